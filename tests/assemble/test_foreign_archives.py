@@ -12,7 +12,7 @@ from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
-from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import Scope
@@ -91,8 +91,20 @@ def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
     text = MD_FILES[name].replace("raid0", "raid1").replace("Layout", f"x\n{fields}  Layout")
     found = sosreport({**MD_FILES, name: text, "proc/mdstat": mdstat})
     stack = need(StackReader(found.source, Known((), "none")).read(MD))
-    assert stack.md is not None
-    assert (need(stack.md).degraded, need(stack.md).sync_action) == expected
+    assert stack.md_state is not None
+    seen = need(stack.md_state)
+    assert (for_wording(seen.degraded, None), for_wording(seen.sync_action, None)) == expected
+
+
+def test_a_degraded_array_is_found_where_only_mdstat_was_captured() -> None:
+    """It tells no offset of a member: the geometry is not known, the missing member is."""
+    name = "sos_commands/md/mdadm_-D_.dev.md"
+    mdstat = "md127 : active raid5 sdb[0] sdc[1]\n      9 blocks 64k chunk [3/2] [UU_]\n"
+    found = sosreport({**MD_FILES, name: "", "proc/mdstat": mdstat})
+    stack = need(StackReader(found.source, Known((), "none")).read(MD))
+    assert isinstance(stack.md, Unknown)
+    assert stack.md_state is not None
+    assert need(need(stack.md_state).degraded) == 1
 
 
 def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +34,24 @@ def test_the_version_is_one_line() -> None:
     assert done.returncode == 0
     assert done.stdout == f"ext4audit {__version__}\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_output_is_no_internal_error(option: str, unbuffered: str) -> None:
+    """Click prints both while it parses the command line."""
+    command = [sys.executable, "-m", "ext4audit", option]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            check=False,
+        )
+    assert done.returncode == 70
+    wanted = b"ext4audit: cannot write to standard output: No space left on device\n"
+    assert done.stderr == wanted
 
 
 @pytest.mark.parametrize("arguments", PAGES, ids=str)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,55 @@ def test_what_others_may_write_is_refused(which: str, mode: int, below: Path) ->
     put(path, "DUR001")
     assert read_policy(None).select == ("DUR001",)
     (path if which == "file" else below).chmod(mode)
+    with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
+        read_policy(None)
+
+
+@pytest.mark.parametrize("way", ["another link", "a linked directory"])
+def test_each_link_on_the_way_is_looked_at(way: str, below: Path) -> None:
+    """Who may write where one of them is may lead to another file of root's."""
+    home, shared = below / "home", below / "shared"
+    home.mkdir()
+    shared.mkdir()
+    put(home / "mine", "DUR001")
+    (shared / "next").symlink_to(home / "mine" if way == "another link" else home)
+    tail = () if way == "another link" else ("mine",)
+    (below / "ext4audit.toml").symlink_to((shared / "next").joinpath(*tail))
+    assert read_policy(None).select == ("DUR001",)
+    shared.chmod(0o777)
+    with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
+        read_policy(None)
+
+
+def test_links_that_lead_to_one_another_end(below: Path) -> None:
+    """They are no file, so that nothing is found in this directory."""
+    (below / "ext4audit.toml").symlink_to("other")
+    (below / "other").symlink_to("ext4audit.toml")
+    assert read_policy(None).path != str(below / "ext4audit.toml")
+
+
+ACL = struct.Struct("<HHI")
+"""Tag, permissions and id of an entry of system.posix_acl_access (linux/posix_acl_xattr.h)."""
+NO_ID = 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+@pytest.mark.parametrize(("mask", "refused"), [(7, True), (5, False)])
+def test_an_access_control_list_may_let_others_write(
+    which: str, mask: int, below: Path, *, refused: bool
+) -> None:
+    """The mode shows the mask in the place of the group: the group is root's, and nobody writes."""
+    path = below / "ext4audit.toml"
+    put(path, "DUR001")
+    entries = [(1, 7, NO_ID), (2, 7, NOBODY), (4, 5, NO_ID), (16, mask, NO_ID), (32, 5, NO_ID)]
+    raw = struct.pack("<I", 2) + b"".join(ACL.pack(*entry) for entry in entries)
+    try:
+        os.setxattr(path if which == "file" else below, "system.posix_acl_access", raw)
+    except OSError as error:
+        pytest.skip(f"no access control lists here: {error}")
+    if not refused:
+        assert read_policy(None).select == ("DUR001",)
+        return
     with pytest.raises(click.UsageError, match="others may write to it or to its directory"):
         read_policy(None)
 

@@ -16,6 +16,7 @@ from ext4audit.facts.devices import (
     LsblkDevice,
     MdArray,
     MdMember,
+    MdState,
     QueueLimits,
 )
 from ext4audit.facts.host import (
@@ -132,6 +133,19 @@ def raid(
         kind=level,
         below=Known(tuple(members), f"/sys/block/{name}/slaves"),
         md=Known(array, f"/sys/block/{name}/md"),
+        md_state=Known(md_state(level, len(members)), f"/sys/block/{name}/md"),
+    )
+
+
+def md_state(
+    level: str, disks: int, degraded: int | None = None, action: str | None = None
+) -> MdState:
+    """Build the state of an array; None is what the kernel does not show."""
+    return MdState(
+        level=level,
+        raid_disks=known(disks),
+        degraded=unknown("md/degraded") if degraded is None else known(degraded),
+        sync_action=unknown("md/sync_action") if action is None else known(action),
     )
 
 

@@ -359,11 +359,21 @@ def _run(arguments: Sequence[str]) -> int:
     if instruction and not arguments:
         return 0 if lazily("cli.completion", "answer")(instruction) else EXIT_USAGE
     try:
-        with app.make_context(PROGRAM, list(arguments)) as context:
+        with _context(arguments) as context:
             code: int = app.invoke(context)
             return code
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+
+
+def _context(arguments: Sequence[str]) -> click.Context:
+    """Parse the options before the command; click prints --version there."""
+    try:
+        return app.make_context(PROGRAM, list(arguments))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:

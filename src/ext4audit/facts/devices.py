@@ -54,8 +54,6 @@ class MdArray(NamedTuple):
 
     `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
     uses of each member, None where that was not read (`md/component_size`, in KiB).
-    `degraded` counts missing members, None where the level has no redundancy; `sync_action` is
-    "idle", "resync", "recover", "check", …, None where the level never synchronizes.
     """
 
     level: str
@@ -65,8 +63,19 @@ class MdArray(NamedTuple):
     reshape_position: str | None
     members: tuple[MdMember, ...]
     component_sectors: int | None = None
-    degraded: int | None = None
-    sync_action: str | None = None
+
+
+class MdState(NamedTuple):
+    """What an array lacks and does: `/sys/block/mdX/md/*`, whether or not its geometry is known.
+
+    `degraded` counts the missing members of `raid_disks`; `sync_action` is "idle", "resync",
+    "recover", "check", …. Levels without redundancy have neither file.
+    """
+
+    level: str
+    raid_disks: Evidence[int]
+    degraded: Evidence[int]
+    sync_action: Evidence[str]
 
 
 class DmSegment(NamedTuple):
@@ -128,6 +137,7 @@ class BlockDevice:
     target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
     are files whose bytes were audited. `path` is the usual one: /dev/mapper/<name> for dm. `udev`
     is optional, empty without udev; `udev_gap` is why it is empty although udev may have a record.
+    `start_gap` is why `start_sectors`, which a partition has, is None.
     `alignment_offset_bytes` is how far
     the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
     (ABI sysfs-block), None where the file is absent.
@@ -143,12 +153,14 @@ class BlockDevice:
     below: "Evidence[tuple[BlockDevice, ...]]"
     start_sectors: int | None = None
     md: Evidence[MdArray] | None = None
+    md_state: Evidence[MdState] | None = None
     dm: DmDevice | None = None
     loop: LoopDevice | None = None
     model: str | None = None
     udev: tuple[tuple[str, str], ...] = ()
     alignment_offset_bytes: Evidence[int] | None = None
     udev_gap: Unknown | None = None
+    start_gap: Unknown | None = None
 
     def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""

@@ -161,6 +161,7 @@ def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
     host = assemble_host(silent.source(), TAKEN_AT)
     assert isinstance(host.devices, Unknown)
     assert (host.devices.why, "sda1, sdb" in host.devices.detail) == (Why.FAILED, True)
+    assert "mount /sys" not in host.devices.hint
     assert judge(twins, None, host).outcome is Outcome.UNDETERMINED
 
 
@@ -171,6 +172,28 @@ def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
     ram = first._replace(device_number=DeviceNumber(1, 0))
     gone = first._replace(device_number=DeviceNumber(8, 99), stack=absent("block device 8:99"))
     assert without_contradiction(host.devices, [first, ram, gone]) is host.devices
+
+
+@pytest.mark.parametrize(
+    ("why", "lists_others", "stands"),
+    [
+        (Why.ABSENT, True, True),
+        (Why.ABSENT, False, False),
+        (Why.DENIED, True, False),
+        (Why.TIMED_OUT, True, False),
+    ],
+    ids=["removed", "no /sys", "refused", "hung"],
+)
+def test_only_a_removed_device_may_be_missing(why: Why, lists_others: bool, stands: bool) -> None:
+    """Where neither lsblk nor /sys lists anything, nothing was seen."""
+    host = assemble_host(debian_host().source(), TAKEN_AT)
+    others = need(host.devices) if lists_others else ()
+    gone = host.filesystems[0]._replace(
+        device_number=DeviceNumber(8, 99), stack=Unknown("block device 8:99", why)
+    )
+    found = without_contradiction(Known(others, "lsblk -J"), [gone])
+    assert isinstance(found, Known) is stands
+    assert isinstance(found, Known) or found.hint == "mount /sys"
 
 
 def test_without_lsblk_the_first_reason_stands() -> None:

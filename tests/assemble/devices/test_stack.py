@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices import StackReader, read_md
-from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.assemble.devices import StackReader
+from ext4audit.assemble.devices.md import read_md, read_md_state
+from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
@@ -84,8 +85,13 @@ def test_redundant_levels_tell_their_state(
     host = array_host("raid1" if files else "raid0")
     for name, text in files.items():
         host.file(f"{DIRECTORY}/md/{name}", text)
-    found = array_of(host)
-    assert (found.degraded, found.sync_action) == (degraded, action)
+    found = read_md_state(host.source(), DIRECTORY, "md127")
+    assert found is not None
+    state = need(found)
+    assert (for_wording(state.degraded, None), for_wording(state.sync_action, None)) == (
+        degraded,
+        action,
+    )
 
 
 MD = DeviceNumber(9, 127)
@@ -447,3 +453,12 @@ def test_a_loop_file_is_found_by_its_whole_name() -> None:
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img ")
     host.tell(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
     assert names_below(stack(host, LOOP)) == ["sda1"]
+
+
+@pytest.mark.parametrize("gap", [denied(), absent()], ids=["denied", "absent"])
+def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
+    """The rules that need it show the reason of the host, and not one of their own."""
+    host = debian_host().tell(ReadFile("/sys/dev/block/8:1/start"), gap)
+    partition = stack(host, DeviceNumber(8, 1))
+    assert (partition.start_sectors, partition.start_gap) == (None, gap)
+    assert stack(debian_host(), DeviceNumber(8, 1)).start_gap is None

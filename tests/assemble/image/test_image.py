@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ext4audit.assemble.devices.target import BadImage, Image, PlainFile
 from ext4audit.assemble.image import find_image, read_image_groups
+from ext4audit.assemble.image.host import image_gaps
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
@@ -314,3 +315,29 @@ def test_whatever_is_spoilt_the_answer_is_one_of_three(
 def test_the_beginnings_that_are_spoilt_are_images_before(beginnings: list[bytes]) -> None:
     """Otherwise the property above would prove nothing."""
     assert [type(find_image(Bytes(data), "image")) for data in beginnings] == [Image] * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (None, None),
+        ("clri <8>", "is deleted"),
+        ("sif <8> links_count 0", "is deleted"),
+        ("sif <8> mode 040755", "is no regular file"),
+    ],
+    ids=["whole", "cleared", "no link", "a directory"],
+)
+@pytest.mark.parametrize("block_bytes", ["1024", "4096"])
+def test_a_journal_without_its_inode_is_a_gap(
+    tmp_path: Path, block_bytes: str, change: str | None, complaint: str | None
+) -> None:
+    """The blocks of the journal are whole, and the superblock has a copy of where they are."""
+    path = make(tmp_path / "fs.img", "x", "-b", block_bytes, "-O", "has_journal", size="64M")
+    if change is not None:
+        run("debugfs", "-w", "-R", change, path)
+    image = look(path)
+    assert isinstance(image, Image)
+    gaps = image_gaps(LiveSource(), image.filesystems)
+    assert [gap.detail for gap in gaps] == (
+        [] if complaint is None else [f"the inode of the journal {complaint}"]
+    )

@@ -6,10 +6,9 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from ext4audit.evidence import Known
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.options import Layer, Provenance
-from support.builders import disk, filesystem, host, known, layout, options, raid, unknown
+from support.builders import disk, filesystem, host, known, layout, md_state, options, raid, unknown
 from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
 from support.html_page import fold, read, with_class, words
 
@@ -86,8 +85,7 @@ def test_very_many_members_are_folded() -> None:
 def test_a_degraded_array_says_so() -> None:
     """The table of the stack shows how many members an array misses."""
     array = raid([disk()], level="raid1")
-    assert isinstance(array.md, Known)
-    broken = replace(array, md=known(array.md.value._replace(degraded=1)))
+    broken = replace(array, md_state=known(md_state("raid1", 2, 1, "idle")))
     page = read(report(host(filesystem(stack=known(broken)))))
     assert "degraded: 1 missing" in words(fold(page, "Device stack"))
 

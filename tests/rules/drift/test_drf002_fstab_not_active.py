@@ -315,3 +315,27 @@ def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
     assert ("commit=30,bogus", "/proc/cmdline") in {(c.value, c.origin) for c in drift.citations}
     assert dead.message.startswith("/proc/cmdline rootflags= sets bogus")
     assert (drift.remedies, dead.remedies) == ((), ())
+
+
+REPEATED = ": of two lines for one mount point only the first counts, line 7."
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nodelalloc",), f"sets nodelalloc, but delalloc is in force{REPEATED}"),
+        (("noatime",), f"sets noatime, but it is not in force{REPEATED}"),
+        (("nosuid",), f"sets nosuid, but it is not in force{REPEATED}"),
+        (("delalloc",), None),
+        (("noauto", "nodelalloc"), None),
+    ],
+)
+def test_drf002_judges_a_second_line_for_one_mount_point(
+    words: tuple[str, ...], message: str | None
+) -> None:
+    """Nothing reads it: mount(8) takes the first line, and finds it mounted when it comes again."""
+    entries = (fstab_entry(), fstab_entry(*words, line_number=8))
+    findings = verdict(filesystem(fstab=known(entries), options=known(options()))).findings
+    found = [finding.message.partition(" line 8 ")[2] for finding in findings]
+    assert found == ([] if message is None else [message])
+    assert not any("remount" in command for each in findings for command in commands(each))

@@ -7,20 +7,19 @@ from dataclasses import replace
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.evidence import Evidence, Known
+from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt005_array_degraded import check
-from support.builders import disk, filesystem, host, known, raid, unknown
+from support.builders import disk, filesystem, host, known, md_state, raid, unknown
 
 
 def array(level: str, disks: int, degraded: int | None, action: str | None = "idle") -> BlockDevice:
     """Build an array in some state."""
     made = raid([disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)], level=level)
-    assert isinstance(made.md, Known)
-    return replace(made, md=known(made.md.value._replace(degraded=degraded, sync_action=action)))
+    return replace(made, md_state=known(md_state(level, disks, degraded, action)))
 
 
 def verdict(stack: Evidence[BlockDevice]) -> Verdict:
@@ -62,7 +61,9 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
         (known(array("raid5", 4, None)), Outcome.UNDETERMINED),
         (known(array("raid5", 4, 0, None)), Outcome.UNDETERMINED),
         (known(array("raid5", 4, 1, None)), Outcome.FAIL),
-        (known(replace(array("raid5", 4, 0), md=unknown("md"))), Outcome.UNDETERMINED),
+        (known(replace(array("raid5", 4, 0), md_state=unknown("md"))), Outcome.UNDETERMINED),
+        (known(replace(array("raid5", 4, 0), md=unknown("md"))), Outcome.PASS),
+        (known(replace(array("raid5", 4, 1), md=unknown("md"))), Outcome.FAIL),
         (unknown("stack"), Outcome.UNDETERMINED),
     ],
 )

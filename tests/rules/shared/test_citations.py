@@ -15,6 +15,14 @@ from support.builders import filesystem, known, superblock
     ("primary", "hint"),
     [
         (known(PrimarySuperblock()), "install e2fsprogs"),
+        (
+            known(PrimarySuperblock("it is zeroed", Unknown("dumpe2fs", Why.FAILED))),
+            "repair the superblock on the device (HLT007)",
+        ),
+        (
+            known(PrimarySuperblock(failed=Unknown("dumpe2fs", Why.TIMED_OUT, hint="wait"))),
+            "wait",
+        ),
         (Unknown("/dev/sda", Why.FAILED, "Input/output error"), ""),
         (Unknown("/dev/sda", Why.DENIED, hint=denied_hint(is_root=False)), "run as root"),
         (
@@ -22,7 +30,14 @@ from support.builders import filesystem, known, superblock
             "run on the host, outside containers",
         ),
     ],
-    ids=["readable", "root whose device fails", "no root", "root in a container"],
+    ids=[
+        "readable",
+        "damaged",
+        "dumpe2fs hung",
+        "root whose device fails",
+        "no root",
+        "root in a container",
+    ],
 )
 def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hint: str) -> None:
     """Root in a container is not told to become root."""

@@ -155,6 +155,7 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
                 "sda           0   4096  65536    4096     512    1             128    0B\n"
             ),
             {
+                "alignment_offset": "0",
                 "queue/minimum_io_size": "4096",
                 "queue/optimal_io_size": "65536",
                 "queue/physical_block_size": "4096",
@@ -167,9 +168,10 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
             "lsblk_-O_-P",
             (
                 'NAME="sda" KNAME="sda" MAJ_MIN="8:0" RO="0" MIN_IO="512" OPT-IO="" START="2048" '
-                'MODEL="A \\x20B  " RQ-SIZE="64"\n'
+                'ALIGNMENT="-1" MODEL="A \\x20B  " RQ-SIZE="64"\n'
             ),
             {
+                "alignment_offset": "-1",
                 "device/model": "A  B",
                 "queue/minimum_io_size": "512",
                 "queue/nr_requests": "64",
@@ -181,6 +183,7 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
             "lsblk_-o_NAME",
             "sda sda 8:0 ext4 my label 0 0 A B 10G root disk brw-rw---- 0 512 0 512 512 0 none\n",
             {
+                "alignment_offset": "0",
                 "queue/minimum_io_size": "512",
                 "queue/optimal_io_size": "0",
                 "queue/physical_block_size": "512",

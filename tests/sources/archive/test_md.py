@@ -145,6 +145,7 @@ def test_a_message_of_mdadm_is_no_array(text: str) -> None:
         ("raid1", "clean, degraded", 1, ("1", "idle")),
         ("raid6", "active, degraded, recovering", 1, ("1", "recover")),
         ("raid10", "active, resyncing (DELAYED)", 2, ("0", "resync")),
+        ("raid1", "clean, resyncing (PENDING)", 2, ("0", "idle")),
         ("raid5", "clean, checking", 2, ("0", "check")),
         ("raid5", "clean, degraded, reshaping", 0, ("2", "reshape")),
         ("raid0", "clean", 2, (None, None)),
@@ -174,6 +175,14 @@ md8 : active raid10 sdb[1] sdc[2]
 md9 : active raid1 sdb[1](F) sdc[0]
       100 blocks super 1.2 [2/1] [U_]
         resync=DELAYED
+
+md10 : active (auto-read-only) raid1 sdb[1] sdc[0]
+      100 blocks super 1.2 [2/2] [UU]
+        resync=PENDING
+
+md11 : active raid5 sdb[3] sdc[1] sdd[0]
+      100 blocks super 1.2 level 5, 64k chunk, algorithm 2 [3/2] [UU_]
+      [>....................]  recover =  0.4% (1/2) finish=9.9min speed=1K/sec
 """
 
 
@@ -183,6 +192,8 @@ md9 : active raid1 sdb[1](F) sdc[0]
         ("md7", ("524288", "7", "1", "recover")),
         ("md8", ("524288", "2", "0", "idle")),
         ("md9", (None, "2", "1", "resync")),
+        ("md10", (None, "2", "0", "idle")),
+        ("md11", ("65536", "3", "1", "recover")),
     ],
 )
 def test_mdstat_tells_chunk_missing_members_and_action(
@@ -200,3 +211,18 @@ def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
     files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}
     found = attributes(files, "md9")
     assert (found["degraded"], found["sync_action"], found["dev-sdb/slot"]) == ("1", "resync", "1")
+
+
+@pytest.mark.parametrize(
+    ("state", "active", "expected"),
+    [("clean", 2, ("1", "resync")), ("clean, degraded, recovering", 0, ("2", "recover"))],
+)
+def test_of_two_moments_the_worse_one_counts(
+    state: str, active: int, expected: tuple[str, str]
+) -> None:
+    """A member that either of them misses was missing."""
+    own = f"Raid Level : raid1\n  State : {state}\n  Active Devices : {active}"
+    text = DETAIL.replace("/dev/md127", "/dev/md9").replace("Raid Level : raid0", own)
+    files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}
+    found = attributes(files, "md9")
+    assert (found["degraded"], found["sync_action"]) == expected

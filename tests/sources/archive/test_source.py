@@ -110,7 +110,7 @@ def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
         ),
         (
             RunCommand(("systemd-detect-virt", "--vm")),
-            {"sos_commands/processor/lscpu": "Architecture: x86_64\n"},
+            {"sos_commands/processor/lscpu": "Architecture: x86_64\nFlags: fpu vme\n"},
             "none",
         ),
     ],

@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +28,7 @@ from ext4audit.sources.containers import (
     MemoryArchive,
 )
 from ext4audit.sources.containers.archives import DirectoryArchive
+from ext4audit.sources.waiting import BoundedCalls
 from support.archives.tar import read_tar
 
 SMALL = Limits(
@@ -305,6 +307,45 @@ def test_a_million_entries_end_soon() -> None:
     with pytest.raises(ArchiveError, match="more than 50 entries"):
         read_tar(endless, limits=SMALL)  # type: ignore[arg-type]
     assert endless.made < 200
+
+
+R = TypeVar("R")
+
+
+class CountedCalls(BoundedCalls):
+    """Calls that are counted."""
+
+    count = 0
+
+    def __call__(self, call: Callable[[], R], timeout_seconds: float | None = None) -> R:
+        """Count and make a call."""
+        self.count += 1
+        return super().__call__(call, timeout_seconds)
+
+
+def test_what_a_directory_lacks_is_looked_for_once(tmp_path: Path) -> None:
+    """Forty attributes of each of 1,000 devices are asked for below folders that are not there."""
+    (tmp_path / "sys").mkdir()
+    calls = CountedCalls()
+    archive = DirectoryArchive(str(tmp_path), SMALL, calls)
+    for attribute in range(40):
+        with pytest.raises(ArchiveError, match="not in the archive"):
+            archive.read(f"sys/block/sda/queue/{attribute}")
+    assert calls.count == 2  # sys, and block in it
+
+
+def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None:
+    """The name was looked at before, and is opened as what it was then."""
+    (tmp_path / "secret").write_text("secret")
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_text("text")
+    archive = DirectoryArchive(str(tree), SMALL)
+    assert archive.read("sub/file") == b"text"
+    (tree / "sub" / "file").unlink()
+    (tree / "sub" / "file").symlink_to(tmp_path / "secret")
+    with pytest.raises(ArchiveError):
+        archive.read("sub/file")
 
 
 def test_a_directory_is_never_left(tmp_path: Path) -> None:

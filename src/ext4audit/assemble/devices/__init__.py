@@ -6,18 +6,17 @@ the filesystem of the next device. Queue limits, md arrays, device-mapper tables
 properties are read with each device.
 """
 
-import re
 from typing import NamedTuple
 
 from ext4audit.assemble import ask, integer, names, optional, read, word
-from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
+from ext4audit.assemble.devices.md import read_md, read_md_state
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import (
     BlockDevice,
     DmDevice,
     DmSegment,
     LoopDevice,
     MdArray,
-    MdMember,
     QueueLimits,
     ThinPool,
 )
@@ -26,7 +25,6 @@ from ext4audit.parsers.devices import parse_dm_table, parse_thin_pool
 from ext4audit.parsers.kernel_files import (
     parse_device_number,
     parse_flag,
-    parse_integer,
     parse_key_values,
     parse_resolved_path,
     parse_scheduler,
@@ -34,13 +32,9 @@ from ext4audit.parsers.kernel_files import (
 )
 from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
-MEMBER_PREFIX = "dev-"
 THIN_POOL = "thin-pool"
-MD_PREFIX, DM_PREFIX, LOOP_PREFIX = "md", "dm-", "loop"
+DM_PREFIX, LOOP_PREFIX = "dm-", "loop"
 """How the kernel names these devices: what a name excludes needs no file to exclude it."""
-SLOTLESS = frozenset({"none", "journal"})
-"""The content of `slot` for a spare, and for the write journal of a RAID5."""
-SECTORS_PER_KIB = 2
 HINT = "mount /sys"
 
 
@@ -79,9 +73,11 @@ class StackReader(NamedTuple):
         partition = fields.get("DEVTYPE") == "partition"
         name = fields["DEVNAME"].replace("/", "!")
         md = None if partition else read_md(self.source, directory, name)
+        state = None if partition else read_md_state(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = self._udev(number)
+        start = integer(self.source, f"{directory}/start") if partition else None
         return BlockDevice(
             name=name,
             path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
@@ -91,15 +87,15 @@ class StackReader(NamedTuple):
             read_only=read(self.source, f"{directory}/ro", parse_flag),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop=loop, partition=partition),
-            start_sectors=for_wording(integer(self.source, f"{directory}/start"), None)
-            if partition
-            else None,
+            start_sectors=for_wording(start, None) if start else None,
             md=md,
+            md_state=state,
             dm=dm,
             loop=loop,
             model=word(self.source, f"{directory}/device/model"),
             udev=for_wording(udev, ()),
             alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
+            start_gap=start if isinstance(start, Unknown) else None,
             udev_gap=udev if isinstance(udev, Unknown) and udev.why is not Why.ABSENT else None,
         )
 
@@ -242,106 +238,4 @@ def read_queue(source: Source, directory: str) -> QueueLimits:
         wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
         scheduler=read(source, f"{directory}/queue/scheduler", parse_scheduler),
         io_timeout_msec=integer(source, f"{directory}/queue/io_timeout"),
-    )
-
-
-def read_md(source: Source, directory: str, kernel_name: str) -> Evidence[MdArray] | None:
-    """Read the array below the sysfs directory of a device, None where it is no md array.
-
-    Every array is named md by the kernel, so that no other device becomes an unknown array where
-    `md/level` could not be read.
-    """
-    level = read(source, f"{directory}/md/level", _level)
-    if isinstance(level, Unknown):
-        return level if kernel_name.startswith(MD_PREFIX) else None
-    reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
-    degraded = for_wording(integer(source, f"{directory}/md/degraded"), None)
-    action = word(source, f"{directory}/md/sync_action")
-    layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
-    component = _component(source, directory, level.value)
-
-    def build(
-        chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
-    ) -> MdArray:
-        return MdArray(
-            level=level.value,
-            chunk_bytes=chunk,
-            raid_disks=disks,
-            layout=layout,
-            reshape_position=position,
-            members=members,
-            component_sectors=component,
-            degraded=degraded,
-            sync_action=action,
-        )
-
-    return derive(
-        f"md array {directory}/md",
-        build,
-        read(source, f"{directory}/md/chunk_size", _new_value),
-        read(source, f"{directory}/md/raid_disks", _new_value),
-        _members(source, f"{directory}/md"),
-        reshape,
-        origin=f"{directory}/md",
-    )
-
-
-def _component(source: Source, directory: str, level: str) -> int | None:
-    """Read the used size of each member; only the far copies of a RAID10 depend on it."""
-    if level != "raid10":
-        return None
-    kib = for_wording(integer(source, f"{directory}/md/component_size"), None)
-    return None if kib is None else kib * SECTORS_PER_KIB
-
-
-def _level(text: str) -> str:
-    """Parse "raid10", "linear", "container"; an array that does not run has an empty level."""
-    level = text.strip()
-    if not re.fullmatch("[a-z0-9]*", level):
-        raise ValueError(f"{level!r} is no level")
-    return level or "inactive"
-
-
-def _position(text: str) -> str | None:
-    """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
-    position = text.strip()
-    if not re.fullmatch("none|[0-9].*", position):
-        raise ValueError(f"{position!r} is not a position in an array")
-    return None if position == "none" else position
-
-
-def _new_value(text: str) -> int:
-    """Parse "6 (5)": during a reshape md prints the old value in parentheses."""
-    return parse_integer(text.partition("(")[0])
-
-
-def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
-    entries = names(source, directory)
-    if isinstance(entries, Unknown):
-        return entries
-    members = []
-    for entry in entries.value:
-        if entry.startswith(MEMBER_PREFIX):
-            member = _member(source, directory, entry)
-            if isinstance(member, Unknown):
-                return member
-            members.append(member.value)
-    if not members:
-        return Unknown(directory, Why.UNPARSABLE, "an array without a member")
-    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
-    return Known(tuple(in_array), entries.origin)
-
-
-def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
-    def build(slot: str, offset: int, size_kib: int) -> MdMember:
-        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
-        name = entry.removeprefix(MEMBER_PREFIX)
-        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
-
-    return derive(
-        f"md member {directory}/{entry}",
-        build,
-        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
-        integer(source, f"{directory}/{entry}/offset"),
-        integer(source, f"{directory}/{entry}/size"),
     )

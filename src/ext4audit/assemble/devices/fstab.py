@@ -53,29 +53,35 @@ def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
 def without_contradiction(
     devices: Evidence[tuple[LsblkDevice, ...]], filesystems: Sequence[Filesystem]
 ) -> Evidence[tuple[LsblkDevice, ...]]:
-    """Return the devices, Unknown where lsblk leaves out one that sysfs shows.
+    """Return the devices, Unknown where lsblk leaves out one that is mounted.
 
-    In a chroot or without /sys lsblk prints nothing, and exits with 0. Of RAM disks it never
-    tells.
+    In a chroot or without /sys lsblk prints nothing, and exits with 0; so does one whose output is
+    cut. Of RAM disks it never tells.
     """
     if isinstance(devices, Unknown):
         return devices
     listed = {device.device_number for device in devices.value}
     missing = [
-        fs.name
+        fs
         for fs in filesystems
-        if isinstance(fs.stack, Known)
-        and fs.device_number not in listed
+        if fs.device_number not in listed
         and fs.device_number.major != RAM_MAJOR
+        and not (listed and _is_gone(fs))
     ]
     if not missing:
         return devices
+    in_sysfs = any(isinstance(fs.stack, Known) for fs in missing)
     return Unknown(
         "block devices",
         Why.FAILED,
-        f"{devices.origin} does not list {', '.join(missing)}",
-        "mount /sys",
+        f"{devices.origin} does not list {', '.join(fs.name for fs in missing)}",
+        "check what lsblk prints: /sys shows these devices" if in_sysfs else "mount /sys",
     )
+
+
+def _is_gone(fs: Filesystem) -> bool:
+    """Whether a mounted device was removed: where lsblk lists others, /sys is there to list it."""
+    return isinstance(fs.stack, Unknown) and fs.stack.why is Why.ABSENT
 
 
 class DeviceResolver(NamedTuple):

@@ -27,6 +27,7 @@ from ext4audit.parsers.disk_image import (
     parse_mbr,
 )
 from ext4audit.parsers.group_table import parse_group_descriptors
+from ext4audit.parsers.inode import INODE_BYTES, check_journal_inode
 from ext4audit.parsers.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     parse_image_superblock,
@@ -110,6 +111,26 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
     found = derive(what, parse_journal_superblock, source.fetch(place))
     return found if isinstance(found, Known) else Unknown(what, found.why, found.detail)
+
+
+def read_journal_inode(
+    source: Source, fs: ImageFilesystem, groups: Evidence[GroupTable]
+) -> Evidence[bool]:
+    """Return that the inode of the journal is one: the superblock has a copy of its blocks only.
+
+    Where the groups are not known, nothing more is found here.
+    """
+    superblock, what = fs.superblock.value, f"inode of the journal of {fs.device}"
+    number, each = superblock.journal_inode, superblock.inodes_per_group
+    is_inside = superblock.has_journal and number and each and not fs.descriptors_at_bytes
+    if not is_inside or isinstance(groups, Unknown):
+        return Known(value=True, origin=fs.superblock.origin)
+    group, index = divmod((number or 1) - 1, each or 1)
+    if group >= groups.value.groups:
+        return Unknown(what, Why.UNPARSABLE, f"there is no inode {number}")
+    table = groups.value.inode_tables[group] * (superblock.block_bytes or 0)
+    offset = fs.start_bytes + table + index * (superblock.inode_bytes or 0)
+    return derive(what, check_journal_inode, source.fetch(ReadBytes(fs.path, offset, INODE_BYTES)))
 
 
 def _of_e2image(source: Source, path: str) -> Image | BadImage:

@@ -26,10 +26,11 @@ from ext4audit.assemble.image import (
     find_image,
     read_image_groups,
     read_image_journal,
+    read_journal_inode,
     reason_of,
 )
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.evidence import Known, Unknown, Why, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -91,9 +92,15 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
     return tuple(
         Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
         for image in images
-        for evidence in (read_image_groups(source, image), read_image_journal(source, image))
+        for evidence in _metadata(source, image)
         if isinstance(evidence, Unknown)
     )
+
+
+def _metadata(source: Source, image: ImageFilesystem) -> tuple[Evidence[object], ...]:
+    groups = read_image_groups(source, image)
+    inode = read_journal_inode(source, image, groups)
+    return groups, inode, read_image_journal(source, image)
 
 
 def host_of_images(

@@ -1,9 +1,14 @@
 """Files whose content decides what an audit says or runs: read within limits, by whom they are."""
 
+import errno
 import os
 import stat
 
 import click
+
+_MOST_LINKS = 40
+"""As the kernel follows on one path (path_resolution(7))."""
+_ACCESS_LIST = "system.posix_acl_access"
 
 
 def read_text(path: str, largest_bytes: int, *, trusted: bool, advice: str) -> str:
@@ -23,20 +28,40 @@ def read_text(path: str, largest_bytes: int, *, trusted: bool, advice: str) -> s
 def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
     """Refuse a file that others than root and the caller could have written; raises UsageError.
 
-    `status` is of the open file, so that no other one is read than the one that was checked. Of a
-    link, itself and its directory count as well.
+    `status` is of the open file, so that no other one is read than the one that was checked. Each
+    link on the way counts as well, and the directory that it is in: who writes there may put
+    another link in its place.
     """
-    target = os.path.realpath(path)
-    folders = {os.path.dirname(each) or "." for each in (path, target)}  # noqa: PTH120 - pathlib's cost
-    every = [status, os.lstat(path), *map(os.stat, folders)]
+    links, target = _links(path)
+    places = [path, *links, target]
+    folders = {os.path.dirname(each) or "." for each in places}  # noqa: PTH120 - pathlib's cost
+    every = [status, *map(os.lstat, links), *map(os.stat, folders)]
     trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
     refusal = None
     if uids - trusted:
         refusal = f"it or its directory belongs to another user ({min(uids - trusted)})"
-    elif any(_is_written_by_others(each) for each in every):
+    elif any(map(_is_written_by_others, every)) or any(map(_lets_others, (target, *folders))):
         refusal = "others may write to it or to its directory"
     if refusal:
         raise click.UsageError(f"{refusal}: {advice}")
+
+
+def _links(path: str) -> tuple[list[str], str]:
+    """Return the symbolic links that lead to a file, in its directories too, and its real path."""
+    links, here = list[str](), "/"
+    ahead = os.path.abspath(path).split("/")  # noqa: PTH100 - pathlib's cost
+    while ahead:
+        place = os.path.normpath(f"{here}/{ahead.pop(0)}")
+        if os.path.islink(place):  # noqa: PTH114 - the same
+            if len(links) == _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            links.append(place)
+            to = os.readlink(place)  # noqa: PTH115 - the same
+            here = "/" if to.startswith("/") else here
+            ahead[:0] = to.split("/")
+        else:
+            here = place
+    return links, here
 
 
 def _is_written_by_others(status: os.stat_result) -> bool:
@@ -46,6 +71,19 @@ def _is_written_by_others(status: os.stat_result) -> bool:
         return False
     own_group = status.st_gid in _trusted_ids("GID", os.getegid())
     return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not own_group))
+
+
+def _lets_others(path: str) -> bool:
+    """Whether an access control list lets more users write than the owner (acl(5)).
+
+    The bits of the group are then the mask of all its entries, whoever they name.
+    """
+    if not os.stat(path).st_mode & stat.S_IWGRP:  # noqa: PTH116 - the same
+        return False
+    try:
+        return bool(os.getxattr(path, _ACCESS_LIST))
+    except OSError:  # there is none, or the filesystem knows none
+        return False
 
 
 def _trusted_ids(kind: str, own: int) -> set[int]:

@@ -150,8 +150,10 @@ def _more(fs: Filesystem, device: BlockDevice) -> Iterator[str]:
         yield f"backed by {device.loop.backing_file}"
     if device.dm is not None:
         yield f"device-mapper name {device.dm.name}"
-    if isinstance(device.md, Known) and device.md.value.degraded:
-        yield f"degraded: {device.md.value.degraded} missing"
+    state = for_wording(device.md_state, None) if device.md_state else None
+    missing = for_wording(state.degraded, 0) if state else 0
+    if missing:
+        yield f"degraded: {missing} missing"
     if device.known_below:
         yield f"on {listed([each.name for each in device.known_below])}"
 

@@ -296,7 +296,7 @@ def _device(fs: Filesystem, device: BlockDevice) -> dict[str, Any]:
         "chunk_bytes": chunk_bytes(fs, device),
         "write_cache": for_wording(device.queue.write_cache, None),
         "rotational": for_wording(device.queue.rotational, None),
-        "level": device.md.value.level if isinstance(device.md, Known) else None,
+        "level": device.md_state.value.level if isinstance(device.md_state, Known) else None,
         "path": device.path,
         "size_bytes": None if sectors is None else sectors * SECTOR_BYTES,
         "model": device.model,

@@ -56,7 +56,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     not in force; and options in the entry that this kernel's ext4 refuses, alone or in
     combination, or accepts and ignores. SEC002 checks nosuid, nodev and noexec, and DRF004 checks
     the data mode of the root filesystem. Where several entries mount the same filesystem, the
-    ext4 options of the later ones have no effect; they are reported as well.
+    ext4 options of the later ones have no effect; they are reported as well. So is a second entry
+    for one mount point, which is never read.
 
     ## Why it matters
 
@@ -74,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     When the entry was edited ahead of a planned reboot.
     """
-    intents = configs_of(fs, host)
+    intents = configs_of(fs, host, with_repeated=True)
     options = need(fs.options)
     gaps: list[Unknown] = []
     for intent in intents:
@@ -92,10 +93,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _missing_flags(intent: MountConfig) -> frozenset[str]:
-    """Return the flags that an entry sets and that are not in force, without what SEC002 judges."""
+    """Return the flags that an entry sets and that are not in force, without what SEC002 judges.
+
+    SEC002 judges the line that is used.
+    """
     of_superblock = SUPERBLOCK_FLAGS.intersection(intent.mount.super_options)
     asked = configured_flags(intent.entry.line.options)
-    return asked - intent.live_flags - of_superblock - PROTECTING
+    elsewhere = frozenset[str]() if intent.is_repeated else PROTECTING
+    return asked - intent.live_flags - of_superblock - elsewhere
 
 
 def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
@@ -180,7 +185,12 @@ def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
 def _without_effect(
     intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return what belongs to the superblock, and stands in a line that does not mount it first."""
+    """Return what belongs to the superblock, and stands in a line that does not mount it first.
+
+    A line that is never read has no effect at all.
+    """
+    if intent.is_repeated:
+        return (*(each.intended for each in inactive), *flags)
     if intent.first:
         return ()
     return (*(each.intended for each in inactive), *(f for f in flags if f in SUPERBLOCK_FLAGS))
@@ -190,6 +200,8 @@ def _reason(intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]
     """Return the clause on why a later mount does not get the options of its line."""
     if not _without_effect(intent, inactive, flags):
         return ""
+    if intent.is_repeated:
+        return f": of two lines for one mount point only the first counts, line {intent.used_line}"
     return f": line {intent.first_line} mounts it first, and a later mount changes no ext4 option"
 
 
@@ -236,8 +248,9 @@ def _remedies(
 
 def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
     """Return the advice for options that are wanted: no command knows whether they are."""
+    line = intent.used_line if intent.is_repeated else intent.first_line
     return Remedy(
-        f"If {', '.join(tokens)} is needed, set it in line {intent.first_line} of fstab, "
+        f"If {', '.join(tokens)} is needed, set it in line {line} of fstab, "
         "which mounts the filesystem first.",
         Disruption.ONLINE,
     )

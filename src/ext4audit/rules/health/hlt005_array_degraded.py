@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import OUTSIDE, Known, Undetermined, Unknown, Why, need
-from ext4audit.facts.devices import BlockDevice, MdArray
+from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
+from ext4audit.facts.devices import BlockDevice, MdState
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -50,81 +50,90 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Arrays that were created with fewer members than slots on purpose, such as the system mirrors
     of some storage appliances.
     """
-    below = [device for device in need(fs.stack).walk() if device.md is not None]
-    unknowns = [device.md for device in below if isinstance(device.md, Unknown)]
-    arrays = [(d, d.md.value) for d in below if isinstance(d.md, Known)]
-    redundant = [(device, array) for device, array in arrays if array.level in REDUNDANT]
-    for device, array in redundant:
-        if array.degraded is None or array.sync_action is None:
-            unknowns.append(_unread(device))
-        if array.degraded or array.sync_action not in {None, *IDLE}:
-            yield _finding(device, array)
+    below = [(d, d.md_state) for d in need(fs.stack).walk() if d.md_state is not None]
+    unknowns = [state for _, state in below if isinstance(state, Unknown)]
+    known = [(device, state.value) for device, state in below if isinstance(state, Known)]
+    redundant = [(device, state) for device, state in known if state.level in REDUNDANT]
+    for device, state in redundant:
+        unknowns += [u for u in (state.degraded, state.sync_action) if isinstance(u, Unknown)]
+        if _missing(state) or _running(state):
+            yield _finding(device, state)
         else:
-            yield from _cite(device, array)
+            yield from _cite(device, state)
     if unknowns:
         raise Undetermined(tuple(unknowns))
     if not redundant:
         raise NotApplicable("it is not on an md array with redundancy")
 
 
-def _unread(device: BlockDevice) -> Unknown:
-    what = f"state of {device.name}"
-    return Unknown(
-        what,
-        Why.NOT_CAPTURED,
-        "md/degraded or md/sync_action",
-        OUTSIDE,
-    )
+def _missing(state: MdState) -> int:
+    """Return how many members are seen to be missing; `check` names what was not seen."""
+    return for_wording(state.degraded, 0)
 
 
-def _severity(array: MdArray, missing: int) -> Severity:
+def _running(state: MdState) -> str:
+    """Return the action that is seen to run, "" for none; `check` names what was not seen."""
+    action = for_wording(state.sync_action, "")
+    return "" if action in IDLE else action
+
+
+def _severity(state: MdState, missing: int) -> Severity:
     """Grade by the redundancy that is left."""
     if not missing:
         return Severity.INFO
-    if array.level == "raid1":
-        return Severity.LOW if array.raid_disks - missing > 1 else Severity.HIGH
-    return Severity.MEDIUM if missing < SPARE_MEMBERS.get(array.level, 1) else Severity.HIGH
+    if state.level == "raid1":
+        return Severity.LOW if for_wording(state.raid_disks, 0) - missing > 1 else Severity.HIGH
+    return Severity.MEDIUM if missing < SPARE_MEMBERS.get(state.level, 1) else Severity.HIGH
 
 
-def _finding(device: BlockDevice, array: MdArray) -> Finding:
-    missing = array.degraded or 0
+def _finding(device: BlockDevice, state: MdState) -> Finding:
+    missing = _missing(state)
     return Finding(
-        message=_sentence(device, array, missing),
-        severity=_severity(array, missing),
+        message=_sentence(device, state, missing),
+        severity=_severity(state, missing),
         confidence=Confidence.CONFIRMED,
-        citations=_cite(device, array),
-        remedies=_remedies(device, array, missing),
+        citations=_cite(device, state),
+        remedies=_remedies(device, state, missing),
         summary="the array lacks a member" if missing else "the array is synchronizing",
     )
 
 
-def _sentence(device: BlockDevice, array: MdArray, missing: int) -> str:
-    name = f"{device.name} ({array.level})"
-    runs = array.sync_action if array.sync_action not in {None, *IDLE} else ""
+def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
+    name, runs, disks = (
+        f"{device.name} ({state.level})",
+        _running(state),
+        for_wording(state.raid_disks, 0),
+    )
     if not missing:
         return f"{name} is running a {runs}: it is slower until that ends."
+    members = f"{missing} of {disks} members" if disks else f"{missing} of its members"
     action = f" and is running a {runs}" if runs else ""
     left = {
         Severity.HIGH: "one more failure can lose data",
         Severity.MEDIUM: "it survives one more failure, and reads are slower",
-    }.get(_severity(array, missing), "the other members still mirror the data")
-    return f"{name} lacks {missing} of {array.raid_disks} members{action}: {left}."
+    }.get(_severity(state, missing), "the other members still mirror the data")
+    return f"{name} lacks {members}{action}: {left}."
 
 
-def _cite(device: BlockDevice, array: MdArray) -> tuple[Citation, ...]:
-    place = f"/sys/block/{device.name}/md"
-    values = {"degraded": array.degraded, "sync_action": array.sync_action}
+def _cite(device: BlockDevice, state: MdState) -> tuple[Citation, ...]:
+    values = {"degraded": state.degraded, "sync_action": state.sync_action}
     cited = (
-        Citation(f"{name} of {device.name}", f"{value}", f"{place}/{name}")
+        Citation(f"{name} of {device.name}", f"{value.value}", _place(device, value.origin))
         for name, value in values.items()
-        if value is not None
+        if isinstance(value, Known)
     )
     return tuple(cited)
 
 
-def _remedies(device: BlockDevice, array: MdArray, missing: int) -> tuple[Remedy, ...]:
+def _place(device: BlockDevice, origin: str) -> str:
+    """Return the origin with the path of /sys that a person would type."""
+    number = f"/sys/dev/block/{device.device_number}/"
+    return origin.replace(number, f"/sys/block/{device.name}/")
+
+
+def _remedies(device: BlockDevice, state: MdState, missing: int) -> tuple[Remedy, ...]:
     """Return advice: which disk failed, and which is to replace it, only a person knows."""
-    if not missing or array.sync_action == "recover":
+    if not missing or _running(state) == "recover":
         return ()
     return (
         Remedy(

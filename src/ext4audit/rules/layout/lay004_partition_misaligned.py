@@ -71,8 +71,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 def _judge(partition: BlockDevice) -> RuleOutput:
     """Judge one partition; raises Undetermined."""
     if partition.start_sectors is None:
-        what = f"start of {partition.name}"
-        raise Undetermined((Unknown(what, Why.ABSENT, hint="mount /sys"),))
+        gap = Unknown(f"start of {partition.name}", Why.ABSENT)
+        raise Undetermined((partition.start_gap or gap,))
     start = partition.start_sectors * SECTOR_BYTES
     cited = tuple(_cite(partition))
     if _is_in_image(partition) and start % MIB == 0:

@@ -104,7 +104,8 @@ def _parts(device: BlockDevice) -> Iterator[Part]:
     """Yield the partitions and whole disks; raises Undetermined."""
     if device.kind == "partition":
         if device.start_sectors is None:
-            raise Undetermined((Unknown(f"start of {device.name}", Why.ABSENT, hint="mount /sys"),))
+            gap = Unknown(f"start of {device.name}", Why.ABSENT)
+            raise Undetermined((device.start_gap or gap,))
         for disk in need(device.below):
             end = device.start_sectors + need(device.size_sectors)
             yield Part(disk.device_number, device, device.start_sectors, end)

@@ -169,9 +169,16 @@ def superblock_field(
 
 
 def _device_hint(fs: Filesystem, origin: str) -> str:
-    """Return how to read the rest of the superblock; empty where dumpe2fs did not show it."""
+    """Return how to read the rest of the superblock; empty where dumpe2fs did not show it.
+
+    Where the one on the device is damaged, no program shows the rest.
+    """
     if isinstance(fs.primary, Unknown):
         return fs.primary.hint
+    if fs.primary.value.damage:
+        return "repair the superblock on the device (HLT007)"
+    if fs.primary.value.failed:
+        return fs.primary.value.failed.hint
     return "" if "dumpe2fs" in origin else "install e2fsprogs"
 
 

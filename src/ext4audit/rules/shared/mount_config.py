@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -54,13 +54,21 @@ class MountConfig(NamedTuple):
     `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens
     that are no option of ext4, mount(8) or systemd that this table knows. `boot_options` are
     those of rootflags=, for the root only. The entry on `first_line` mounts the superblock, and
-    the others only mount it again: the kernel then ignores their superblock options.
+    the others only mount it again: the kernel then ignores their superblock options. Of several
+    lines for one mount point only the one on `used_line` is ever read (fstab(5), mount(8),
+    systemd-fstab-generator(8)).
     """
 
     mount: Mount
     entry: FstabEntry
     boot_options: tuple[str, ...]
     first_line: int
+    used_line: int
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether another line for the same mount point comes before this one."""
+        return self.entry.line.line_number != self.used_line
 
     @property
     def first(self) -> bool:
@@ -130,8 +138,12 @@ def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
     return Severity.MEDIUM if weighty else Severity.LOW
 
 
-def configs_of(fs: Filesystem, host: Host) -> tuple[MountConfig, ...]:
+def configs_of(
+    fs: Filesystem, host: Host, *, with_repeated: bool = False
+) -> tuple[MountConfig, ...]:
     """Return what fstab configures for each mount of a filesystem's whole tree.
+
+    `with_repeated` adds the lines that name a mount point of its again, and are never used.
 
     They are in fstab's order, but the root first: it is mounted before fstab can be read.
     Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
@@ -150,8 +162,11 @@ def configs_of(fs: Filesystem, host: Host) -> tuple[MountConfig, ...]:
     if not pairs:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     first_line = pairs[0][1].line.line_number
+    used = {entry.place: entry.line.line_number for _, entry in pairs}
+    again = _repeated(pairs, need(fs.fstab)) if with_repeated else []
     return tuple(
-        MountConfig(mount, entry, _boot_options(mount, host), first_line) for mount, entry in pairs
+        MountConfig(mount, entry, _boot_options(mount, host), first_line, used[entry.place])
+        for mount, entry in (*pairs, *again)
     )
 
 
@@ -170,6 +185,22 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
     return sorted(
         found.values(), key=lambda pair: (pair[0].mount_point != "/", pair[1].line.line_number)
     )
+
+
+def _repeated(
+    pairs: Sequence[tuple[Mount, FstabEntry]], entries: Sequence[FstabEntry]
+) -> list[tuple[Mount, FstabEntry]]:
+    """Return the further entries of the mount points; one with `noauto` is kept for later use."""
+    mounts = {entry.place: mount for mount, entry in pairs}
+    used = {entry.line.line_number for _, entry in pairs}
+    return [
+        (mounts[entry.place], entry)
+        for entry in entries
+        if entry.place in mounts
+        and entry.line.line_number not in used
+        and isinstance(entry.device_number, Known)
+        and "noauto" not in entry.line.options
+    ]
 
 
 def _tokens(tokens: Iterable[str]) -> dict[str, str]:

@@ -21,7 +21,8 @@ _HOSTNAMECTL = ("hostnamectl status", "hostnamectl")
 _MESSAGES = ("dmesg", "dmesg -T", "dmesg_now")
 _ARCHITECTURE = re.compile(r"^[ \t]*Architecture:[ \t]+(\S+)", re.MULTILINE)
 _NAMED = re.compile(r"^[ \t]*(?:Virtualization|Hypervisor vendor):[ \t]+(\S+)", re.MULTILINE)
-_FLAG = re.compile(r"^Flags:.*\bhypervisor\b", re.MULTILINE)
+_FLAGS = re.compile(r"^Flags:(.*)\n", re.MULTILINE)
+_HYPERVISOR = re.compile(r"\bhypervisor\b")
 _DETECTED = re.compile(
     r"^(?:\[[^\]\n]*\] )?(?:Hypervisor detected:|systemd\[1\]: Detected virtualization) ([\w-]+)",
     re.MULTILINE,
@@ -62,15 +63,25 @@ def _reported(capture: Capture) -> Iterator[Known[str]]:
     processor = output_of(capture, "lscpu")
     architecture = _ARCHITECTURE.search(processor.text)
     if architecture:
-        otherwise = "vm-other" if _FLAG.search(processor.text) else "none"
-        name = _name(processor, otherwise)
-        # Only on x86 does a hypervisor tell the processor's flags of itself.
-        if name != "none" or architecture[1] in _X86:
+        name = _name(processor, _by_flags(processor, architecture[1]))
+        if name:
             yield Known(name, processor.origin)
     messages = output_of(capture, *_MESSAGES)
     found = _DETECTED.search(messages.text)
     if found:
         yield Known(found[1].lower(), messages.origin)
+
+
+def _by_flags(processor: Output, architecture: str) -> str:
+    """Return what the processor's flags show of a hypervisor, "" where they are not all there.
+
+    Only on x86 does a hypervisor set one. An output that ends before them, or among them, tells
+    nothing.
+    """
+    flags = _FLAGS.search(processor.text)
+    if flags is None or architecture not in _X86:
+        return ""
+    return "vm-other" if _HYPERVISOR.search(flags[1]) else "none"
 
 
 def _name(output: Output, otherwise: str) -> str:

@@ -29,10 +29,11 @@ _STATES = {
 }
 """What `mdadm -D` calls the values of `sync_action`."""
 _SLOTS = re.compile(r"\[(\d{1,9})/(\d{1,9})\]")
-_PROGRESS = re.compile(r"\b(recovery|resync|reshape|check|repair)\s*=")
+_PROGRESS = re.compile(r"\b(recover|resync|reshape|check|repair)y?\s*=(?!PENDING)")
+"""One that is pending waits for the first write to an array that is read-only until then."""
 _CHUNK = re.compile(r"(\d{1,9})[kK] (?:chunks?|rounding)\b")
 """drivers/md/raid10.c prints a capital K."""
-_STATE_KEYS = ("degraded", "sync_action")
+_IDLE = "idle".__eq__
 
 
 def md_attributes(
@@ -47,9 +48,20 @@ def md_attributes(
         for path, body in _arrays(output.text):
             if path == f"/dev/{name}":
                 detail = _from_mdadm(capture, body, name_of)
-                state = {key: shown[key] for key in _STATE_KEYS if key in shown}
-                return state | detail if detail else shown
+                return detail | _worse(detail, shown) if detail else shown
     return shown
+
+
+def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
+    """Return the state of whichever text shows more members missing, or an action.
+
+    They are of different moments: a member that one of them misses was missing.
+    """
+    missing = [each["degraded"] for each in seen if each.get("degraded")]
+    actions = sorted((each["sync_action"] for each in seen if each.get("sync_action")), key=_IDLE)
+    return ({"degraded": max(missing, key=int)} if missing else {}) | (
+        {"sync_action": actions[0]} if actions else {}
+    )
 
 
 def _arrays(text: str) -> list[tuple[str, str]]:
@@ -96,7 +108,8 @@ def _state(fields: Mapping[str, str]) -> dict[str, str]:
         return {}
     state = fields.get("State", "")
     disks, active = (fields.get(f"{kind} Devices", "") for kind in ("Raid", "Active"))
-    running = [action for word, action in _STATES.items() if word in state]
+    pending = "(PENDING)" in state
+    running = [action for word, action in _STATES.items() if word in state and not pending]
     return {
         "degraded": str(max(int(disks) - int(active), 0)) if _are_counts(disks, active) else "",
         "sync_action": next(iter(running), "idle") if state else "",
@@ -171,11 +184,10 @@ def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, st
     slots = _SLOTS.search(following)
     if slots and level in _REDUNDANT:
         running = _PROGRESS.search(following)
-        action = running[1].replace("recovery", "recover") if running else "idle"
         attributes |= {
             "raid_disks": slots[1],
             "degraded": str(max(int(slots[1]) - int(slots[2]), 0)),
-            "sync_action": action,
+            "sync_action": running[1] if running else "idle",
         }
     for member in _MDSTAT_MEMBER.finditer(members):
         # The number in brackets is a slot only until a member was replaced; mdadm -D knows.

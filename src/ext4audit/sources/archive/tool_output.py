@@ -23,8 +23,8 @@ _TREE = re.compile(
     r"\s+(?P<ro>[01])\s+(?P<type>\S+)(?:\s.*)?"
 )
 _LIMITS = (
-    r"\s+-?\d+\s+(?P<minimum>\d{1,19})\s+(?P<optimal>\d+)\s+(?P<physical>\d+)\s+(?P<logical>\d+)"
-    r"\s+(?P<rotational>[01])(?:\s.*)?"
+    r"\s+(?P<alignment>-?\d{1,19})\s+(?P<minimum>\d{1,19})\s+(?P<optimal>\d+)\s+(?P<physical>\d+)"
+    r"\s+(?P<logical>\d+)\s+(?P<rotational>[01])(?:\s.*)?"
 )
 _TOPOLOGY = re.compile(_BRANCH + r"(?P<name>\S+)" + _LIMITS)
 _SUSE = re.compile(
@@ -34,6 +34,7 @@ _SUSE = re.compile(
 _LSBLK_PAIR = re.compile(r'(?<![A-Z0-9:_%-])([A-Z][A-Z0-9:_%-]*)="([^"]*)"')
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _ATTRIBUTES = {
+    "alignment": "alignment_offset",
     "minimum": "queue/minimum_io_size",
     "optimal": "queue/optimal_io_size",
     "physical": "queue/physical_block_size",
@@ -42,6 +43,7 @@ _ATTRIBUTES = {
     "ro": "ro",
 }
 _LSBLK_COLUMNS = {
+    "ALIGNMENT": "alignment_offset",
     "MIN-IO": "queue/minimum_io_size",
     "OPT-IO": "queue/optimal_io_size",
     "PHY-SEC": "queue/physical_block_size",

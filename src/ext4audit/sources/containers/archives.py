@@ -50,6 +50,7 @@ class DirectoryArchive:
         self._limits = limits
         self._calls = calls or BoundedCalls()
         self._dead = ""
+        self._seen: dict[str, Node | None] = {}
         self._room_bytes = limits.largest_kept_bytes
 
     def names(self) -> tuple[str, ...]:
@@ -126,8 +127,17 @@ class DirectoryArchive:
             raise self._error(str(error)) from None
 
     def _look(self, name: str) -> Node | None:
-        """Return the node at a path whose folders are directories; raises TimeoutError."""
-        return self._asked(partial(_node, encode(self._place(name))))
+        """Return the node at a path whose folders are directories; raises TimeoutError.
+
+        Each is looked at once: of each device forty files of the same folders are asked for, and
+        most archives have none of them. A link that is put there later is not followed by
+        `_content`.
+        """
+        if name not in self._seen:
+            if len(self._seen) > self._limits.most_entries:
+                self._seen.clear()
+            self._seen[name] = self._asked(partial(_node, encode(self._place(name))))
+        return self._seen[name]
 
     def _asked(self, call: Callable[[], R]) -> R:
         """Return the answer of the directory; raises OSError (TimeoutError included)."""
