@@ -8,8 +8,10 @@ import signal
 import stat
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from signal import SIGINT, SIGQUIT, SIGTERM
 
 import pytest
 
@@ -116,6 +118,18 @@ def is_asleep(pid: int) -> bool:
     return stat_line.rpartition(")")[2].split()[0] == "S"
 
 
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Signals that the shells can trap: what is ignored at their start stays ignored (POSIX sh).
+
+    A shell without job control starts its background jobs so, and the tests may be in one.
+    """
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (SIGINT, SIGQUIT)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def repeated(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
     """Send a signal twice a second until the process ends; return its status."""
     for _ in range(10):
@@ -126,7 +140,8 @@ def repeated(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
 
 
 @every_shell
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGQUIT])
 @pytest.mark.parametrize("option", ["", "-e"])
 def test_a_signal_leaves_neither_directory_nor_file(
     shell: str, option: str, number: signal.Signals, tmp_path: Path
@@ -144,16 +159,16 @@ def test_a_signal_leaves_neither_directory_nor_file(
     )
     place.mkdir()
     target.write_text("old\n")
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [*shell.split(), *option.split(), script, "-o", target],
         env={**os.environ, "TMPDIR": str(place)},
         stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + SECONDS
-    while not (held.exists() and is_asleep(process.pid)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert repeated(process, number) == 1
+    ) as process:
+        deadline = time.monotonic() + SECONDS
+        while not (held.exists() and is_asleep(process.pid)):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert repeated(process, number) == 1
     assert leftovers(place) == ["held"]
     assert leftovers(tmp_path) == ["collect.sh", "out", "tmp"]
     assert target.read_text() == "old\n"
