@@ -7,12 +7,15 @@ The bounds are ratios within one run, because machines differ and are noisy.
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from ext4audit.assemble.host import assemble_host
+from ext4audit.cli import run_program
 from ext4audit.engine import audit
 from ext4audit.renderers.shared import Audited, Page
 from ext4audit.renderers.shared.subjects import subjects
@@ -26,6 +29,7 @@ from support.hosts.crowded import (
     many_filesystems,
     many_on_one_place,
     many_others,
+    write_sosreport,
 )
 from support.hosts.evidence_host import TAKEN_AT, HostSource
 from support.timing import relative_time
@@ -73,8 +77,8 @@ def times(
     audited(small, formats)  # what is imported or compiled once is there now
     pairs = [
         (
-            relative_time(lambda: audited(small, formats), rounds=1),
-            relative_time(lambda: audited(large, formats), rounds=1),
+            relative_time(lambda: audited(small, formats), rounds=2),
+            relative_time(lambda: audited(large, formats), rounds=2),
         )
         for _ in range(ROUNDS)
     ]
@@ -123,3 +127,20 @@ def test_time_grows_with_filesystems_that_need_a_second_look(
     """Ten times the copies of one filesystem, or those of other namespaces, take 13 times."""
     few, many = times(build, FILESYSTEMS)
     assert many < MOST * few
+
+
+def test_time_grows_with_the_filesystems_of_a_captured_directory(tmp_path: Path) -> None:
+    """Each name is looked at once: a look is a call to a helper process."""
+    few, many = (_captured(tmp_path / str(count), count) for count in (100, FILESYSTEMS * 20))
+    print(f"\nsosreport: 100 {few:.1f}, {FILESYSTEMS * 20} {many:.1f}: {many / few:.1f} times")
+    assert many < MOST * few
+    assert many < 5 * SECOND
+
+
+def _captured(folder: Path, count: int) -> float:
+    """Return the time of an audit of a sosreport with so many filesystems."""
+    write_sosreport(folder, count)
+    words = ["scan", "--from", str(folder), "-f", "json", "-o", str(folder.with_suffix(".json"))]
+    time = relative_time(lambda: run_program(words), rounds=2)
+    assert len(json.loads(folder.with_suffix(".json").read_text())["filesystems"]) == count + 2
+    return time

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from string import ascii_lowercase
 
 from ext4audit.evidence import Known
 from ext4audit.sources import ReadFile
+from support.archives import contents
 from support.hosts.evidence_host import (
     DATA_UUID,
     GROUPS,
@@ -127,3 +129,22 @@ def _letters(index: int) -> str:
     """Return the letters of a disk: "aaaa" for the first."""
     places = (26**3, 26**2, 26, 1)
     return "".join(ascii_lowercase[index // place % 26] for place in places)
+
+
+def write_sosreport(folder: Path, count: int) -> None:
+    """Write the tree of a sosreport with so many disks, each with ext4 and with a line of fstab."""
+    files = contents.sos_files()
+    for index in range(count):
+        name, uuid = f"nvme{index}n1", f"33333333-aaaa-4bbb-8ccc-{index:012}"
+        table = f"{100 + index} 25 259:{index} / /srv/{name} rw - ext4 /dev/{name} rw\n"
+        files["proc/1/mountinfo"] += table
+        files["proc/partitions"] += f" 259 {index} 10485760 {name}\n"
+        files["etc/fstab"] += f"UUID={uuid} /srv/{name} ext4 defaults 0 2\n"
+        files[f"proc/fs/ext4/{name}/options"] = contents.OPTIONS
+        files[f"sos_commands/filesys/dumpe2fs_-h_.dev.{name}"] = contents.header(uuid)
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content)
+    for path, target in contents.SOS_LINKS.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).symlink_to(target)
