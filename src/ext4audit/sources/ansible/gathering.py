@@ -20,7 +20,8 @@ from ext4audit.sources.snapshot.collector import collect_script
 ACTION = "ext4audit_snapshot"
 MEMBERS, SCRIPT, PLAYBOOK = "members.json", "collect.sh", "gather.yml"
 SNAPSHOTS = "snapshots"
-TASK_TIMED_OUT = "Timed out after"
+TASK_TIMED_OUT = ("Timed out after", "failed to execute in the expected time frame")
+"""What ansible-core says of a task that took too long: since 2.19, and before."""
 SHOWN = 300
 
 
@@ -109,9 +110,7 @@ class Gathering:
         groups = self.members.get(event.host, ())
         if event.kind == "ok":
             return Answer(event.host, groups, path=str(self._path(event.host)))
-        said = event.text[:SHOWN] or "no reason given"
-        kind = "timed out" if TASK_TIMED_OUT in said else event.kind
-        return Answer(event.host, groups, reason=f"{kind}: {said}")
+        return Answer(event.host, groups, reason=reason_of(event))
 
     def _path(self, name: str) -> Path:
         hashed = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
@@ -137,3 +136,10 @@ class Gathering:
         if self._run is not None:
             self._run.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def reason_of(event: Event) -> str:
+    """Return in words why a host gave no snapshot."""
+    said = event.text[:SHOWN] or "no reason given"
+    kind = "timed out" if any(each in said for each in TASK_TIMED_OUT) else event.kind
+    return f"{kind}: {said}"

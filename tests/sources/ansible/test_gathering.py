@@ -1,0 +1,25 @@
+"""What is told of hosts that gave no snapshot."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.sources.ansible.gathering import reason_of
+from ext4audit.sources.ansible.running import Event
+
+BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) and was terminated"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "reason"),
+    [
+        ("failed", "Task failed: Timed out after 20 second(s).", "timed out: Task failed: Timed"),
+        ("failed", BEFORE_2_19, "timed out: The x action"),
+        ("failed", "sudo: a password is required", "failed: sudo"),
+        ("unreachable", "Connection refused", "unreachable: Connection refused"),
+        ("failed", "", "failed: no reason given"),
+    ],
+)
+def test_a_time_limit_is_told_from_other_failures(kind: str, text: str, reason: str) -> None:
+    """Whatever the version of ansible-core says of it."""
+    assert reason_of(Event(kind, "db1", text)).startswith(reason)
