@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -36,6 +37,8 @@ HAS_PRIVATE_MOUNTS = pytest.StashKey[bool]()
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+ASKED_FOR = ("bench", "lab", "packages")
+"""The marks of tests that run only where `-m` names them: they take long, or need much."""
 ALONE = ("kernel", "browser", "shells")
 """The marks of tests that run one after the other."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
@@ -74,12 +77,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group what must not run beside its like, and skip what needs a real kernel.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep what was asked for, group what must not run beside its like, skip what cannot run.
 
     Tests of one group run in one worker (`--dist loadgroup`): loop devices are seen by the whole
     machine, and one browser serves all of its tests.
     """
+    unasked = frozenset(ASKED_FOR) - frozenset(re.findall(r"\w+", config.option.markexpr))
+    kept = [item for item in items if not any(map(item.get_closest_marker, unasked))]
+    config.hook.pytest_deselected(items=[item for item in items if any(map(item.get_closest_marker, unasked))])
+    items[:] = kept
     for item in items:
         name = next(filter(item.get_closest_marker, ALONE), None)
         if name is not None and item.get_closest_marker("xdist_group") is None:
