@@ -6,8 +6,9 @@ import csv
 import json
 import re
 from collections.abc import Callable
+from functools import cache
 from io import StringIO
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from xml.etree.ElementTree import fromstring, tostring
 
@@ -40,12 +41,24 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def output(evidence: Path, fmt: str, keys: tuple[str, ...], to: Path) -> str:
-    """Return what a scan of some of the hosts writes; exit 2 where no host could be read."""
-    sources = [f"--from={evidence / key}.tar.gz" for key in keys]
-    verbose = ["-v"] if fmt == "text" else []
-    run_program(["scan", *sources, "--fail-on", "info", "-f", fmt, "-o", str(to), *verbose])
-    return to.read_text()
+Outputs = Callable[..., dict[str, str]]
+"""What a scan of the hosts with some keys writes, by format."""
+
+
+@pytest.fixture(scope="module")
+def outputs(evidence: Path, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
+    """Return what scans hosts, once for all tests; exit 2 where no host could be read."""
+
+    @cache
+    def scan(*keys: str) -> dict[str, str]:
+        folder = tmp_path_factory.mktemp("outputs")
+        sources = [f"--from={evidence / key}.tar.gz" for key in keys]
+        files = [[f"-f{fmt}", f"-o{folder / fmt}"] for fmt in PARTS if fmt != "text"]
+        for words in ([*chain(*files)], ["-v", "-ftext", f"-o{folder / 'text'}"]):
+            run_program(["scan", *sources, "--fail-on", "info", *words])
+        return {fmt: (folder / fmt).read_text() for fmt in PARTS}
+
+    return scan
 
 
 def ndjson_part(text: str, key: str) -> object:
@@ -134,11 +147,11 @@ PARTS: dict[str, Callable[[str, str], object]] = {
 
 
 @pytest.mark.parametrize("fmt", PARTS)
-def test_no_host_changes_the_part_of_another(fmt: str, evidence: Path, tmp_path: Path) -> None:
+def test_no_host_changes_the_part_of_another(fmt: str, outputs: Outputs) -> None:
     """Alone with one other, or among all in any order: the part of a host is the same."""
     part = PARTS[fmt]
     runs = [("db1", "db2"), ("db2", "db-1"), ("db1", BROKEN), *list(permutations(KEYS))[::7]]
-    texts = {keys: output(evidence, fmt, keys, tmp_path / "out") for keys in runs}
+    texts = {keys: outputs(*keys)[fmt] for keys in runs}
     for key in KEYS:
         parts = [part(text, key) for keys, text in texts.items() if key in keys]
         assert re.search(r"\w{3}", str(parts[0])) or key in {"db-1", BROKEN}, f"{key}: nothing"
@@ -146,9 +159,9 @@ def test_no_host_changes_the_part_of_another(fmt: str, evidence: Path, tmp_path:
 
 
 @pytest.mark.parametrize("fmt", ["sarif", "gitlab", "junit", "prometheus", "csv", "ndjson"])
-def test_a_host_alone_is_the_host_in_a_fleet(fmt: str, evidence: Path, tmp_path: Path) -> None:
+def test_a_host_alone_is_the_host_in_a_fleet(fmt: str, outputs: Outputs) -> None:
     """A run that grows from one host to two starts no new history."""
     part = PARTS[fmt]
-    alone = part(output(evidence, fmt, ("db1",), tmp_path / "one"), "db1")
+    alone = part(outputs("db1")[fmt], "db1")
     assert str(alone) != "[]"
-    assert part(output(evidence, fmt, ("db1", "db2"), tmp_path / "two"), "db1") == alone
+    assert part(outputs("db1", "db2")[fmt], "db1") == alone

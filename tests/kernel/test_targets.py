@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from support.program import run as run_program
 from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
@@ -21,14 +22,7 @@ Make = Callable[..., Scratch]
 
 def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user would."""
-    return subprocess.run(
-        [sys.executable, "-m", "ext4audit", *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    return run_program(*map(str, arguments))
 
 
 def audited(*paths: str | Path) -> tuple[list[str], str]:

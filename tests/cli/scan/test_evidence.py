@@ -13,6 +13,7 @@ import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import jsonschema
@@ -130,15 +131,12 @@ NOBARRIER = HOSTS / "lvm-linear-nobarrier" / "snapshot"
 TWO_HOSTS = ["--from", f"a={RAID10}", "--from", f"b={NOBARRIER}"]
 
 
-def scan(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+def scan(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
     """Run `ext4audit scan ARGUMENTS`, with bytes on standard input."""
-    command = [sys.executable, "-m", "ext4audit", "scan", *arguments]
-    done = subprocess.run(
-        command, input=stdin, env=environment(), capture_output=True, timeout=60, check=False
-    )
-    return subprocess.CompletedProcess(
-        command, done.returncode, done.stdout.decode(), done.stderr.decode()
-    )
+    with TemporaryFile() as piped:
+        piped.write(stdin)
+        piped.seek(0)
+        return run("scan", *arguments, stdin=piped)
 
 
 def report(*arguments: str) -> Any:

@@ -1,0 +1,167 @@
+"""A process that has loaded the program, and becomes it in a copy for each request.
+
+A copy takes a tenth of the time of a new interpreter, and less than half of that of a copy of the
+tests' process, whose memory is large. `support.program.run` is the client.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NoReturn
+
+import ext4audit
+from ext4audit import facts, rules
+
+LARGEST_REQUEST_BYTES = 150_000
+"""Far below what a socket buffers: a request is one message."""
+NOT_LOADED = ("ext4audit.__main__", "ext4audit.sources.ansible.snapshot_action")
+"""The modules that do more than define: the first runs, the second needs Ansible."""
+NOBODY = 65534
+
+
+class TooLongError(Exception):
+    """The program ran longer than it may."""
+
+
+class TooLargeError(Exception):
+    """The request does not fit one message."""
+
+
+def ask(
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    streams: Sequence[int],
+    as_nobody: bool,
+    seconds: float,
+) -> int:
+    """Run the program in a copy of the loaded process and return its exit code.
+
+    Its standard input, output and error are the descriptors `streams`.
+
+    Raises TooLongError and TooLargeError.
+    """
+    request = {
+        "arguments": arguments,
+        "env": dict(env),
+        "cwd": cwd,
+        "umask": _umask(),
+        "as_nobody": as_nobody,
+    }
+    message = json.dumps(request).encode()
+    if len(message) > LARGEST_REQUEST_BYTES:
+        raise TooLargeError
+    connection, launcher = _launcher()
+    connection.settimeout(seconds)
+    try:
+        socket.send_fds(connection, [message], streams)
+        answer = connection.recv(100)
+    except TimeoutError:
+        os.killpg(launcher.pid, signal.SIGKILL)
+        _launcher.cache_clear()
+        raise TooLongError from None
+    return os.waitstatus_to_exitcode(int(answer))
+
+
+def _umask() -> int:
+    """Return the umask of this process, which can only be read by setting another."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+@cache
+def _launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
+    """Start the process; it ends when the tests' process has closed its end of the socket."""
+    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        command = [sys.executable, __file__, str(its.fileno())]
+        null = subprocess.DEVNULL
+        # Its own session: a Ctrl-C on the terminal is for the tests' process.
+        return mine, subprocess.Popen(
+            command, stdin=null, pass_fds=[its.fileno()], start_new_session=True
+        )
+
+
+def serve(connection: socket.socket) -> None:
+    """Run one request after the other, until there are no more."""
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(connection, LARGEST_REQUEST_BYTES, 3)
+        if not message:
+            return
+        child = os.fork()
+        if child == 0:
+            connection.close()
+            become(json.loads(message), descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _, status = os.waitpid(child, 0)
+        connection.send(str(status).encode())
+
+
+def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
+    """Do what `python -m ext4audit` does, with the streams that an interpreter makes."""
+    try:
+        for target, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        sys.stdin = os.fdopen(0, encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+        os.environ.clear()
+        os.environ.update(request["env"])
+        os.chdir(request["cwd"])
+        os.umask(request["umask"])
+        if request["as_nobody"]:
+            drop_privileges()
+        sys.argv = ["ext4audit", *request["arguments"]]
+        importlib.import_module("ext4audit.__main__").main()
+    except BaseException:  # noqa: BLE001 - a copy must not go on as the launcher
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(70)
+
+
+def load() -> None:
+    """Import every module of the program, and read its tables.
+
+    The interpreter may lie where only root can read it: after this, nothing of it is read again.
+    """
+    for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
+        if module.name not in NOT_LOADED:
+            importlib.import_module(module.name)
+    for name in "difflib gzip pyudev rich.console rich.status tarfile tempfile".split():
+        importlib.import_module(name)
+    importlib.import_module("rich.cells").cell_len("\u4e00")
+    knowledge = importlib.import_module("ext4audit.facts.knowledge")
+    for table in knowledge.TABLES.values():
+        facts.read_table(table.file)
+    rules.all_rules()
+
+
+def drop_privileges() -> None:
+    """Become the user who may read nothing that is not public."""
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as listening:
+        load()
+        gc.collect()
+        gc.freeze()  # a collection in a copy would write to, and so copy, all pages
+        serve(listening)
