@@ -10,8 +10,10 @@ its verification.
 """
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
+from typing import NamedTuple
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.option_table import recognize
@@ -159,17 +161,42 @@ def _script(edit: LineEdit, before: str, after: str) -> str | None:
     return quote(f"{edit.line_number}s/{old}/{new}/")
 
 
+class Replacement(NamedTuple):
+    """What `s` of sed replaces in a line, and by what, before characters are escaped."""
+
+    begin: str
+    old: str
+    end: str
+    new: str
+
+    @property
+    def size(self) -> int:
+        """The characters of both sides where none is escaped: the least that they can be."""
+        return sum(map(len, self))
+
+    def escaped(self) -> tuple[str, str]:
+        """Return both sides as sed takes them."""
+        return self.begin + _pattern(self.old) + self.end, _replacement(self.new)
+
+
 def _substitution(before: str, after: str) -> tuple[str, str]:
     """Return what `s` of sed replaces in a line, and by what: the shortest of whole options.
 
     sed replaces the first match, which must be the right one. In the changed line nothing may
     match, so that a second run changes nothing, nor an undo where the edit has not run.
     """
-    return min(_substitutions(before, after), key=lambda found: len(found[0]) + len(found[1]))
+    best = (sys.maxsize, 0, "", "")
+    in_order = sorted(enumerate(_replacements(before, after)), key=lambda at: at[1].size)
+    for number, each in in_order:
+        if each.size > best[0]:
+            break
+        old, new = each.escaped()
+        best = min(best, (len(old) + len(new), number, old, new))
+    return best[2:]
 
 
-def _substitutions(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Yield the patterns with their replacements; the whole line is one that always fits."""
+def _replacements(before: str, after: str) -> Iterator[Replacement]:
+    """Yield what would do; the whole line is one that always fits."""
     head, tail = _common(before, after), _common(before[::-1], after[::-1])
     edges = {0, len(before), *(edge for gap in GAP.finditer(before) for edge in gap.span())}
     starts = sorted(edge for edge in edges if edge <= head)
@@ -182,7 +209,7 @@ def _substitutions(before: str, after: str) -> Iterator[tuple[str, str]]:
             old = before[start:stop]
             there, again = (_first_match(text, old, begin, end) for text in (before, after))
             if (there, again) == (start, None):
-                yield begin + _pattern(old) + end, _replacement(after[start:stop_after])
+                yield Replacement(begin, old, end, after[start:stop_after])
 
 
 def _anchored(edges: Sequence[int], outermost: int, anchor: str) -> Iterator[tuple[int, str]]:
