@@ -16,7 +16,14 @@ import pytest
 from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered
 from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.waiting import BoundedCalls, Patience, about, answered, undo
+from ext4audit.sources.waiting import (
+    BoundedCalls,
+    Patience,
+    about,
+    answered,
+    one_helper,
+    undo,
+)
 
 ENDS_WITHIN_SECONDS = 10
 
@@ -93,6 +100,19 @@ def test_calls_share_a_helper_that_ends_with_them() -> None:
     helper = freed(os.getpid)
     del freed
     assert ends(helper)
+
+
+def test_a_run_of_the_program_has_one_helper() -> None:
+    """For its policy, its outputs and its sources; it is gone when the run is."""
+    with one_helper():
+        helper = answered(os.getpid)
+        assert answered(os.getpid) == about("/srv", os.getpid) == helper
+        with one_helper():
+            assert answered(os.getpid) != helper
+        assert answered(os.getpid) == helper
+        assert is_there(helper)
+    assert not is_there(helper)
+    assert answered(os.getpid) != answered(os.getpid)
 
 
 def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,6 +55,7 @@ from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources import Source, utc_now
 from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
+from ext4audit.sources.waiting import one_helper
 
 _LONGEST_SECONDS = 86400
 Command = Callable[..., int]
@@ -126,6 +127,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
+    click.get_current_context().with_resource(one_helper())  # until the command ends
     newer = knowledge_of(given["knowledge"])
     policy = read_policy(given["config"])
     profiles = active_profiles(given["profiles"] or policy.profile, policy)

@@ -7,7 +7,6 @@ host that joins or leaves a fleet changes the identity of another.
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.containers.tar import is_compressed, is_tar
 from ext4audit.sources.snapshot import is_wrapped
 from ext4audit.sources.snapshot.format import MANIFEST
-from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
+from ext4audit.sources.waiting import BoundedCalls, about, bounded_calls, is_of_the_kernel
 
 _EXTENSION = re.compile(
     r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
@@ -94,7 +93,7 @@ def hosts_in(path: str) -> Fleet | None:
     if path == STANDARD_INPUT:
         return None
     try:
-        with closing(BoundedCalls()) as bounded:
+        with bounded_calls() as bounded:
             look = _Look(bounded)
             is_directory = partial(os.path.isdir, encode(path))
             if not (is_directory() if is_of_the_kernel(path) else bounded(is_directory)):

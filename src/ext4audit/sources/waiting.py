@@ -16,8 +16,8 @@ import signal
 import struct
 import warnings
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from time import monotonic
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -40,6 +40,8 @@ _MOST_DESCRIPTORS = 1024
 """What a process may have by default, where /proc does not tell which it has."""
 undo = ExitStack()
 """What a helper does when it ends: functions that it was asked to make add to it."""
+_shared: list[BoundedCalls] = []
+"""Those of the run of the program that is under way."""
 _left: deque[int] = deque()
 """Helpers that were told to end and are not reaped yet."""
 
@@ -85,14 +87,45 @@ class BoundedCalls:
             self._helper.close()
         self._helper = None
 
+    def end(self) -> None:
+        """End the helper, which is at work on nothing, and wait until it is gone."""
+        helper, self._helper = self._helper, None
+        if helper is not None and helper.owner == os.getpid():
+            helper.end()
+
     def __del__(self) -> None:
         """End the helper."""
         self.close()
 
 
+@contextmanager
+def one_helper() -> Iterator[BoundedCalls]:
+    """Share one helper among all calls of `answered` in a block, which is a run of the program.
+
+    It sees this process as it was at the first of these calls: its working directory, say.
+    """
+    bounded = BoundedCalls()
+    _shared.append(bounded)
+    try:
+        yield bounded
+    finally:
+        _shared.remove(bounded)
+        bounded.end()
+
+
+@contextmanager
+def bounded_calls() -> Iterator[BoundedCalls]:
+    """Return the calls that a run of the program shares; outside of one, those of this block."""
+    if _shared:
+        yield _shared[-1]
+    else:
+        with closing(BoundedCalls()) as bounded:
+            yield bounded
+
+
 def answered(call: Callable[[], R]) -> R:
     """Return what a call returns within 20 s; raises what it raises, or TimeoutError."""
-    with closing(BoundedCalls()) as bounded:
+    with bounded_calls() as bounded:
         return bounded(call)
 
 
@@ -161,13 +194,25 @@ class _Helper:
 
     def close(self) -> None:
         """Let it end: it reads the end of its requests."""
+        if self._release():
+            _left.append(self._pid)
+            _reap()
+
+    def end(self) -> None:
+        """Kill it, and wait until it is gone: not for one that hangs."""
+        if self._release():
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._pid, signal.SIGKILL)
+                os.waitpid(self._pid, 0)
+
+    def _release(self) -> bool:
+        """Close the pipes; False where they are closed already."""
         if self._is_closed:
-            return
+            return False
         self._is_closed = True
         os.close(self._requests)
         os.close(self._answers)
-        _left.append(self._pid)
-        _reap()
+        return True
 
 
 def _reap() -> None:
