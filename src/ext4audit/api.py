@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.facts.profile import ActiveProfile
+from ext4audit.facts.host import ActiveProfile
 from ext4audit.policy import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule

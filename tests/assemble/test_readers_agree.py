@@ -16,9 +16,9 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.dumpe2fs import (
     parse_captured_groups,
     parse_captured_superblock,
+    parse_group_table,
     parse_superblock,
 )
-from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.sources.live import LiveSource
 from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
 

@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from ext4audit.engine import judge
+from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.facts.superblock import PrimarySuperblock
+from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies.offline import (
     by_hand,
     check_filesystem,
@@ -15,9 +18,11 @@ from ext4audit.remedies.offline import (
     repair_from_backup,
     unmounted_steps,
     why_by_hand,
+    with_refusal,
     without_error_state,
 )
-from support.builders import disk, filesystem, known, mount, unknown
+from ext4audit.rules.durability.dur005_missing_journal import check
+from support.builders import disk, filesystem, host, known, mount, options, unknown
 from support.remedies.plain import commands, printed
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
@@ -161,3 +166,36 @@ def test_after_a_check_it_is_mounted_as_before_the_error() -> None:
     (again,) = [step.command for step in steps if step.command.startswith("mount ")]
     assert "emergency_ro" not in again
     assert "rw" in again
+
+
+REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)
+READ = Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda")
+NOTE = f" /dev/sda cannot be opened here, even by root: {OUTSIDE}."
+
+
+@pytest.mark.parametrize(
+    ("command", "primary", "told"),
+    [
+        ("tune2fs -O has_journal /dev/sda", REFUSED, True),
+        ("umount /data && e2fsck -f -p /dev/sda", REFUSED, True),
+        ("mount -o remount,rw /dev/sda /data", REFUSED, False),
+        ("tune2fs -O has_journal /dev/sda", replace(REFUSED, hint="run as root"), False),
+        ("tune2fs -O has_journal /dev/sda", READ, False),
+    ],
+)
+def test_what_opens_a_refused_device_says_so(
+    command: str, primary: Known[PrimarySuperblock] | Unknown, *, told: bool
+) -> None:
+    """Only what root was refused counts: a user can repeat the command as root."""
+    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
+    shown = with_refusal(remedy, filesystem(primary=primary))
+    assert shown.summary == f"Do it.{NOTE if told else ''}"
+
+
+def test_the_engine_adds_it_to_findings() -> None:
+    """A filesystem without a journal in a container."""
+    full = options()
+    listed = full._replace(options=tuple(each for each in full.options if each.name != "data"))
+    fs = filesystem(primary=REFUSED, superblock=REFUSED, options=known(listed))
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert finding.remedies[0].summary.endswith(NOTE)

@@ -18,8 +18,11 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import descriptor_bytes, descriptor_extents
-from ext4audit.parsers.dumpe2fs import parse_captured_groups
-from ext4audit.parsers.group_table import parse_group_descriptors, parse_group_table
+from ext4audit.parsers.dumpe2fs import (
+    parse_captured_groups,
+    parse_group_descriptors,
+    parse_group_table,
+)
 from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand, Source
 
 MAX_READINGS = 3

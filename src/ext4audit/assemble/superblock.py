@@ -23,12 +23,12 @@ from ext4audit.layout.groups import (
     descriptors_per_block,
 )
 from ext4audit.parsers.dumpe2fs import (
+    count_unzeroed,
     damage_in_message,
     parse_captured_superblock,
     parse_damage,
     parse_superblock,
 )
-from ext4audit.parsers.group_table import count_unzeroed
 from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.superblock import damage_of, parse_raw_superblock, parse_tune_superblock
 from ext4audit.sources import (

@@ -15,7 +15,7 @@ from ext4audit.cli.output import NAGIOS, progress
 from ext4audit.cli.places import Place, places_of, utf8
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.cli.reports import print_report, write_page
-from ext4audit.facts.profile import ActiveProfile
+from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers import ndjson
 from ext4audit.renderers.shared import Audited, Page, visible

@@ -104,7 +104,7 @@ def _site_profiles(config: str | None) -> Mapping[str, str]:
 
 def _profiles(typed: str, own: Mapping[str, str]) -> list[Item]:
     """Return names of profiles, and after `NAME=` the files of a mount point."""
-    from ext4audit.facts.profile import all_profiles  # noqa: PLC0415 - reads a table
+    from ext4audit.facts.host import all_profiles  # noqa: PLC0415 - reads a table
 
     known = {**{name: each.product for name, each in all_profiles().items()}, **own}
     name, equals, _ = typed.partition("=")

@@ -47,8 +47,8 @@ from ext4audit.cli.policy import (
 )
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown
+from ext4audit.facts.host import ActiveProfile
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.profile import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
 from ext4audit.report import Report

@@ -14,8 +14,7 @@ from ext4audit.renderers.shared.terms import listed
 from ext4audit.sources import encode
 from ext4audit.sources.captured import STANDARD_INPUT
 from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.fleet import exists, hosts_in, key_of
-from ext4audit.sources.inventory import expected_names
+from ext4audit.sources.fleet import exists, expected_names, hosts_in, key_of
 
 _SHOWN = 5
 

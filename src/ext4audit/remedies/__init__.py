@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from ext4audit.finding import Phase, Step
 
 if TYPE_CHECKING:
-    from ext4audit.remedies import default_options as default_options
     from ext4audit.remedies import features as features
     from ext4audit.remedies import flags as flags
     from ext4audit.remedies import fstab as fstab
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ext4audit.remedies import mounting as mounting
     from ext4audit.remedies import offline as offline
     from ext4audit.remedies import options as options
-    from ext4audit.remedies import refusals as refusals
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields
 

@@ -15,12 +15,6 @@ from ext4audit.facts.option_table import spec_named
 from ext4audit.facts.options import Provenance
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.default_options import (
-    offline_string,
-    superblock_change,
-    superblock_steps,
-    verify_command,
-)
 from ext4audit.remedies.fstab import edit_options
 from ext4audit.remedies.options import (
     BINDS,
@@ -28,7 +22,11 @@ from ext4audit.remedies.options import (
     fstab_edits,
     in_force,
     is_default,
+    offline_string,
+    superblock_change,
     superblock_checks,
+    superblock_steps,
+    verify_command,
 )
 from ext4audit.remedies.remount import (
     fstab_line,

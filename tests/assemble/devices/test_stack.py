@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices import StackReader
-from ext4audit.assemble.devices.md import read_md, read_md_state
+from ext4audit.assemble.devices import StackReader, read_md, read_md_state
 from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount

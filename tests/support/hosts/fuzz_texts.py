@@ -26,7 +26,7 @@ from ext4audit.cli import did_you_mean
 from ext4audit.cli.policy.baseline import read_baselines
 from ext4audit.engine import audit
 from ext4audit.facts import parse_toml
-from ext4audit.parsers import devices, disk_image, file_kind, kernel_files, mounts, superblock
+from ext4audit.parsers import devices, disk_image, kernel_files, mounts, superblock
 from ext4audit.parsers.probe_run import parse_run
 from ext4audit.policy import parse_policy
 from ext4audit.report import Outcome, Source
@@ -34,7 +34,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources.archive import recognise
 from ext4audit.sources.captured import _open_file
 from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.inventory import expected_names
+from ext4audit.sources.fleet import expected_names
 from ext4audit.sources.snapshot.format import SnapshotError
 from support.archives.contents import archive
 from support.hosts.fuzzing import check
@@ -153,7 +153,7 @@ def targets() -> dict[str, tuple[str, Target]]:
         "probe JSON": (PROBE + '"filesystem":{},"results":[{}]}', parse_run),
     }
     of_bytes: dict[str, Target] = {
-        "file kinds": lambda data: (file_kind.is_text(data), disk_image.parse_mbr(data)),
+        "file kinds": lambda data: (disk_image.is_text(data), disk_image.parse_mbr(data)),
         "superblocks": superblock.parse_raw_superblock,
         "images": superblock.parse_image_superblock,
         "GPT": disk_image.parse_gpt_header,

@@ -15,10 +15,12 @@ from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, d
 from ext4audit.parsers.disk_image import (
     EXTENDED,
     HEADER_BYTES,
+    INODE_BYTES,
     PROTECTIVE,
     RECORD_BYTES,
     BootEntry,
     GptHeader,
+    check_journal_inode,
     is_e2image,
     parse_boot_record,
     parse_e2image_header,
@@ -26,8 +28,7 @@ from ext4audit.parsers.disk_image import (
     parse_gpt_header,
     parse_mbr,
 )
-from ext4audit.parsers.group_table import parse_group_descriptors
-from ext4audit.parsers.inode import INODE_BYTES, check_journal_inode
+from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     parse_image_superblock,

@@ -16,7 +16,7 @@ from ext4audit.layout.groups import (
     USUAL_BLOCK_BYTES,
     usual_backups,
 )
-from ext4audit.parsers.file_kind import SIGNATURES, is_named_as_image, is_text, is_zero
+from ext4audit.parsers.disk_image import SIGNATURES, is_named_as_image, is_text, is_zero
 from ext4audit.parsers.superblock import parse_backup_superblock
 from ext4audit.sources import ReadBytes, Source
 

@@ -13,7 +13,7 @@ from ext4audit.layout.groups import (
     descriptor_bytes,
     descriptor_extents,
 )
-from ext4audit.parsers.group_table import parse_group_descriptors
+from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources import ReadBytes, RunCommand, Source, VirtualMemory

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.facts.features_and_bugs import LEVELS, SHARED, WORST_OF, parse_version
+from ext4audit.facts.host import AT_LEAST
 from ext4audit.facts.knowledge.option_checks import check_grammar, check_spelling
 from ext4audit.facts.knowledge.plan_checks import check_planned_disk, check_release
 from ext4audit.facts.knowledge.values import (
@@ -27,7 +28,6 @@ from ext4audit.facts.knowledge.values import (
 )
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import all_options, recognize
-from ext4audit.facts.profile import AT_LEAST
 from ext4audit.facts.versions import ANY, BOUNDS, DPKG_TREES, RPM_TREES, TREES
 
 CODE = re.compile(r"[A-Z]{3}[0-9]{3}")

@@ -153,7 +153,7 @@ def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
     steps = (
         ()
         if discouraged([wanted], fs, host)
-        else remedies.default_options.store_default(fs, "data", wanted)
+        else remedies.options.store_default(fs, "data", wanted)
     )
     if not steps:
         return

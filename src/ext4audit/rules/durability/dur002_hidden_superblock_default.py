@@ -184,7 +184,7 @@ def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> I
     kept = dict(against(fs, host, wanted))
     changed = [each for each in stored if each.token not in kept]
     if changed:
-        steps = remedies.default_options.clear_defaults(
+        steps = remedies.options.clear_defaults(
             fs, {each.name: wanted[each.name] for each in changed}
         )
         yield Remedy(

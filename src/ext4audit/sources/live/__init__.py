@@ -42,9 +42,8 @@ from ext4audit.sources import (
     from_os_error,
 )
 from ext4audit.sources import live as ioctls
-from ext4audit.sources.live import commands, mount_tables, paths
-from ext4audit.sources.live.memory import virtual_memory
-from ext4audit.sources.live.paths import opened
+from ext4audit.sources.live import commands, files
+from ext4audit.sources.live.files import opened, virtual_memory
 from ext4audit.sources.waiting import BoundedCalls, Patience
 
 _TUNE_SUPERBLOCK_BYTES = 232
@@ -214,8 +213,8 @@ class LiveSource:
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
-            case ReadFile(mount_tables.OWN) if self._mounts_of is not None:
-                return read_file(mount_tables.table_of(self._mounts_of))
+            case ReadFile(files.OWN_MOUNTS) if self._mounts_of is not None:
+                return read_file(files.table_of(self._mounts_of))
             case ReadFile(path):
                 return self._of_path(path, read_file)
             case ListDir(path):
@@ -233,18 +232,18 @@ class LiveSource:
             case ResolvePath(path):
                 return self._resolved(path)
             case RealPath(path):
-                return self._bounded(path, partial(paths.real_path, path))
+                return self._bounded(path, partial(files.real_path, path))
             case StatFilesystem(path):
-                return self._bounded(path, partial(paths.stat_filesystem, path))
+                return self._bounded(path, partial(files.stat_filesystem, path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
 
     def _resolved(self, path: str) -> str:
         """Resolve a path, with the mount id of the table that is read."""
-        found = self._bounded(path, partial(paths.resolve_path, path))
+        found = self._bounded(path, partial(files.resolve_path, path))
         if self._mounts_of is None:
             return found
-        return mount_tables.translated(found, read_file, self._mounts_of)
+        return files.translated(found, read_file, self._mounts_of)
 
     def _of_path(self, path: str, read: Callable[[str], str]) -> str:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
@@ -259,7 +258,7 @@ class LiveSource:
             case FilesystemUuid(path):
                 return self._bounded(path, partial(ioctls.filesystem_uuid, path))
             case ReadBytes(path, offset_bytes, length_bytes):
-                call = partial(paths.read_bytes, path, offset_bytes, length_bytes)
+                call = partial(files.read_bytes, path, offset_bytes, length_bytes)
                 return self._bounded(path, call)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.parsers.group_table import count_unzeroed, parse_group_descriptors, parse_group_table
+from ext4audit.parsers.dumpe2fs import count_unzeroed, parse_group_descriptors, parse_group_table
 from support.timing import relative_time
 
 HEADER = "\ngroup:block:super:gdt:bbitmap:ibitmap:itable\n"

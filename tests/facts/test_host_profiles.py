@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ext4audit.facts.host import Profile, all_profiles
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.option_table import recognize
-from ext4audit.facts.profile import Profile, all_profiles
 from ext4audit.finding import Severity
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF

@@ -1,4 +1,8 @@
-"""Paths and raw bytes: resolved, opened and read."""
+"""Files of this host: paths, raw bytes, the memory, and the mount table of another process.
+
+A hardened service (ProtectSystem=strict, PrivateTmp=) sees every mount read-only, and mounts that
+the host does not have. The table of process 1 is the host's: any process may read it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered, decode, encode
@@ -137,3 +142,64 @@ def _type(mode: int) -> str:
 
 def _is_wanted(mode: int) -> bool:
     return stat.S_ISBLK(mode) or stat.S_ISREG(mode)
+
+
+OWN_MOUNTS = "/proc/self/mountinfo"
+_HINT = "run the program in the mount namespace of the host"
+
+
+class Place(NamedTuple):
+    """What two namespaces that were copied have in common of a mount (proc_pid_mountinfo(5))."""
+
+    device_number: str
+    root: str
+    mount_point: str
+
+
+def table_of(pid: int) -> str:
+    """Return the path of the mount table of a process."""
+    return f"/proc/{pid}/mountinfo"
+
+
+def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
+    """Return the lines of a resolved path with the mount id that process `pid` has for it.
+
+    Mount ids differ between namespaces. Raises Unanswered for a path on a mount that only the
+    namespace of this program has: there it is another file than on the host. Raises OSError.
+    """
+    first, *others = resolved.split("\n")
+    own_id = first.removeprefix("mount_id=")
+    places = {mount_id: place for place, mount_id in _mount_ids(read(OWN_MOUNTS)).items()}
+    theirs = _mount_ids(read(table_of(pid))).get(places[own_id]) if own_id in places else None
+    if theirs is None:
+        raise Unanswered(Why.UNSUPPORTED, f"on a mount that process {pid} does not have", _HINT)
+    return "\n".join((f"mount_id={theirs}", *others))
+
+
+def _mount_ids(table: str) -> dict[Place, str]:
+    """Return the id of each mount; of mounts of one place, that of the last, which is on top."""
+    rows = (line.split(" ") for line in table.split("\n"))
+    return {Place(row[2], row[3], row[4]): row[0] for row in rows if len(row) > len(Place._fields)}
+
+
+MEMINFO = "/proc/meminfo"
+BYTES_PER_KIB = 1024
+_DIRTYABLE = (b"MemFree:", b"Active(file):", b"Inactive(file):")
+"""What a kernel lets become dirty (mm/page-writeback.c: global_dirtyable_memory)."""
+
+
+def virtual_memory() -> str:
+    """Return total and available memory in bytes, one a line; raises Unanswered, OSError.
+
+    MemAvailable exists since Linux 3.14, can be 0, and is the host's in some containers, beyond
+    their total. What the kernel lets become dirty, at most the total, stands for it then.
+    """
+    with open(MEMINFO, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
+        lines = (line.split() for line in file)
+        kib = {line[0]: int(line[1]) for line in lines if len(line) > 1 and line[1].isdigit()}
+    total, available = kib.get(b"MemTotal:", 0), kib.get(b"MemAvailable:", 0)
+    if not 0 < available <= total:
+        available = min(total, sum(kib.get(name, 0) for name in _DIRTYABLE))
+    if not available:
+        raise Unanswered(Why.FAILED, f"no memory in {MEMINFO}", "mount /proc")
+    return f"{total * BYTES_PER_KIB}\n{available * BYTES_PER_KIB}"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.layout.md import ALTERNATE, ORIGINAL, raid0, raid10, raid456
+from ext4audit.layout.levels import ALTERNATE, ORIGINAL, raid0, raid10, raid456
 from support.hosts.stacks import CHUNK_BYTES, draw
 
 C = CHUNK_BYTES

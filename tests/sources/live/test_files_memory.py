@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered
-from ext4audit.sources.live import memory
+from ext4audit.sources.live import files
 
 FULL = {"MemTotal": 1000, "MemFree": 100, "Active(file)": 200, "Inactive(file)": 50}
 
@@ -37,8 +37,8 @@ def test_available_memory(
     available_kib: int,
 ) -> None:
     """An implausible MemAvailable is not believed; free memory and the page cache stand for it."""
-    monkeypatch.setattr(memory, "MEMINFO", meminfo(tmp_path, **kib))
-    assert memory.virtual_memory() == f"{total_kib * 1024}\n{available_kib * 1024}"
+    monkeypatch.setattr(files, "MEMINFO", meminfo(tmp_path, **kib))
+    assert files.virtual_memory() == f"{total_kib * 1024}\n{available_kib * 1024}"
 
 
 @pytest.mark.parametrize("kib", [{}, {"MemTotal": 1000}, {"MemFree": 1000}])
@@ -46,9 +46,9 @@ def test_a_table_without_memory_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kib: dict[str, int]
 ) -> None:
     """No memory is a gap in the report, and never a host with 0 bytes."""
-    monkeypatch.setattr(memory, "MEMINFO", meminfo(tmp_path, **kib))
+    monkeypatch.setattr(files, "MEMINFO", meminfo(tmp_path, **kib))
     with pytest.raises(Unanswered) as raised:
-        memory.virtual_memory()
+        files.virtual_memory()
     assert raised.value.unknown("memory").why is Why.FAILED
 
 
@@ -58,9 +58,9 @@ def test_the_estimate_agrees_with_psutil(tmp_path: Path, monkeypatch: pytest.Mon
     old = tmp_path / "meminfo"
     old.write_text("".join(line for line in lines if not line.startswith("MemAvailable")))
     (tmp_path / "zoneinfo").write_bytes(Path("/proc/zoneinfo").read_bytes())
-    monkeypatch.setattr(memory, "MEMINFO", str(old))
+    monkeypatch.setattr(files, "MEMINFO", str(old))
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    total, available = map(int, memory.virtual_memory().split("\n"))
+    total, available = map(int, files.virtual_memory().split("\n"))
     theirs = psutil.virtual_memory()
     assert total == theirs.total
     assert available == pytest.approx(theirs.available, abs=total / 10)

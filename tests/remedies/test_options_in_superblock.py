@@ -11,7 +11,7 @@ from ext4audit.facts.options import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.remedies.default_options import (
+from ext4audit.remedies.options import (
     SuperblockChange,
     clear_defaults,
     offline_string,

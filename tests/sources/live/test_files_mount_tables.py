@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import ReadFile, Unanswered
-from ext4audit.sources.live import LiveSource, mount_tables
+from ext4audit.sources.live import LiveSource, files
 from support.program import run
 from support.scratch import Scratch
 
@@ -35,14 +35,14 @@ def test_a_mount_id_is_that_of_the_other_namespace() -> None:
     """The file of a loop device is on the mount that the host's table lists."""
     resolved = "mount_id=71\ndevice_number=8:2\ntype=file"
     expected = "mount_id=21\ndevice_number=8:2\ntype=file"
-    assert mount_tables.translated(resolved, reader, 1) == expected
+    assert files.translated(resolved, reader, 1) == expected
 
 
 @pytest.mark.parametrize("mount_id", [72, 99])
 def test_a_path_on_a_mount_of_the_service_alone_is_unknown(mount_id: int) -> None:
     """The private /tmp of a service is not the /tmp of the host."""
     with pytest.raises(Unanswered) as raised:
-        mount_tables.translated(f"mount_id={mount_id}\ntype=file", reader, 1)
+        files.translated(f"mount_id={mount_id}\ntype=file", reader, 1)
     assert raised.value.unknown("path /tmp/x").why is Why.UNSUPPORTED
 
 
