@@ -7,8 +7,9 @@ results, and what a rule of one's own needs (docs/site-rules.md). It is loaded o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ext4audit.api import audit_host, audit_snapshot, select_rules
@@ -102,3 +103,16 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """Return the public names."""
     return __all__
+
+
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of another module of ours, which is imported when it is first called.
+
+    This keeps a module off the runs that do not need it. tests/cli/test_startup.py holds what
+    each command imports, and the house test reads these names as it reads imports.
+    """
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
+
+    return call

@@ -16,8 +16,8 @@ from ext4audit.policy import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources import utc_now
-from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS, LiveSource
+from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
+from ext4audit.sources.live import LiveSource
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 

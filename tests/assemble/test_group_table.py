@@ -9,7 +9,7 @@ from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.groups import descriptor_blocks
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied, failed
 from support.images.partitioned import (
     descriptor_bytes,

@@ -27,7 +27,8 @@ from ext4audit.sources import (
     TuneSuperblock,
 )
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import MapSource, RecordingSource
+from ext4audit.sources.snapshot import MapSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.builders import mount, superblock
 from support.hosts.evidence_host import (
     DATA_UUID,

@@ -14,20 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from ext4audit import __version__
-
-
-def lazily(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of another module of ours, which is imported when it is first called.
-
-    Besides the commands themselves this is the only way by which a module stays off the start of
-    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
-    """
-
-    def call(*args: object, **kwargs: object) -> object:
-        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
-
-    return call
+from ext4audit import __version__, lazily
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import click
 
+from ext4audit import lazily
 from ext4audit.api import audit_snapshot
-from ext4audit.cli import lazily
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import NAGIOS, progress
 from ext4audit.cli.places import Place, places_of, utf8

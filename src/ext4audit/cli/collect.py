@@ -18,9 +18,8 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script
-from ext4audit.sources.snapshot.masking import mask
+from ext4audit.sources.snapshot.writing import RecordingSource, mask, wrap, write_snapshot_tar
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})

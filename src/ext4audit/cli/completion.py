@@ -28,7 +28,8 @@ from click.shell_completion import (
     shell_complete,
 )
 
-from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app, lazily
+from ext4audit import lazily
+from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app
 from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before

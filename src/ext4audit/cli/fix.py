@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ext4audit import __version__
+from ext4audit import __version__, lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.options import (
     ReportOptions,
     deadline_option,

@@ -7,11 +7,11 @@ import sys
 
 import click
 
-from ext4audit import __version__
+from ext4audit import __version__, lazily
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named_filesystems
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout import page_of_device, page_of_image
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.options import deadline_option
 from ext4audit.cli.output import (
     check_destination,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit import report
+from ext4audit import lazily, report
 from ext4audit.assemble.devices.target import (
     BadImage,
     Image,
@@ -20,14 +20,7 @@ from ext4audit.assemble.devices.target import (
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
-from ext4audit.cli import (
-    Choice,
-    completer,
-    knowledge_of,
-    knowledge_option,
-    lazily,
-    print_diagnostic,
-)
+from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option, print_diagnostic
 from ext4audit.cli.output import (
     FORMATS,
     Output,
@@ -53,8 +46,7 @@ from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
 from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
-from ext4audit.sources import Source, utc_now
-from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
+from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, Source, utc_now
 
 _LONGEST_SECONDS = 86400
 Command = Callable[..., int]

@@ -8,7 +8,8 @@ from typing import NamedTuple, TextIO
 
 import click
 
-from ext4audit.cli import Choice, OutputFailed, lazily
+from ext4audit import lazily
+from ext4audit.cli import Choice, OutputFailed
 from ext4audit.renderers import formats
 
 

@@ -7,8 +7,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from ext4audit import __version__
-from ext4audit.cli import OutputFailed, lazily, print_diagnostic
+from ext4audit import __version__, lazily
+from ext4audit.cli import OutputFailed, print_diagnostic
 from ext4audit.cli.options import ReportOptions
 from ext4audit.cli.output import DEFAULT, NAGIOS, Output, is_ascii_only, wants_color, width, write
 from ext4audit.renderers.shared import Audited, Page

@@ -1,35 +1,31 @@
 """Captured evidence of one host, in any form."""
 
 import errno
-import io
 import os
 import stat
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ext4audit import lazily
 from ext4audit.sources import Source, encode
-from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.containers import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
-from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
-from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
+from ext4audit.sources.containers import ArchiveError, Readable
 from ext4audit.sources.snapshot import (
-    MapSource,
-    holds_snapshot,
-    is_part,
-    is_wrapped,
     read_snapshot,
-    read_snapshot_tar,
-    unwrap,
 )
-from ext4audit.sources.snapshot.ansible import unwrap_task
-from ext4audit.sources.snapshot.causes import why_no_snapshot
-from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
+from ext4audit.sources.snapshot.format import (
+    MANIFEST,
+    SnapshotError,
+)
 from ext4audit.sources.waiting import BoundedCalls, is_of_the_kernel
 
 STANDARD_INPUT = "-"
+_open_file: Callable[[Readable, str], "Captured"] = lazily("sources.captured_files", "open_file")
+_other_directory: Callable[[str, BoundedCalls], "Captured"] = lazily(
+    "sources.captured_files", "open_directory"
+)
 
 
 class Captured(NamedTuple):
@@ -127,43 +123,4 @@ def _open_directory(path: str) -> Captured:
     if _CALLS(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
         source, taken_at = read_snapshot(Path(path), _CALLS)
         return Captured("snapshot", path, taken_at, source)
-    return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS, _CALLS), path)
-
-
-def _open_file(file: Readable, label: str) -> Captured:
-    stream = Stream(file, ARCHIVE_LIMITS)
-    if is_tar(stream.peek(BLOCK_BYTES)):
-        return _open_tar(stream, label)
-    text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
-    if is_wrapped(text):
-        stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
-        if is_tar(stream.peek(BLOCK_BYTES)):
-            return _open_tar(stream, label)
-        text = stream.rest(LARGEST_MANIFEST_BYTES)
-    if not text.lstrip().startswith(b"{"):
-        raise ArchiveError(why_no_snapshot(text))
-    answers, taken_at = decode(text, _no_file)
-    return Captured("snapshot", label, taken_at, MapSource(answers))
-
-
-def _no_file(name: str) -> bytes:
-    raise SnapshotError(f"{name}: not here, in a snapshot that is one file")
-
-
-def _open_tar(stream: Stream, label: str) -> Captured:
-    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_wanted)
-    if not holds_snapshot(archive):
-        return _open_archive(archive, label)
-    answers, taken_at = read_snapshot_tar(archive)
-    return Captured("snapshot", label, taken_at, MapSource(answers))
-
-
-def _is_wanted(name: str) -> bool:
-    return is_part(name) or is_wanted(name)
-
-
-def _open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
-    found = recognise(archive)
-    if found is None:
-        raise ArchiveError("neither a snapshot nor a known kind of archive")
-    return Captured(found.kind, label, found.taken_at, found.source)
+    return _other_directory(path, _CALLS)

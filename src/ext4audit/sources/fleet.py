@@ -15,16 +15,18 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ext4audit import lazily
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources import encode
 from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK
 from ext4audit.sources.captured import STANDARD_INPUT
 from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.containers.tar import is_compressed, is_tar
 from ext4audit.sources.snapshot import is_wrapped
 from ext4audit.sources.snapshot.format import MANIFEST
 from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
 
+_is_tar = lazily("sources.containers.tar", "is_tar")
+_is_compressed = lazily("sources.containers.tar", "is_compressed")
 _EXTENSION = re.compile(
     r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
 )
@@ -214,7 +216,7 @@ def looks_like_evidence(path: str, start: bytes) -> bool:
     an extension of snapshots, unless it is a README.
     """
     text = start.lstrip()
-    if not text or is_wrapped(start) or is_tar(start) or is_compressed(start):
+    if not text or is_wrapped(start) or _is_tar(start) or _is_compressed(start):
         return True
     if text.startswith(b"{"):
         return not any(mark in start[:_HEAD_BYTES] for mark in _REPORT_MARKS)

@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.builders import mount
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied
 

@@ -32,7 +32,7 @@ from ext4audit.policy import parse_policy
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive import recognise
-from ext4audit.sources.captured import _open_file
+from ext4audit.sources.captured_files import open_file
 from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.fleet import expected_names
 from ext4audit.sources.snapshot.format import SnapshotError
@@ -162,7 +162,7 @@ def targets() -> dict[str, tuple[str, Target]]:
         "baselines": (report_text(), of_file(read_baselines)),
         "inventories": (INVENTORY, of_file(expected_names)),
         "policies": (POLICY, policy),
-        "Ansible trees": (TASK, lambda data: _open_file(io.BytesIO(data), "fuzz")),
+        "Ansible trees": (TASK, lambda data: open_file(io.BytesIO(data), "fuzz")),
     }
     return {
         **{name: (seed, of_text_of(f)) for name, (seed, f) in of_text.items()},

@@ -256,3 +256,11 @@ def describe_node(node: Node | None) -> str:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in {"", "."}]
+
+
+class Readable(Protocol):
+    """What is read from: a file, or one whose reads are bounded."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, none at the end."""
+        ...

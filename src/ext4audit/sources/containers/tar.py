@@ -22,6 +22,7 @@ from ext4audit.sources.containers import (
     Link,
     MemoryArchive,
     Node,
+    Readable,
     Special,
     Wanted,
     clean,
@@ -80,14 +81,6 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
     if not stream.is_padded_to_its_end():
         raise ArchiveError("data follows the end of the archive: are two archives concatenated?")
     return archive
-
-
-class Readable(Protocol):
-    """What is read from: a file, or one whose reads are bounded."""
-
-    def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes, none at the end."""
-        ...
 
 
 class Stream:

@@ -17,6 +17,8 @@ from typing import Any, TypeVar, overload
 
 from ext4audit.evidence import Evidence, Known, Why
 from ext4audit.sources import (
+    DEFAULT_DEADLINE_SECONDS,
+    SYSTEM_PATH,
     Answer,
     Ask,
     BytesAsk,
@@ -112,7 +114,6 @@ LARGEST_FILE_BYTES = 8 << 20
 _LONGEST_KEPT_BYTES = 64 << 10
 OF_THE_KERNEL = ("/proc/", "/sys/")
 """Answered from memory; every other path may lie on a server that is gone."""
-DEFAULT_DEADLINE_SECONDS = 120.0
 _OF_THIS_PROCESS = (Uname, EffectiveUser, VirtualMemory)
 """Answered at any time: a report that was cut at its deadline still says of which host it is."""
 READING = "reading"
@@ -137,7 +138,7 @@ class LiveSource:
         timeout_seconds: float = 20.0,
         *,
         deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
-        search_path: Sequence[str] = commands.SYSTEM_PATH,
+        search_path: Sequence[str] = SYSTEM_PATH,
         mounts_of: int | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds

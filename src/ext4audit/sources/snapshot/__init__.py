@@ -1,18 +1,16 @@
-"""Snapshots: a host's answers, recorded, written and replayed; as directory, tar or text."""
+"""Snapshots, our own format of a host's answers: read from a directory or tar, and replayed."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import io
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, overload
+from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
@@ -20,61 +18,23 @@ from ext4audit.sources import (
     Ask,
     BytesAsk,
     ReadBytes,
-    Source,
     TextAsk,
     describe,
-    utc_now,
 )
 from ext4audit.sources.containers import SNAPSHOT_LIMITS, Archive, MemoryArchive
-from ext4audit.sources.snapshot.decoding import decode
 from ext4audit.sources.snapshot.format import (
     ANSWERS,
     LARGEST_ANSWER_BYTES,
     LARGEST_MANIFEST_BYTES,
     MANIFEST,
     SnapshotError,
-    encode,
+    decode,
 )
 from ext4audit.sources.waiting import BoundedCalls
 
-TOP = "ext4audit-snapshot"
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
 END = "-----END EXT4AUDIT SNAPSHOT-----"
-_COLUMNS_BYTES = 57
-"""Bytes a line: 76 columns (RFC 2045)."""
 _BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
-
-
-class RecordingSource:
-    """Passes asks through and records every answer, unknowns included."""
-
-    def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
-        self._inner = inner
-        self._clock = clock
-        self._answers: dict[Ask, Answer] = {}
-        self._times: dict[Ask, str] = {}
-
-    @property
-    def answers(self) -> Mapping[Ask, Answer]:
-        """The asks so far, with their answers."""
-        return MappingProxyType(self._answers)
-
-    @property
-    def times(self) -> Mapping[Ask, str]:
-        """When each answer was first given, in RFC 3339, UTC."""
-        return MappingProxyType(self._times)
-
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
-        """Answer as the inner source answers."""
-        answer: Answer = self._inner.fetch(ask)
-        self._answers[ask] = answer
-        if ask not in self._times:
-            self._times[ask] = self._clock()
-        return answer
 
 
 class MapSource:
@@ -109,34 +69,6 @@ class MapSource:
             if isinstance(answer, Known) and isinstance(answer.value, bytes):
                 return Known(answer.value[start : start + ask.length_bytes], answer.origin)
         return None
-
-
-def write_snapshot(
-    directory: Path,
-    answers: Mapping[Ask, Answer],
-    *,
-    taken_at: str,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> None:
-    """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
-
-    `times`, `about` and `masked` are as `encode` takes them.
-
-    A new directory is for its owner only: fstab and the kernel's command line can hold
-    passwords. The manifest is written last, so that a capture that was cut short is not a
-    snapshot. Raises SnapshotError and OSError.
-    """
-    files = encode(answers, taken_at, times=times, about=about, masked=masked)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if any(directory.iterdir()):
-        raise SnapshotError(f"{directory}: not empty")
-    for name, content in files.items():
-        path = directory / name
-        path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
 
 
 def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[MapSource, str]:
@@ -188,36 +120,6 @@ def _status(path: Path) -> os.stat_result:
         raise SnapshotError(f"{path.name}: {error.strerror}") from None
 
 
-def write_snapshot_tar(
-    file: IO[bytes],
-    answers: Mapping[Ask, Answer],
-    *,
-    taken_at: str,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> None:
-    """Write a snapshot as tar.gz; the same answers make the same bytes.
-
-    `times`, `about` and `masked` are as `encode` takes them. All is below one directory. Raises
-    SnapshotError for more than can be read back, and OSError.
-    """
-    import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
-    import tarfile  # noqa: PLC0415 - the same
-
-    files = encode(answers, taken_at, times=times, about=about, masked=masked)
-    if len(files) > SNAPSHOT_LIMITS.most_entries - 2:
-        raise SnapshotError(f"{len(files)} long answers are more than a tar snapshot can hold")
-    with (
-        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"{TOP}/{name}")
-            member.size, member.mode = len(content), 0o600
-            tar.addfile(member, io.BytesIO(content))
-
-
 def is_part(name: str) -> bool:
     """Whether a member may be a part of a snapshot, whatever directory that lies in."""
     parts = name.split("/")
@@ -263,13 +165,6 @@ def _manifests(archive: Archive) -> list[str]:
         if not top or archive.is_directory(top)
         if MANIFEST in archive.children(top)
     ]
-
-
-def wrap(content: bytes) -> str:
-    """Return the snapshot as lines of ASCII."""
-    starts = range(0, len(content), _COLUMNS_BYTES)
-    lines = [base64.b64encode(content[at : at + _COLUMNS_BYTES]).decode() for at in starts]
-    return "\n".join([BEGIN, *lines, END, ""])
 
 
 def is_wrapped(text: bytes) -> bool:

@@ -22,16 +22,32 @@ Below: the encoding of answers to a snapshot's files; pure.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit import sources as asks
-from ext4audit.evidence import Unknown
-from ext4audit.sources import Answer, Ask, decode
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import (
+    Answer,
+    Ask,
+    FilesystemUuid,
+    ListDir,
+    ReadBytes,
+    RunCommand,
+    TuneSuperblock,
+    Unanswered,
+    absent,
+    denied_hint,
+    describe,
+    judge,
+    whole,
+)
+from ext4audit.sources import decode as decode_text
 
 FORMAT = "ext4audit-snapshot"
 VERSION = 1
@@ -83,7 +99,7 @@ def parse_manifest(manifest: bytes) -> object:
     A string may hold bytes that are not UTF-8: the shell has no means to spell them otherwise.
     """
     try:
-        top = json.loads(decode(manifest), object_pairs_hook=_unique)
+        top = json.loads(decode_text(manifest), object_pairs_hook=_unique)
     except SnapshotError:
         raise
     except (ValueError, RecursionError) as error:
@@ -158,125 +174,187 @@ def _is_possible(time: str) -> bool:
     return True
 
 
-_INLINE_CHARACTERS = 160
-_HEX_LINE_BYTES = 16
-_INLINE_BYTES = 4096
-_NAME_CHARACTERS = 150
+RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
+"""The keys of a raw run; `status` is null where the program was not waited for."""
+_NOT_FOUND = 127
+"""The exit status of a shell, env(1) and timeout(1) for a missing program."""
+_TOP = {"format", "version", "taken_at", "answers"}
+_ABOUT = frozenset({"host", "tool"})
+_TIMED = frozenset({"taken_at"})
+ReadAnswer: TypeAlias = Callable[[str], bytes]
 
-_KIND_OF = {made: (kind, arguments) for kind, (made, arguments) in KINDS.items()}
 
+def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
+    """Return the answers and the time they were taken.
 
-def encode(
-    answers: Mapping[Ask, Answer],
-    taken_at: str,
-    *,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> dict[str, bytes]:
-    """Return the content of each file by its name, the manifest last.
-
-    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted; `masked`
-    are the paths of the files in which credentials were masked.
-
-    Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
-    Raises SnapshotError for more than can be read back.
+    `read` returns the content of an answer file; it is called with names that match
+    `ANSWER_FILE` only, each of them once. Raises SnapshotError.
     """
-    files: dict[str, bytes] = {}
-    entries = []
-    for ask in sorted(answers, key=_order):
-        when = {"taken_at": times[ask]} if ask in times else {}
-        entries.append(_entry(ask, answers[ask], files) | when)
-    head = {"format": FORMAT, "version": VERSION, "taken_at": taken_at}
-    note = {"masked": [*masked]} if masked else {}
-    manifest = {**head, **about, **note, "answers": entries}
-    content = (json.dumps(manifest, indent=2) + "\n").encode("ascii")
-    if len(entries) > MOST_ANSWERS or len(content) > LARGEST_MANIFEST_BYTES:
-        raise SnapshotError(f"{len(entries)} answers are more than a snapshot can hold")
-    files[MANIFEST] = content
-    return files
+    top = checked(parse_manifest(manifest), _TOP, "manifest", _ABOUT | {"masked"})
+    taken_at, entries = time(top, "taken_at"), top["answers"]
+    for key in top.keys() & _ABOUT:
+        string(top, key)
+    if "masked" in top:
+        strings(top, "masked")
+    if not isinstance(entries, list) or len(entries) > MOST_ANSWERS:
+        raise SnapshotError(f"answers: not a list of at most {MOST_ANSWERS} entries")
+    files, is_root = _Files(read), any(map(_is_root, entries))
+    answers: dict[Ask, Answer] = {}
+    for number, entry in enumerate(entries):
+        try:
+            ask, rest = _ask_of(entry)
+            answer = whole(ask, _answer(ask, rest, files, is_root=is_root))
+        except SnapshotError as error:
+            raise SnapshotError(f"answers[{number}]: {error}") from None
+        if ask in answers:
+            raise SnapshotError(f"answers[{number}]: duplicate ask")
+        answers[ask] = answer
+    return answers, taken_at
 
 
-def _order(ask: Ask) -> tuple[str, list[Any]]:
-    kind, arguments = _KIND_OF[type(ask)]
-    return kind, [getattr(ask, argument) for argument in arguments]
-
-
-def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, object]:
-    """Return the entry of one answer; a longer value goes into `files`."""
-    kind, arguments = _KIND_OF[type(ask)]
-    entry: dict[str, object] = {"ask": kind}
-    entry |= {argument: getattr(ask, argument) for argument in arguments}
-    if isinstance(answer, Unknown):
-        entry["unknown"] = _unknown(answer)
-        return entry
-    entry["origin"] = answer.origin
-    if isinstance(answer.value, bytes):
-        entry |= _bytes(answer.value, _file_stem(ask), files)
-    elif kind == "list_dir":
-        entry["names"] = answer.value.split("\0") if answer.value else []
-    else:
-        entry |= _text(answer.value, _file_stem(ask), files)
-    return entry
-
-
-def _unknown(unknown: Unknown) -> dict[str, str]:
-    return {
-        "what": unknown.what,
-        "why": unknown.why.value,
-        "detail": unknown.detail,
-        "hint": unknown.hint,
-    }
-
-
-def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object]:
-    """Return hexadecimal lines when they are few, else the name of the file of the bytes."""
-    if len(value) <= _INLINE_BYTES:
-        return {"hex": _hex_lines(value)}
-    name = _free_name(stem, files)
-    files[name] = value
-    return {"bytes_file": name}
-
-
-def _hex_lines(value: bytes) -> list[str]:
-    """Return hexadecimal lines, so that two snapshots differ where the bytes differ."""
-    starts = range(0, len(value), _HEX_LINE_BYTES)
-    return [value[start : start + _HEX_LINE_BYTES].hex() for start in starts]
-
-
-def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
-    """Return the text itself when it is short and printable, else the name of its file."""
-    raw = _raw(text)
-    is_plain = len(text) <= _INLINE_CHARACTERS and text.replace("\n", "").isprintable()
-    if raw is None or is_plain:
-        return {"text": text}
-    name = _free_name(stem, files)
-    files[name] = raw
-    return {"text_file": name}
-
-
-def _raw(text: str) -> bytes | None:
-    """Return the bytes that decode to `text`; None where no bytes do (JSON holds it then)."""
+def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
+    """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
+    what, checked_run = describe(ask), _checked_run(run)
     try:
-        raw = text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return None
-    return raw if decode(raw) == text else None
+        return Known(_output(ask.argv[0], checked_run, denied_hint(is_root=is_root)), what)
+    except Unanswered as unanswered:
+        return unanswered.unknown(what)
 
 
-def _file_stem(ask: Ask) -> str:
-    """Return a safe and readable file name: `run_command.dumpe2fs_-h_dev_md127`."""
-    kind, values = _order(ask)
-    arguments_text = " ".join(" ".join(v) if isinstance(v, tuple) else str(v) for v in values)
-    safe = re.sub(r"[^A-Za-z0-9=+:,@.-]+", "_", arguments_text).strip("_")
-    return f"{ANSWERS}/{kind}.{safe}"[:_NAME_CHARACTERS]
+class _Run(NamedTuple):
+    status: int | None
+    timed_out: bool
+    stdout: str
+    stderr: str
 
 
-def _free_name(stem: str, files: Mapping[str, bytes]) -> str:
-    """Make the name unique, also where a file system or an archive folds case."""
-    taken = {name.lower() for name in files}
-    name, number = stem, 1
-    while name.lower() in taken:
-        number += 1
-        name = f"{stem}~{number}"
-    return name
+def _output(name: str, run: _Run, hint_when_denied: str) -> str:
+    """Return the output of a program that succeeded; raises Unanswered for one that failed."""
+    if run.timed_out:
+        again = "capture again with a longer timeout"
+        raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
+    if run.status is None:
+        raise Unanswered(Why.FAILED, "its exit status was not recorded")
+    if run.status == _NOT_FOUND:
+        raise absent(name)
+    return judge(name, run.status, run.stdout, run.stderr, hint_when_denied)
+
+
+def _checked_run(run: Object) -> _Run:
+    """Check the types of a raw run."""
+    status = run["status"]
+    if status is not None and type(status) is not int:
+        raise SnapshotError("status: neither a number nor null")
+    if type(run["timed_out"]) is not bool:
+        raise SnapshotError("timed_out: neither true nor false")
+    return _Run(status, run["timed_out"], string(run, "stdout"), string(run, "stderr"))
+
+
+def _is_root(entry: object) -> bool:
+    """Whether this entry records that root took the snapshot."""
+    if not isinstance(entry, dict):
+        return False
+    return entry.get("ask") == "effective_user" and entry.get("text") == "0"
+
+
+class _Files:
+    """Reads answer files, each once, within the total."""
+
+    def __init__(self, read: ReadAnswer) -> None:
+        self._read = read
+        self._seen: set[str] = set()
+        self._room_bytes = LARGEST_TOTAL_BYTES
+
+    def content(self, entry: Object, key: str) -> bytes:
+        """Return the content of the file that `key` names; raises SnapshotError."""
+        name = string(entry, key)
+        if ANSWER_FILE.fullmatch(name) is None:
+            raise SnapshotError(f"{key}: not the name of an answer file: {name!r:.200}")
+        if name in self._seen:
+            raise SnapshotError(f"{key}: {name} is another answer's too")
+        self._seen.add(name)
+        raw = self._read(name)
+        self._room_bytes -= len(raw)
+        if self._room_bytes < 0:
+            raise SnapshotError(f"the answers are larger than {LARGEST_TOTAL_BYTES} bytes")
+        return raw
+
+
+def _ask_of(value: object) -> tuple[Ask, Object]:
+    """Return the ask of an entry, and the keys that hold the answer."""
+    if not isinstance(value, dict):
+        raise SnapshotError("not an object")
+    kind = string(value, "ask")
+    if kind not in KINDS:
+        raise SnapshotError(f"no such ask: {kind!r:.200}")
+    make, arguments = KINDS[kind]
+    ask = make(*(_argument(value, argument) for argument in arguments))
+    if "taken_at" in value:
+        time(value, "taken_at")
+    return ask, {key: value[key] for key in value if key not in {"ask", *arguments}}
+
+
+def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or argv
+    if key in {"offset_bytes", "length_bytes", "reading"}:
+        return count(entry, key)
+    if key != "argv":
+        return string(entry, key)
+    argv = strings(entry, key)
+    if not argv:
+        raise SnapshotError("argv: empty")
+    return argv
+
+
+def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
+    """Decode an answer in one of the forms that its ask allows."""
+    if "unknown" in rest:
+        return _unknown(checked(rest, {"unknown"}, "entry", _TIMED)["unknown"])
+    if isinstance(ask, RunCommand) and "status" in rest:
+        run = checked(rest, RAW_RUN, "entry", _TIMED)
+        return judged_run(ask, run, is_root=is_root)
+    form = next(form for form in _forms(ask) if form in rest or form == _forms(ask)[-1])
+    entry = checked(rest, {"origin", form}, "entry", _TIMED)
+    origin = string(entry, "origin")
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return Known(_bytes(entry, form, files), origin)
+    return Known(_text(entry, form, files), origin)
+
+
+def _forms(ask: Ask) -> tuple[str, ...]:
+    """Return the keys that can hold the answer; the last is the one that errors name."""
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return ("bytes_file", "base64", "hex")
+    return ("names",) if isinstance(ask, ListDir) else ("text_file", "text")
+
+
+def _unknown(value: object) -> Unknown:
+    fields = checked(value, {"what", "why", "detail", "hint"}, "unknown")
+    try:
+        why = Why(string(fields, "why"))
+    except ValueError as error:
+        raise SnapshotError(f"why: {error}") from None
+    return Unknown(string(fields, "what"), why, string(fields, "detail"), string(fields, "hint"))
+
+
+def _text(entry: Object, form: str, files: _Files) -> str:
+    if form == "names":
+        return "\0".join(strings(entry, form))
+    return decode_text(files.content(entry, form)) if form == "text_file" else string(entry, form)
+
+
+def _bytes(entry: Object, form: str, files: _Files) -> bytes:
+    if form == "bytes_file":
+        return files.content(entry, form)
+    if form == "base64":
+        return _base64(string(entry, form))
+    digits = "".join(strings(entry, form))
+    if re.fullmatch(r"(?:[0-9a-f]{2})*", digits) is None:
+        raise SnapshotError("hex: not pairs of hexadecimal digits")
+    return bytes.fromhex(digits)
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SnapshotError(f"base64: {error}") from None

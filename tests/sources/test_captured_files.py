@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from ext4audit.sources.snapshot.ansible import unwrap_task
-from ext4audit.sources.snapshot.causes import EMPTY, why_no_snapshot
+from ext4audit.sources.captured_files import EMPTY, unwrap_task, why_no_snapshot
 from ext4audit.sources.snapshot.format import SnapshotError
 
 
