@@ -9,7 +9,7 @@ import os
 
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, need
 from ext4audit.facts.superblock import Superblock

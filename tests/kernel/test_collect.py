@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.group_table import read_group_table
 from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.layout import read_group_table
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, need

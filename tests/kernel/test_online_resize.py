@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.layout import read_group_table, read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.superblock import GroupTable

@@ -12,8 +12,9 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, opened
-from ext4audit.cli.options import deadline_option, resolve_targets
+from ext4audit.cli.options import deadline_option
 from ext4audit.cli.output import check_destination, progress, write
+from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now

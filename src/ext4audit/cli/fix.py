@@ -155,7 +155,7 @@ def _report(
     if sources:
         report = lazily("cli.captured", "audit_one")(sources, targets, asked)
     elif targets:
-        report = lazily("cli.options", "scan_targets")(targets, asked, source)
+        report = lazily("cli.targets", "scan_targets")(targets, asked, source)
     else:
         with progress(quiet=False) as show:
             host = assemble_host(source, utc_now(), progress=show)

@@ -22,6 +22,7 @@ from ext4audit.renderers.shared import (
     Page,
     fixed_count,
     knowledge_in_force,
+    listed,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -38,7 +39,7 @@ from ext4audit.renderers.shared.rows import (
     rows,
     severity_counts,
 )
-from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import NAGIOS_UNKNOWN, PlanAdvice, Report, nagios_code
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

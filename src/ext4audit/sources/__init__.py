@@ -318,6 +318,7 @@ PACKAGES = {
     "grub-install": "grub2-common",
     "grub2-install": "grub2-tools",
 }
+"""The programs that may run, the allow-list, and the package of each."""
 _DENIED = re.compile(
     r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
     r"|only root",

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.cli import captured as captured_command
-from ext4audit.cli.captured import Job, audit_place
+from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet import auditing as fleet
-from ext4audit.cli.places import Place
+from ext4audit.cli.fleet import one_host
+from ext4audit.cli.fleet.one_host import Job, audit_place
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -120,7 +120,7 @@ def test_a_host_that_takes_too_long_could_not_be_read(
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
 
-    monkeypatch.setattr(captured_command, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(one_host, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr("ext4audit.api.assemble_host", endless)
     lines = list(fleet._lines(places[:2], JOB))
     assert [line.error for line in lines] == [

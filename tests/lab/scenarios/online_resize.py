@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ext4audit.assemble.group_table import read_group_table
+from ext4audit.assemble.layout import read_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Evidence, Known, need
 from ext4audit.facts.superblock import GroupTable

@@ -6,8 +6,8 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
-from ext4audit.assemble.group_table import read_image_group_table
 from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, other_kind
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.superblock import GroupTable, Superblock

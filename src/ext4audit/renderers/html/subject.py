@@ -15,8 +15,9 @@ from ext4audit.renderers.html.filesystem import (
     filesystem_part,
 )
 from ext4audit.renderers.html.finding import Badge, Place
+from ext4audit.renderers.shared import listed
 from ext4audit.renderers.shared.subjects import Subject, traceback_lines, whose_error
-from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 

@@ -15,6 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from ext4audit.evidence import Known
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
 from ext4audit.report import DataFile, Report
 
@@ -238,3 +241,23 @@ def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
 def _key(host: Audited) -> str:
     key = host.key or ("" if host.report is None else host.report.key)
     return key or host.label.rstrip("/").rpartition("/")[2] or host.label
+
+
+def listed(names: Sequence[str], limit: int | None = None) -> str:
+    """Return the names with commas; beyond `limit`, how many more there are."""
+    if limit is None or len(names) <= limit:
+        return ", ".join(names)
+    return f"{', '.join(names[:limit])} and {len(names) - limit} more"
+
+
+def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:
+    """Return the chunk of a device in the stack of `fs`, None where it has or shows none.
+
+    An md array reports its own chunk, and 0 for levels without chunks
+    (Documentation/admin-guide/md.rst). The chunk of an LVM stripe is in the geometry of the
+    layout, which was read from the device-mapper table.
+    """
+    if isinstance(device.md, Known):
+        return device.md.value.chunk_bytes or None
+    geometry = fs.layout.value.geometry if isinstance(fs.layout, Known) else None
+    return geometry.chunk_bytes if geometry and geometry.device == device.name else None

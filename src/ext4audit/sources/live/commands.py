@@ -1,4 +1,4 @@
-"""External programs: which ones may run, under which limits, and what their failures mean."""
+"""External programs: how those of the allow-list run, and under which limits."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""The snapshot format, version 1: its vocabulary, its limits, its error, and strict JSON access.
+"""The snapshot format, version 1: its vocabulary, its limits, and its strict decoding.
 
 A snapshot is a directory, or its files in a tar, that people can read and compare; or its
 manifest alone, with every answer inline. `manifest.json` holds when it was taken (`taken_at`),
@@ -17,7 +17,7 @@ A `run_command` may instead hold how the program ended: `status` (null where it 
 Programs write ASCII JSON. The shell collector writes what it read: bytes in a string that are
 not UTF-8 come back as themselves (surrogateescape).
 
-Below: the encoding of answers to a snapshot's files; pure.
+The decoding is pure, and safe with hostile input; `writing` is its counterpart.
 """
 
 from __future__ import annotations
