@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ext4audit.report import Outcome, Report, Verdict
     from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
     from ext4audit.rules.shared.quantities import origin_of
-    from ext4audit.sources.containers import ArchiveError
+    from ext4audit.sources import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
@@ -88,7 +88,7 @@ _MODULES = {
     "report": ("Outcome", "Report", "Verdict"),
     "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
     "rules.shared.quantities": ("origin_of",),
-    "sources.containers": ("ArchiveError",),
+    "sources": ("ArchiveError",),
 }
 
 

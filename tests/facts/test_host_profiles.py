@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.host import Profile, all_profiles
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.finding import Severity
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF

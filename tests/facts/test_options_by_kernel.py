@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_table import all_options
 from ext4audit.facts.options import (
     Handling,
+    all_options,
     ext4_options,
     handling_of,
     is_refused_for,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit
 from ext4audit.remedies.fstab import edit_options
 from support.remedies.fstab_file import SEDS, audited, place, try_out

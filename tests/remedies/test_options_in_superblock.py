@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Phase
 from ext4audit.parsers.superblock import parse_raw_superblock

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.sources import fleet
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources import ArchiveError, fleet
 from ext4audit.sources.fleet import (
     Found,
     exists,

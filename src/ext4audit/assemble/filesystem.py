@@ -26,9 +26,9 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_device
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.layout import may_stripe
+from ext4audit.parsers import parse_stat_filesystem
+from ext4audit.parsers.devices_and_mounts import parse_options_file
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
-from ext4audit.parsers.kernel_files import parse_stat_filesystem
-from ext4audit.parsers.mounts import parse_options_file
 from ext4audit.parsers.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     parse_journal_superblock,

@@ -22,6 +22,7 @@ from ext4audit.layout.groups import (
     descriptor_extents,
     descriptors_per_block,
 )
+from ext4audit.parsers import parse_resolved_path
 from ext4audit.parsers.dumpe2fs import (
     count_unzeroed,
     damage_in_message,
@@ -29,7 +30,6 @@ from ext4audit.parsers.dumpe2fs import (
     parse_damage,
     parse_superblock,
 )
-from ext4audit.parsers.kernel_files import parse_resolved_path
 from ext4audit.parsers.superblock import damage_of, parse_raw_superblock, parse_tune_superblock
 from ext4audit.sources import (
     CapturedDumpe2fs,

@@ -25,8 +25,7 @@ from ext4audit.cli.output import (
 from ext4audit.cli.plans.values import check_members, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
-from ext4audit.sources import ResolvePath
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources import ArchiveError, ResolvePath
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")

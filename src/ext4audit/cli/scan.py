@@ -9,9 +9,14 @@ import click
 from ext4audit import lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
 from ext4audit.cli import completer
-from ext4audit.cli.options import chosen, deadline_option, report_options, timeout_option
+from ext4audit.cli.options import (
+    chosen,
+    deadline_option,
+    print_report,
+    report_options,
+    timeout_option,
+)
 from ext4audit.cli.output import progress
-from ext4audit.cli.reports import print_report
 
 
 @click.command("scan")

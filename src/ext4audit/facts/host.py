@@ -9,9 +9,15 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import read_table, remembered
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
-from ext4audit.facts.option_table import sets_option
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    FstabLine,
+    Mount,
+)
+from ext4audit.facts.options import sets_option
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
 
 _PROFILES = "profiles.toml"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
 from ext4audit.fixing import Chosen, LeftOut
 from ext4audit.remedies import quote

@@ -17,8 +17,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock
-from ext4audit.parsers import parse_ctime
-from ext4audit.parsers.kernel_files import parse_integer
+from ext4audit.parsers import parse_ctime, parse_integer
 
 
 def _error_pattern(which: str) -> re.Pattern[str]:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import product
 
 from ext4audit.facts.mount import FstabLine
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, Phase, Step
 from ext4audit.remedies import in_phase, quote
 

@@ -10,9 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import Mount
-from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Mount, Provenance
+from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.fstab import edit_options

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import FstabLine, Mount
-from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOption, Provenance
+from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
+from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.fstab import edit_options

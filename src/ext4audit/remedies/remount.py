@@ -18,12 +18,12 @@ from ext4audit.facts.mount import (
     CLEARED,
     MOUNT_FLAGS,
     SUPERBLOCK_FLAGS,
+    EffectiveOption,
     FstabLine,
     Mount,
     flags_in_force,
 )
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption
+from ext4audit.facts.options import recognize
 from ext4audit.finding import Phase, Remount, Step
 from ext4audit.remedies import in_phase, quote
 

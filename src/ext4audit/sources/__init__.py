@@ -289,6 +289,10 @@ def denied_hint(*, is_root: bool | None = None) -> str:
     return "run as root"
 
 
+class ArchiveError(ValueError):
+    """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
+
+
 def from_os_error(error: OSError) -> Unanswered:
     """Return the reason that an errno stands for; FAILED for all others."""
     if isinstance(error, TimeoutError):
@@ -304,6 +308,10 @@ def utc_now() -> str:
     return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+SOS_COMMANDS = "sos_commands"
+INSIGHTS_COMMANDS = "insights_commands"
+SUPPORTCONFIG_MARK = "basic-environment.txt"
+"""What stands at the top of a sosreport, an Insights archive and a supportconfig."""
 DEFAULT_DEADLINE_SECONDS = 120.0
 """What a live source has not read by then is unknown."""
 
@@ -364,3 +372,11 @@ def _cause(stderr: str, stdout: str) -> str:
             if line.strip() and not VERSION_BANNER.fullmatch(line.strip()):
                 return line.strip()
     return ""
+
+
+class Readable(Protocol):
+    """What is read from: a file, or one whose reads are bounded."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, none at the end."""
+        ...

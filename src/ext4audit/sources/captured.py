@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from ext4audit import lazily
-from ext4audit.sources import Source, encode
-from ext4audit.sources.containers import ArchiveError, Readable
+from ext4audit.sources import ArchiveError, Readable, Source, encode
 from ext4audit.sources.snapshot import (
     read_snapshot,
 )

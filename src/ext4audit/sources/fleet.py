@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ext4audit import lazily
+from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
+    SUPPORTCONFIG_MARK,
+    ArchiveError,
+    encode,
+)
 from ext4audit.sources import decode as decode_text
-from ext4audit.sources import encode
-from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK
 from ext4audit.sources.captured import STANDARD_INPUT
-from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.snapshot import is_wrapped
 from ext4audit.sources.snapshot.format import MANIFEST
 from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel

@@ -29,9 +29,8 @@ from ext4audit.renderers.shared import Page
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from ext4audit.sources import captured
+from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
-from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.waiting import BoundedCalls
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet

@@ -8,8 +8,7 @@ import pytest
 
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
 from ext4audit.rules.shared.demands import (
     against,
     below,

@@ -16,9 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
+from ext4audit.sources import (
+    Answer,
+    ArchiveError,
+    Ask,
+    ReadBytes,
+    ReadFile,
+    RunCommand,
+    TuneSuperblock,
+)
 from ext4audit.sources.captured import Captured, open_captured
-from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.snapshot import BEGIN, END, read_snapshot, unwrap
 from ext4audit.sources.snapshot.format import SnapshotError, decode
 from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot, write_snapshot_tar

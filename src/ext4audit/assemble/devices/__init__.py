@@ -23,8 +23,7 @@ from ext4audit.facts.devices import (
     ThinPool,
 )
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
-from ext4audit.parsers.devices import parse_dm_table, parse_thin_pool
-from ext4audit.parsers.kernel_files import (
+from ext4audit.parsers import (
     parse_device_number,
     parse_flag,
     parse_integer,
@@ -33,6 +32,7 @@ from ext4audit.parsers.kernel_files import (
     parse_scheduler,
     parse_write_cache,
 )
+from ext4audit.parsers.devices_and_mounts import parse_dm_table, parse_thin_pool
 from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
 MEMBER_PREFIX = "dev-"

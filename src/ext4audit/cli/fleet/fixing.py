@@ -28,10 +28,10 @@ from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import Audited, Script, build
 from ext4audit.renderers.shared import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.ansible import Play
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.ansible.running import Run
-from ext4audit.sources.containers import ArchiveError
 
 UNREAD, NOTHING, FAILED, NOT_STARTED = "unread", "nothing to fix", "failed", "not started"
 FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"

@@ -18,7 +18,7 @@ from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.report import EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources import ArchiveError
 
 
 class Job(NamedTuple):

@@ -18,9 +18,9 @@ from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
 from ext4audit.facts.plan import PlannedHost
 from ext4audit.facts.provisioned import OsKernel, kernels_of, known_releases
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.parsers import parse_kernel
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
-from ext4audit.sources.containers import ArchiveError
 
 T = TypeVar("T")
 _LARGEST_BYTES = 1 << 20

@@ -27,7 +27,7 @@ from ext4audit.facts.knowledge.values import (
     texts_of,
 )
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import all_options, recognize
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.versions import ANY, BOUNDS, DPKG_TREES, RPM_TREES, TREES
 
 CODE = re.compile(r"[A-Z]{3}[0-9]{3}")

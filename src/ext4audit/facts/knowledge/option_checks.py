@@ -21,7 +21,7 @@ from ext4audit.facts.knowledge.values import (
     text_of,
     texts_of,
 )
-from ext4audit.facts.option_table import NOT_VERIFIED
+from ext4audit.facts.options import NOT_VERIFIED
 
 BOUNDS_OF_OPTIONS = (
     *("taken_from", "taken_to", "refused_from", "refused_to", "ignored_from", "ignored_to"),

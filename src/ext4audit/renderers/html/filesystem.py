@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.renderers.html.stack import StackPart, stack_part
 from ext4audit.renderers.json_v1.objects import options_object
 from ext4audit.renderers.shared import listed

@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
-from ext4audit.facts.option_table import OptionSpec, recognize
+from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import (
     Citation,
     Confidence,

@@ -6,11 +6,10 @@ from typing import NamedTuple
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
-from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
+from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOptions
 from ext4audit.facts.options import (
+    NOT_EXT4_OPTIONS,
     TAKEN,
-    EffectiveOptions,
     Handling,
     OptionHandling,
     ext4_options,

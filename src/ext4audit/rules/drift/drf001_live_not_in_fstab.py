@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, intended_flags
-from ext4audit.facts.options import EffectiveOption, Provenance
+from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
 from ext4audit.finding import (
     Citation,
     Confidence,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.option_table import recognize, spec_named
+from ext4audit.facts.options import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import (
     Citation,

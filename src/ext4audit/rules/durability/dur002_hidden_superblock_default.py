@@ -6,8 +6,8 @@ from typing import NamedTuple
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.facts.option_table import all_options, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule

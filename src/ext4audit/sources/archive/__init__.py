@@ -9,12 +9,15 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ext4audit import lazily
-from ext4audit.sources import Source
-from ext4audit.sources.containers import Archive, ArchiveError
+from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
+    SUPPORTCONFIG_MARK,
+    ArchiveError,
+    Source,
+)
+from ext4audit.sources.containers import Archive
 
-SOS_COMMANDS = "sos_commands"
-INSIGHTS_COMMANDS = "insights_commands"
-SUPPORTCONFIG_MARK = "basic-environment.txt"
 TEXTS = (
     "basic-environment.txt",
     "basic-health-check.txt",

@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import decode
+from ext4audit.sources import ArchiveError, decode
 from ext4audit.sources.archive import TEXTS
 from ext4audit.sources.archive.capture import Output, mangle, numbered
-from ext4audit.sources.containers import Archive, ArchiveError
+from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100

@@ -8,7 +8,10 @@ from typing import cast, overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
     Answer,
+    ArchiveError,
     Ask,
     BytesAsk,
     CapturedDumpe2fs,
@@ -26,7 +29,7 @@ from ext4audit.sources import (
     describe,
     whole,
 )
-from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, HostArchive, first_few
+from ext4audit.sources.archive import HostArchive, first_few
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
@@ -52,7 +55,7 @@ from ext4audit.sources.archive.system import (
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.archive.usage import DiskFree
-from ext4audit.sources.containers import Archive, ArchiveError
+from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"
 _DMSETUP_OF_ALL = {("table", "-j", "-m"), ("status", "--noflush", "-j", "-m")}

@@ -13,16 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ext4audit.sources import decode
+from ext4audit.sources import ArchiveError, Readable, decode
 from ext4audit.sources.containers import (
-    ArchiveError,
     Directory,
     File,
     Limits,
     Link,
     MemoryArchive,
     Node,
-    Readable,
     Special,
     Wanted,
     clean,

@@ -1,4 +1,4 @@
-"""Snapshots, our own format of a host's answers: read from a directory or tar, and replayed."""
+"""Snapshots, our own format of a host's answers: read from a directory, unwrapped, replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ext4audit.sources import (
     TextAsk,
     describe,
 )
-from ext4audit.sources.containers import SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.snapshot.format import (
     ANSWERS,
     LARGEST_ANSWER_BYTES,
@@ -118,53 +117,6 @@ def _status(path: Path) -> os.stat_result:
         return path.lstat()
     except OSError as error:
         raise SnapshotError(f"{path.name}: {error.strerror}") from None
-
-
-def is_part(name: str) -> bool:
-    """Whether a member may be a part of a snapshot, whatever directory that lies in."""
-    parts = name.split("/")
-    return parts[-1] == MANIFEST or ANSWERS in parts[:-1]
-
-
-def holds_snapshot(archive: Archive) -> bool:
-    """Whether there is a manifest at the top, or in a directory at the top."""
-    return bool(_manifests(archive))
-
-
-def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
-    """Return the answers of a snapshot in a tar, and the time they were taken.
-
-    Raises SnapshotError, also for two snapshots in one tar and for anything that is no part of
-    the snapshot. Raises ArchiveError for a dangling link.
-    """
-    names = archive.names()
-    if len(names) > SNAPSHOT_LIMITS.most_entries:
-        raise SnapshotError(f"holds more than {SNAPSHOT_LIMITS.most_entries} files")
-    manifests = _manifests(archive)
-    if len(manifests) != 1:
-        raise SnapshotError(f"holds {len(manifests)} snapshots: {', '.join(manifests[:3])!r:.200}")
-    top = manifests[0].removesuffix(MANIFEST)
-    others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
-    if others:
-        raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
-    manifest = archive.read(manifests[0])
-    if len(manifest) > LARGEST_MANIFEST_BYTES:
-        raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
-    return decode(manifest, lambda name: archive.read(top + name))
-
-
-def _belongs(name: str, top: str) -> bool:
-    return name == top + MANIFEST or name.startswith(f"{top}{ANSWERS}/")
-
-
-def _manifests(archive: Archive) -> list[str]:
-    tops = ["", *(f"{name}/" for name in archive.children(""))]
-    return [
-        top + MANIFEST
-        for top in tops
-        if not top or archive.is_directory(top)
-        if MANIFEST in archive.children(top)
-    ]
 
 
 def is_wrapped(text: bytes) -> bool:

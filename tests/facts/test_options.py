@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_table import recognize, spec_named
+from ext4audit.facts.options import recognize, spec_named
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount
-from ext4audit.parsers.mounts import (
+from ext4audit.parsers.devices_and_mounts import (
     decode_octal,
     parse_fstab,
     parse_mount_table,

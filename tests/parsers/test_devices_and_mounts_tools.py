@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.parsers.devices import (
+from ext4audit.parsers.devices_and_mounts import (
     parse_dm_table,
     parse_lsblk_json,
     parse_lsblk_pairs,
