@@ -22,7 +22,7 @@ def print_diagnostic(message: str, *, color: str = "yellow") -> None:
 
     `color` is that of the program's name on a terminal: red for errors, yellow for notices.
     """
-    visible = lazily("renderers.shared", "visible")
+    visible = lazily("renderers", "visible")
     head = f"{PROGRAM}:"
     if lazily("cli.terminal.help", "has_color")(sys.stderr):
         head = click.style(head, fg=color, bold=True)

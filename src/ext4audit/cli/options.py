@@ -48,7 +48,7 @@ from ext4audit.cli.policy import (
 from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers import Audited, Page
 from ext4audit.report import PlanAdvice, Report, exit_code, nagios_code
 from ext4audit.rule import Rule
 from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now

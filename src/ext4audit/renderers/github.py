@@ -20,7 +20,7 @@ from itertools import chain
 from types import MappingProxyType
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,

@@ -25,7 +25,7 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import HostIdentity, KnownFinding, KnownHost
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules

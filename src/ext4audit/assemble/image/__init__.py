@@ -10,7 +10,7 @@ from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, oth
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock
 from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
 from ext4audit.parsers.disk_image import (
     EXTENDED,
@@ -30,7 +30,6 @@ from ext4audit.parsers.disk_image import (
 )
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.superblock import (
-    JOURNAL_SUPERBLOCK_BYTES,
     parse_image_superblock,
     parse_journal_superblock,
     parse_raw_superblock,

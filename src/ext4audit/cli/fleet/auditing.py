@@ -27,7 +27,7 @@ from ext4audit.cli.options import ReportOptions, page_of, write_pages
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import by_file
-from ext4audit.renderers.shared import Audited, data_files, host_names
+from ext4audit.renderers import Audited, data_files, host_names
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 

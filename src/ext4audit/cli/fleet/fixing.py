@@ -26,7 +26,7 @@ from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
 from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import Audited, Script, build
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError
 from ext4audit.sources.ansible import Play

@@ -12,8 +12,7 @@ from ext4audit.cli.captured import Place, label_of, unread_host
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.renderers import ndjson
-from ext4audit.renderers.shared import Audited, Page, visible
+from ext4audit.renderers import Audited, Page, ndjson, visible
 from ext4audit.renderers.shared.fleet import FoundRule, HostLine
 from ext4audit.report import EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule

@@ -19,7 +19,7 @@ from ext4audit.finding import (
     Step,
     Suppression,
 )
-from ext4audit.renderers.shared import chunk_bytes
+from ext4audit.renderers import chunk_bytes
 from ext4audit.report import Verdict
 
 _RATIO_DIGITS = 4

@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Severity,
     Suppression,
 )
-from ext4audit.renderers.shared import chunk_bytes, listed, visible
+from ext4audit.renderers import chunk_bytes, listed, visible
 from ext4audit.report import Outcome
 
 OUTCOME_TEXT = MappingProxyType(
