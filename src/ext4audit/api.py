@@ -83,7 +83,7 @@ def audit_snapshot(
     if targets:
         host = lazily("assemble.devices.target", "only_filesystems")(host, targets)
     chosen = default_rules() if rules is None else rules
-    name = key or lazily("sources.fleet", "key_of")(os.fspath(path)) or ""
+    name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
     return audit(Source(captured.kind, captured.label, name), host, chosen, profiles)
 
 

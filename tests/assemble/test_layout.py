@@ -6,7 +6,7 @@ from ext4audit.assemble.layout import read_group_table, read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.groups import descriptor_blocks
+from ext4audit.layout import descriptor_blocks
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand
 from ext4audit.sources.snapshot.writing import RecordingSource

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.superblock import Superblock
+from ext4audit.layout import descriptor_table_blocks
 from ext4audit.layout.bitmap_placement import StripePeriod, descriptor_writes, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
-from ext4audit.layout.groups import descriptor_table_blocks, predict_table
+from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from ext4audit.sources.captured_files import EMPTY, unwrap_task, why_no_snapshot
-from ext4audit.sources.snapshot.format import SnapshotError
+from ext4audit.sources.snapshot import SnapshotError
 
 
 def test_what_the_task_printed_is_the_text() -> None:

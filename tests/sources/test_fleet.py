@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.sources import ArchiveError, fleet
-from ext4audit.sources.fleet import (
-    Found,
-    exists,
-    expected_names,
-    hosts_in,
-    key_of,
-    looks_like_evidence,
-)
-from ext4audit.sources.snapshot import BEGIN
+from ext4audit.sources.captured import BEGIN, exists, key_of
+from ext4audit.sources.fleet import Found, expected_names, hosts_in, looks_like_evidence
 from support.hosts.stories import HOSTS
 
 MANIFEST = b'{\n  "format": "ext4audit-snapshot", "version": 1'

@@ -23,10 +23,9 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout import guess_geometry
+from ext4audit.layout import descriptor_bytes, descriptor_extents, guess_geometry
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import StackMap
-from ext4audit.layout.groups import descriptor_bytes, descriptor_extents
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
 from ext4audit.parsers.dumpe2fs import (

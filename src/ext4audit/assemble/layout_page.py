@@ -20,10 +20,10 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
-from ext4audit.layout.groups import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.levels import map_of
 from ext4audit.sources import ReadBytes, Source
 

@@ -15,7 +15,7 @@ from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
 from ext4audit.facts.superblock import PrimarySuperblock, Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_blocks,

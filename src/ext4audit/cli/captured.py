@@ -16,8 +16,7 @@ from ext4audit.cli.output import NAGIOS, progress
 from ext4audit.renderers import Audited, listed, visible
 from ext4audit.report import NAGIOS_UNKNOWN, Report
 from ext4audit.sources import ArchiveError, encode
-from ext4audit.sources.captured import STANDARD_INPUT
-from ext4audit.sources.fleet import exists, expected_names, hosts_in, key_of
+from ext4audit.sources.captured import STANDARD_INPUT, exists, is_snapshot, key_of
 
 _SHOWN = 5
 
@@ -79,7 +78,8 @@ def _named(word: str) -> tuple[str | None, str]:
 
 def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
     """Yield the places of one source; raises ArchiveError, and UsageError for a NAME of many."""
-    fleet = hosts_in(path)
+    is_one = path == STANDARD_INPUT or is_snapshot(path)
+    fleet = None if is_one else lazily("sources.fleet", "hosts_in")(path)
     if fleet is None:
         yield Place(path, in_fleet=False, key=key or key_of(path))
         return
@@ -110,7 +110,7 @@ def _missing(places: Sequence[Place], expect: str) -> list[Place]:
     if any(place.key is None for place in places):
         raise click.UsageError("--expect needs a name for each source: use --from NAME=-")
     try:
-        expected = dict.fromkeys(expected_names(expect))
+        expected = dict.fromkeys(lazily("sources.fleet", "expected_names")(expect))
     except ArchiveError as error:
         raise click.UsageError(f"--expect {error}") from None
     found = {place.key for place in places}

@@ -14,7 +14,7 @@ from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import Mount
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
-from ext4audit.layout.groups import usual_backups
+from ext4audit.layout import usual_backups
 from ext4audit.remedies import quote
 from ext4audit.remedies.remount import mount_again, usable_mount
 

@@ -2,6 +2,12 @@
 
 A format is a module or package here with `render(hosts, page) -> str`. Its name is the value of
 `--format`. For `ext4audit plan` it has `render_plan(report, advice, page) -> str`.
+
+Also what they all take (`Audited`, `Page`), and text from a host made safe to show. Mount points,
+labels and device names may hold any byte but NUL and "/". ESC passes through rich and print().
+Byte 0xFF, a lone surrogate after surrogateescape, crashes print(). A right-to-left override shows
+another name than the one that a command acts on. In JSON, which is ASCII, text that is not UTF-8
+is replaced, and its original bytes stand beside it.
 """
 
 from __future__ import annotations

@@ -20,12 +20,11 @@ from ext4audit.sources import (
 )
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.captured import Captured
+from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
 from ext4audit.sources.containers import ARCHIVE_LIMITS, SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
 from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
-from ext4audit.sources.snapshot import MapSource, is_wrapped, unwrap
-from ext4audit.sources.snapshot.format import (
+from ext4audit.sources.snapshot import (
     ANSWERS,
     LARGEST_MANIFEST_BYTES,
     MANIFEST,

@@ -24,25 +24,24 @@ from ext4audit.sources import (
     encode,
 )
 from ext4audit.sources import decode as decode_text
-from ext4audit.sources.captured import STANDARD_INPUT
-from ext4audit.sources.snapshot import is_wrapped
-from ext4audit.sources.snapshot.format import MANIFEST
+from ext4audit.sources.captured import (
+    EXTENSION,
+    OWN_FOLDERS,
+    STANDARD_INPUT,
+    is_wrapped,
+    key_of,
+    unreadable,
+)
+from ext4audit.sources.snapshot import MANIFEST
 from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
 
 _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")
-_EXTENSION = re.compile(
-    r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
-)
 _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)$", re.IGNORECASE)
-_NAMELESS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/fd/.*", re.DOTALL)
-"""Paths of open files: their names are numbers that change with every run."""
 _ONE_HOST = frozenset({MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
 """The names at the top of an unpacked archive of one host."""
 _CORE_COLLECTION = "data"
 """The folder of the core collection of Insights, which has the host's files one level below."""
-_OWN_FOLDERS = ("snapshot", "archive")
-"""The folder of the evidence in a directory that is about one host and holds more than that."""
 _DEEPEST = 16
 _MOST_NAMES = 10_000
 _START_BYTES = 1 << 16
@@ -72,30 +71,6 @@ class _Entry(NamedTuple):
     kind: str
 
 
-def key_of(path: str) -> str | None:
-    """Return the last part of a path without the extensions of snapshots; None for no name.
-
-    "hosts/db1.tar.gz" is "db1"; "db1.example.com" stays. "db1/snapshot" is "db1", because every
-    host's folder may be called so. Standard input, "." and /dev/fd/63 have no name.
-    """
-    folder, _, name = path.rstrip("/").rpartition("/")
-    if name in _OWN_FOLDERS:
-        name = folder.rstrip("/").rpartition("/")[2]
-    if path == STANDARD_INPUT or name in {"", ".", ".."} or _NAMELESS.fullmatch(path):
-        return None
-    while (shorter := _EXTENSION.sub("", name)) != name:
-        name = shorter
-    return name
-
-
-def exists(path: str) -> bool:
-    """Return whether a path exists, also a dangling link; raises ArchiveError."""
-    try:
-        return about(path, partial(os.path.lexists, encode(path)))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def hosts_in(path: str) -> Fleet | None:
     """Return the hosts in a directory, sorted; None for anything that is one host's evidence.
 
@@ -111,14 +86,10 @@ def hosts_in(path: str) -> Fleet | None:
                 return None
             fleet = look.fleet(path.rstrip("/"))
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     if fleet is not None and not fleet.hosts:
         raise ArchiveError(f"{path}: holds no snapshot")
     return fleet
-
-
-def _unreadable(path: str, error: OSError) -> ArchiveError:
-    return ArchiveError(f"{path}: {error.strerror or error}")
 
 
 class _Look:
@@ -197,7 +168,7 @@ def _own(folder: str, fleet: Fleet) -> Fleet | None:
 
     Raises ArchiveError for other hosts beside it: its key would depend on them.
     """
-    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in _OWN_FOLDERS]
+    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in OWN_FOLDERS]
     if not inner:
         return None
     others = [each.path for each in fleet.hosts if each not in inner]
@@ -225,7 +196,7 @@ def looks_like_evidence(path: str, start: bytes) -> bool:
     if text.startswith(b"{"):
         return not any(mark in start[:_HEAD_BYTES] for mark in _REPORT_MARKS)
     name = path.rpartition("/")[2]
-    return bool(_EXTENSION.search(name)) and not name.lower().startswith("readme")
+    return bool(EXTENSION.search(name)) and not name.lower().startswith("readme")
 
 
 def _entries(folder: str, *, follow: bool) -> list[_Entry]:

@@ -25,9 +25,8 @@ from ext4audit.sources import (
     RunCommand,
     TuneSuperblock,
 )
-from ext4audit.sources.captured import Captured, open_captured
-from ext4audit.sources.snapshot import BEGIN, END, read_snapshot, unwrap
-from ext4audit.sources.snapshot.format import SnapshotError, decode
+from ext4audit.sources.captured import BEGIN, END, Captured, open_captured, read_snapshot, unwrap
+from ext4audit.sources.snapshot import SnapshotError, decode
 from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot, write_snapshot_tar
 
 TAKEN_AT = "2026-01-02T03:04:05Z"

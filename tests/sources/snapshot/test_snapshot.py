@@ -33,10 +33,10 @@ from ext4audit.sources import (
     VirtualMemory,
     utc_now,
 )
+from ext4audit.sources import snapshot as snapshot_format
+from ext4audit.sources.captured import MapSource, read_snapshot
 from ext4audit.sources.live import commands
-from ext4audit.sources.snapshot import MapSource, read_snapshot
-from ext4audit.sources.snapshot import format as snapshot_format
-from ext4audit.sources.snapshot.format import (
+from ext4audit.sources.snapshot import (
     ANSWER_FILE,
     KINDS,
     LARGEST_ANSWER_BYTES,

@@ -11,8 +11,8 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import Answer, Ask, ReadFile, Uname
-from ext4audit.sources.snapshot import MapSource, read_snapshot
-from ext4audit.sources.snapshot.format import SnapshotError
+from ext4audit.sources.captured import MapSource, read_snapshot
+from ext4audit.sources.snapshot import SnapshotError
 from ext4audit.sources.snapshot.writing import mask, masked_text, write_snapshot
 from support.shells.collector import SCRIPT, answers_in, collect, manifest
 

@@ -35,7 +35,7 @@ from ext4audit.sources import ArchiveError
 from ext4audit.sources.archive import recognise
 from ext4audit.sources.captured_files import open_file
 from ext4audit.sources.fleet import expected_names
-from ext4audit.sources.snapshot.format import SnapshotError
+from ext4audit.sources.snapshot import SnapshotError
 from support.archives.contents import archive
 from support.hosts.fuzzing import check
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ext4audit.assemble.devices.target import BadImage, PlainFile
 from ext4audit.evidence import Known, derive, for_wording
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     USUAL_BLOCK_BYTES,

@@ -7,7 +7,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wordin
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_bytes,

@@ -24,7 +24,7 @@ from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import EXIT_FINDINGS
 from ext4audit.sources.ansible import AnsibleError, Answer
 from ext4audit.sources.ansible.gathering import Gathering
-from ext4audit.sources.fleet import key_of
+from ext4audit.sources.captured import key_of
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1

@@ -25,9 +25,9 @@ from ext4audit.sources import (
     decode,
     utc_now,
 )
+from ext4audit.sources.captured import BEGIN, END
 from ext4audit.sources.containers import SNAPSHOT_LIMITS
-from ext4audit.sources.snapshot import BEGIN, END
-from ext4audit.sources.snapshot.format import (
+from ext4audit.sources.snapshot import (
     ANSWERS,
     FORMAT,
     KINDS,
