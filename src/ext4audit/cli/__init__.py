@@ -206,7 +206,7 @@ knowledge_option = click.option(
 def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
     """Put in force the data files that --knowledge names, else the built-in data; UsageError."""
     if paths:
-        files: tuple[Any, ...] = lazily("cli.policy.knowledge", "use_newer")(paths)
+        files: tuple[Any, ...] = lazily("cli.policy.trusted", "use_newer")(paths)
         return files
     lazily("facts", "put_in_force")({})
     return ()

@@ -29,8 +29,7 @@ from ext4audit.cli.plans.files import (
 )
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
-from ext4audit.facts.plan import Plan
-from ext4audit.facts.provisioned import DISK_CLASSES
+from ext4audit.facts.plan import DISK_CLASSES, Plan
 from ext4audit.renderers import Audited
 from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now

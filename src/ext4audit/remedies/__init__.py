@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ext4audit.remedies import kernel_settings as kernel_settings
     from ext4audit.remedies import mkfs as mkfs
     from ext4audit.remedies import mounting as mounting
-    from ext4audit.remedies import offline as offline
     from ext4audit.remedies import options as options
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields

@@ -11,8 +11,14 @@ from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import quote
-from ext4audit.remedies.offline import by_hand, checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.remount import remount_step, usable_mount
+from ext4audit.remedies.remount import (
+    by_hand,
+    checked,
+    remount_step,
+    unmounted_steps,
+    usable_mount,
+    why_by_hand,
+)
 
 MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"

@@ -252,12 +252,12 @@ def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     """Return the steps that enlarge all inodes in place, which nothing takes back."""
     device = quote(fs.device)
-    return remedies.offline.unmounted_steps(
+    return remedies.remount.unmounted_steps(
         fs,
         (
-            remedies.offline.checked(fs),
+            remedies.remount.checked(fs),
             f"tune2fs -I {inode_bytes} {device}",
-            remedies.offline.checked(fs),
+            remedies.remount.checked(fs),
         ),
         (f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'",),
     )
@@ -290,7 +290,7 @@ def _identifier_steps(
     free = f"test ! -e {held}"
     change = f"{free} && tune2fs {option} {new} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"{free} && {remedies.offline.CHECK.format(device=device)}"),
+        Step(Phase.IMMEDIATE, f"{free} && {remedies.remount.CHECK.format(device=device)}"),
         Step(Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check),
         Step(Phase.VERIFY, check),
     )
@@ -306,6 +306,6 @@ def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
     It is verified as by `grow_to_device`. Empty where no command can unmount it.
     """
-    work = remedies.offline.checked(fs), f"resize2fs {quote(fs.device)}"
+    work = remedies.remount.checked(fs), f"resize2fs {quote(fs.device)}"
     verify = (s.command for s in grow_to_device(fs, most_idle_bytes) if s.phase is Phase.VERIFY)
-    return remedies.offline.unmounted_steps(fs, work, tuple(verify))
+    return remedies.remount.unmounted_steps(fs, work, tuple(verify))

@@ -43,24 +43,42 @@ SLOTLESS = frozenset({"none", "journal"})
 SECTORS_PER_KIB = 2
 
 
-def read_md(source: Source, directory: str, kernel_name: str) -> Evidence[MdArray] | None:
-    """Read the array below the sysfs directory of a device, None where it is no md array.
+def read_md(
+    source: Source, directory: str, kernel_name: str
+) -> tuple[Evidence[MdArray] | None, Evidence[MdState] | None]:
+    """Read the array below the sysfs directory of a device, and its state: what it lacks and does.
 
-    Every array is named md by the kernel, so that no other device becomes an unknown array where
-    `md/level` could not be read.
+    Both are None where it is no md array. Every array is named md by the kernel, so that no other
+    device becomes an unknown array where `md/level` could not be read. The state is apart from
+    the geometry: /proc/mdstat tells that a member is missing, and no offset of any.
     """
     level = read(source, f"{directory}/md/level", _level)
     if isinstance(level, Unknown):
-        return level if kernel_name.startswith(MD_PREFIX) else None
+        gap = level if kernel_name.startswith(MD_PREFIX) else None
+        return gap, gap
+    disks = read(source, f"{directory}/md/raid_disks", _new_value)
+    state = MdState(
+        level=level.value,
+        raid_disks=disks,
+        degraded=integer(source, f"{directory}/md/degraded"),
+        sync_action=read(source, f"{directory}/md/sync_action", _action),
+    )
+    return _geometry(source, directory, level.value, disks), Known(state, f"{directory}/md")
+
+
+def _geometry(
+    source: Source, directory: str, level: str, raid_disks: Evidence[int]
+) -> Evidence[MdArray]:
+    """Read how an array places bytes."""
     reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
     layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
-    component = _component(source, directory, level.value)
+    component = _component(source, directory, level)
 
     def build(
         chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
     ) -> MdArray:
         return MdArray(
-            level=level.value,
+            level=level,
             chunk_bytes=chunk,
             raid_disks=disks,
             layout=layout,
@@ -73,28 +91,11 @@ def read_md(source: Source, directory: str, kernel_name: str) -> Evidence[MdArra
         f"md array {directory}/md",
         build,
         read(source, f"{directory}/md/chunk_size", _new_value),
-        read(source, f"{directory}/md/raid_disks", _new_value),
+        raid_disks,
         _members(source, f"{directory}/md"),
         reshape,
         origin=f"{directory}/md",
     )
-
-
-def read_md_state(source: Source, directory: str, kernel_name: str) -> Evidence[MdState] | None:
-    """Read what an array lacks and does, None where it is no md array.
-
-    Apart from its geometry: /proc/mdstat tells that a member is missing, and no offset of any.
-    """
-    level = read(source, f"{directory}/md/level", _level)
-    if isinstance(level, Unknown):
-        return level if kernel_name.startswith(MD_PREFIX) else None
-    state = MdState(
-        level=level.value,
-        raid_disks=read(source, f"{directory}/md/raid_disks", _new_value),
-        degraded=integer(source, f"{directory}/md/degraded"),
-        sync_action=read(source, f"{directory}/md/sync_action", _action),
-    )
-    return Known(state, f"{directory}/md")
 
 
 def _component(source: Source, directory: str, level: str) -> int | None:
@@ -206,8 +207,7 @@ class StackReader(NamedTuple):
     ) -> BlockDevice:
         partition = fields.get("DEVTYPE") == "partition"
         name = fields["DEVNAME"].replace("/", "!")
-        md = None if partition else read_md(self.source, directory, name)
-        state = None if partition else read_md_state(self.source, directory, name)
+        md, state = (None, None) if partition else read_md(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = self._udev(number)

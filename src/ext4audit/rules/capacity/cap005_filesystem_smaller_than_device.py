@@ -138,7 +138,7 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
         steps = remedies.superblock_fields.grow_unmounted(fs, most_idle_bytes=least)
         return Remedy(
             "Grow it to the size of its device while it is unmounted"
-            f"{remedies.offline.by_hand(fs, steps)}: {danger}.",
+            f"{remedies.remount.by_hand(fs, steps)}: {danger}.",
             Disruption.UNMOUNT,
             steps,
             trade_off=trade_off,

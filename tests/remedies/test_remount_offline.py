@@ -11,7 +11,7 @@ from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies.offline import (
+from ext4audit.remedies.remount import (
     by_hand,
     check_filesystem,
     preen,
