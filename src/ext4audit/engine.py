@@ -73,9 +73,9 @@ def _told(output: object, fs: Filesystem | None, host: Host) -> object:
         return output
     told = output.remedies
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in told):
-        told = tuple(remedies.holders.with_holders(each, fs, host) for each in told)
+        told = tuple(remedies.with_holders(each, fs, host) for each in told)
     if isinstance(fs.primary, Unknown):
-        told = tuple(remedies.remount.with_refusal(each, fs) for each in told)
+        told = tuple(remedies.with_refusal(each, fs) for each in told)
     return output._replace(remedies=told)
 
 

@@ -11,6 +11,7 @@ from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.remedies import with_refusal
 from ext4audit.remedies.remount import (
     by_hand,
     check_filesystem,
@@ -18,7 +19,6 @@ from ext4audit.remedies.remount import (
     repair_from_backup,
     unmounted_steps,
     why_by_hand,
-    with_refusal,
     without_error_state,
 )
 from ext4audit.rules.durability.dur005_missing_journal import check

@@ -242,7 +242,7 @@ def convert_to_ext4(
     `lines` of fstab change their type first: the ext4 driver mounts it before and after. Empty
     where one of them cannot be edited.
     """
-    edits = [remedies.fstab.edit_type(line, "ext4") for line in lines]
+    edits = [remedies.configuration.edit_type(line, "ext4") for line in lines]
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
     mounted = fs._replace(mounts=mounts)

@@ -14,7 +14,7 @@ from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
     BINDS,
     change_options,

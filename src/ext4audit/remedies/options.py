@@ -15,7 +15,7 @@ from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
 from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
 
 SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")

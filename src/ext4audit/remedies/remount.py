@@ -6,18 +6,14 @@ fstab it takes the flags from the command line only, so that all in force are re
 each option of its own that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
 mount(8) of util-linux 2.23 and later documents it).
 
-Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and mount(8). A device that
-this machine refuses to open, even to root, is worked on elsewhere: the device rules of a cgroup
-refuse it in containers, and in some virtual machines. Every program of e2fsprogs then ends with
-"Operation not permitted".
+Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and mount(8).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
-from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -382,17 +378,3 @@ def _is_device(fs: Filesystem) -> bool:
     """Whether e2fsprogs can write to what was audited: an e2image file holds a copy."""
     top = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
     return top != "e2image" and not (top == "image" and "?" in fs.device)
-
-
-_ON_DEVICES = re.compile(r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b")
-
-
-def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
-    """Return a remedy with the sentence that its commands fail here, if they do."""
-    primary = fs.primary
-    if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
-        return remedy
-    if not any(_ON_DEVICES.search(step.command) for step in remedy.steps):
-        return remedy
-    note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
-    return remedy._replace(summary=f"{remedy.summary} {note}")

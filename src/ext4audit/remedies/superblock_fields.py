@@ -222,7 +222,7 @@ def _without_stripe(fs: Filesystem) -> Iterator[Step]:
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
     for line in (entry.line for entry in entries):
         drop = [option for option in line.options if option.startswith("stripe=")]
-        edit = remedies.fstab.edit_options(line, drop, ())
+        edit = remedies.configuration.edit_options(line, drop, ())
         if edit is not None:
             yield edit
 

@@ -118,7 +118,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
 def _remedies(line: FstabLine) -> Iterator[Remedy]:
     yield IN_FEATURE
     tokens = [o for o in line.options if (known := recognize(o)) and known[0].name in QUOTA]
-    steps = remedies.fstab.option_steps(line, tokens, ())
+    steps = remedies.configuration.option_steps(line, tokens, ())
     if steps:
         yield Remedy(
             f"If quotas are not needed, remove {', '.join(tokens)} from fstab.",

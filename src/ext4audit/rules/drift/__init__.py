@@ -269,7 +269,7 @@ def _ignored(tokens: Sequence[str], intent: MountConfig, where: str) -> Finding:
 
 def _taken_out(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
-    steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
+    steps = remedies.configuration.option_steps(intent.entry.line, tokens, ())
     summary = f"Remove {', '.join(tokens)} from fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 

@@ -125,7 +125,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
         return
     if overruled(fs, host, tokens):
         return
-    steps = remedies.fstab.option_steps(intent.entry.line, (), tokens)
+    steps = remedies.configuration.option_steps(intent.entry.line, (), tokens)
     if not steps:
         return
     yield Remedy(

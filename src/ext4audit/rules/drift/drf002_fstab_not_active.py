@@ -293,7 +293,7 @@ def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift
         for drift in inactive
         if intent.first and drift.intended in stale and drift.by_hand
     ]
-    steps = remedies.fstab.option_steps(line, literal, new)
+    steps = remedies.configuration.option_steps(line, literal, new)
     left = configured_flags(kept) - intent.live_flags - PROTECTING
     if not steps or left.intersection(stale):
         return None

@@ -136,7 +136,7 @@ def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Ite
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]
-    steps = remedies.fstab.option_steps(line, literal, ())
+    steps = remedies.configuration.option_steps(line, literal, ())
     if not steps:
         return
     bad = warning(discouraged([wanted], fs, host))

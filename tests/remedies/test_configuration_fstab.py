@@ -7,7 +7,7 @@ import pytest
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import LineEdit, Phase, Step
-from ext4audit.remedies.fstab import (
+from ext4audit.remedies.configuration import (
     device_steps,
     edit_options,
     edit_spec,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit
-from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.configuration import edit_options
 from support.remedies.fstab_file import SEDS, audited, place, try_out
 
 BLANKS = st.sampled_from([" ", "\t", "  ", " \t "])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.finding import Phase
-from ext4audit.remedies.kernel_settings import disable_writeback_throttling, limit_dirty_memory
+from ext4audit.remedies.configuration import disable_writeback_throttling, limit_dirty_memory
 from support.builders import memory
 from support.remedies.plain import commands
 
