@@ -54,7 +54,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "cli/fleet": frozenset({"policy", "terminal"}),
     "cli/plans": frozenset(),
     "cli/policy": frozenset({"terminal"}),
-    "cli/reference": frozenset({"terminal"}),
+    "cli/reference": frozenset({"policy", "terminal"}),
     "cli/terminal": frozenset(),
     "facts/knowledge": frozenset(),
     "renderers/html": frozenset({"shared", "json_v1"}),

@@ -70,7 +70,7 @@ def test_the_version_and_the_value_decide(
 
 
 def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
-    """The spellings of option_table are in the grammar, so none is refused as unknown.
+    """All spellings are in the grammar, so none is refused as unknown.
 
     What a kernel prints for a state may still be no option that it takes.
     """
