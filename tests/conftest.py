@@ -85,9 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     unasked = frozenset(ASKED_FOR) - frozenset(re.findall(r"\w+", config.option.markexpr))
     kept = [item for item in items if not any(map(item.get_closest_marker, unasked))]
-    config.hook.pytest_deselected(
-        items=[item for item in items if any(map(item.get_closest_marker, unasked))]
-    )
+    config.hook.pytest_deselected(items=[item for item in items if any(map(item.get_closest_marker, unasked))])
     items[:] = kept
     for item in items:
         name = next(filter(item.get_closest_marker, ALONE), None)
