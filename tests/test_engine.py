@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from ext4audit.engine import audit, judge, rated
 from ext4audit.evidence import Undetermined, need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile, all_profiles
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.profile import AT_LEAST, ActiveProfile, Profile, all_profiles
+from ext4audit.facts.options import recognize
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule

@@ -6,8 +6,7 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why, need
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile
 from ext4audit.finding import Citation, Confidence, Finding, Severity, Suppression
 from ext4audit.report import (
     CAPTURE_AGAIN,

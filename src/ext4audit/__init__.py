@@ -7,8 +7,9 @@ results, and what a rule of one's own needs (docs/site-rules.md). It is loaded o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ext4audit.api import audit_host, audit_snapshot, select_rules
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from ext4audit.report import Outcome, Report, Verdict
     from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
     from ext4audit.rules.shared.quantities import origin_of
-    from ext4audit.sources.containers import ArchiveError
+    from ext4audit.sources import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
@@ -87,7 +88,7 @@ _MODULES = {
     "report": ("Outcome", "Report", "Verdict"),
     "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
     "rules.shared.quantities": ("origin_of",),
-    "sources.containers": ("ArchiveError",),
+    "sources": ("ArchiveError",),
 }
 
 
@@ -102,3 +103,16 @@ def __getattr__(name: str) -> object:
 def __dir__() -> list[str]:
     """Return the public names."""
     return __all__
+
+
+def lazily(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of another module of ours, which is imported when it is first called.
+
+    This keeps a module off the runs that do not need it. tests/cli/test_startup.py holds what
+    each command imports, and the house test reads these names as it reads imports.
+    """
+
+    def call(*args: object, **kwargs: object) -> object:
+        return getattr(import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
+
+    return call

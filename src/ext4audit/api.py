@@ -1,7 +1,8 @@
 """The public Python interface: audit this host or captured evidence, and get a Report.
 
 `ext4audit` exports these functions and the types of their results; the command line calls the
-same functions. Everything else in the package is private and may move.
+same functions. Everything else in the package is private and may move. A live scan reads no
+archive, and a captured host loads no reader of this one.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
+from ext4audit import lazily
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.facts.profile import ActiveProfile
+from ext4audit.facts.host import ActiveProfile
 from ext4audit.policy import select
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
-from ext4audit.sources import utc_now
-from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS, LiveSource
+from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 
@@ -49,7 +50,9 @@ def audit_host(
     each device that is read. Missing evidence raises nothing: the report lists it, and `complete`
     is false.
     """
-    source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of)
+    source = lazily("sources.live", "LiveSource")(
+        timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
+    )
     host = assemble_host(source, utc_now(), progress=progress or _ignore)
     chosen = default_rules() if rules is None else rules
     return audit(Source("live", host.name), host, chosen, profiles)
@@ -74,17 +77,13 @@ def audit_snapshot(
 
     Raises ArchiveError, with the reason, for anything else.
     """
-    # A live scan reads no archive, and looks up no name among captured filesystems.
-    from ext4audit.assemble.devices.target import only_filesystems  # noqa: PLC0415
-    from ext4audit.sources.captured import open_captured  # noqa: PLC0415
-    from ext4audit.sources.fleet import key_of  # noqa: PLC0415
-
+    open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if targets:
-        host = only_filesystems(host, targets)
+        host = lazily("assemble.devices.target", "only_filesystems")(host, targets)
     chosen = default_rules() if rules is None else rules
-    name = key or key_of(os.fspath(path)) or ""
+    name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
     return audit(Source(captured.kind, captured.label, name), host, chosen, profiles)
 
 

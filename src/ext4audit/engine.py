@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import AT_LEAST, ActiveProfile, Profile
+from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
 from ext4audit.finding import Citation, Disruption, Finding, Severity
 from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
@@ -74,9 +73,9 @@ def _told(output: object, fs: Filesystem | None, host: Host) -> object:
         return output
     told = output.remedies
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in told):
-        told = tuple(remedies.holders.with_holders(each, fs, host) for each in told)
+        told = tuple(remedies.with_holders(each, fs, host) for each in told)
     if isinstance(fs.primary, Unknown):
-        told = tuple(remedies.refusals.with_refusal(each, fs) for each in told)
+        told = tuple(remedies.with_refusal(each, fs) for each in told)
     return output._replace(remedies=told)
 
 

@@ -9,8 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.facts.host import Host
-from ext4audit.facts.profile import AT_LEAST
+from ext4audit.facts.host import AT_LEAST, Host
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import Rule
 

@@ -26,8 +26,8 @@ from ext4audit.policy.site_rules import SiteRuleError, declared_wrong, rules_of_
 from ext4audit.report import Outcome, Source, Verdict
 from ext4audit.rule import Rule
 from ext4audit.sources import Answer, Ask, describe
-from ext4audit.sources.captured import open_captured
-from ext4audit.sources.snapshot import MapSource, RecordingSource
+from ext4audit.sources.captured import MapSource, open_captured
+from ext4audit.sources.snapshot.writing import RecordingSource
 
 __all__ = ["SiteRuleError", "host_of", "load_rules", "problems", "unheeded", "verdicts"]
 HEADINGS = ("What it checks", "Why it matters", "Remedy", "When to ignore")

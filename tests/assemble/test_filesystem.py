@@ -11,7 +11,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.sources import ReadFile, RunCommand, StatFilesystem
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import (
     HALF_FULL,
     TAKEN_AT,

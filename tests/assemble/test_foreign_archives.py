@@ -17,8 +17,8 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.archive import recognise
-from ext4audit.sources.containers import ArchiveError
 from support.archives.contents import SOS_LINKS, archive, sos_files, sosreport
 from support.hosts.evidence_host import QUEUE
 

@@ -7,8 +7,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import DeviceNumber, Provenance
 from ext4audit.sources import FilesystemUuid, ReadFile, RealPath, Uname
 from support.hosts.evidence_host import (
     DATA_UUID,

@@ -15,7 +15,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.builders import known, listed, mount
 from support.hosts.evidence_host import (
     LSBLK_JSON,

@@ -1,13 +1,16 @@
-"""The layout page of an image: its members, and the array that a user describes."""
-
 from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.layout import page_of_image
-from ext4audit.evidence import Known, Unknown
-from support.hosts.evidence_host import HostEvidence
-from support.images.mke2fs import stripe
+from ext4audit.assemble.layout import read_group_table, read_image_group_table
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import descriptor_blocks
+from ext4audit.parsers.superblock import parse_raw_superblock
+from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand
+from ext4audit.sources.snapshot.writing import RecordingSource
+from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied, failed
 from support.images.partitioned import (
     descriptor_bytes,
     descriptors_at,
@@ -15,38 +18,270 @@ from support.images.partitioned import (
     superblock_bytes,
 )
 
-PATH = "/img"
+SDB = DeviceNumber(8, 16)
+PATH = "/dev/sdb"
+LISTED = RunCommand(("dumpe2fs", "-g", PATH))
+LIST = """
+group:block:super:gdt:bbitmap:ibitmap:itable
+0:0:0:1-1:20:21:22
+1:32768:32768:32769-32769:32788:32789:32790
+"""
+CAPTURED = """\
+Filesystem volume name:   <none>
+Last mounted on:          <not available>
+Filesystem UUID:          4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11
+Filesystem magic number:  0xEF53
+Filesystem revision #:    1 (dynamic)
+Filesystem features:      64bit
+Default mount options:    (none)
+Filesystem state:         clean
+Errors behavior:          Continue
+Filesystem OS type:       Linux
+Group 0: (Blocks 0-32767)
+  Block bitmap at 30 (+30), Inode bitmap at 31 (+31)
+  Inode table at 32-40 (+32)
+Group 1: (Blocks 32768-65535)
+  Block bitmap at 32798 (+30), Inode bitmap at 32799 (+31)
+  Inode table at 32800-32810 (+32)
+"""
 
 
-def with_filesystem(offset: int = 0) -> HostEvidence:
-    """Return a host that reads a filesystem of two groups in an image."""
+def superblock(groups: int = 2) -> Evidence[Superblock]:
+    """Return the superblock as evidence that was read before."""
+    return Known(parse_raw_superblock(superblock_bytes(groups)), "dumpe2fs -h /dev/sdb")
+
+
+def readable(host: HostEvidence, groups: int = 2, *sizes: int) -> HostEvidence:
+    """Make superblock and descriptors readable; `sizes` are those of successive readings."""
+    for reading, size in enumerate(sizes or (groups, groups)):
+        host.tell(superblock_at(PATH, reading), superblock_bytes(size))
+        host.tell(descriptors_at(PATH, size, reading), descriptor_bytes(0, size))
+    return host
+
+
+def table_of(host: HostEvidence, groups: int = 2) -> Evidence[GroupTable]:
+    """Read the groups of /dev/sdb, whose superblock was read before."""
+    return read_group_table(host.source(), PATH, SDB, superblock(groups))
+
+
+def first_bitmap(table: Evidence[GroupTable]) -> tuple[str, int]:
+    """Return where a table is from, and the block bitmap of its first group: each differs."""
+    assert isinstance(table, Known), table
+    return table.origin, table.value.block_bitmaps[0]
+
+
+def test_the_descriptors_themselves_are_the_best_reader() -> None:
+    """They are read at once; no program is run."""
+    host = readable(debian_host()).tell(LISTED, LIST)
+    recorder = RecordingSource(host.source())
+    table = read_group_table(recorder, PATH, SDB, superblock())
+    assert first_bitmap(table) == ("group descriptors of /dev/sdb", 10)
+    assert [ask for ask in recorder.answers if isinstance(ask, RunCommand)] == []
+
+
+@pytest.mark.parametrize("gap", [denied(), absent(), failed()])
+def test_dumpe2fs_is_the_second_reader(gap: Unknown) -> None:
+    """`dumpe2fs -g` reads the descriptors only."""
+    host = debian_host().tell(superblock_at(PATH), gap).tell(LISTED, LIST)
+    assert first_bitmap(table_of(host)) == ("dumpe2fs -g /dev/sdb", 20)
+
+
+def test_an_archive_may_hold_the_full_text() -> None:
+    """A sosreport has what dumpe2fs printed without options."""
+    host = debian_host().tell(CapturedDumpe2fs(PATH), CAPTURED)
+    assert first_bitmap(table_of(host)) == ("dumpe2fs /dev/sdb", 30)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (descriptor_bytes(0, 1), Why.UNPARSABLE),
+        (bytes(128), Why.UNPARSABLE),
+        (descriptor_bytes(1, 3), Why.UNPARSABLE),
+        (descriptor_bytes(0, 2)[:-1], Why.UNPARSABLE),
+        (denied(), Why.DENIED),
+        (failed(), Why.FAILED),
+    ],
+)
+def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: Why) -> None:
+    """Too few, zeros, places beyond the end, or none: the next reader is used, or it is Unknown."""
+    host = readable(debian_host()).tell(descriptors_at(PATH, 2), answer)
+    table = table_of(host)
+    assert isinstance(table, Unknown)
+    assert table.why is why
+    assert first_bitmap(table_of(host.tell(LISTED, LIST))) == ("dumpe2fs -g /dev/sdb", 20)
+
+
+@pytest.mark.parametrize(
+    ("raw", "listed", "expected"),
+    [
+        (denied(), absent(), denied()),
+        (absent(), denied(), denied()),
+        (absent(), absent(), absent()),
+        (denied(), failed(), denied()),
+        (
+            Unknown("bytes", Why.NOT_CAPTURED),
+            Unknown("dumpe2fs", Why.FAILED, "bad magic"),
+            Unknown("dumpe2fs", Why.FAILED, "bad magic"),
+        ),
+    ],
+)
+def test_the_gap_is_the_one_that_can_be_cured(
+    raw: Unknown, listed: Unknown, expected: Unknown
+) -> None:
+    """To install dumpe2fs is no help where root could read the device."""
+    host = debian_host().tell(superblock_at(PATH), raw).tell(LISTED, listed)
+    assert table_of(host) == expected
+
+
+@pytest.mark.parametrize(
+    ("groups", "why"), [(1 << 22, Why.ABSENT), ((1 << 22) + 1, Why.UNPARSABLE)]
+)
+def test_a_table_of_more_than_256_mib_is_not_asked_for(groups: int, why: Why) -> None:
+    """4,194,304 descriptors of 64 bytes, of 512 TiB: a superblock with more is odd."""
+    host = debian_host().tell(superblock_at(PATH), superblock_bytes(groups))
+    table = table_of(host, groups)
+    assert isinstance(table, Unknown)
+    assert table.why is why
+
+
+def test_another_device_of_the_same_name_is_not_read() -> None:
+    """A container's /dev/sdb may be the node of another disk."""
+    table = table_of(readable(debian_host()).node(PATH, "8:32"))
+    detail = "/dev/sdb is not the block device 8:16"
+    assert table == Unknown(
+        "superblock of /dev/sdb", Why.ABSENT, detail, "run on the host, outside containers"
+    )
+
+
+def test_without_a_superblock_there_is_no_table() -> None:
+    """The superblock decides the number of groups."""
+    gap = denied("superblock of /dev/sdb")
+    assert read_group_table(readable(debian_host()).source(), PATH, SDB, gap) == gap
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 3), (2, 3, 4, 4)])
+def test_a_filesystem_that_grows_meanwhile_is_read_again(sizes: tuple[int, ...]) -> None:
+    """Superblock, descriptors, superblock: until both superblocks agree."""
+    table = table_of(readable(debian_host(), 2, *sizes), sizes[-1])
+    assert isinstance(table, Known)
+    assert table.value.groups == sizes[-1]
+
+
+def test_a_filesystem_that_does_not_stop_growing_is_unknown() -> None:
+    """After three readings it is left alone."""
+    table = table_of(readable(debian_host(), 2, 2, 3, 4, 5, 5))
+    assert table == Unknown(
+        "block groups of /dev/sdb",
+        Why.FAILED,
+        "the filesystem is being resized",
+        "run again afterwards",
+    )
+
+
+def test_groups_that_were_added_since_are_left_out() -> None:
+    """The table is of the filesystem that the report describes, and no group ever moves."""
+    table = table_of(readable(debian_host(), 5), 2)
+    assert isinstance(table, Known)
+    assert list(table.value.block_bitmaps) == [10, 32778]
+
+
+def test_meta_bg_is_read_block_by_block() -> None:
+    """Each descriptor block is in the first of its 64 groups, and group 64 is no backup."""
+    host, size = debian_host(), 65
+    for reading in (0, 1):
+        host.tell(superblock_at(PATH, reading), superblock_bytes(size, meta_bg=True))
+    host.tell(ReadBytes(PATH, 4096, 4096), descriptor_bytes(0, 64))
+    host.tell(ReadBytes(PATH, 64 * 32768 * 4096, 64), descriptor_bytes(64, 65))
+    table = table_of(host, size)
+    assert isinstance(table, Known)
+    assert list(table.value.inode_tables) == [32768 * group + 12 for group in range(65)]
+
+
+@pytest.mark.parametrize(
+    ("places", "origin"), [(64, "group descriptors of /dev/sdb"), (65, "dumpe2fs -g /dev/sdb")]
+)
+def test_many_places_are_left_to_dumpe2fs(places: int, origin: str) -> None:
+    """One run of dumpe2fs is better than thousands of asks; it is the other way round for few."""
+    groups = 64 * places
+    raw = superblock_bytes(groups, meta_bg=True)
+    host = debian_host().tell(superblock_at(PATH), raw).tell(superblock_at(PATH, 1), raw)
+    known = parse_raw_superblock(raw)
+    for block in descriptor_blocks(known):
+        first = block // 32768
+        host.tell(ReadBytes(PATH, block * 4096, 4096), descriptor_bytes(first, first + 64))
+    lines = (
+        f"{n}:0:-1:-1:{n * 32768 + 10}:{n * 32768 + 11}:{n * 32768 + 12}" for n in range(groups)
+    )
+    host.tell(LISTED, LIST.partition("0:")[0] + "\n".join(lines))
+    table = read_group_table(host.source(), PATH, SDB, Known(known, "dumpe2fs -h /dev/sdb"))
+    assert isinstance(table, Known)
+    assert (table.origin, table.value.groups) == (origin, groups)
+
+
+def test_an_enormous_superblock_is_not_believed() -> None:
+    """A damaged size asks for no terabyte of descriptors."""
+    data = bytearray(superblock_bytes(2))
+    data[0x150:0x154] = b"\xff\xff\xff\x7f"
+    recorder = RecordingSource(debian_host().tell(superblock_at(PATH), bytes(data)).source())
+    table = read_group_table(recorder, PATH, SDB, superblock())
+    assert isinstance(table, Unknown)
+    assert table.why is Why.UNPARSABLE
+    assert max(a.length_bytes for a in recorder.answers if isinstance(a, ReadBytes)) == 1024
+
+
+def test_more_than_64_mib_are_asked_for_in_parts() -> None:
+    """No single answer is larger than what the live source reads at once."""
+    groups = (64 << 20) // 64 + 1
+    host = debian_host()
+    for reading in (0, 1):
+        host.tell(superblock_at(PATH, reading), large_superblock(groups))
+    host.tell(ReadBytes(PATH, 4096, 64 << 20), bytes(64 << 20))
+    host.tell(ReadBytes(PATH, 4096 + (64 << 20), 64), bytes(64))
+    recorder = RecordingSource(host.source())
+    read_group_table(recorder, PATH, SDB, superblock())
+    lengths = [a.length_bytes for a in recorder.answers if isinstance(a, ReadBytes)]
+    assert lengths == [1024, 64 << 20, 64, 1024]
+
+
+def large_superblock(groups: int) -> bytes:
+    """Return a superblock of more blocks than 32 bits count."""
+    data, blocks = bytearray(superblock_bytes(1)), groups * 32768
+    data[0x4:0x8] = (blocks & 0xFFFFFFFF).to_bytes(4, "little")
+    data[0x150:0x154] = (blocks >> 32).to_bytes(4, "little")
+    return bytes(data)
+
+
+def test_an_image_holds_the_filesystem_at_its_start_by_default() -> None:
+    """The offset is for partitions."""
     host = HostEvidence()
     for reading in (0, 1):
-        host.tell(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
-    return host.tell(descriptors_at(PATH, 2, offset=offset), descriptor_bytes(0, 2))
+        host.tell(superblock_at("/img", reading), superblock_bytes(2))
+    host.tell(descriptors_at("/img", 2), descriptor_bytes(0, 2))
+    assert isinstance(read_image_group_table(host.source(), "/img", superblock()), Known)
 
 
-def test_an_image_is_a_single_device() -> None:
-    """Two bitmaps of each of two groups lie on it, and nothing stripes."""
-    page = page_of_image(with_filesystem().source(), PATH, None, 0)
-    assert isinstance(page, Known)
-    assert page.value.layout.geometry is None
-    assert page.value.layout.bitmaps.loads == (4,)
-    assert (page.value.advice, page.value.stack) == (None, PATH)
+def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
+    """All places move by it; the device of the path is not checked."""
+    host = HostEvidence()
+    for reading in (0, 1):
+        host.tell(superblock_at("/img", reading, offset=1 << 20), superblock_bytes(2))
+    host.tell(descriptors_at("/img", 2, offset=1 << 20), descriptor_bytes(0, 2))
+    table = read_image_group_table(host.source(), "/img", superblock(), 1 << 20)
+    assert isinstance(table, Known)
+    assert (table.origin, list(table.value.block_bitmaps)) == (
+        "group descriptors of /img",
+        [10, 32778],
+    )
+    gap = denied("superblock of /img")
+    assert read_image_group_table(host.source(), "/img", gap) == gap
 
 
-@pytest.mark.parametrize("offset", [0, 1 << 20])
-def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
-    """The filesystem begins at the offset on the array."""
-    array = stripe(4, 512)
-    page = page_of_image(with_filesystem(offset).source(), PATH, array, offset)
-    assert isinstance(page, Known)
-    assert page.value.layout.geometry == array._replace(offset_bytes=offset)
-    assert len(page.value.layout.members) == 4
-    assert page.value.advice is not None
-    assert page.value.stack == "as stated"
-
-
-def test_an_image_without_a_filesystem_has_no_page() -> None:
-    """The gap of the superblock is that of the page."""
-    assert isinstance(page_of_image(HostEvidence().source(), PATH, None, 0), Unknown)
+def test_a_superblock_without_a_geometry_finds_no_table() -> None:
+    """The ioctl returns neither block size nor group size."""
+    known = superblock()
+    assert isinstance(known, Known)
+    tuned = Known(known.value._replace(blocks_per_group=None), "ioctl")
+    table = read_group_table(readable(debian_host()).source(), PATH, SDB, tuned)
+    assert isinstance(table, Unknown)
+    assert table.why is Why.UNPARSABLE

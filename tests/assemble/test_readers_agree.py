@@ -9,16 +9,16 @@ import os
 
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, need
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.dumpe2fs import (
     parse_captured_groups,
     parse_captured_superblock,
+    parse_group_table,
     parse_superblock,
 )
-from ext4audit.parsers.group_table import parse_group_table
 from ext4audit.sources.live import LiveSource
 from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
 

@@ -26,8 +26,9 @@ from ext4audit.sources import (
     ResolvePath,
     TuneSuperblock,
 )
+from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import MapSource, RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.builders import mount, superblock
 from support.hosts.evidence_host import (
     DATA_UUID,

@@ -17,7 +17,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import run_program
 from ext4audit.engine import audit
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.shared.subjects import subjects
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules

@@ -21,10 +21,10 @@ DESCRIPTOR_BYTES_OF_A_TIB = MIB // 2
 # ru_maxrss begins with the peak of the parent. What was read is the first line of proc_pid_io(5).
 PROGRAM = """
 import json, re, resource, sys
-from ext4audit.assemble.group_table import read_image_group_table
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble import ask
 from ext4audit.assemble.superblock import read_image_superblock
-from ext4audit.parsers.group_table import parse_group_table
+from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 

@@ -25,7 +25,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.stories import HOSTS
 from support.scratch import TAKEN_AT, Scratch
 from support.timing import command_seconds

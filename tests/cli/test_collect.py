@@ -14,7 +14,7 @@ import pytest
 from ext4audit.cli import run_program
 from ext4audit.evidence import Known
 from ext4audit.sources import ReadFile
-from ext4audit.sources.snapshot import BEGIN, END, MapSource, read_snapshot
+from ext4audit.sources.captured import BEGIN, END, MapSource, read_snapshot
 from support.hosts.stories import HOSTS
 from support.program import run, run_as_nobody, run_python
 from support.shells.collector import SCRIPT

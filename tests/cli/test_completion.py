@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ext4audit.cli import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
 from ext4audit.cli.completion import SHELLS, script
 from ext4audit.cli.fleet.ansible_options import REST_SHOWN
-from ext4audit.facts.profile import all_profiles
+from ext4audit.facts.host import all_profiles
 from ext4audit.rules import all_rules
 from support.program import run, run_python
 from support.shells.terminal import Shell

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 
-from ext4audit.cli import captured as fleet_host
 from ext4audit.cli import captured as scan_from
 from ext4audit.cli import run_program
+from ext4audit.cli.fleet import one_host as fleet_host
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.engine import audit
 from ext4audit.evidence import need

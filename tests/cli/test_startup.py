@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from support.hosts.stories import HOSTS
 from support.program import run_python
 
 HEAVY = {"rich", "pyudev", "subprocess", "jsonschema", "ctypes", "asyncio"}
@@ -19,6 +21,38 @@ from ext4audit.cli import run_program
 run_program(sys.argv[1:])
 sys.stderr.write("\\n" + json.dumps(sorted(set(sys.modules) - before)))
 """
+
+EACH_IN_A_COPY = """
+import json, os, sys
+for arguments in json.loads(sys.argv[1]):
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        from ext4audit.cli import run_program
+        run_program(arguments)
+        names = sorted(name for name in sys.modules if name.partition(".")[0] == "ext4audit")
+        os.write(writer, json.dumps(names).encode())
+        os._exit(0)
+    os.close(writer)
+    with open(reader) as file:
+        print(file.read())
+    os.wait()
+"""
+FROM = {
+    "healthy-debian-12": 110,
+    "healthy-rhel-8": 110,
+    "lvm-linear-nobarrier": 110,
+    "forced-readonly-7.2": 110,
+    "al2-dioread-nolock-nodelalloc": 110,
+    # The engine of layouts counts what lies on each member.
+    "md-raid5": 121,
+    "md-raid0-hot-member": 122,
+}
+"""The most modules of ours that the scan of a captured host may import."""
+LIVE = 112
+"""The same for this host, with findings that need most of the remedies."""
+LAYOUTS = 12
+"""What is imported beyond that where disks are striped."""
 
 
 def imported(*arguments: str) -> set[str]:
@@ -62,3 +96,37 @@ def test_a_host_without_udevd_does_not_load_pyudev() -> None:
     if Path("/run/udev/data").exists():
         pytest.skip("udevd runs here, and its properties are read by pyudev")
     assert "pyudev" not in imported("scan", "-f", "json")
+
+
+def test_a_scan_imports_few_modules_of_ours() -> None:
+    """Each rule is a module; beyond these, a scan opens only what this host's evidence needs."""
+    hosts = [["scan", "-f", "json", "--from", str(HOSTS / name / "snapshot")] for name in FROM]
+    done = run_python("-c", EACH_IN_A_COPY, json.dumps([["scan", "-f", "json"], *hosts]))
+    live, *captured = (json.loads(line) for line in done.stdout.splitlines())
+    most_live = LIVE + (LAYOUTS if "ext4audit.layout.stack" in live else 0)
+    cases = [("this host", live, most_live), *zip(FROM, captured, FROM.values(), strict=True)]
+    for name, modules, most in cases:
+        assert "ext4audit.engine" in modules, f"no scan of {name}: {done.stderr}"
+        assert len(modules) <= most, f"{name}: {len(modules)} modules, of {most}: {modules}"
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        "sources.archive.source",  # the readers of sosreports and the like
+        "sources.containers",  # tars
+        "sources.live",  # this host
+        "sources.fleet",
+        "renderers.shared.fleet",
+    ],
+)
+def test_a_scan_of_a_snapshot_imports_no_reader_of_anything_else(absent: str) -> None:
+    """The directory of a snapshot is our own format."""
+    assert f"ext4audit.{absent}" not in of_a_snapshot()
+
+
+@cache
+def of_a_snapshot() -> frozenset[str]:
+    """Return what the scan of a snapshot's directory imports."""
+    snapshot = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
+    return frozenset(imported("scan", "-f", "json", "--from", snapshot))

@@ -10,8 +10,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import need
-from ext4audit.renderers import json_v1
-from ext4audit.renderers.shared import Audited
+from ext4audit.renderers import Audited, json_v1
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import open_captured

@@ -6,8 +6,7 @@ import pytest
 
 from ext4audit.cli.output import FORMATS
 from ext4audit.finding import Severity
-from ext4audit.renderers import sarif
-from ext4audit.renderers.shared import Audited
+from ext4audit.renderers import Audited, sarif
 from ext4audit.rules import all_rules
 from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden, kept_descriptors
 from support.hosts.stories import HOSTS, STORIES, TELLING, report_of

@@ -17,7 +17,7 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
 from ext4audit.sources import Source as Asked
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 from support.hosts.evidence_host import denied
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import audit
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
 from ext4audit.report import Report, Source
 from ext4audit.rules import default_rules

@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.features_and_bugs import LEVELS, WORST_OF, all_ranges, exposure
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions import DEBIAN, TREES, UPSTREAM, Exposure, KernelRange, identify
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.parsers import parse_kernel
 from support.builders import known, unknown
 
 RANGES = [(code, each) for code, ranges in all_ranges().items() for each in ranges]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.option_table import all_options
 from ext4audit.facts.options import (
     Handling,
+    all_options,
     ext4_options,
     handling_of,
     is_refused_for,
@@ -70,7 +70,7 @@ def test_the_version_and_the_value_decide(
 
 
 def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
-    """The spellings of option_table are in the grammar, so none is refused as unknown.
+    """All spellings are in the grammar, so none is refused as unknown.
 
     What a kernel prints for a state may still be no option that it takes.
     """

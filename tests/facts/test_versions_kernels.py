@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions import KernelTree, identify
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.parsers import parse_kernel
 
 DEBIAN_12 = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)"
 

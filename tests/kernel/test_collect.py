@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.group_table import read_group_table
 from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.layout import read_group_table
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, need
@@ -24,8 +24,8 @@ from ext4audit.renderers import json_v1
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
+from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import MapSource
 from support.scratch import Scratch, run
 from support.shells.collector import (
     SCRIPT,

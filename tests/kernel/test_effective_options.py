@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, need
-from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.mount import EffectiveOptions, Provenance
 from support.scratch import Scratch, run, scan
 
 pytestmark = pytest.mark.kernel

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.group_table import read_group_table, read_image_group_table
+from ext4audit.assemble.layout import read_group_table, read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.superblock import GroupTable
-from ext4audit.parsers.group_table import parse_group_table
-from ext4audit.parsers.kernel_files import parse_device_number
+from ext4audit.parsers import parse_device_number
+from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.sources.live import LiveSource
 from support.scratch import Scratch, may_resize, run
 

@@ -13,7 +13,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Host
 from ext4audit.facts.plan import Plan
-from ext4audit.parsers.group_table import parse_group_table
+from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules

@@ -16,7 +16,7 @@ import pytest
 
 from ext4audit.evidence import Known
 from ext4audit.sources import Answer, Ask, ReadBytes, UdevDatabase
-from ext4audit.sources.snapshot import read_snapshot_tar
+from ext4audit.sources.captured_files import read_snapshot_tar
 from support.archives.tar import read_tar
 from support.program import run
 from support.scratch import Scratch

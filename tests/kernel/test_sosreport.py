@@ -13,7 +13,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
 from ext4audit.sources import CapturedDumpe2fs

@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.evidence import Known
 from ext4audit.sources import describe
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 from lab.conftest import Guest
 from lab.support.scenario import JsonObject
 

@@ -10,8 +10,8 @@ import pytest
 
 from ext4audit.evidence import Unknown, Why
 from ext4audit.sources import Answer, Ask, ListDir
-from ext4audit.sources.captured import open_captured
-from ext4audit.sources.snapshot import MapSource, read_snapshot, write_snapshot
+from ext4audit.sources.captured import MapSource, open_captured, read_snapshot
+from ext4audit.sources.snapshot.writing import write_snapshot
 from lab.conftest import Guest
 from lab.support.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
 from lab.support.story import TAKEN_AT

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.rules import all_rules
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 from lab.conftest import Guest
 from lab.support.scenario import JsonObject
 

@@ -11,18 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     descriptor_blocks,
     descriptor_bytes,
     descriptor_extents,
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
-    is_exact,
-    predict_table,
-    reserved_blocks,
     usual_backups,
 )
+from ext4audit.layout.groups import is_exact, predict_table, reserved_blocks
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
 from support.builders import superblock
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image

@@ -1,3 +1,5 @@
+"""Magic numbers of what is no ext4, and what looks like text or an image."""
+
 from __future__ import annotations
 
 import struct
@@ -9,10 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.parsers.disk_image import (
+    INODE_BYTES,
+    SIGNATURES,
     BootEntry,
     E2imageHeader,
     GptHeader,
+    check_journal_inode,
     is_e2image,
+    is_named_as_image,
+    is_text,
+    is_zero,
     parse_boot_record,
     parse_e2image_header,
     parse_gpt_entries,
@@ -174,3 +182,96 @@ def test_the_magic_number_alone_is_not_enough() -> None:
     assert is_e2image(header()[:512])
     assert not is_e2image(header()[:4] + bytes(508))
     assert not is_e2image(b"")
+
+
+def kind_at(offset_bytes: int, magic: bytes) -> str:
+    """Return the kind of a magic number at a place."""
+    found = [each.kind for each in SIGNATURES if each[1:] == (offset_bytes, magic)]
+    return found[0] if found else ""
+
+
+@pytest.mark.parametrize(
+    ("offset_bytes", "magic", "kind"),
+    [
+        (0, b"LUKS\xba\xbe", "LUKS"),
+        (512, b"LABELONE", "an LVM physical volume"),
+        (4086, b"SWAPSPACE2", "swap space"),
+        (65526, b"SWAPSPACE2", "swap space"),
+        (4096, b"\xfc\x4e\x2b\xa9", "a member of an md array"),
+        (0, b"XFSB", "xfs"),
+        (65600, b"_BHRfS_M", "btrfs"),
+        (0, b"KDMV", "a VMDK image"),
+        (0, b"\x1f\x8b\x08", "compressed with gzip"),
+    ],
+)
+def test_magic_numbers_stand_where_the_formats_put_them(
+    offset_bytes: int, magic: bytes, kind: str
+) -> None:
+    """By the specifications that the module names."""
+    assert kind_at(offset_bytes, magic).startswith(kind)
+
+
+def test_containers_precede_what_they_may_hold() -> None:
+    """A volume of LVM can begin with the boot sector of anything."""
+    kinds = [each.kind for each in SIGNATURES]
+    assert kinds.index(kind_at(512, b"LABELONE")) < kinds.index("xfs") < kinds.index("NTFS")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"# a file\nof lines\n", True),
+        ("caf\u00e9\n".encode(), True),
+        ("x\ncaf\u00e9".encode()[:-1], True),
+        (b"no line at all", False),
+        (b"nul\0\n", False),
+        (b"\xff\xfe\xff\xfe\xff\xfe\n\n", False),
+        (b"", False),
+    ],
+)
+def test_text_is_lines_without_control_characters(data: bytes, *, text: bool) -> None:
+    """The end of what was read can cut a character."""
+    assert is_text(data) is text
+
+
+@pytest.mark.parametrize(
+    ("path", "named"), [("/a/Disk.IMG", True), ("x.ext4", True), ("img", False), ("a.ibd", False)]
+)
+def test_some_names_are_those_of_images(path: str, *, named: bool) -> None:
+    """Their endings say so, in any case."""
+    assert is_named_as_image(path) is named
+
+
+def test_zeros_are_zeros() -> None:
+    """One other byte is enough."""
+    assert is_zero(bytes(1024))
+    assert not is_zero(bytes(1023) + b"\1")
+
+
+def inode(mode: int, links: int) -> bytes:
+    """Return an inode with i_mode and i_links_count."""
+    raw = bytearray(INODE_BYTES)
+    raw[0:2], raw[26:28] = mode.to_bytes(2, "little"), links.to_bytes(2, "little")
+    return bytes(raw)
+
+
+def test_a_regular_file_with_a_link_can_be_a_journal() -> None:
+    """As mke2fs makes it."""
+    assert check_journal_inode(inode(0o100600, 1))
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (bytes(INODE_BYTES), "is deleted"),
+        (inode(0o100600, 0), "is deleted"),
+        (inode(0o040755, 2), "is no regular file"),
+        (inode(0o100600, 1)[:-1], "ends before it"),
+        (b"", "ends before it"),
+    ],
+    ids=["cleared", "no link", "directory", "cut", "nothing"],
+)
+def test_what_no_kernel_mounts_is_no_journal(raw: bytes, reason: str) -> None:
+    """The copy in the superblock looks whole all the same."""
+    with pytest.raises(ValueError, match=reason):
+        check_journal_inode(raw)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.host import Kernel, OperatingSystem, Usage
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
-from ext4audit.parsers.kernel_files import (
+from ext4audit.parsers import (
     parse_device_number,
     parse_flag,
     parse_grub_version,

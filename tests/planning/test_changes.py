@@ -9,9 +9,8 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.evidence import need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.facts.plan import Plan
-from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.planning import Judge, improvements
 from ext4audit.planning.lines import correct

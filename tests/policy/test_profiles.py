@@ -8,8 +8,7 @@ from ext4audit.cli import did_you_mean
 from ext4audit.cli.policy import active_profiles
 from ext4audit.engine import audit, judge
 from ext4audit.facts import toml_reader
-from ext4audit.facts.host import Filesystem
-from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.host import ActiveProfile, Filesystem, Profile
 from ext4audit.finding import Severity
 from ext4audit.policy import Policy, PolicyError, parse_policy
 from ext4audit.report import Outcome, Source

@@ -9,7 +9,7 @@ import pytest
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies.holders import first_stop, with_holders
+from ext4audit.remedies import first_stop, with_holders
 from support.builders import filesystem, host, known, loop, mount, unknown
 
 ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=1)

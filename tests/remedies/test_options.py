@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.options import change_option, change_options, disruption, in_force
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import EffectiveOption
+from ext4audit.facts.mount import EffectiveOption
 from ext4audit.remedies.remount import (
     bind_command,
     mount_again,

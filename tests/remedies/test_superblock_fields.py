@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Phase, Step
 from ext4audit.remedies.superblock_fields import (
     clear_label,

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.csv import COLUMNS, render
-from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.rows import gaps
 from ext4audit.rules import all_rules
 from support.builders import host

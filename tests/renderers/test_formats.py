@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit import renderers
-from ext4audit.renderers import formats
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page, formats
 
 
 def test_the_formats_are_in_alphabetical_order() -> None:

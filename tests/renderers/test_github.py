@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.github import LEVELS, SHOWN, render
-from ext4audit.renderers.shared import Audited, visible
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import host

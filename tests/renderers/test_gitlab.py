@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
+from ext4audit.renderers import Audited
 from ext4audit.renderers.gitlab import render
-from ext4audit.renderers.shared import Audited
 from ext4audit.rules import all_rules
 from support.formats.sample_reports import (
     CLEAN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import cycle, islice
 
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import visible
 from support.hosts.stories import STORIES, every_story, report_of
 from support.html_page import markup, read, words
 

@@ -13,8 +13,8 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.junit import render
-from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import Outcome, Report
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules

@@ -5,8 +5,8 @@ from hypothesis import HealthCheck, given, settings
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.markdown import code, code_block, prose, render, table
-from ext4audit.renderers.shared import Audited, visible
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules

@@ -7,9 +7,8 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from ext4audit.renderers import json_v1
+from ext4audit.renderers import Audited, json_v1
 from ext4audit.renderers.ndjson import render_report, render_unread, unread_schema_text
-from ext4audit.renderers.shared import Audited
 from ext4audit.report import Report
 from support.formats.sample_reports import HOSTILE_NAMES, hostile_report, murky_report, night_report
 from support.hosts.stories import every_story, report_of

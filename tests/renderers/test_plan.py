@@ -14,9 +14,8 @@ import jsonschema
 import pytest
 
 from ext4audit.renderers import (
-    csv as csv_format,
-)
-from ext4audit.renderers import (
+    Audited,
+    Page,
     github,
     gitlab,
     html,
@@ -28,9 +27,11 @@ from ext4audit.renderers import (
     prometheus,
     sarif,
 )
+from ext4audit.renderers import (
+    csv as csv_format,
+)
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import PlanAdvice, PlanLine, Report, Source
 from support.builders import filesystem, host
 from support.html_page import parsed, with_class, words

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Confidence, Finding, Severity
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.prometheus import confidence_value, render, severity_value
-from ext4audit.renderers.shared import Audited, visible
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.builders import host

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from ext4audit.renderers import Audited
 from ext4audit.renderers.prometheus import render
-from ext4audit.renderers.shared import Audited
 from support.docs.pages import ROOT
 from support.formats.prometheus_tools import (
     NODE_EXPORTER,

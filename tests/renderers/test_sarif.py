@@ -15,9 +15,8 @@ from jsonschema import Draft202012Validator
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Severity
-from ext4audit.renderers import sarif
+from ext4audit.renderers import Audited, sarif
 from ext4audit.renderers.sarif import descriptor, judging
-from ext4audit.renderers.shared import Audited
 from ext4audit.report import FixedFinding, Report
 from ext4audit.rules import all_rules
 from support.builders import host

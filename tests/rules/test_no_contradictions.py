@@ -11,7 +11,7 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF, canonical, demanded, discouraged

@@ -8,7 +8,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 from support.hosts.stories import HOSTS
 
 FAMILIES = ["compatibility", "durability", "performance"]

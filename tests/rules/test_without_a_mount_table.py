@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import ErrorCounters, Filesystem
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, ErrorCounters, Filesystem, all_profiles
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.fleet import Found, exists, hosts_in, key_of, looks_like_evidence
-from ext4audit.sources.snapshot import BEGIN
+from ext4audit.sources import ArchiveError, fleet
+from ext4audit.sources.captured import BEGIN, exists, key_of
+from ext4audit.sources.fleet import Found, expected_names, hosts_in, looks_like_evidence
 from support.hosts.stories import HOSTS
 
 MANIFEST = b'{\n  "format": "ext4audit-snapshot", "version": 1'
@@ -173,3 +173,57 @@ def test_a_path_that_cannot_be_is_an_error() -> None:
     for call in (exists, hosts_in):
         with pytest.raises(ArchiveError, match="a name cannot hold NUL"):
             call("a\0b")
+
+
+INI = b"""\xef\xbb\xbf# our hosts
+; others
+db1 ansible_host=10.0.0.1   # the first
+[web:vars]
+ansible_user=root
+[web]  # group
+web[09:11].example.com ansible_port=22
+db1
+[all:children]
+web
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (b"db1\n\n  db2  \r\n#db3\n", ("db1", "db2")),
+        (INI, ("db1", "web09.example.com", "web10.example.com", "web11.example.com")),
+        (b"  hosts (2):\n    db1\n    db2\n", ("db1", "db2")),
+        (b"r[1:2]n[01:02]", ("r1n01", "r1n02", "r2n01", "r2n02")),
+        (b"db\xff", ("db\udcff",)),
+    ],
+    ids="plain ini list-hosts two-ranges bytes".split(),
+)
+def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, ...]) -> None:
+    """A name a line, an Ansible inventory, or what `ansible --list-hosts` prints."""
+    (tmp_path / "hosts").write_bytes(text)
+    assert expected_names(str(tmp_path / "hosts")) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "lists no host"),
+        (b"[web]\n", "lists no host"),
+        (b"db[a:f]", r"db\[a:f\]: only ranges of numbers are read"),
+        (b"db[2:1]", "lists no host"),
+        (b"db[0:999999999]", "more than 5 hosts"),
+        (b"x" * 101, "larger than "),
+        (b"a" + b"[0:0]" * 9, "more than 8 ranges in a name"),
+    ],
+)
+def test_what_lists_no_hosts_is_an_error(
+    tmp_path: Path, text: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A range can be as long as a line is short."""
+    monkeypatch.setattr(fleet, "MOST_HOSTS", 5)
+    monkeypatch.setattr(fleet, "LARGEST_BYTES", 100)
+    path = tmp_path / "hosts"
+    path.write_bytes(text)
+    with pytest.raises(ArchiveError, match=f"^{path}: .*{message}"):
+        expected_names(str(path))

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Why
-from ext4audit.sources import Unanswered
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources import ArchiveError, Unanswered
 from ext4audit.sources.waiting import (
     BoundedCalls,
     Patience,

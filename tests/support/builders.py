@@ -31,9 +31,16 @@ from ext4audit.facts.host import (
     Usage,
 )
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, StripeGeometry
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
-from ext4audit.facts.option_table import all_options, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    Provenance,
+)
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import PrimarySuperblock, Superblock
 
 T = TypeVar("T")

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 from ext4audit.finding import Suppression
-from ext4audit.renderers import html
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers import Audited, Page, html
 from ext4audit.report import Report
 
 with warnings.catch_warnings():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.parsers.kernel_files import parse_integer, parse_names
+from ext4audit.parsers import parse_integer, parse_names
 from ext4audit.sources import EffectiveUser, ListDir, ReadFile, Source, TextAsk
 
 T = TypeVar("T")

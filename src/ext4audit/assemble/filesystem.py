@@ -3,8 +3,10 @@
 The module also reads what only one filesystem has: usage, recorded errors, journal error number.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
+from ext4audit import lazily
 from ext4audit.assemble import ask, integer, optional, read, word
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
@@ -24,17 +26,16 @@ from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_device
-from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
 from ext4audit.layout import may_stripe
+from ext4audit.parsers import parse_stat_filesystem
+from ext4audit.parsers.devices_and_mounts import parse_options_file
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
-from ext4audit.parsers.kernel_files import parse_stat_filesystem
-from ext4audit.parsers.mounts import parse_options_file
-from ext4audit.parsers.superblock import (
-    JOURNAL_SUPERBLOCK_BYTES,
-    parse_journal_superblock,
-)
 from ext4audit.sources import ReadBytes, RunCommand, Source, StatFilesystem
 
+_parse_journal_superblock: Callable[[bytes], int] = lazily(
+    "parsers.superblock", "parse_journal_superblock"
+)
 USAGE = "space in use"
 RECORDED_ERRORS = "recorded errors"
 JOURNAL_ERRNO = "journal errno"
@@ -274,7 +275,7 @@ def read_journal_errno(
         return printed
     size_bytes = known.block_bytes or 0
     place = ReadBytes(path, known.journal_first_block * size_bytes, JOURNAL_SUPERBLOCK_BYTES)
-    stored = derive(JOURNAL_ERRNO, parse_journal_superblock, source.fetch(place))
+    stored = derive(JOURNAL_ERRNO, _parse_journal_superblock, source.fetch(place))
     return stored if isinstance(stored, Known) else most_actionable(printed, stored)
 
 

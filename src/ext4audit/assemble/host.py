@@ -39,14 +39,14 @@ from ext4audit.facts.host import (
     OperatingSystem,
 )
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
-from ext4audit.parsers.devices import parse_md_arrays
-from ext4audit.parsers.kernel_files import (
+from ext4audit.parsers import (
     parse_grub_version,
     parse_kernel,
     parse_kernel_arguments,
     parse_nodename,
     parse_os_release,
 )
+from ext4audit.parsers.devices_and_mounts import parse_md_arrays
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)

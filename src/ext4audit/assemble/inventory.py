@@ -18,8 +18,12 @@ from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
-from ext4audit.parsers.kernel_files import parse_device_number
-from ext4audit.parsers.mounts import MountTable, NumberNotCapturedError, parse_mount_table
+from ext4audit.parsers import parse_device_number
+from ext4audit.parsers.devices_and_mounts import (
+    MountTable,
+    NumberNotCapturedError,
+    parse_mount_table,
+)
 from ext4audit.sources import Source
 
 PROC_EXT4 = "/proc/fs/ext4"

@@ -6,15 +6,16 @@ another device under the same name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from ext4audit import lazily
 from ext4audit.assemble import ask, is_root
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
 from ext4audit.facts.superblock import PrimarySuperblock, Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_blocks,
@@ -22,15 +23,14 @@ from ext4audit.layout.groups import (
     descriptor_extents,
     descriptors_per_block,
 )
+from ext4audit.parsers import parse_resolved_path
 from ext4audit.parsers.dumpe2fs import (
+    count_unzeroed,
     damage_in_message,
     parse_captured_superblock,
     parse_damage,
     parse_superblock,
 )
-from ext4audit.parsers.group_table import count_unzeroed
-from ext4audit.parsers.kernel_files import parse_resolved_path
-from ext4audit.parsers.superblock import damage_of, parse_raw_superblock, parse_tune_superblock
 from ext4audit.sources import (
     CapturedDumpe2fs,
     FilesystemUuid,
@@ -42,6 +42,14 @@ from ext4audit.sources import (
     denied_hint,
 )
 
+_damage_of: Callable[[bytes], str] = lazily("parsers.superblock", "damage_of")
+_parse_raw_superblock: Callable[[bytes], Superblock] = lazily(
+    "parsers.superblock", "parse_raw_superblock"
+)
+_parse_tune_superblock: Callable[[bytes], Superblock] = lazily(
+    "parsers.superblock", "parse_tune_superblock"
+)
+
 
 def read_raw_superblock(
     source: Source, path: str, *, offset_bytes: int = 0, reading: int = 0
@@ -51,7 +59,7 @@ def read_raw_superblock(
     The device of the path is not checked here; `device_node` checks it.
     """
     place = ReadBytes(path, offset_bytes + SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES, reading)
-    return derive(f"superblock of {path}", parse_raw_superblock, source.fetch(place))
+    return derive(f"superblock of {path}", _parse_raw_superblock, source.fetch(place))
 
 
 def read_superblock(
@@ -76,7 +84,7 @@ def read_tuned_superblock(
     mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
         return Unknown(what, Why.ABSENT, "no mount point leads to it")
-    return derive(what, parse_tune_superblock, source.fetch(TuneSuperblock(mount_point)))
+    return derive(what, _parse_tune_superblock, source.fetch(TuneSuperblock(mount_point)))
 
 
 def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence[Superblock]:
@@ -285,11 +293,11 @@ def _captured(source: Source, path: str, *others: Unknown) -> Evidence[str]:
 
 def _stored(source: Source, path: str, readings: int) -> Evidence[str]:
     """Return the damage of the bytes on the device where each reading has it, "" for none."""
-    first = derive(PRIMARY, damage_of, source.fetch(_place(path, 0)))
+    first = derive(PRIMARY, _damage_of, source.fetch(_place(path, 0)))
     if isinstance(first, Unknown) or not first.value:
         return first
     for reading in range(1, readings):
-        again = derive(PRIMARY, damage_of, source.fetch(_place(path, reading)))
+        again = derive(PRIMARY, _damage_of, source.fetch(_place(path, reading)))
         if isinstance(again, Known) and not again.value:
             return again
     return first

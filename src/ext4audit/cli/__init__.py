@@ -14,20 +14,7 @@ from typing import Any, TextIO
 
 import click
 
-from ext4audit import __version__
-
-
-def lazily(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of another module of ours, which is imported when it is first called.
-
-    Besides the commands themselves this is the only way by which a module stays off the start of
-    a command that does not need it; tests/cli/test_startup.py holds what each command imports.
-    """
-
-    def call(*args: object, **kwargs: object) -> object:
-        return getattr(importlib.import_module(f"ext4audit.{module}"), name)(*args, **kwargs)
-
-    return call
+from ext4audit import __version__, lazily
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:
@@ -35,7 +22,7 @@ def print_diagnostic(message: str, *, color: str = "yellow") -> None:
 
     `color` is that of the program's name on a terminal: red for errors, yellow for notices.
     """
-    visible = lazily("renderers.shared", "visible")
+    visible = lazily("renderers", "visible")
     head = f"{PROGRAM}:"
     if lazily("cli.terminal.help", "has_color")(sys.stderr):
         head = click.style(head, fg=color, bold=True)
@@ -219,7 +206,7 @@ knowledge_option = click.option(
 def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
     """Put in force the data files that --knowledge names, else the built-in data; UsageError."""
     if paths:
-        files: tuple[Any, ...] = lazily("cli.policy.knowledge", "use_newer")(paths)
+        files: tuple[Any, ...] = lazily("cli.policy.trusted", "use_newer")(paths)
         return files
     lazily("facts", "put_in_force")({})
     return ()

@@ -1,164 +1,142 @@
-"""`scan --from`: audit captured evidence, of one host or of each host of a fleet."""
+"""`scan --from`: where captured evidence lies, the key of each host, and the audit of one."""
 
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
 
+from ext4audit import lazily
 from ext4audit.api import audit_snapshot
-from ext4audit.cli import lazily
-from ext4audit.cli.options import ReportOptions
+from ext4audit.cli import print_diagnostic
+from ext4audit.cli.options import ReportOptions, print_report, utf8, write_page
 from ext4audit.cli.output import NAGIOS, progress
-from ext4audit.cli.places import Place, places_of, utf8
-from ext4audit.cli.policy import PostProcessing
-from ext4audit.cli.reports import print_report, write_page
-from ext4audit.facts.profile import ActiveProfile
-from ext4audit.finding import Severity
-from ext4audit.renderers import ndjson
-from ext4audit.renderers.shared import Audited, Page, visible
-from ext4audit.renderers.shared.fleet import FoundRule, HostLine
-from ext4audit.report import EXIT_INCOMPLETE, NAGIOS_UNKNOWN, Report, exit_code
-from ext4audit.rule import Rule
-from ext4audit.rules import all_rules
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.renderers import Audited, listed, visible
+from ext4audit.report import NAGIOS_UNKNOWN, Report
+from ext4audit.sources import ArchiveError, encode
+from ext4audit.sources.captured import STANDARD_INPUT, exists, is_snapshot, key_of
+
+_SHOWN = 5
 
 
-class Job(NamedTuple):
-    """The job for every host; rules by their codes, to be sent to another process.
+class Place(NamedTuple):
+    """The location of a host's evidence; `in_fleet` means that it was found, not named.
 
-    `site_rules` are the sources that the policy names for rules of its own.
-
-    `pages` are how the formats look that are written host by host, by format. `keep` says that
-    the reports are wanted too, for the formats that show all hosts together.
+    `key` is what the operator calls the host, None where only its evidence has a name. `missing`
+    is why an expected host has no evidence; `path` is its key then. `label` is shown in place of
+    a path that only this run has. `groups` are those of the host's inventory.
     """
 
-    rules: frozenset[str]
-    targets: tuple[str, ...]
-    profiles: tuple[ActiveProfile, ...]
-    post_processing: PostProcessing
-    threshold: Severity | None
-    allow_incomplete: bool
-    pages: tuple[tuple[str, Page], ...]
-    keep: bool
-    site_rules: tuple[str, ...] = ()
+    path: str
+    in_fleet: bool
+    key: str | None = None
+    missing: str = ""
+    label: str = ""
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_read_here(self) -> bool:
+        """Whether the evidence is standard input, which no worker has."""
+        return self.path == STANDARD_INPUT and not self.missing
 
 
-def ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a worker: the parent handles it, and each worker would print a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
+    """Return the place of each host; hosts that only `expect` lists are at the end.
 
-
-def audit_place(place: Place, job: Job) -> HostLine:
-    """Audit one host; a host that cannot be read, or costs too much, also has a line."""
-    if place.missing:
-        return unread(place, f"{place.path}: {place.missing}", "unreadable", job)
-    # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
-    seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
+    Raises UsageError for a bad source, and for two hosts with one key.
+    """
     try:
-        with limited(seconds, LARGEST_BYTES):
-            report = _report(place, job)
+        named = [_named(utf8(source)) for source in sources]
+        if [path for _, path in named].count(STANDARD_INPUT) > 1:
+            raise click.UsageError("--from - can be given only once")
+        ignored: list[str] = []
+        places = [place for key, path in named for place in _places(key, path, ignored)]
     except ArchiveError as error:
-        return unread(place, str(error), "unreadable", job)
-    except TooLong:
-        why = f"takes more than {seconds:g} s"
-        return unread(place, f"{place.path}: {why}", "unreadable", job)
-    except MemoryError:
-        why = f"takes more than {LARGEST_BYTES >> 20} MiB of memory"
-        return unread(place, f"{place.path}: {why}", "unreadable", job)
-    report, used, undetermined = job.post_processing.apply(report)
-    return HostLine(
-        name=report.key,
-        rendered=tuple(_rendered(report, fmt, page) for fmt, page in job.pages),
-        code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
-        complete=report.complete_for(job.threshold),
-        matched=bool(report.host.filesystems),
-        found=_found(report),
-        host=Audited(_label(place), report, key=report.key) if job.keep else None,
-        groups=place.groups,
-        used=used,
-        undetermined=undetermined,
-    )
+        raise click.UsageError(str(error)) from None
+    if expect is not None:
+        # The list may lie beside the snapshots: it is not a host, and not reported as ignored.
+        places = [each for each in places if not _is_same_file(each.path, expect)]
+        ignored = [path for path in ignored if not _is_same_file(path, expect)]
+    refuse_alike(places)
+    if expect is not None:
+        places += _missing(places, expect)
+    if ignored:
+        files = "1 file that is" if len(ignored) == 1 else f"{len(ignored)} files that are"
+        print_diagnostic(f"ignored {files} not evidence of a host: {listed(ignored, _SHOWN)}")
+    return places
 
 
-def _report(place: Place, job: Job) -> Report:
-    report = audit_snapshot(
-        place.path,
-        rules=[rule for rule in _catalogue(job) if rule.code in job.rules],
-        profiles=job.profiles,
-        targets=job.targets,
-        in_fleet=place.in_fleet,
-        key=place.key,
-    )
-    source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
-    return report._replace(source=source)
+def _named(word: str) -> tuple[str | None, str]:
+    """Split NAME=SOURCE; a file of that whole name precedes. A NAME holds no slash."""
+    name, equals, path = word.partition("=")
+    if not (name and equals and path) or "/" in name or exists(word):
+        return None, word
+    return name, path
 
 
-def _catalogue(job: Job) -> tuple[Rule, ...]:
-    """Return the rules that a job may name."""
-    if not job.site_rules:
-        return all_rules()
-    policy = job.post_processing.policy or ""
-    return (*all_rules(), *lazily("cli.policy.site_rules", "loaded")(job.site_rules, policy))
+def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
+    """Yield the places of one source; raises ArchiveError, and UsageError for a NAME of many."""
+    is_one = path == STANDARD_INPUT or is_snapshot(path)
+    fleet = None if is_one else lazily("sources.fleet", "hosts_in")(path)
+    if fleet is None:
+        yield Place(path, in_fleet=False, key=key or key_of(path))
+        return
+    ignored += fleet.ignored
+    if key is not None and len(fleet.hosts) > 1:
+        number = len(fleet.hosts)
+        raise click.UsageError(f"{key}={path}: NAME= is for one host, but {path} holds {number}")
+    for found in fleet.hosts:
+        yield Place(found.path, in_fleet=True, key=key or found.key)
 
 
-def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
-    """Return the line of a host without a report."""
-    code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
-    message = message.replace(place.path, _label(place))
-    host = unread_host(place, message)
-    return HostLine(
-        host.key,
-        tuple(_unread_text(host, kind, fmt, page) for fmt, page in job.pages),
-        code,
-        complete=False,
-        error=message,
-        path=_label(place),
-        host=host if job.keep else None,
-        groups=place.groups,
+def refuse_alike(places: Sequence[Place]) -> None:
+    """Raise UsageError where two hosts have one key, or keys that look the same."""
+    taken: dict[str, Place] = {}
+    for place in places:
+        if place.key is None:
+            continue
+        first = taken.setdefault(visible(place.key), place)
+        if first is not place:
+            raise click.UsageError(
+                f"two hosts have the name {place.key}: {first.path} and {place.path}; "
+                "give one of them another name: --from NAME=SOURCE"
+            )
+
+
+def _missing(places: Sequence[Place], expect: str) -> list[Place]:
+    """Return the expected hosts that no source holds, and report hosts that are not expected."""
+    if any(place.key is None for place in places):
+        raise click.UsageError("--expect needs a name for each source: use --from NAME=-")
+    try:
+        expected = dict.fromkeys(lazily("sources.fleet", "expected_names")(expect))
+    except ArchiveError as error:
+        raise click.UsageError(f"--expect {error}") from None
+    found = {place.key for place in places}
+    extra = [str(place.key) for place in places if place.key not in expected]
+    if extra:
+        print_diagnostic(f"not in {expect}: {listed(extra, _SHOWN)}")
+    why = f"listed in {utf8(expect)}, but not found in any source"
+    return [Place(name, True, name, why) for name in expected if name not in found]
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    name = os.path.basename(other)  # noqa: PTH119 - for each of ten thousand hosts
+    return path.endswith(utf8(name)) and os.path.realpath(encode(path)) == os.path.realpath(
+        os.fsencode(other)
     )
 
 
 def unread_host(place: Place, message: str) -> Audited:
     """Return a host without a report; one that only its evidence names has the source's name."""
-    label = _label(place)
+    label = label_of(place)
     return Audited(label, None, message, key=place.key or label, groups=place.groups)
 
 
-def _label(place: Place) -> str:
+def label_of(place: Place) -> str:
+    """Return how the source of a host is shown."""
     return place.label or place.path
-
-
-def _unread_text(host: Audited, kind: str, fmt: str, page: Page) -> str:
-    if fmt == "ndjson":
-        return ndjson.render_unread(host, kind=kind, tool_version=page.tool_version)
-    if page.verbosity < 0:
-        return ""
-    text = f"{host.key} could not be read: {host.error}"
-    return visible(text, ascii_only=page.ascii_only) + "\n\n"
-
-
-def _rendered(report: Report, fmt: str, page: Page) -> str:
-    """Return the report in a format; empty in text where the summary of the fleet suffices."""
-    if fmt == "ndjson":
-        return ndjson.render_report(report, tool_version=page.tool_version)
-    if page.verbosity < 0:
-        return ""
-    text: str = lazily("renderers.text", "render_report")(report, page)
-    return f"{text}\n"
-
-
-def _found(report: Report) -> tuple[FoundRule, ...]:
-    worst: dict[str, FoundRule] = {}
-    for verdict in report.verdicts:
-        rule = verdict.rule
-        for finding in (each for each in verdict.findings if each.counts):
-            known = worst.get(rule.code)
-            if known is None or not known.worst.at_least(finding.severity):
-                worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)
-    return tuple(worst.values())
 
 
 WITHOUT_UNREAD = frozenset({"text", "json"})
@@ -228,43 +206,3 @@ def _write_unread(place: Place, message: str, asked: ReportOptions) -> None:
     for output in asked.outputs:
         if output.fmt not in WITHOUT_UNREAD:
             write_page(output, (unread_host(place, message),), asked)
-
-
-LONGEST_SECONDS = 60.0
-LARGEST_BYTES = 256 << 20
-_THREAD_BYTES = 80 << 20
-"""Addresses that a thread reserves and hardly uses: a stack, and an arena of malloc(3)."""
-_STATM = "/proc/self/statm"
-
-
-class TooLong(BaseException):
-    """The input took more than its time.
-
-    No Exception: the boundaries that turn those into unknown evidence would go on with the host.
-    """
-
-
-@contextmanager
-def limited(seconds: float, count_bytes: int) -> Iterator[None]:
-    """Limit what the block takes; raises TooLong, and MemoryError. For the main thread only."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
-    before = signal.signal(signal.SIGALRM, _stop)
-    resource.setrlimit(resource.RLIMIT_AS, (min([_in_use() + count_bytes, *most]), hard))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        signal.signal(signal.SIGALRM, before)
-
-
-def _stop(_signal: int, _frame: object) -> None:
-    raise TooLong
-
-
-def _in_use() -> int:
-    """Return the addresses in use, and room for a thread (proc_pid_statm(5))."""
-    with open(_STATM, "rb") as file:  # noqa: PTH123 - for each of ten thousand hosts
-        return int(file.read().split()[0]) * resource.getpagesize() + _THREAD_BYTES

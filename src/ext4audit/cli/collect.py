@@ -12,15 +12,15 @@ from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, opened
-from ext4audit.cli.options import deadline_option, resolve_targets
+from ext4audit.cli.options import deadline_option
 from ext4audit.cli.output import check_destination, progress, write
+from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource, wrap, write_snapshot_tar
 from ext4audit.sources.snapshot.collector import collect_script
-from ext4audit.sources.snapshot.masking import mask
+from ext4audit.sources.snapshot.writing import RecordingSource, mask, wrap, write_snapshot_tar
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})

@@ -28,7 +28,8 @@ from click.shell_completion import (
     shell_complete,
 )
 
-from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app, lazily
+from ext4audit import lazily
+from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app
 from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before
@@ -104,7 +105,7 @@ def _site_profiles(config: str | None) -> Mapping[str, str]:
 
 def _profiles(typed: str, own: Mapping[str, str]) -> list[Item]:
     """Return names of profiles, and after `NAME=` the files of a mount point."""
-    from ext4audit.facts.profile import all_profiles  # noqa: PLC0415 - reads a table
+    from ext4audit.facts.host import all_profiles  # noqa: PLC0415 - reads a table
 
     known = {**{name: each.product for name, each in all_profiles().items()}, **own}
     name, equals, _ = typed.partition("=")

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from ext4audit import __version__
+from ext4audit import __version__, lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.options import (
     ReportOptions,
     deadline_option,
@@ -155,7 +155,7 @@ def _report(
     if sources:
         report = lazily("cli.captured", "audit_one")(sources, targets, asked)
     elif targets:
-        report = lazily("cli.options", "scan_targets")(targets, asked, source)
+        report = lazily("cli.targets", "scan_targets")(targets, asked, source)
     else:
         with progress(quiet=False) as show:
             host = assemble_host(source, utc_now(), progress=show)

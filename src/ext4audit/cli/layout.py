@@ -7,12 +7,12 @@ import sys
 
 import click
 
-from ext4audit import __version__
+from ext4audit import __version__, lazily
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named_filesystems
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.assemble.layout import page_of_device, page_of_image
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
-from ext4audit.cli.options import deadline_option
+from ext4audit.assemble.layout_page import page_of_device, page_of_image
+from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli.options import deadline_option, utf8
 from ext4audit.cli.output import (
     check_destination,
     color_option,
@@ -22,12 +22,10 @@ from ext4audit.cli.output import (
     width,
     write,
 )
-from ext4audit.cli.places import utf8
 from ext4audit.cli.plans.values import check_members, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
-from ext4audit.sources import ResolvePath
-from ext4audit.sources.containers import ArchiveError
+from ext4audit.sources import ArchiveError, ResolvePath
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")

@@ -1,40 +1,40 @@
-"""Options that several commands share, and the superblocks that TARGET arguments stand for."""
+"""Options that several commands share, and the reports that they ask for, in every format.
+
+A report is also the step summary of GitHub Actions.
+"""
+
+from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
 import click
 
-from ext4audit import report
-from ext4audit.assemble.devices.target import (
-    BadImage,
-    Image,
-    ImageFilesystem,
-    NotExt4,
-    Superblocks,
-    Target,
-    TargetResolver,
-    Unreachable,
-)
-from ext4audit.assemble.host import assemble_host
-from ext4audit.assemble.inventory import Inventory, take_inventory
+from ext4audit import __version__, lazily
 from ext4audit.cli import (
     Choice,
+    OutputFailed,
     completer,
     knowledge_of,
     knowledge_option,
-    lazily,
     print_diagnostic,
 )
 from ext4audit.cli.output import (
+    DEFAULT,
     FORMATS,
+    NAGIOS,
     Output,
     check_destination,
     color_option,
+    is_ascii_only,
     outputs_of,
-    progress,
+    wants_color,
+    width,
+    write,
 )
 from ext4audit.cli.policy import (
     PostProcessing,
@@ -45,16 +45,13 @@ from ext4audit.cli.policy import (
     read_policy,
     selected,
 )
-from ext4audit.engine import audit
-from ext4audit.evidence import Unknown
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.profile import ActiveProfile
+from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
-from ext4audit.report import Report
-from ext4audit.rule import Rule, Scope
-from ext4audit.sources import Source, utc_now
-from ext4audit.sources.live import DEFAULT_DEADLINE_SECONDS
+from ext4audit.renderers import Audited, Page
+from ext4audit.report import PlanAdvice, Report, exit_code, nagios_code
+from ext4audit.rule import Rule
+from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
 from ext4audit.sources.waiting import one_helper
 
 _LONGEST_SECONDS = 86400
@@ -259,126 +256,135 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
     return choose(command)
 
 
-READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
+def utf8(word: str) -> str:
+    """Return an argument as all names are: UTF-8 with surrogateescape."""
+    return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
-ONLY_OF_HOSTS = (
-    "an image file, which a snapshot cannot hold: scan it where it lies; to capture the filesystem "
-    "that holds it, name its directory"
-)
+VARIABLE = "GITHUB_STEP_SUMMARY"
+LARGEST_BYTES = 1 << 20
+"""GitHub refuses a step's summary beyond 1 MiB (docs: workflow commands, job summaries)."""
+MORE = b"\n**Cut here: the whole report does not fit into a step's summary.**\n"
+LONGEST_END = 1024
+"""Room for that sentence and for a fence."""
 
 
-class Chosen(NamedTuple):
-    """The superblocks and images of the targets, each once, in the order of the command line."""
+def append_summary(hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None = None) -> None:
+    """Append the findings to the step's summary, where there is one; raises OutputFailed."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    try:
+        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
+            room = LARGEST_BYTES - file.tell()
+            file.write(_cut(_rendered("markdown", hosts, page, advice), room))
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
 
-    device_numbers: tuple[DeviceNumber, ...]
-    images: tuple[ImageFilesystem, ...]
+
+def _cut(text: str, room_bytes: int) -> bytes:
+    """Return the lines that fit, with a note where lines are cut."""
+    whole = text.encode("utf-8", "backslashreplace")
+    if len(whole) <= room_bytes:
+        return whole
+    kept = whole[: max(room_bytes - LONGEST_END, 0)].rpartition(b"\n")[0]
+    return b"\n".join((kept, _open_fence(kept), MORE)) if kept else b""
 
 
-def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
-    """Return the superblocks of the targets; raises UsageError when nothing is left.
+def _open_fence(text: bytes) -> bytes:
+    """Return the line that closes a code block in which a text ends, empty outside of one."""
+    fence = b""
+    for line in text.split(b"\n"):
+        marks = line[: len(line) - len(line.lstrip(b"`"))]
+        if fence and line == fence:
+            fence = b""
+        elif not fence and len(marks) >= len(b"```"):
+            fence = marks
+    return fence
 
-    A file is what it is for `scan`: an image does not stand for the filesystem that holds it.
+
+def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
+    """Write one host's report, and return its exit code.
+
+    `whole` says that all its filesystems were judged.
     """
-    inventory = take_inventory(source)
-    found = [_look_at(source, inventory, path) for path in map(_utf8, targets)]
-    return frozenset(_sort(targets, list(map(_not_an_image, found))).device_numbers)
+    report = asked.post_processing.one(report, asked.rules, whole=whole)
+    host = Audited(report.source.label, report)
+    write_pages(asked.outputs, (host,), asked)
+    print_notices(report, asked)
+    return code_of(report, asked)
 
 
-def _not_an_image(found: Target | Image) -> Target:
-    """Refuse an image that is not mounted: a snapshot holds filesystems of a host."""
-    return NotExt4(ONLY_OF_HOSTS) if isinstance(found, Image) else found
+def print_notices(report: Report, asked: ReportOptions) -> None:
+    """Print notices about the policy file on standard error, where no text report has them."""
+    if asked.verbosity < 0 or all(output.fmt != DEFAULT for output in asked.outputs):
+        for notice in report.notices:
+            print_diagnostic(notice)
 
 
-def choose_targets(source: Source, targets: Sequence[str]) -> Chosen:
-    """Return the superblocks of the targets, and the filesystems of those that are image files.
+def code_of(report: Report, asked: ReportOptions) -> int:
+    """Return the exit code of one report: a plugin's where the first format is one."""
+    if asked.outputs[0].fmt == NAGIOS:
+        return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
+    return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
 
-    Raises UsageError when nothing is left.
+
+def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: ReportOptions) -> None:
+    """Write hosts in every format; a destination that fails does not prevent the others.
+
+    Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
     """
-    inventory = take_inventory(source)
-    return _sort(targets, [_look_at(source, inventory, path) for path in map(_utf8, targets)])
+    failures = [_failure(output, hosts, asked) for output in outputs]
+    for failure in filter(None, failures):
+        raise failure
 
 
-def _utf8(target: str) -> str:
-    """Return a name as UTF-8 with surrogateescape, independent of the locale."""
-    return os.fsencode(target).decode("utf-8", "surrogateescape")
+def _failure(
+    output: Output, hosts: Sequence[Audited], asked: ReportOptions
+) -> OutputFailed | BrokenPipeError | None:
+    """Write hosts in one format, and return the error of its destination."""
+    try:
+        write_page(output, hosts, asked)
+    except (OutputFailed, BrokenPipeError) as error:
+        return error
+    return None
 
 
-def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
-    """Return what a target stands for; few are image files, and the rest load nothing for them."""
-    resolver = TargetResolver(source, inventory)
-    if not resolver.is_file(path):
-        return resolver.resolve(path)
-    found = lazily("assemble.image.host", "image_of_target")(source, inventory, path)
-    if isinstance(found, Image | Superblocks):
-        return found
-    if isinstance(found, BadImage):
-        return NotExt4(f"{found.reason}; to audit the filesystem that holds it, name its directory")
-    if found.note:
-        print_diagnostic(f"{path}: not an image: {found.note}")
-    return resolver.resolve(path)
+def write_page(
+    output: Output,
+    hosts: Sequence[Audited],
+    asked: ReportOptions,
+    advice: PlanAdvice | None = None,
+) -> None:
+    """Write hosts in one format to its place, a plan with its commands to use."""
+    page = page_of(output, asked)
+    text = _rendered(output.module, hosts, page, advice)
+    write(text, output.path, linked=output.fmt == DEFAULT and page.color)
+    if output.fmt == "github":
+        append_summary(hosts, page, advice)
 
 
-def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
-    """Report notes, and refuse mistyped targets and a command line without any filesystem."""
-    numbers: list[DeviceNumber] = []
-    images: list[ImageFilesystem] = []
-    reasons = []
-    for path, found in zip(map(_utf8, targets), looked, strict=True):
-        if isinstance(found, Superblocks):
-            numbers.extend(found.device_numbers)
-            if found.note:
-                print_diagnostic(f"{path}: {found.note}")
-        elif isinstance(found, Image):
-            images.extend(found.filesystems)
-            print_diagnostic(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
-        else:
-            reasons.append(f"{path}: {found.reason}")
-            if isinstance(found, Unreachable):
-                raise click.UsageError(reasons[-1])
-    if not numbers and not images:
-        raise click.UsageError("; ".join(reasons))
-    for reason in reasons:
-        print_diagnostic(reason)
-    return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images))
+def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None) -> str:
+    """Return hosts in one format; each renderer is imported when it is asked for."""
+    if advice is None:
+        return str(lazily(f"renderers.{module}", "render")(hosts, page))
+    return str(lazily(f"renderers.{module}", "render_plan")(hosts[0].report, advice, page))
 
 
-def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]:
-    return tuple({image.device: image for image in images}.values())
-
-
-def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
-    """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
-    if rule.code in OF_IMAGES_TOO or not asked.site_rules:
-        return rule.code in OF_IMAGES_TOO
-    return bool(lazily("policy.site_rules", "is_broken")(rule))
-
-
-OF_IMAGES_TOO = frozenset({"HLT003"})
-"""The host rules that also judge images: an image can be left unclean."""
-
-
-def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
-    """Judge the filesystems of the targets; raises UsageError when none is left."""
-    chosen = choose_targets(source, targets)
-    gaps: tuple[Unknown, ...] = ()
-    if chosen.images:
-        gaps = lazily("assemble.image.host", "image_gaps")(source, chosen.images)
-    if not chosen.device_numbers:
-        return _of_images(chosen.images, gaps, asked)
-    with progress(quiet=asked.verbosity < 0) as show:
-        host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
-    if chosen.images:
-        host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
-    return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
-
-
-def _of_images(
-    images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
-) -> Report:
-    """Judge images alone: without a host, most host rules have no subject."""
-    name = ", ".join(dict.fromkeys(image.path for image in images))
-    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
-    source = report.Source("image", name)
-    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
-    return audit(source, host, rules, asked.profiles)
+def page_of(output: Output, asked: ReportOptions) -> Page:
+    """Return the page for a destination: a file has no colour, no width, and full Unicode."""
+    to_file = output.path is not None
+    return Page(
+        tool_version=__version__,
+        taken_at=utc_now(),
+        threshold=asked.threshold,
+        asked=asked.asked,
+        allow_incomplete=asked.allow_incomplete,
+        seconds=time.monotonic() - asked.started,
+        verbosity=asked.verbosity,
+        color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
+        width=None if to_file else width(sys.stdout),
+        ascii_only=not to_file and is_ascii_only(sys.stdout),
+        has_summary=bool(os.environ.get(VARIABLE)),
+        group_by=asked.group_by,
+    )

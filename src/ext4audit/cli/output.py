@@ -8,7 +8,8 @@ from typing import NamedTuple, TextIO
 
 import click
 
-from ext4audit.cli import Choice, OutputFailed, lazily
+from ext4audit import lazily
+from ext4audit.cli import Choice, OutputFailed
 from ext4audit.renderers import formats
 
 
@@ -175,7 +176,7 @@ def progress(*, quiet: bool, doing: str = "looking for ext4") -> Iterator[Callab
     from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
     from rich.text import Text  # noqa: PLC0415
 
-    from ext4audit.renderers.shared import visible  # noqa: PLC0415
+    from ext4audit.renderers import visible  # noqa: PLC0415
 
     spinner = "line" if is_ascii_only(sys.stderr) else "dots"
     with Console(stderr=True).status(Text(visible(doing)), spinner=spinner) as status:

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from ext4audit.cli import Choice, completer, print_diagnostic
-from ext4audit.cli.options import ReportOptions, chosen, report_options, timeout_option
+from ext4audit.cli.options import (
+    ReportOptions,
+    chosen,
+    code_of,
+    print_notices,
+    report_options,
+    timeout_option,
+    write_page,
+)
 from ext4audit.cli.output import progress
 from ext4audit.cli.plans import CACHES, KEYS, plan_of
 from ext4audit.cli.plans.files import (
@@ -21,10 +29,8 @@ from ext4audit.cli.plans.files import (
 )
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
-from ext4audit.cli.reports import code_of, print_notices, write_page
-from ext4audit.facts.plan import Plan
-from ext4audit.facts.provisioned import DISK_CLASSES
-from ext4audit.renderers.shared import Audited
+from ext4audit.facts.plan import DISK_CLASSES, Plan
+from ext4audit.renderers import Audited
 from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now
 

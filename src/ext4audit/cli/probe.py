@@ -12,11 +12,11 @@ from typing import Any
 
 import click
 
-from ext4audit import __version__, probing
+from ext4audit import __version__, lazily, probing
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.cli import Choice, completer, lazily, print_diagnostic
+from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import timeout_option
 from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write

@@ -6,12 +6,17 @@ from typing import Any
 
 import click
 
+from ext4audit import lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
-from ext4audit.cli import completer, lazily
-from ext4audit.cli.options import chosen, deadline_option, report_options, timeout_option
+from ext4audit.cli import completer
+from ext4audit.cli.options import (
+    chosen,
+    deadline_option,
+    print_report,
+    report_options,
+    timeout_option,
+)
 from ext4audit.cli.output import progress
-from ext4audit.cli.reports import print_report
-from ext4audit.sources.live import LiveSource
 
 
 @click.command("scan")
@@ -97,8 +102,10 @@ def command(
     if expect is not None:
         raise click.UsageError("--expect is for --from: the hosts of a fleet")
     if targets:
-        source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of)
-        report = lazily("cli.options", "scan_targets")(targets, asked, source)
+        source = lazily("sources.live", "LiveSource")(
+            timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
+        )
+        report = lazily("cli.targets", "scan_targets")(targets, asked, source)
         return print_report(report, asked, whole=False)
     with progress(quiet=asked.verbosity < 0) as show:
         report = audit_host(

@@ -1,18 +1,80 @@
-"""A host and its ext4 filesystems, the subjects of the rules, and the facts about them."""
+"""A host and its ext4 filesystems, the subjects of the rules, their facts; vendors' profiles."""
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
-from ext4audit.facts import remembered
+from ext4audit.facts import read_table, remembered
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
-from ext4audit.facts.option_table import sets_option
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions
-from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    FstabLine,
+    Mount,
+)
+from ext4audit.facts.options import sets_option
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superblock
+
+_PROFILES = "profiles.toml"
+AT_LEAST = "+"
+"""The prefix of a severity in a profile that raises milder findings and lowers none."""
+
+
+class Profile(NamedTuple):
+    """One product's requirements; profiles.toml explains the fields.
+
+    `forbid` are pairs of an option and the rule that explains it, `rate` pairs of a rule and a
+    severity, with "+" in front where it is the least and not the most.
+    """
+
+    name: str
+    product: str
+    says: str
+    source: str
+    options: tuple[str, ...] = ()
+    shown: bool = False
+    features: tuple[str, ...] = ()
+    cluster_bytes: int | None = None
+    reserved_percent: int | None = None
+    forbid: tuple[tuple[str, str], ...] = ()
+    enable: tuple[str, ...] = ()
+    rate: tuple[tuple[str, str], ...] = ()
+    instead_of_ext4: str | None = None
+    confirmed: str = ""
+
+
+class ActiveProfile(NamedTuple):
+    """A profile and where it applies: a glob of mount points, None for every filesystem."""
+
+    profile: Profile
+    place: str | None = None
+
+    def covers(self, mount_points: tuple[str, ...]) -> bool:
+        """Whether the profile applies to a filesystem with these mount points."""
+        place = self.place
+        return place is None or any(fnmatchcase(point, place) for point in mount_points)
+
+
+def all_profiles() -> Mapping[str, Profile]:
+    """Return the profiles by name."""
+    return _all(read_table(_PROFILES))
+
+
+@remembered
+def _all(table: dict[str, Any]) -> Mapping[str, Profile]:
+    return {name: profile_of(name, entry) for name, entry in table.items()}
+
+
+def profile_of(name: str, entry: Mapping[str, Any]) -> Profile:
+    """Return the profile of an entry of profiles.toml."""
+    lists = {key: tuple(entry[key]) for key in ("options", "features", "enable") if key in entry}
+    pairs = {key: tuple(entry[key].items()) for key in ("forbid", "rate") if key in entry}
+    return Profile(**{"name": name, **entry, **lists, **pairs})
 
 
 class Loader(Enum):

@@ -170,7 +170,7 @@ class MetadataLayout(NamedTuple):
     `geometry` is the stripe, None where nothing stripes (one disk, a mirror, a concatenation).
     `basis` is how the places are known. `doubts` are the unknowns that make them only likely:
     a stripe that was guessed from I/O sizes, a group table that was predicted. `descriptor_writes`
-    are the writes of descriptor blocks for each group that changes (`layout/churn.py`).
+    are the writes of descriptor blocks for each group that changes (`layout/bitmap_placement.py`).
     """
 
     geometry: StripeGeometry | None

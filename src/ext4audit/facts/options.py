@@ -1,101 +1,210 @@
-"""Effective mount options: what is in force, its provenance, and what each kernel takes.
+"""The options of ext4: their spellings and defaults by kernel version, and what each kernel takes.
 
-The options are data, in option_grammar.toml, which is parsed at the first use.
+The options are data, in option_spellings.toml and option_grammar.toml, each with its source; a
+table is parsed at the first use. A default is stated from the first version on in which it was
+verified; before that it is not known, and nothing is concluded from it.
 """
 
 import re
 from collections.abc import Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import read_table
+from ext4audit.facts import read_table, remembered
+
+Version = tuple[int, ...]
 
 
-class Provenance(Enum):
-    """Where an option was set, in the order in which the kernel applies them (fs/ext4/super.c).
+class OptionSpec(NamedTuple):
+    """One option: the tokens of its states, other spellings, and its default by version.
 
-    SUPERBLOCK is the bit field or the string where it is not known which; IMPLIED is what
-    another option forces (data=journal turns delalloc off).
-    """
-
-    KERNEL_DEFAULT = "kernel_default"
-    SUPERBLOCK_BITS = "superblock_default_mount_options"
-    SUPERBLOCK_STRING = "superblock_mount_options"
-    SUPERBLOCK_FIELD = "superblock_field"
-    SUPERBLOCK = "superblock"
-    MOUNT = "mount"
-    IMPLIED = "implied"
-    UNKNOWN = "unknown"
-
-
-class Layer(NamedTuple):
-    """One source's setting of an option: its token there, and where that was read."""
-
-    provenance: Provenance
-    token: str
-    origin: str
-
-
-class EffectiveOption(NamedTuple):
-    """One option in force.
-
-    `name` is the option ("barrier", "data"); `token` how the options file spells its state
-    ("nobarrier", "data=writeback"); `origin` the file that proves it is in force; `set_by` its
-    provenance; `hidden` whether it differs from the kernel's default and the mount table does not
-    show it; `baseline` the token that a mount without options would have, where it is known;
-    `layers` the setting of each source, in the kernel's order of application.
+    `on` and `off` are how the options file of a current kernel spells the two states; an
+    option with a value has its prefix ("commit=") as `on`. `aliases` maps another spelling to
+    a token. `defaults` are (first version, token) in ascending order: None is "not verified", ""
+    is "not listed". `superblock_bits` maps the names in `Default mount options:` to tokens.
     """
 
     name: str
-    token: str
-    origin: str
-    set_by: Provenance
-    hidden: bool
-    baseline: str | None
-    layers: tuple[Layer, ...] = ()
-
-
-class EffectiveOptions(NamedTuple):
-    """The options in force on one live superblock, resolved from every place that shows them.
-
-    `source` is the best place that could be read; `complete` means that it shows every option
-    (the options file does, the mount table never). `mount_table` are the superblock's options
-    as the mount table prints them, or None where no mount of it is in our namespace.
-    `gap` is the unknown, with its hint, when `complete` is false.
-    """
-
-    source: str
-    complete: bool
-    options: tuple[EffectiveOption, ...]
-    mount_table: tuple[str, ...] | None
-    gap: Unknown | None = None
-
-    def find(self, name: str) -> EffectiveOption | None:
-        """Return the option called `name` ("barrier"), or None when it is not established."""
-        return next((option for option in self.options if option.name == name), None)
-
-    def token(self, name: str) -> Evidence[str]:
-        """Return the token in force of the option `name`, or why it is unknown.
-
-        With a complete source, an option that it does not list is Unknown(ABSENT): this
-        kernel does not have it, or it does not apply (no `data=` without a journal).
-        """
-        option = self.find(name)
-        if option is not None:
-            return Known(option.token, option.origin)
-        if self.gap is not None:
-            return Unknown(f"option {name}", self.gap.why, self.gap.detail, self.gap.hint)
-        return Unknown(f"option {name}", Why.ABSENT, f"{self.source} does not list it")
+    on: str
+    off: str = ""
+    aliases: Mapping[str, str] = MappingProxyType({})
+    defaults: tuple[tuple[Version, str | None], ...] = ()
+    superblock_bits: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def hidden(self) -> tuple[EffectiveOption, ...]:
-        """The options in force that the mount table does not show."""
-        return tuple(option for option in self.options if option.hidden)
+    def has_value(self) -> bool:
+        """Whether the option carries a value."""
+        return self.on.endswith("=")
+
+    def default(self, upstream: Version) -> str | None:
+        """Return the token of the kernel's default in `upstream`, None where not verified."""
+        known = [token for since, token in self.defaults if upstream >= since]
+        return known[-1] if known else None
+
+    def opposite(self, token: str) -> str | None:
+        """Return the other state of an option with two states."""
+        if self.has_value:
+            return None
+        return self.off if token == self.on else self.on
+
+    def recognize(self, token: str) -> str | None:
+        """Return the canonical token that `token` spells, or None if it is another option's."""
+        if token in self.aliases:
+            return self.aliases[token]
+        if not token:
+            return None  # `off` is empty where an option has no second state
+        if token in (self.on, self.off) or (self.has_value and token.startswith(self.on)):
+            return token
+        return None
 
 
-TABLE = "option_grammar.toml"
+_SPELLINGS = "option_spellings.toml"
+NOT_VERIFIED = "?"
+"""The token of a default that nobody has verified, in the data file."""
+
+
+def _spec(name: str, entry: Mapping[str, Any]) -> OptionSpec:
+    """Build an option from its entry in the data file."""
+    defaults = (
+        (tuple(map(int, since.split("."))), None if token == NOT_VERIFIED else token)
+        for since, token in entry.get("defaults", {}).items()
+    )
+    return OptionSpec(
+        name,
+        entry.get("on", name),
+        entry.get("off", ""),
+        MappingProxyType(entry.get("aliases", {})),
+        tuple(defaults),
+        MappingProxyType(entry.get("superblock_bits", {})),
+    )
+
+
+class _Vocabulary:
+    """The options of a table, and what its tokens were found to spell."""
+
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.options = {name: _spec(name, entry) for name, entry in table.items()}
+        self.recognize = lru_cache(maxsize=1024)(self._recognize)
+
+    def _recognize(self, token: str) -> tuple[OptionSpec, str] | None:
+        for spec in self.options.values():
+            canonical = spec.recognize(token)
+            if canonical is not None:
+                return spec, canonical
+        return None
+
+
+@remembered
+def _of(table: dict[str, Any]) -> _Vocabulary:
+    return _Vocabulary(table)
+
+
+def _vocabulary() -> _Vocabulary:
+    """Return the vocabulary in force; the table is read at the first use."""
+    return _of(read_table(_SPELLINGS))
+
+
+def all_options() -> tuple[OptionSpec, ...]:
+    """Return every option, in the order of the data file."""
+    return tuple(_vocabulary().options.values())
+
+
+NOT_EXT4_OPTIONS = frozenset(
+    (
+        "defaults rw ro suid nosuid dev nodev exec noexec auto noauto user nouser users group "
+        "owner async sync dirsync atime noatime diratime nodiratime relatime norelatime "
+        "strictatime nostrictatime lazytime nolazytime iversion noiversion mand nomand silent "
+        "loud nofail _netdev bind rbind remount private shared slave unbindable symfollow "
+        "nosymfollow rprivate rshared rslave runbindable"
+    ).split()
+)
+"""Options of fstab that mount(8), the VFS or systemd handle and ext4 never sees."""
+
+NOT_EXT4_OPTIONS_WITH_VALUE = frozenset(
+    "defaults rw ro async sync dirsync lazytime nolazytime mand nomand user".split()
+)
+"""The options of these that are accepted with any value; others with a value reach ext4, which
+refuses them.
+
+Observed with mount 2.38.1 on 6.18; since 2.39 the flags have values of their own.
+"""
+VALUES_OF_FLAGS = frozenset({"", "recursive", "vfs", "fs"})
+"""The values that a flag may have in newer versions of mount(8)."""
+
+
+class FalseToken(NamedTuple):
+    """A token that some kernels print in the options file although it is not in force.
+
+    It counts only when the mount table shows it too. Versions are [since, before).
+    """
+
+    token: str
+    since: Version
+    before: Version
+
+
+FALSE_TOKENS: tuple[FalseToken, ...] = (
+    # EXT4_MOUNT_DAX is 0 without CONFIG_FS_DAX and so passes the "all bits set" test.
+    FalseToken("dax", (4, 17), (5, 8)),
+    # Shares bit 0x10 with errors=continue under CONFIG_EXT4_DEBUG.
+    FalseToken("fc_debug_force", (5, 10), (6, 3)),
+)
+
+MOUNT_TABLE_WRONG_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
+"""[since, before): without a journal the mount table prints defaults and drops nobarrier
+(1e381f60dad9, seen on 4.14.67)."""
+
+FULL_DISPLAY_TOKENS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
+"""Tokens that only an options file of Linux 4.17 and later prints: it lists both states. An
+older file lists only what is set, so a missing `barrier` there means off."""
+
+UNLISTED_IS_OFF: tuple[str, ...] = (
+    "minixdf",
+    "grpid",
+    "block_validity",
+    "dioread_nolock",
+    "discard",
+    "delalloc",
+    "journal_checksum",
+    "barrier",
+    "user_xattr",
+    "acl",
+)
+"""Options that an options file of Linux 3.4 to 4.16 lists only when they are on. (Its
+`noauto_da_alloc` is a set bit: unlisted, auto_da_alloc is on.)"""
+
+DEFAULT_OFF_BELOW_PAGE_SIZE: tuple[Version, Version] = ((5, 7), (6, 8))
+"""[since, before): dioread_nolock is not the default where blocks are smaller than pages
+(626b035b816b; the default again from 6.8, seen on 6.12)."""
+
+IMPLIED_BY_DATA_JOURNAL: Mapping[str, str] = MappingProxyType(
+    {"delalloc": "nodelalloc", "dioread_nolock": "nodioread_nolock"}
+)
+"""What data=journal turns off by itself; the mount table then prints these tokens."""
+
+NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nodelalloc"})
+"""What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""
+
+
+def recognize(token: str) -> tuple[OptionSpec, str] | None:
+    """Return the option that a token belongs to and its canonical spelling, None if unknown."""
+    return _vocabulary().recognize(token)
+
+
+def spec_named(name: str) -> OptionSpec:
+    """Return the option called `name`; raises KeyError for a name that is not in the table."""
+    return _vocabulary().options[name]
+
+
+def sets_option(token: str, name: str) -> bool:
+    """Whether a token spells some state of the option `name`."""
+    known = recognize(token)
+    return known is not None and known[0].name == name
+
+
+_GRAMMAR = "option_grammar.toml"
 NUMBER = r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 """A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
 LARGEST = 2**32 - 1
@@ -104,7 +213,6 @@ LARGEST_SIGNED = 2**31 - 1
 READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
 """As tested: 5.10 refuses a higher number, 6.1 takes it; the versions between are not known."""
 TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
-Upstream = tuple[int, ...]
 
 
 class Handling(Enum):
@@ -128,10 +236,10 @@ TAKEN = OptionHandling(Handling.TAKEN)
 
 def ext4_options() -> Mapping[str, Mapping[str, Any]]:
     """Return the options that ext4 takes or once took, by their names before "="."""
-    return read_table(TABLE)
+    return read_table(_GRAMMAR)
 
 
-def handling_of(option: str, upstream: Upstream) -> OptionHandling:
+def handling_of(option: str, upstream: Version) -> OptionHandling:
     """Return how the ext4 of a kernel, by its upstream number, handles one option of a mount."""
     key, equals, value = option.partition("=")
     spec = ext4_options().get(key)
@@ -203,7 +311,7 @@ def _number(text: str) -> int:
     return int(digits, 8 if digits.startswith("0") else 10)
 
 
-def _by_version(spec: Mapping[str, Any], upstream: Upstream) -> OptionHandling:
+def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:
     at = {name: _version(bound) for name, bound in spec.items() if name.endswith(("_from", "_to"))}
     for handling, start, end in (
         (Handling.REFUSED, "refused_from", "taken_to"),
@@ -221,5 +329,5 @@ def _by_version(spec: Mapping[str, Any], upstream: Upstream) -> OptionHandling:
 
 
 @cache
-def _version(text: str) -> Upstream:
+def _version(text: str) -> Version:
     return tuple(map(int, text.split(".")))

@@ -12,6 +12,8 @@ EXT3_FEATURES = frozenset(
 )
 """What the ext3 driver could mount (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
 
+JOURNAL_SUPERBLOCK_BYTES = 1024
+
 
 class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
 from ext4audit.fixing import Chosen, LeftOut
 from ext4audit.remedies import quote
-from ext4audit.remedies.fstab import COMMA, OPTIONS
+from ext4audit.remedies.configuration import COMMA, OPTIONS
 
 MOUNT = re.compile(r"(?P<head>\bmount -t \S+ -o )(?P<options>'[^']*'|[^\s';]+)")
 FIELD = re.compile(r"\btune2fs (?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")

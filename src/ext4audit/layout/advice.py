@@ -21,6 +21,7 @@ from ext4audit.facts.layout import (
     StripeGeometry,
 )
 from ext4audit.facts.superblock import Superblock
+from ext4audit.layout import descriptor_bytes
 from ext4audit.layout.group_search import (
     EVEN,
     advise,
@@ -28,7 +29,6 @@ from ext4audit.layout.group_search import (
     evenness,
     evenness_with_stride,
 )
-from ext4audit.layout.groups import descriptor_bytes
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import TIB
 

@@ -1,12 +1,20 @@
-"""How many bitmap blocks each member of a stripe holds, without a look at each group.
+"""How much metadata each member of a stripe holds, and how often descriptor blocks are written.
 
 With flex_bg every flex group begins with the bitmaps of its F groups: one extent of 2F blocks.
 Flex group i begins at block i * F * B (B is the number of blocks in a group), so these extents
 are F * B blocks apart: the flex-group stride. The members repeat after a period of P blocks, and
 the extents return to the same places after P / gcd(F * B, P) strides. Further flex groups repeat
-those places, and are counted by multiplication.
+those places, and are counted by multiplication, without a look at each group.
 
-How much block-group metadata lies on each member device of a stack.
+A transaction of jbd2 holds a block once, however often it changes, and a checkpoint writes it in
+place once (Documentation/filesystems/ext4/journal.rst). One descriptor block describes 64 groups
+(4 KiB blocks, 64bit), so changes in several of them are one write. Dirty descriptor blocks that
+are neighbours on the disk are also one write, because the block layer merges them. Bitmaps and
+inode tables are described by group, and groups that change at the same time are rarely
+neighbours.
+
+The number of groups that change between two checkpoints depends on the load. GROUPS is calibrated
+with the experiment `hotspot` of the lab: see docs/measurements.md.
 """
 
 from collections import Counter
@@ -20,9 +28,9 @@ from typing import NamedTuple
 from ext4audit.evidence import Unknown
 from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, judged_members
 from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import descriptor_blocks, descriptor_table_blocks, descriptors_per_block
 from ext4audit.layout.byte_map import StackMap
-from ext4audit.layout.churn import descriptor_writes
-from ext4audit.layout.groups import descriptor_blocks, descriptors_per_block, reserved_blocks
+from ext4audit.layout.groups import reserved_blocks
 from ext4audit.layout.levels import map_of
 
 
@@ -283,3 +291,22 @@ def _described(
         (folded,) = counter.fold((block,))
         found[folded] += min(per_block, groups - index * per_block)
     return found
+
+
+GROUPS = 100
+"""How many groups change between two checkpoints."""
+
+
+def descriptor_writes(superblock: Superblock, groups: int = GROUPS) -> float:
+    """Return the writes of descriptor blocks for each group that changes, at most 1.
+
+    The groups are taken to be random. With meta_bg no descriptor blocks are neighbours.
+    """
+    blocks = descriptor_table_blocks(superblock)
+    if not blocks:
+        return 1.0
+    dirty = 1 - (1 - 1 / blocks) ** groups
+    written = blocks * dirty
+    if "meta_bg" not in superblock.features:
+        written = written * (1 - dirty) + dirty
+    return min(written / groups, 1.0)

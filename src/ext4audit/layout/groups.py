@@ -1,119 +1,35 @@
-"""Where the metadata of block groups lies, computed from the superblock without reading a group.
+"""Where the bitmaps and inode tables of block groups lie, without reading a group.
 
-- The copies of the superblock, and the descriptors: one table behind each copy, or with meta_bg
-  one descriptor block in some groups.
-- The bitmaps and inode tables, by three documented rules. The groups of a flex group keep their
-  block bitmaps together, then their inode bitmaps, then their inode tables, at the start of the
-  flex group. A copy of the superblock and the descriptors at that start comes first. Without
-  flex_bg each group does the same for itself, and a RAID stride shifts its bitmaps.
+They follow from the superblock by three documented rules. The groups of a flex group keep their
+block bitmaps together, then their inode bitmaps, then their inode tables, at the start of the
+flex group. A copy of the superblock and the descriptors at that start comes first. Without
+flex_bg each group does the same for itself, and a RAID stride shifts its bitmaps.
 
-Sources: Documentation/filesystems/ext4/blockgroup.rst ("Flexible Block Groups", "Meta Block
-Groups"), group_descr.rst and super.rst (Linux 6.1); mke2fs(8), -E stride; ext4(5);
-descriptor_loc() of fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
+Sources: Documentation/filesystems/ext4/blockgroup.rst ("Flexible Block Groups"; Linux 6.1);
+mke2fs(8), -E stride; ext4(5).
 
 Checked against e2fsprogs 1.47.0 on random sets of options. What a resize added, and what other
 programs than mke2fs made, may lie elsewhere: read the descriptors where there are any.
 """
 
+from __future__ import annotations
+
 from array import array
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import boot_block, descriptor_table_blocks, has_superblock, holds_descriptors
 
-SUPERBLOCK_OFFSET_BYTES = 1024
-"""Where the superblock starts, whatever the block size; a boot loader may use what is before."""
-SUPERBLOCK_BYTES = 1024
-USUAL_BLOCK_BYTES = (4096, 1024, 2048)
-_USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
-"""The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
-_SMALL_DESCRIPTOR_BYTES = 32
-_LARGE_DESCRIPTOR_BYTES = 64
 _UNSIGNED_64 = "Q"
 _Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Block bitmaps, inode bitmaps and inode tables of some groups."""
-
-
-def descriptor_bytes(superblock: Superblock) -> int:
-    """Return the size of one group descriptor: where it is not known, the one that mke2fs makes."""
-    if superblock.descriptor_bytes is not None:
-        return superblock.descriptor_bytes
-    return _LARGE_DESCRIPTOR_BYTES if "64bit" in superblock.features else _SMALL_DESCRIPTOR_BYTES
-
-
-def descriptors_per_block(superblock: Superblock) -> int:
-    """Return how many groups one descriptor block describes (a meta block group); ValueError."""
-    per_block, rest = divmod(_block_bytes(superblock), descriptor_bytes(superblock))
-    if rest:
-        raise ValueError(f"descriptors of {superblock.descriptor_bytes} bytes fill no block")
-    return per_block
-
-
-def descriptor_table_blocks(superblock: Superblock) -> int:
-    """Return how many blocks the descriptors of all groups fill."""
-    groups, block_bytes = superblock.groups or 0, superblock.block_bytes or 1
-    return -(-groups * descriptor_bytes(superblock) // block_bytes)
 
 
 def inode_table_blocks(superblock: Superblock) -> int:
     """Return the blocks of one group's inode table."""
     table_bytes = (superblock.inodes_per_group or 0) * (superblock.inode_bytes or 0)
     return -(-table_bytes // (superblock.block_bytes or 1))
-
-
-def descriptor_blocks(superblock: Superblock) -> tuple[int, ...]:
-    """Return the block number of each primary descriptor block, in the order of the groups.
-
-    They follow the superblock; with meta_bg, from block `first_meta_bg` on, each lies in the
-    first of the groups that it describes. ValueError where the superblock lacks a field.
-    """
-    groups = _groups(superblock)
-    count = -(-groups // descriptors_per_block(superblock))
-    together = count
-    if "meta_bg" in superblock.features:
-        together = min(superblock.first_meta_bg or 0, count)
-    after_superblock = SUPERBLOCK_OFFSET_BYTES // _block_bytes(superblock) + 1
-    classic = range(after_superblock, after_superblock + together)
-    return (*classic, *(_meta_block(superblock, index) for index in range(together, count)))
-
-
-def descriptor_extents(superblock: Superblock) -> tuple[tuple[int, int], ...]:
-    """Return offset and length in bytes of what holds the descriptors, adjacent blocks as one.
-
-    The last one ends with the last descriptor and not with its block.
-    """
-    block_bytes, blocks = _block_bytes(superblock), descriptor_blocks(superblock)
-    starts = [0, *(n for n, (a, b) in enumerate(pairwise(blocks), 1) if b != a + 1)]
-    ends = [*starts[1:], len(blocks)]
-    extents = [
-        (blocks[start] * block_bytes, (end - start) * block_bytes)
-        for start, end in zip(starts, ends, strict=True)
-    ]
-    offset, length = extents[-1]
-    unused = len(blocks) * descriptors_per_block(superblock) - _groups(superblock)
-    extents[-1] = (offset, length - unused * descriptor_bytes(superblock))
-    return tuple(extents)
-
-
-def has_superblock(superblock: Superblock, group: int) -> bool:
-    """Whether a group begins with a copy of the superblock."""
-    if group == 0:
-        return True
-    if "sparse_super2" in superblock.features:
-        return group in (superblock.backup_bgs or ())
-    if group == 1 or "sparse_super" not in superblock.features:
-        return True
-    return any(_is_power(group, base) for base in (3, 5, 7))
-
-
-def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Return group and block of the first backups as mke2fs places them without other options.
-
-    A group then has as many blocks as one block has bits; with 1 KiB, block 0 is the boot loader's.
-    """
-    first, per_group = int(block_bytes == SUPERBLOCK_OFFSET_BYTES), 8 * block_bytes
-    return tuple((group, first + group * per_group) for group in _USUAL_BACKUP_GROUPS)
 
 
 def reserved_blocks(superblock: Superblock, group: int) -> int:
@@ -123,11 +39,11 @@ def reserved_blocks(superblock: Superblock, group: int) -> int:
     """
     copy = has_superblock(superblock, group)
     if "meta_bg" in superblock.features:
-        return copy + _holds_descriptors(superblock, group) + _boot_block(superblock, group)
+        return copy + holds_descriptors(superblock, group) + boot_block(superblock, group)
     if not copy:
         return 0
     return (
-        _boot_block(superblock, group)
+        boot_block(superblock, group)
         + 1
         + descriptor_table_blocks(superblock)
         + (superblock.reserved_gdt_blocks or 0)
@@ -239,41 +155,3 @@ def _fits(superblock: Superblock, frame: _Frame, first: int) -> bool:
     reached = range(first + 1, min(beyond, frame.groups))
     is_free = not any(reserved_blocks(superblock, group) for group in reached)
     return is_free and end <= frame.size_blocks
-
-
-def _meta_block(superblock: Superblock, index: int) -> int:
-    """Return the block of descriptor block `index` where meta_bg spreads them."""
-    group = index * descriptors_per_block(superblock)
-    first_block, blocks_per_group = superblock.first_block or 0, superblock.blocks_per_group or 0
-    start = first_block + group * blocks_per_group
-    return start + _boot_block(superblock, group) + has_superblock(superblock, group)
-
-
-def _boot_block(superblock: Superblock, group: int) -> int:
-    """Return 1 for block 0 of 1 KiB, which stays free where bigalloc makes it the first one."""
-    is_first = group == 0 and superblock.first_block == 0
-    return int(is_first and superblock.block_bytes == SUPERBLOCK_OFFSET_BYTES)
-
-
-def _holds_descriptors(superblock: Superblock, group: int) -> bool:
-    """Whether meta_bg puts a descriptor block here: first, second and last of its groups."""
-    described = descriptors_per_block(superblock)
-    return group % described in {0, 1, described - 1}
-
-
-def _is_power(number: int, base: int) -> bool:
-    while number % base == 0:
-        number //= base
-    return number == 1
-
-
-def _block_bytes(superblock: Superblock) -> int:
-    if not superblock.block_bytes:
-        raise ValueError("the superblock's block size is not known")
-    return superblock.block_bytes
-
-
-def _groups(superblock: Superblock) -> int:
-    if not superblock.groups:
-        raise ValueError("the superblock's number of groups is not known")
-    return superblock.groups

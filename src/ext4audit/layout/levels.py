@@ -1,8 +1,23 @@
-"""RAID levels of Linux: the layer of each level, of an md array, and of a given geometry."""
+"""RAID levels of Linux: how arrays place bytes, by md's numbers or by a given geometry.
+
+- RAID0: zone 0 stripes over all members as far as the smallest reaches, zone 1 over those that
+  reach further, and so on. Every member is first rounded down to whole chunks.
+- RAID10: near copies fill a stripe side by side. Far copies lie in a second part of every member,
+  offset copies in the next stripe, both on the next member.
+- RAID4, 5 and 6: the layout determines for each stripe the member of P (and Q), and the order of
+  the data chunks on the others: "symmetric" layouts begin after the parity and wrap round,
+  "asymmetric" ones go from the first member to the last.
+
+The layout numbers are those of `md/layout` (drivers/md/raid5.h, ALGORITHM_*; Linux 6.1).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from math import gcd
+from typing import NamedTuple
 
 from ext4audit.facts.devices import SECTOR_BYTES, MdArray, MdMember
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
@@ -10,6 +25,7 @@ from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS
 from ext4audit.layout.byte_map import (
     MDSTAT,
     Layer,
+    Location,
     Split,
     StackMap,
     Stripes,
@@ -17,10 +33,244 @@ from ext4audit.layout.byte_map import (
     concatenated,
     leaf_device,
     mirrored,
+    no_parity,
     stacked,
+    striped,
     unmappable,
 )
-from ext4audit.layout.md import LEFT_SYMMETRIC, NEAR_2, raid0, raid10, raid456
+
+ORIGINAL, ALTERNATE = 1, 2
+"""The two orders of chunks in zones (`md/layout`, md(4)). Linux 3.14 changed the order by
+mistake; since 5.4 every array records which one it was written with."""
+
+
+class Zone(NamedTuple):
+    """One zone: where it begins on the array and on its components, and which those are."""
+
+    begin_bytes: int
+    component_begin_bytes: int
+    components: tuple[int, ...]
+
+
+def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
+    """Return the layer of a RAID0; ValueError for zones whose order of chunks is not set."""
+    if chunk_bytes < 1:
+        raise ValueError(f"chunks of {chunk_bytes} bytes")
+    whole_bytes = [size // chunk_bytes * chunk_bytes for size in member_bytes]
+    if not any(whole_bytes) or min(whole_bytes) < 0:
+        raise ValueError(f"members of at most {max(whole_bytes, default=0)} bytes")
+    zones = tuple(_zones(whole_bytes))
+    if len(zones) == 1:
+        return striped(len(member_bytes), chunk_bytes)
+    if layout not in {ORIGINAL, ALTERNATE}:
+        raise ValueError("its members have different sizes, and the order in zones is not set")
+    return _zoned(zones, chunk_bytes, sum(whole_bytes), original=layout == ORIGINAL)
+
+
+def _zones(whole_bytes: Sequence[int]) -> Iterator[Zone]:
+    begin = component_begin = 0
+    for component_end in sorted(set(whole_bytes)):
+        components = tuple(
+            component for component, size in enumerate(whole_bytes) if size > component_begin
+        )
+        yield Zone(begin, component_begin, components)
+        begin += (component_end - component_begin) * len(components)
+        component_begin = component_end
+
+
+def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original: bool) -> Layer:
+    begins = [zone.begin_bytes for zone in zones]
+
+    def data(byte: int) -> tuple[Location]:
+        if byte >= size_bytes:
+            raise ValueError(f"byte {byte} is beyond {size_bytes} bytes")
+        zone = zones[bisect_right(begins, byte) - 1]
+        chunk, inside = divmod(byte - zone.begin_bytes, chunk_bytes)
+        # The original order continues the count of the zone before.
+        number = byte // chunk_bytes if original else chunk
+        count = len(zone.components)
+        at = zone.component_begin_bytes + chunk // count * chunk_bytes + inside
+        return ((zone.components[number % count], at),)
+
+    return Layer(data, no_parity, 1, None, 0)
+
+
+NEAR_2 = 0x102
+"""Two near copies: mdadm's default (mdadm(8), --layout)."""
+
+_OFFSET_BIT = 1 << 16
+_IN_SETS = 2 << 17
+"""Far copies rotate within sets of as many members as there are copies (raid10.c, setup_geo)."""
+
+
+class Copies(NamedTuple):
+    """A RAID10 layout: near and far copies, whether far ones are offset ones, and sets."""
+
+    members: int
+    near: int
+    far: int
+    offset: bool
+    set_members: int
+
+    def moved(self, member: int) -> int:
+        """Return the member of the next far copy; the last set takes what is left over."""
+        last = (self.members // self.set_members - 1) * self.set_members
+        first = min(member // self.set_members * self.set_members, last)
+        size = self.members - last if first == last else self.set_members
+        return first + (member + 1 - first) % size
+
+
+def raid10(members: int, chunk_bytes: int, layout: int, member_bytes: int) -> Layer:
+    """Return the layer of a RAID10; ValueError for a layout that no tool makes.
+
+    `member_bytes` is how much of each member the array uses (`md/component_size`).
+    """
+    copies = _copies(members, layout)
+    if not 0 < chunk_bytes <= member_bytes:
+        raise ValueError(f"chunks of {chunk_bytes} bytes on members of {member_bytes}")
+    stride_bytes = chunk_bytes if copies.offset else _stride(copies, chunk_bytes, member_bytes)
+    common = gcd(members, copies.near)
+    rows = copies.near // common * (copies.far if copies.offset else 1)
+    return Layer(
+        _finder(copies, chunk_bytes, stride_bytes),
+        no_parity,
+        copies.near * copies.far,
+        members // common * chunk_bytes,
+        rows * chunk_bytes,
+    )
+
+
+def _copies(members: int, layout: int) -> Copies:
+    """Decode `md/layout`.
+
+    Near and far copies at once are refused: mdadm makes no such array, and where near copies
+    cross the end of a row of offset copies, two chunks would lie at one place (6.1).
+    """
+    near, far = layout & 255, layout >> 8 & 255
+    odd = layout & ~(0xFFFF | _OFFSET_BIT | _IN_SETS)
+    if layout < 0 or odd or min(near, far) != 1 or max(near, far) > members:
+        raise ValueError(f"layout {layout} of a RAID10 of {members}")
+    set_members = far if layout & _IN_SETS else members
+    return Copies(members, near, far, bool(layout & _OFFSET_BIT), set_members)
+
+
+def _stride(copies: Copies, chunk_bytes: int, member_bytes: int) -> int:
+    """Return how far apart far copies lie: as many chunks as one copy takes of a member."""
+    return member_bytes // chunk_bytes // copies.far * chunk_bytes
+
+
+def _finder(
+    copies: Copies, chunk_bytes: int, stride_bytes: int
+) -> Callable[[int], tuple[Location, ...]]:
+    between = copies.far if copies.offset else 1
+
+    def data(byte: int) -> tuple[Location, ...]:
+        chunk, inside = divmod(byte, chunk_bytes)
+        locations = []
+        for copy in range(copies.near):
+            row, member = divmod(chunk * copies.near + copy, copies.members)
+            at = row * between * chunk_bytes + inside
+            for _ in range(copies.far):
+                locations.append((member, at))
+                member, at = copies.moved(member), at + stride_bytes
+        return tuple(locations)
+
+    return data
+
+
+LEFT_SYMMETRIC = 2
+"""mdadm's default for RAID5 and RAID6 (mdadm(8), --layout)."""
+
+MOST_ROWS_KEPT = 512
+
+Row = tuple[tuple[int, ...], tuple[int, ...]]
+"""One stripe: the members of its data chunks in order, and those of its parity."""
+
+
+class Rotation(NamedTuple):
+    """How a layout rotates: `first` is P's member in stripe 0, `step` its move a stripe.
+
+    `q_after` is the distance of Q from P; None means that Q is on the last member, which then
+    does not rotate.
+    """
+
+    first: int
+    step: int
+    symmetric: bool
+    q_after: int | None = 1
+
+
+_LAST = -1
+_PARITY_LAST = 5
+_ROTATING = {
+    0: Rotation(_LAST, -1, symmetric=False),
+    1: Rotation(0, 1, symmetric=False),
+    2: Rotation(_LAST, -1, symmetric=True),
+    3: Rotation(0, 1, symmetric=True),
+    4: Rotation(0, 0, symmetric=False),
+}
+_RAID5 = {**_ROTATING, _PARITY_LAST: Rotation(_LAST, 0, symmetric=False)}
+_RAID6 = {
+    **_ROTATING,
+    _PARITY_LAST: Rotation(-2, 0, symmetric=False),
+    8: Rotation(0, 1, symmetric=False),
+    9: Rotation(-2, -1, symmetric=False),
+    10: Rotation(_LAST, -1, symmetric=True, q_after=-1),
+    16: Rotation(_LAST, -1, symmetric=False, q_after=None),
+    17: Rotation(0, 1, symmetric=False, q_after=None),
+    18: Rotation(_LAST, -1, symmetric=True, q_after=None),
+    19: Rotation(0, 1, symmetric=True, q_after=None),
+    20: Rotation(0, 0, symmetric=False, q_after=None),
+}
+
+
+def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:
+    """Return the layer of an array with parity; ValueError for a layout that is not known.
+
+    RAID4 keeps its parity on the last member whatever `layout` is.
+    """
+    parity = PARITY_MEMBERS[level]
+    rotations = _RAID6 if level == "raid6" else _RAID5
+    rotation = rotations.get(_PARITY_LAST if level == "raid4" else layout)
+    if rotation is None or members <= parity or chunk_bytes < 1:
+        raise ValueError(f"{level} of {members}, layout {layout}, chunks of {chunk_bytes} bytes")
+    rotating = members - 1 if parity > 1 and rotation.q_after is None else members
+    stripes = rotating if rotation.step else 1
+    row_of = _rows(rotation, members, rotating, parity)
+    data_chunks = members - parity
+
+    def data(byte: int) -> tuple[Location]:
+        chunk, inside = divmod(byte, chunk_bytes)
+        stripe, index = divmod(chunk, data_chunks)
+        return ((row_of(stripe % stripes)[0][index], stripe * chunk_bytes + inside),)
+
+    def parity_of(byte: int) -> tuple[Location, ...]:
+        stripe, beside = divmod(byte, data_chunks * chunk_bytes)
+        at = stripe * chunk_bytes + beside % chunk_bytes
+        return tuple((member, at) for member in row_of(stripe % stripes)[1])
+
+    period_bytes = stripes * data_chunks * chunk_bytes
+    return Layer(data, parity_of, 1 + parity, period_bytes, stripes * chunk_bytes)
+
+
+def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Callable[[int], Row]:
+    @lru_cache(MOST_ROWS_KEPT)
+    def row(stripe: int) -> Row:
+        p = (rotation.first + rotation.step * stripe) % rotating
+        if parity == 1:
+            kept: tuple[int, ...] = (p,)
+        else:
+            kept = (
+                p,
+                members - 1 if rotation.q_after is None else (p + rotation.q_after) % members,
+            )
+        # Symmetric layouts number the data from the parity on, which is skipped, as Q is.
+        begin = p if rotation.symmetric else 0
+        rotated = ((begin + step) % rotating for step in range(rotating))
+        return tuple(member for member in rotated if member not in kept), kept
+
+    return row
+
 
 NO_LAYOUT = -1
 """The value of `md/layout` where no layout is set, as for every RAID0 of equal members."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     descriptor_bytes,
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
-    inode_table_blocks,
 )
+from ext4audit.layout.groups import inode_table_blocks
 
 KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 BITS_PER_BYTE = 8

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from uuid import UUID
 
-from ext4audit.facts.superblock import RecordedError, Superblock
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
 from ext4audit.parsers import (
     errors_behaviour,
     feature_names,
@@ -42,7 +42,6 @@ _BITS = 8
 # Native byte order and explicit padding: an ioctl returns this machine's byte order, and the 232
 # bytes of 64-bit systems end in 4 bytes that the compiler (later the header) adds.
 _PARAMETERS = struct.Struct("=IIHHHHQQQIIIIHHBBHIII24x64s64x4x")
-JOURNAL_SUPERBLOCK_BYTES = 1024
 _JOURNAL_MAGIC = b"\xc0\x3b\x39\x98"
 _SUPERBLOCK_TYPES = (3, 4)
 _TYPE = slice(4, 8)

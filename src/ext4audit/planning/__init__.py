@@ -13,11 +13,10 @@ from typing import TypeAlias
 
 from ext4audit.evidence import Known
 from ext4audit.facts.features_and_bugs import newer_features
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, Profile
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import recognize
+from ext4audit.facts.options import recognize
 from ext4audit.facts.plan import MkfsArguments, Plan
-from ext4audit.facts.profile import Profile
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
 from ext4audit.layout.group_search import advise

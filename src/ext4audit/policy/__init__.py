@@ -269,7 +269,7 @@ def _site_profiles(
     defined = table.get("profile")
     if not isinstance(defined, dict):
         return ()
-    from ext4audit.facts.profile import all_profiles  # noqa: PLC0415 - reads a table
+    from ext4audit.facts.host import all_profiles  # noqa: PLC0415 - reads a table
     from ext4audit.policy.profiles import ProfileError, Surroundings, site_profiles  # noqa: PLC0415 - see above
 
     codes = [rule.code for rule in rules]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ext4audit.facts.host import ActiveProfile, Profile, profile_of
 from ext4audit.facts.knowledge.checks import PROFILE_KEYS, check_demands
 from ext4audit.facts.knowledge.values import NAME, Wrong
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.profile import ActiveProfile, Profile, profile_of
+from ext4audit.facts.options import recognize
 from ext4audit.rule import OF_BROKEN, OF_SITES
 
 Near = Callable[[str, Sequence[str]], str]

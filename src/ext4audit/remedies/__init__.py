@@ -2,30 +2,38 @@
 
 A rule imports this package and calls, for example, `remedies.options.change_option(fs, …)`. A
 module is imported when the first finding needs it (PEP 562): a healthy host loads none.
+
+Here, what the engine adds to remedies: who uses a filesystem and must stop before it is unmounted,
+and that a device cannot be opened on this machine. Seen on 6.18: below an overlay, a bind mount in
+another namespace or an open file of it, umount and mount both exit with 0, and the superblock
+stays as it was, with its old options; over the backing file of a loop device or a swap file umount
+fails. The device rules of a cgroup refuse devices in containers, and in some virtual machines:
+every program of e2fsprogs then ends with "Operation not permitted".
 """
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
+from posixpath import dirname
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ext4audit.finding import Phase, Step
+from ext4audit.evidence import OUTSIDE, Unknown, Why, for_wording
+from ext4audit.facts import remembered
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place
+from ext4audit.finding import Disruption, Phase, Remedy, Step
 
 if TYPE_CHECKING:
-    from ext4audit.remedies import default_options as default_options
+    from ext4audit.remedies import configuration as configuration
     from ext4audit.remedies import features as features
     from ext4audit.remedies import flags as flags
-    from ext4audit.remedies import fstab as fstab
-    from ext4audit.remedies import holders as holders
-    from ext4audit.remedies import kernel_settings as kernel_settings
     from ext4audit.remedies import mkfs as mkfs
     from ext4audit.remedies import mounting as mounting
-    from ext4audit.remedies import offline as offline
     from ext4audit.remedies import options as options
-    from ext4audit.remedies import refusals as refusals
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields
 
@@ -77,3 +85,117 @@ def _format(name: bytes) -> str:
         chr(byte) if byte in PLAIN and not (index == 0 and byte == ord("-")) else f"\\{byte:03o}"
         for index, byte in enumerate(name)
     )
+
+
+MOST_NAMED = 3
+"""More holders are counted and not named: a host of containers has hundreds of overlays."""
+LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
+"""Options of an overlay that name directories; lowerdir names several, with colons."""
+
+
+def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
+    """Return a remedy with a sentence on the users of the filesystem, if it unmounts it.
+
+    Advice is left as it is, and so are remedies for the root, which run from another system.
+    """
+    unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
+    if not unmounts or not fs.alive or "/" in fs.mount_points:
+        return remedy
+    return remedy._replace(summary=f"{remedy.summary}{first_stop(fs, host)}")
+
+
+def first_stop(fs: Filesystem, host: Host) -> str:
+    """Return the sentence that names the users of a filesystem; empty if none is known."""
+    names = tuple(holders(fs, host))
+    if not names:
+        return ""
+    more = len(names) - MOST_NAMED
+    shown = [*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+    return f" First stop everything that uses it: {', '.join(shown)}."
+
+
+def holders(fs: Filesystem, host: Host) -> Iterator[str]:
+    """Yield the names of the known users of a mounted filesystem.
+
+    Swap files, open files and mounts in other namespaces are not among the facts of a host: the
+    script of `ext4audit fix` looks for them when it runs.
+    """
+    mounts = for_wording(host.mounts, ())
+    ours = [mount.mount_id for mount in fs.mounts]
+    yield from (f"the mount on {place}" for place in fs.mount_points[1:])
+    children = (child for own in ours for child in _children(mounts).get(own, ()))
+    yield from (
+        f"the mount on {each.mount_point}" for each in children if each.mount_id not in ours
+    )
+    yield from (f"the overlay on {place}" for place in _overlays(mounts).get(fs.device_number, ()))
+    yield from _loops(host).get(fs.device_number, ())
+
+
+@remembered
+def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
+    """Return the mounts that are mounted on each mount, by its id."""
+    found: dict[int, list[Mount]] = {}
+    for mount in mounts:
+        found.setdefault(mount.parent_id, []).append(mount)
+    return found
+
+
+@remembered
+def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
+    """Return where overlays with a layer on each device are mounted."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for mount in mounts:
+        if mount.fstype == "overlay":
+            numbers = (_device_of(path, mounts) for path in _layers(mount))
+            for number in filter(None, numbers):
+                found.setdefault(number, {})[mount.mount_point] = None
+    return {number: list(places) for number, places in found.items()}
+
+
+def _layers(overlay: Mount) -> Iterator[str]:
+    """Yield the directories that an overlay is made of."""
+    for option in overlay.super_options:
+        name, _, value = option.partition("=")
+        if name in LAYERS:
+            yield from value.split(":")
+
+
+def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
+    """Return the device that a path is on, by the mount table; a relative one cannot be known."""
+    places = mounts_by_place(mounts)
+    while path.startswith("/"):
+        if path in places:
+            return places[path][-1].device_number
+        if path == "/":
+            return None
+        path = dirname(path)
+    return None
+
+
+@remembered
+def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
+    """Return the loop devices below filesystems, by the device that holds their backing file."""
+    found: dict[DeviceNumber, dict[str, None]] = {}
+    for fs in (*host.filesystems, *host.lower, *for_wording(host.idle, ())):
+        stack = for_wording(fs.stack, None)
+        for device in stack.walk() if stack else ():
+            loop = device.loop
+            number = for_wording(loop.backing_device_number, None) if loop else None
+            if loop and number:
+                name = f"the loop device {device.name} (image {loop.backing_file})"
+                found.setdefault(number, {})[name] = None
+    return {number: list(names) for number, names in found.items()}
+
+
+_ON_DEVICES = re.compile(r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b")
+
+
+def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy with the sentence that its commands fail here, if they do."""
+    primary = fs.primary
+    if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
+        return remedy
+    if not any(_ON_DEVICES.search(step.command) for step in remedy.steps):
+        return remedy
+    note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
+    return remedy._replace(summary=f"{remedy.summary} {note}")

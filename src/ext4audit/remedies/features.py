@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import quote
-from ext4audit.remedies.fstab import edit_type
-from ext4audit.remedies.offline import by_hand, checked, unmounted_steps, why_by_hand
-from ext4audit.remedies.remount import remount_step, usable_mount
+from ext4audit.remedies.remount import (
+    by_hand,
+    checked,
+    remount_step,
+    unmounted_steps,
+    usable_mount,
+    why_by_hand,
+)
 
 MIB = 1 << 20
 SIZE_IN_MIB = "/ournal size:/ { n = $NF + 0; if ($NF ~ /k$/) n /= 1024 }"
@@ -236,7 +242,7 @@ def convert_to_ext4(
     `lines` of fstab change their type first: the ext4 driver mounts it before and after. Empty
     where one of them cannot be edited.
     """
-    edits = [edit_type(line, "ext4") for line in lines]
+    edits = [remedies.configuration.edit_type(line, "ext4") for line in lines]
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
     mounted = fs._replace(mounts=mounts)

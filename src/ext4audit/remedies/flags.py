@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, FstabLine, Mount, flags_in_force
 from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.fstab import edit_options, merged
+from ext4audit.remedies.configuration import edit_options, merged
 from ext4audit.remedies.mounting import change_by_new_mount, mount_anew, single_mount
 from ext4audit.remedies.options import BINDS, change_options
 from ext4audit.remedies.remount import (

@@ -10,7 +10,7 @@ from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import bytes_per_inode, described
-from ext4audit.layout.md import NEAR_2
+from ext4audit.layout.levels import NEAR_2
 from ext4audit.remedies import quote
 
 NEAR_COPIES_MASK = 0xFF

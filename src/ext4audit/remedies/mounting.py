@@ -10,25 +10,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import Mount
-from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Mount, Provenance
+from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.default_options import (
-    offline_string,
-    superblock_change,
-    superblock_steps,
-    verify_command,
-)
-from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
     BINDS,
     change_options,
     fstab_edits,
     in_force,
     is_default,
+    offline_string,
+    superblock_change,
     superblock_checks,
+    superblock_steps,
+    verify_command,
 )
 from ext4audit.remedies.remount import (
     fstab_line,

@@ -1,24 +1,248 @@
-"""Put ext4 mount options into a wanted state, now and persistently, with rollback."""
+"""Put ext4 mount options into a wanted state, now and persistently, with rollback.
+
+They are stored in fstab, or as defaults in the superblock: the option bits, and s_mount_opts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import FstabLine, Mount
-from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import Provenance
-from ext4audit.finding import Disruption, Phase, Step
+from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
+from ext4audit.facts.options import recognize, spec_named
+from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, quote
-from ext4audit.remedies.default_options import (
-    string_steps,
-    superblock_change,
-    superblock_steps,
-    verify_command,
-)
-from ext4audit.remedies.fstab import edit_options
+from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
+
+SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
+"""Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
+
+
+class SuperblockChange(NamedTuple):
+    """What must change in a superblock so that a mount without options has the wanted ones.
+
+    `bits` are the names of option bits to clear. `string` is s_mount_opts before and after.
+    `unseen` are tokens in force of which it is unknown whether a bit or the string sets them.
+    `held` are all tokens that are to disappear.
+    """
+
+    bits: tuple[str, ...]
+    string: tuple[str, str] | None
+    unseen: tuple[str, ...]
+    held: tuple[str, ...]
+
+
+def superblock_change(fs: Filesystem, wanted: Mapping[str, str]) -> SuperblockChange:
+    """Return what in the superblock contradicts the `wanted` tokens, by option name."""
+    bits = dict(_bits(fs, wanted))
+    string = _string(fs, wanted)
+    unseen = tuple(_unseen(fs, wanted))
+    known = filter(None, map(recognize, string[0].split(","))) if string else ()
+    dropped = [token for _, token in known if _against(token, wanted)]
+    held = tuple(dict.fromkeys((*bits.values(), *dropped, *unseen)))
+    return SuperblockChange(tuple(bits), string, unseen, held)
+
+
+def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...]:
+    """Return the steps that clear what an unmounted superblock sets against the `wanted` tokens.
+
+    Empty where no program can write to it: an e2image file holds a copy, and e2fsprogs take what
+    follows a question mark in a name for options of their own.
+    """
+    change = superblock_change(fs, wanted)
+    device = quote(fs.device)
+    if device is None or not change.held or not _is_writable(fs):
+        return ()
+    steps = [*_bit_steps(device, change)]
+    if change.string is not None:
+        steps.append(_string_step(device, *change.string))
+    return (*steps, Step(Phase.VERIFY, verify_command(fs, change)))
+
+
+def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
+    """Return the steps that make `token` the default of an option that has bits, as data= has.
+
+    It takes effect at the next mount. Empty where the present bits are unknown, or where
+    s_mount_opts, which wins over the bits, sets the option.
+    """
+    device = quote(fs.device)
+    if device is None or not isinstance(fs.superblock, Known):
+        return ()
+    superblock = fs.superblock.value
+    known = filter(None, map(recognize, superblock.mount_option_string.split(",")))
+    if any(spec.name == name for spec, _ in known):
+        return ()
+    tokens = spec_named(name).superblock_bits
+    bit = next(bit for bit, meaning in tokens.items() if meaning == token)
+    old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
+    check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
+    return (
+        Step(Phase.PERSISTENT, _set_bits(device, [bit]), _set_bits(device, [old]), check),
+        Step(Phase.VERIFY, check),
+    )
+
+
+def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
+    """Yield the steps that clear bits, and what of s_mount_opts could not be read.
+
+    They take effect at the next mount, and are allowed on a mounted filesystem.
+    """
+    device = quote(fs.device) or ""
+    yield from _bit_steps(device, change)
+    for token in change.unseen:
+        yield _unseen_step(device, token)
+
+
+def string_steps(
+    fs: Filesystem, change: SuperblockChange, mount: Mount, again: str
+) -> Iterator[Step]:
+    """Yield the steps that write s_mount_opts of a mounted filesystem.
+
+    debugfs, which alone writes a list, must never write to a live superblock, which another mount
+    namespace may still hold after the unmount. `again` is the command that mounts it again.
+    """
+    if change.string is None:
+        return
+    (step,) = offline_string(fs, change)
+    before, after = change.string
+    unmount = f"umount {quote(mount.mount_point)}"
+    if "," in after:
+        yield Step(Phase.PERSISTENT, unmount, again, change=Unmount(mount.mount_point, again))
+        yield step
+        yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
+        return
+    online = _string_step(quote(fs.device) or "", before, after)
+    offline = f"{unmount} && {step.undo} && {again}"
+    yield online._replace(undo=offline if "," in before else online.undo)
+
+
+def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]:
+    """Return the step that writes s_mount_opts of an unmounted filesystem, if it changes."""
+    if change.string is None:
+        return ()
+    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    step = _string_step(quote(fs.device) or "", *change.string)
+    return (step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}"),)
+
+
+def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
+    if change.bits:
+        listed = f"tune2fs -l {device} | grep '^Default mount options:'"
+        done = f"! {listed} | grep -qwE '{'|'.join(change.bits)}'"
+        clear = _set_bits(device, [f"^{bit}" for bit in change.bits])
+        yield Step(Phase.PERSISTENT, clear, _set_bits(device, change.bits), done)
+
+
+def _unseen_step(device: str, token: str) -> Step:
+    """Return the step that clears s_mount_opts where it holds this token and nothing else."""
+    only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
+    clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
+    some = f"tune2fs -l {device} | grep -q '^Mount options:'"
+    undo = "" if _bits_of(token) else f"{some} || tune2fs -E mount_opts={token} {device}"
+    return Step(Phase.PERSISTENT, clear, undo, f"! tune2fs -l {device} | {only}")
+
+
+def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
+    """Return the command that fails while the superblock holds an unwanted token."""
+    spellings = "|".join(_spellings(token) for token in change.held)
+    lines = f"tune2fs -l {quote(fs.device)} | grep -iE '^(default )?mount options:'"
+    return f"! {lines} | grep -qwE '{spellings}'"
+
+
+def _string_step(device: str, before: str, after: str) -> Step:
+    """Return the step that writes s_mount_opts and nothing else."""
+    listed = f"tune2fs -l {device}"
+    pattern = re.escape(after)
+    done = f"{listed} | grep -qxE 'Mount options: +{pattern}'"
+    cleared = f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
+    undo = _set_string(device, before)
+    return Step(Phase.PERSISTENT, _set_string(device, after), undo, done if after else cleared)
+
+
+def _set_bits(device: str | None, bits: Sequence[str]) -> str:
+    return f"tune2fs -o {','.join(bits)} {device}"
+
+
+def _set_string(device: str | None, string: str) -> str:
+    """Return the command that writes s_mount_opts.
+
+    tune2fs 1.47.0 cannot write a list, because a comma ends its argument; debugfs can.
+    """
+    if "," not in string:
+        return f"tune2fs -E mount_opts={string} {device}"
+    return f"debugfs -w -R 'set_super_value mount_opts {string}' {device}"
+
+
+def _is_writable(fs: Filesystem) -> bool:
+    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
+    images = [device for device in devices if device.kind in {"image", "e2image"}]
+    return not any(image.kind == "e2image" or "?" in image.path for image in images)
+
+
+def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the option bits that must be cleared, with the tokens that they set."""
+    present = fs.superblock.value.default_mount_options if isinstance(fs.superblock, Known) else ()
+    for name, token in wanted.items():
+        for bit, meaning in spec_named(name).superblock_bits.items():
+            if meaning != token and (bit in present or _set_by_bits(fs, name, meaning)):
+                yield bit, meaning
+
+
+def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
+    """Whether the provenance of the option shows that the bits set, or may set, `token`."""
+    option = _option(fs, name)
+    if option is None:
+        return False
+    layers = [(layer.provenance, layer.token) for layer in option.layers]
+    sources = {*layers, (option.set_by, option.token)}
+    return bool(sources & {(Provenance.SUPERBLOCK_BITS, token), (Provenance.SUPERBLOCK, token)})
+
+
+def _string(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return s_mount_opts before and after the change, None if nothing is to change."""
+    before = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
+    after = ",".join(token for token in before.split(",") if not _against(token, wanted))
+    return (before, after) if after != before and SAFE_STRING.fullmatch(before) else None
+
+
+def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
+    """Yield the tokens that the superblock sets where its string could not be read."""
+    if isinstance(fs.superblock, Known):
+        return
+    in_superblock = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
+    for option, token in ((_option(fs, name), token) for name, token in wanted.items()):
+        if option is None or option.token == token or not SAFE_STRING.fullmatch(option.token):
+            continue
+        if in_superblock & {option.set_by, *(layer.provenance for layer in option.layers)}:
+            yield option.token
+
+
+def _option(fs: Filesystem, name: str) -> EffectiveOption | None:
+    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
+
+
+def _against(token: str, wanted: Mapping[str, str]) -> bool:
+    """Whether a token of the string is another state of a wanted option."""
+    known = recognize(token)
+    return known is not None and wanted.get(known[0].name, known[1]) != known[1]
+
+
+def _bits_of(token: str) -> tuple[str, ...]:
+    """Return the option bits that set `token`."""
+    known = recognize(token)
+    return tuple(b for b, t in known[0].superblock_bits.items() if t == token) if known else ()
+
+
+def _spellings(token: str) -> str:
+    """Return an expression for all spellings of a token, in the bit field and in the string."""
+    known = recognize(token)
+    aliases = [a for a, t in known[0].aliases.items() if t == token] if known else []
+    return "|".join(dict.fromkeys((token, *aliases, *_bits_of(token))))
+
 
 BINDS = frozenset({"bind", "rbind"})
 

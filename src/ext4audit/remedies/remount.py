@@ -1,30 +1,33 @@
-"""Remount a filesystem, or mount it again, so that only the named options change.
+"""Remount a filesystem so that only the named options change; or unmount it, check it, and go on.
 
 Device and directory are named, so that no mount(8) reads fstab: it finds a line there by the
 directory alone, also one that names another device, and takes flags and options from it. Without
 fstab it takes the flags from the command line only, so that all in force are repeated. ext4 keeps
 each option of its own that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
 mount(8) of util-linux 2.23 and later documents it).
+
+Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and mount(8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
     CLEARED,
     MOUNT_FLAGS,
     SUPERBLOCK_FLAGS,
+    EffectiveOption,
     FstabLine,
     Mount,
     flags_in_force,
 )
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption
-from ext4audit.finding import Phase, Remount, Step
+from ext4audit.facts.options import recognize
+from ext4audit.finding import Check, Disruption, Phase, Remedy, Remount, Step, Unmount
+from ext4audit.layout import usual_backups
 from ext4audit.remedies import in_phase, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
@@ -183,3 +186,195 @@ def _flag_check(where: str, flag: str) -> str:
     if flag == "strictatime":
         return f"findmnt -n {where} && ! {options} | grep -qxE 'relatime|noatime'"
     return f"{options} | grep -qx {flag}"
+
+
+CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
+"""e2fsck(8) exits with 1 when it has corrected something, which is no failure."""
+PREEN = CHECK.replace("-f -p", "-p")
+"""Without -f, e2fsck checks everything where the superblock records errors."""
+ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
+"""Options that the mount table shows after an error, and that no mount accepts."""
+LOOK_FIRST = (
+    "Save dmesg and check the disk first (smartctl, /proc/mdstat): on failing hardware e2fsck can "
+    "make the damage worse. If -p gives up, e2fsck -f asks before each repair: take an image of "
+    "the device first."
+)
+
+
+def checked(fs: Filesystem) -> str:
+    """Return the e2fsck command that resize2fs and tune2fs require before or after their work."""
+    return CHECK.format(device=quote(fs.device))
+
+
+def unmounted_steps(
+    fs: Filesystem,
+    work: Sequence[str],
+    verify: Sequence[str],
+    undo: Sequence[str] = (),
+    *,
+    is_told: bool = True,
+) -> tuple[Step, ...]:
+    """Return the steps that run `work` on the unmounted filesystem, verify it, and undo it.
+
+    `is_told` is unset where `verify` cannot tell, while it is unmounted, that all work is done.
+    Empty where more than these commands is necessary: for the root, for a filesystem that is
+    mounted several times or in another namespace, for a copy of a superblock, or where a name
+    cannot be quoted for a shell.
+    """
+    if quote(fs.device) is None or not _is_device(fs):
+        return ()
+    steps = _if_unmounted(fs, work, undo, " && ".join(verify) if is_told else "")
+    if fs.alive:
+        mount = usable_mount(fs)
+        if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
+            return ()
+        if quote(mount.mount_point) is None:
+            return ()
+        steps = _between(fs, mount, steps)
+    return (*steps, *(Step(Phase.VERIFY, command) for command in verify))
+
+
+def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
+    """Return the clause that a summary without steps ends with; empty where there are steps."""
+    return "" if steps else f", {why_by_hand(fs)}"
+
+
+def why_by_hand(fs: Filesystem) -> str:
+    """Return where the work must be done when `unmounted_steps` gives no steps."""
+    if any(mount.mount_point == "/" for mount in fs.mounts):
+        return "from a rescue system, because the root cannot be unmounted"
+    if fs.alive and not fs.mounts:
+        if isinstance(fs.fstype, Unknown):
+            return "as soon as no mount namespace and no open file uses it"
+        return "as soon as the mount namespace that uses it has unmounted it"
+    return "as soon as it is not mounted anywhere"
+
+
+def preen(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that replay the journal and repair what is safe to repair (e2fsck -p)."""
+    device = quote(fs.device)
+    clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
+    replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
+    return unmounted_steps(fs, (PREEN.format(device=device),), (f"{clean} && {replayed}",))
+
+
+def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
+    """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
+
+    It is verified by the kernel's error counter, by the mark in the superblock where it had one,
+    and with `try_write` by writing a file. Nothing takes back what e2fsck repairs.
+    """
+    if any(mount.mount_point == "/" for mount in fs.mounts):
+        return Remedy(
+            summary="Boot once with fsck.mode=force on the kernel command line, so that systemd or "
+            "the initramfs checks the root; or check it from a rescue system.",
+            disruption=Disruption.REBOOT,
+            trade_off=LOOK_FIRST,
+        )
+    before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
+    writes = _writes_a_file(fs) if try_write else ()
+    verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
+    steps = unmounted_steps(before, (checked(fs),), verify)
+    return Remedy(
+        summary="Stop all writers, unmount it, check it with e2fsck, and mount it"
+        f"{by_hand(fs, steps)}.",
+        disruption=Disruption.UNMOUNT,
+        steps=steps,
+        trade_off=LOOK_FIRST,
+    )
+
+
+def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
+    """Return the advice for a destroyed primary superblock; nothing is run for it.
+
+    The command names the first backup as mke2fs places it, where the size of a block is known.
+    """
+    save = "Copy the data first, before any unmount or restart. " if fs.alive else ""
+    command = "e2fsck -b, with the block of a backup, and -B, with the block size"
+    if isinstance(block_bytes, Known):
+        _group, block = usual_backups(block_bytes.value)[0]
+        command = f"e2fsck -b {block} -B {block_bytes.value}, the first backup of mke2fs"
+    return Remedy(
+        summary=f"{save}Find out what wrote to the device, take an image of it, and repair the "
+        f"image from a backup superblock: {command}.",
+        disruption=Disruption.UNMOUNT,
+        trade_off="e2fsck restores the state of the backup. Other overwritten blocks are lost.",
+    )
+
+
+def without_error_state(mount: Mount) -> Mount:
+    """Return a mount as it was before an error made the kernel refuse writes.
+
+    A superblock that is ro under a mount that is rw was made so by an error.
+    """
+    options = [option for option in mount.super_options if option not in ERROR_STATES]
+    if "ro" not in mount.mount_options:
+        options = ["rw" if option == "ro" else option for option in options]
+    return mount._replace(super_options=tuple(options))
+
+
+def _no_errors_left(fs: Filesystem) -> str:
+    """Return the command that fails while the kernel has errors on record."""
+    return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+
+
+def _no_mark_left(fs: Filesystem) -> Iterator[str]:
+    """Yield the command that fails while a superblock that was marked with errors still is."""
+    state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
+    if "with errors" in (state or ""):
+        line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
+        yield f"{line} | grep -qv 'with errors'"
+
+
+def _writes_a_file(fs: Filesystem) -> Iterator[str]:
+    """Yield the command that writes a file, makes it durable and removes it."""
+    where = quote(fs.mount_points[0]) if fs.mount_points else None
+    if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
+        yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
+
+
+def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, ...]:
+    """Return the unmount, the work, and the mount as it is now; nothing where there is no work.
+
+    Unmounting alone is nothing to undo.
+    """
+    if not work:
+        return ()
+    end, again = f"umount {quote(mount.mount_point)}", mount_again(fs, mount, (), ())
+    undo = any(step.undo for step in work)
+    there = f"mountpoint -q {quote(mount.mount_point)}"
+    return (
+        Step(Phase.IMMEDIATE, end, again if undo else "", change=Unmount(mount.mount_point, again)),
+        *work,
+        Step(Phase.IMMEDIATE, again, end if undo else "", there),
+    )
+
+
+def _if_unmounted(
+    fs: Filesystem, work: Sequence[str], undo: Sequence[str], done: str
+) -> tuple[Step, ...]:
+    """Return commands that fail while any mount namespace still holds the filesystem.
+
+    The last one carries what takes all of them back. The last that is not a check of e2fsck, of
+    which only running it tells, carries what tells that it is done.
+    """
+    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    steps = [
+        Step(Phase.IMMEDIATE, f"{free} && {each}", change=_check_of(fs, each)) for each in work
+    ]
+    last_change = max((i for i, step in enumerate(steps) if step.change is None), default=-1)
+    if last_change >= 0:
+        steps[last_change] = steps[last_change]._replace(done=done)
+    if undo:
+        steps[-1] = steps[-1]._replace(undo=" && ".join((free, *undo)))
+    return tuple(steps)
+
+
+def _check_of(fs: Filesystem, command: str) -> Check | None:
+    return Check(fs.device) if command == checked(fs) else None
+
+
+def _is_device(fs: Filesystem) -> bool:
+    """Whether e2fsprogs can write to what was audited: an e2image file holds a copy."""
+    top = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
+    return top != "e2image" and not (top == "image" and "?" in fs.device)

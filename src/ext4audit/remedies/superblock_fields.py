@@ -9,16 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, fstab_lines, option_of
-from ext4audit.facts.mount import Mount
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import quote
-from ext4audit.remedies.fstab import edit_options
-from ext4audit.remedies.offline import CHECK, checked, unmounted_steps
-from ext4audit.remedies.options import change_option, change_options
 from ext4audit.remedies.remount import remount_step, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
@@ -36,7 +33,7 @@ def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
     if token == PANIC or mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
     if fstab_lines(fs, "errors") or _is_overridden_by_mount(fs, token):
-        return change_option(fs, "errors", token)
+        return remedies.options.change_option(fs, "errors", token)
     return () if errors_in_string(fs) else _set_errors_field(fs, mount, token)
 
 
@@ -87,7 +84,7 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
     if not all(number.isascii() and number.isdigit() for number in numbers):
         return ()
     if any(fstab_lines(fs, name) for name in others):
-        return change_options(fs, {name: f"{name}=0" for name in others})
+        return remedies.options.change_options(fs, {name: f"{name}=0" for name in others})
     before = fs.superblock.value if isinstance(fs.superblock, Known) else None
     if before is None or before.reserved_uid is None or before.reserved_gid is None:
         return ()
@@ -225,7 +222,7 @@ def _without_stripe(fs: Filesystem) -> Iterator[Step]:
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
     for line in (entry.line for entry in entries):
         drop = [option for option in line.options if option.startswith("stripe=")]
-        edit = edit_options(line, drop, ())
+        edit = remedies.configuration.edit_options(line, drop, ())
         if edit is not None:
             yield edit
 
@@ -255,9 +252,13 @@ def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     """Return the steps that enlarge all inodes in place, which nothing takes back."""
     device = quote(fs.device)
-    return unmounted_steps(
+    return remedies.remount.unmounted_steps(
         fs,
-        (checked(fs), f"tune2fs -I {inode_bytes} {device}", checked(fs)),
+        (
+            remedies.remount.checked(fs),
+            f"tune2fs -I {inode_bytes} {device}",
+            remedies.remount.checked(fs),
+        ),
         (f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'",),
     )
 
@@ -289,7 +290,7 @@ def _identifier_steps(
     free = f"test ! -e {held}"
     change = f"{free} && tune2fs {option} {new} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"{free} && {CHECK.format(device=device)}"),
+        Step(Phase.IMMEDIATE, f"{free} && {remedies.remount.CHECK.format(device=device)}"),
         Step(Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check),
         Step(Phase.VERIFY, check),
     )
@@ -305,6 +306,6 @@ def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
     It is verified as by `grow_to_device`. Empty where no command can unmount it.
     """
-    work = checked(fs), f"resize2fs {quote(fs.device)}"
+    work = remedies.remount.checked(fs), f"resize2fs {quote(fs.device)}"
     verify = (s.command for s in grow_to_device(fs, most_idle_bytes) if s.phase is Phase.VERIFY)
-    return unmounted_steps(fs, work, tuple(verify))
+    return remedies.remount.unmounted_steps(fs, work, tuple(verify))

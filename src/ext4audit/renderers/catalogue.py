@@ -7,7 +7,7 @@ from typing import Any
 
 from ext4audit.facts.features_and_bugs import all_ranges
 from ext4audit.facts.versions import KernelRange
-from ext4audit.renderers.shared import json_text
+from ext4audit.renderers import json_text
 from ext4audit.rule import Rule
 
 HEAD = "| rule | name | worst | default | what it finds |\n|---|---|---|---|---|"

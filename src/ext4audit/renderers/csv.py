@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     knowledge_in_force,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ext4audit.policy.baseline import Difference, KnownFinding
-from ext4audit.renderers.shared import json_text, visible
+from ext4audit.renderers import json_text, visible
 
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:

@@ -20,11 +20,12 @@ from itertools import chain
 from types import MappingProxyType
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
     knowledge_in_force,
+    listed,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -41,7 +42,7 @@ from ext4audit.renderers.shared.rows import (
     rows,
     severity_counts,
 )
-from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import PlanAdvice, Report
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"

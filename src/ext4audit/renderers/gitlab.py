@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     json_text,

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared import Audited, Page, data_files, named_hosts, visible
+from ext4audit.renderers import Audited, Page, data_files, named_hosts, visible
 from ext4audit.renderers.shared.commands import remedy_lines
 from ext4audit.renderers.shared.subjects import traceback_lines
 from ext4audit.renderers.shared.terms import (

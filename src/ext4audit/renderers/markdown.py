@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Remedy, Step
-from ext4audit.renderers.shared import Audited, Page, data_files, named_hosts, visible
+from ext4audit.renderers import Audited, Page, data_files, named_hosts, visible
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
     ACTIVE,

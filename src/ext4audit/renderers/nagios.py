@@ -17,11 +17,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
     knowledge_in_force,
+    listed,
     named_hosts,
     named_reports,
     policy_in_force,
@@ -38,7 +39,7 @@ from ext4audit.renderers.shared.rows import (
     rows,
     severity_counts,
 )
-from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import NAGIOS_UNKNOWN, PlanAdvice, Report, nagios_code
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ext4audit.renderers import Audited, Page, host_names, json_text
 from ext4audit.renderers.json_v1 import (
     SCHEMA_VERSION,
     groups_object,
@@ -11,7 +12,6 @@ from ext4audit.renderers.json_v1 import (
     report_object,
     schema_file,
 )
-from ext4audit.renderers.shared import Audited, Page, host_names, json_text
 from ext4audit.report import PlanAdvice, Report
 
 

@@ -24,14 +24,7 @@ from time import strptime
 from typing import TypeAlias
 
 from ext4audit.finding import Confidence, Severity
-from ext4audit.renderers.shared import (
-    Audited,
-    Page,
-    named_hosts,
-    named_reports,
-    policy_in_force,
-    visible,
-)
+from ext4audit.renderers import Audited, Page, named_hosts, named_reports, policy_in_force, visible
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,

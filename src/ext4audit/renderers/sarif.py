@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers.shared import (
+from ext4audit.renderers import (
     Audited,
     Page,
     host_names,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Protocol, TypeAlias, overload
@@ -288,6 +289,10 @@ def denied_hint(*, is_root: bool | None = None) -> str:
     return "run as root"
 
 
+class ArchiveError(ValueError):
+    """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
+
+
 def from_os_error(error: OSError) -> Unanswered:
     """Return the reason that an errno stands for; FAILED for all others."""
     if isinstance(error, TimeoutError):
@@ -301,3 +306,77 @@ def from_os_error(error: OSError) -> Unanswered:
 def utc_now() -> str:
     """Return the time in RFC 3339, UTC, to the second."""
     return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+SOS_COMMANDS = "sos_commands"
+INSIGHTS_COMMANDS = "insights_commands"
+SUPPORTCONFIG_MARK = "basic-environment.txt"
+"""What stands at the top of a sosreport, an Insights archive and a supportconfig."""
+DEFAULT_DEADLINE_SECONDS = 120.0
+"""What a live source has not read by then is unknown."""
+
+# Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
+SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+PACKAGES = {
+    "lsblk": "util-linux",
+    "findmnt": "util-linux",
+    "dumpe2fs": "e2fsprogs",
+    "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
+    "systemd-detect-virt": "systemd",
+    "grub-install": "grub2-common",
+    "grub2-install": "grub2-tools",
+}
+"""The programs that may run, the allow-list, and the package of each."""
+_DENIED = re.compile(
+    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
+    r"|only root",
+    re.IGNORECASE,
+)
+
+
+def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
+    """Return the answer for a program that is not installed: ABSENT, and its package."""
+    package = PACKAGES.get(name)
+    hint = f"install {package}" if package else ""
+    return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
+
+
+def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
+    """Return the output of a program that succeeded; raises Unanswered for one that failed.
+
+    `status` is negative for the signal that ended it. Recorded runs use this too.
+    """
+    if status == 0 or _is_bare_metal(name, stdout):
+        return stdout
+    cause = _cause(stderr, stdout)
+    ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
+    detail = f"{cause} ({ending})" if cause else ending
+    if _DENIED.search(cause):
+        raise Unanswered(Why.DENIED, detail, hint_when_denied)
+    raise Unanswered(Why.FAILED, detail)
+
+
+def _is_bare_metal(name: str, stdout: str) -> bool:
+    """Whether systemd-detect-virt printed "none", which it does with exit status 1."""
+    return name == "systemd-detect-virt" and stdout.strip() == "none"
+
+
+def _cause(stderr: str, stdout: str) -> str:
+    """Return the line with the cause: the first of stderr that is no version banner.
+
+    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
+    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
+    """
+    for text in (stderr, stdout):
+        for line in text.split("\n"):
+            if line.strip() and not VERSION_BANNER.fullmatch(line.strip()):
+                return line.strip()
+    return ""
+
+
+class Readable(Protocol):
+    """What is read from: a file, or one whose reads are bounded."""
+
+    def read(self, count: int, /) -> bytes:
+        """Return at most `count` bytes, none at the end."""
+        ...

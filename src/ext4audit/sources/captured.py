@@ -1,35 +1,52 @@
-"""Captured evidence of one host, in any form."""
+"""Captured evidence of one host, in any form; our own snapshots are read and replayed here.
 
+The key of a host is what the operator calls it. It depends on that host's own path only, so no
+host that joins or leaves a fleet changes the identity of another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
 import errno
-import io
 import os
+import re
 import stat
 import sys
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, overload
 
-from ext4audit.sources import Source, encode
-from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.containers import ARCHIVE_LIMITS, ArchiveError, MemoryArchive
-from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
-from ext4audit.sources.containers.tar import BLOCK_BYTES, Readable, Stream, is_tar
-from ext4audit.sources.snapshot import (
-    MapSource,
-    holds_snapshot,
-    is_part,
-    is_wrapped,
-    read_snapshot,
-    read_snapshot_tar,
-    unwrap,
+from ext4audit import lazily
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources import (
+    Answer,
+    ArchiveError,
+    Ask,
+    BytesAsk,
+    Readable,
+    ReadBytes,
+    Source,
+    TextAsk,
+    describe,
+    encode,
 )
-from ext4audit.sources.snapshot.ansible import unwrap_task
-from ext4audit.sources.snapshot.causes import why_no_snapshot
-from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.format import LARGEST_MANIFEST_BYTES, MANIFEST, SnapshotError
-from ext4audit.sources.waiting import BoundedCalls, is_of_the_kernel
+from ext4audit.sources.snapshot import (
+    ANSWERS,
+    LARGEST_ANSWER_BYTES,
+    LARGEST_MANIFEST_BYTES,
+    MANIFEST,
+    SnapshotError,
+    decode,
+)
+from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
 
 STANDARD_INPUT = "-"
+_open_file: Callable[[Readable, str], Captured] = lazily("sources.captured_files", "open_file")
+_other_directory: Callable[[str, BoundedCalls], Captured] = lazily(
+    "sources.captured_files", "open_directory"
+)
 
 
 class Captured(NamedTuple):
@@ -127,43 +144,160 @@ def _open_directory(path: str) -> Captured:
     if _CALLS(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
         source, taken_at = read_snapshot(Path(path), _CALLS)
         return Captured("snapshot", path, taken_at, source)
-    return _open_archive(DirectoryArchive(path, ARCHIVE_LIMITS, _CALLS), path)
+    return _other_directory(path, _CALLS)
 
 
-def _open_file(file: Readable, label: str) -> Captured:
-    stream = Stream(file, ARCHIVE_LIMITS)
-    if is_tar(stream.peek(BLOCK_BYTES)):
-        return _open_tar(stream, label)
-    text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
-    if is_wrapped(text):
-        stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
-        if is_tar(stream.peek(BLOCK_BYTES)):
-            return _open_tar(stream, label)
-        text = stream.rest(LARGEST_MANIFEST_BYTES)
-    if not text.lstrip().startswith(b"{"):
-        raise ArchiveError(why_no_snapshot(text))
-    answers, taken_at = decode(text, _no_file)
-    return Captured("snapshot", label, taken_at, MapSource(answers))
+BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
+END = "-----END EXT4AUDIT SNAPSHOT-----"
+_BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
 
 
-def _no_file(name: str) -> bytes:
-    raise SnapshotError(f"{name}: not here, in a snapshot that is one file")
+class MapSource:
+    """Replays answers; one that was recorded as unknown is the same unknown.
+
+    Bytes that lie within others that were recorded are answered from those: the shell collector
+    takes all group descriptors at once where a live source reads some.
+    """
+
+    def __init__(self, answers: Mapping[Ask, Answer]) -> None:
+        self._answers = dict(answers)
+        self._read = [ask for ask in self._answers if isinstance(ask, ReadBytes)]
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Return the recorded answer, or NOT_CAPTURED."""
+        hint = "capture again with ext4audit collect"
+        answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
+        return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
+
+    def _part(self, ask: ReadBytes) -> Known[bytes] | None:
+        """Return bytes out of a longer answer about the same path and reading."""
+        for whole in self._read:
+            start = ask.offset_bytes - whole.offset_bytes
+            inside = 0 <= start <= whole.length_bytes - ask.length_bytes
+            if not inside or (whole.path, whole.reading) != (ask.path, ask.reading):
+                continue
+            answer = self._answers[whole]
+            if isinstance(answer, Known) and isinstance(answer.value, bytes):
+                return Known(answer.value[start : start + ask.length_bytes], answer.origin)
+        return None
 
 
-def _open_tar(stream: Stream, label: str) -> Captured:
-    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_wanted)
-    if not holds_snapshot(archive):
-        return _open_archive(archive, label)
-    answers, taken_at = read_snapshot_tar(archive)
-    return Captured("snapshot", label, taken_at, MapSource(answers))
+def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[MapSource, str]:
+    """Return the source that replays a snapshot, and the time it was taken.
+
+    Raises SnapshotError for anything that is not a snapshot of this version. The directory is
+    untrusted: no symbolic link in it is followed, and nothing but files is opened. It may lie on a
+    dead server: `calls` bounds the wait for each file, and the first that was in vain is the last.
+    """
+    bounded = BoundedCalls() if calls is None else calls
+
+    def answer(name: str) -> bytes:
+        return bounded(partial(_answer, directory, name))
+
+    try:
+        manifest = bounded(partial(_content, directory / MANIFEST, LARGEST_MANIFEST_BYTES))
+        answers, taken_at = decode(manifest, answer)
+    except (TimeoutError, SnapshotError) as error:
+        raise SnapshotError(f"{directory}: {error}") from None
+    return MapSource(answers), taken_at
 
 
-def _is_wanted(name: str) -> bool:
-    return is_part(name) or is_wanted(name)
+def _answer(directory: Path, name: str) -> bytes:
+    """Read an answer file, where `answers` is a directory and no link."""
+    if not stat.S_ISDIR(_status(directory / ANSWERS).st_mode):
+        raise SnapshotError(f"{ANSWERS}: not a directory")
+    return _content(directory / name, LARGEST_ANSWER_BYTES)
 
 
-def _open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
-    found = recognise(archive)
+def _content(path: Path, limit_bytes: int) -> bytes:
+    """Read a regular file of at most `limit_bytes`; raises SnapshotError."""
+    status = _status(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise SnapshotError(f"{path.name}: not a regular file")
+    if status.st_size > limit_bytes:
+        raise SnapshotError(f"{path.name}: larger than {limit_bytes} bytes")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, opened with NOFOLLOW
+            return file.read(limit_bytes)
+    except OSError as error:
+        raise SnapshotError(f"{path.name}: {error.strerror}") from None
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.lstat()
+    except OSError as error:
+        raise SnapshotError(f"{path.name}: {error.strerror}") from None
+
+
+def is_wrapped(text: bytes) -> bool:
+    """Whether a snapshot begins somewhere in a text."""
+    return BEGIN.encode() in text
+
+
+def unwrap(text: bytes) -> bytes:
+    """Return what stands between the markers; raises SnapshotError.
+
+    A pty writes CR LF and may fold lines, a login shell prints before and after: white space inside
+    the markers and everything outside them is ignored.
+    """
+    if text.count(BEGIN.encode()) != 1:
+        raise SnapshotError(f"{text.count(BEGIN.encode())} snapshots in one text")
+    found = _BETWEEN.search(text)
     if found is None:
-        raise ArchiveError("neither a snapshot nor a known kind of archive")
-    return Captured(found.kind, label, found.taken_at, found.source)
+        raise SnapshotError("truncated, or mixed with other text, between its markers")
+    try:
+        return base64.b64decode(b"".join(found[1].split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise SnapshotError(f"damaged base64: {error}") from None
+
+
+EXTENSION = re.compile(
+    r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
+)
+_NAMELESS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/fd/.*", re.DOTALL)
+"""Paths of open files: their names are numbers that change with every run."""
+OWN_FOLDERS = ("snapshot", "archive")
+"""The folder of the evidence in a directory that is about one host and holds more than that."""
+
+
+def key_of(path: str) -> str | None:
+    """Return the last part of a path without the extensions of snapshots; None for no name.
+
+    "hosts/db1.tar.gz" is "db1"; "db1.example.com" stays. "db1/snapshot" is "db1", because every
+    host's folder may be called so. Standard input, "." and /dev/fd/63 have no name.
+    """
+    folder, _, name = path.rstrip("/").rpartition("/")
+    if name in OWN_FOLDERS:
+        name = folder.rstrip("/").rpartition("/")[2]
+    if path == STANDARD_INPUT or name in {"", ".", ".."} or _NAMELESS.fullmatch(path):
+        return None
+    while (shorter := EXTENSION.sub("", name)) != name:
+        name = shorter
+    return name
+
+
+def is_snapshot(path: str) -> bool:
+    """Whether a path is the directory of a snapshot; raises ArchiveError."""
+    try:
+        return about(path, partial(os.path.lexists, encode(f"{path}/{MANIFEST}")))
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def exists(path: str) -> bool:
+    """Return whether a path exists, also a dangling link; raises ArchiveError."""
+    try:
+        return about(path, partial(os.path.lexists, encode(path)))
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unreadable(path: str, error: OSError) -> ArchiveError:
+    """Return the error of a path that cannot be looked at."""
+    return ArchiveError(f"{path}: {error.strerror or error}")

@@ -1,37 +1,46 @@
 """Which hosts a source of captured evidence holds: one, or many in a directory; and their keys.
 
 The key of a host is what the operator calls it. It depends on that host's own path only, so no
-host that joins or leaves a fleet changes the identity of another.
+host that joins or leaves a fleet changes the identity of another. `expected_names` reads the list
+of the hosts that a fleet should have (`--expect`): names, or an Ansible inventory.
 """
+
+from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
+from ext4audit import lazily
+from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
+    SUPPORTCONFIG_MARK,
+    ArchiveError,
+    encode,
+)
 from ext4audit.sources import decode as decode_text
-from ext4audit.sources import encode
-from ext4audit.sources.archive import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK
-from ext4audit.sources.captured import STANDARD_INPUT
-from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.containers.tar import is_compressed, is_tar
-from ext4audit.sources.snapshot import is_wrapped
-from ext4audit.sources.snapshot.format import MANIFEST
+from ext4audit.sources.captured import (
+    EXTENSION,
+    OWN_FOLDERS,
+    STANDARD_INPUT,
+    is_wrapped,
+    key_of,
+    unreadable,
+)
+from ext4audit.sources.snapshot import MANIFEST
 from ext4audit.sources.waiting import BoundedCalls, about, bounded_calls, is_of_the_kernel
 
-_EXTENSION = re.compile(
-    r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
-)
+_is_tar = lazily("sources.containers.tar", "is_tar")
+_is_compressed = lazily("sources.containers.tar", "is_compressed")
 _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)$", re.IGNORECASE)
-_NAMELESS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/fd/.*", re.DOTALL)
-"""Paths of open files: their names are numbers that change with every run."""
 _ONE_HOST = frozenset({MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
 """The names at the top of an unpacked archive of one host."""
 _CORE_COLLECTION = "data"
 """The folder of the core collection of Insights, which has the host's files one level below."""
-_OWN_FOLDERS = ("snapshot", "archive")
-"""The folder of the evidence in a directory that is about one host and holds more than that."""
 _DEEPEST = 16
 _MOST_NAMES = 10_000
 _START_BYTES = 1 << 16
@@ -61,30 +70,6 @@ class _Entry(NamedTuple):
     kind: str
 
 
-def key_of(path: str) -> str | None:
-    """Return the last part of a path without the extensions of snapshots; None for no name.
-
-    "hosts/db1.tar.gz" is "db1"; "db1.example.com" stays. "db1/snapshot" is "db1", because every
-    host's folder may be called so. Standard input, "." and /dev/fd/63 have no name.
-    """
-    folder, _, name = path.rstrip("/").rpartition("/")
-    if name in _OWN_FOLDERS:
-        name = folder.rstrip("/").rpartition("/")[2]
-    if path == STANDARD_INPUT or name in {"", ".", ".."} or _NAMELESS.fullmatch(path):
-        return None
-    while (shorter := _EXTENSION.sub("", name)) != name:
-        name = shorter
-    return name
-
-
-def exists(path: str) -> bool:
-    """Return whether a path exists, also a dangling link; raises ArchiveError."""
-    try:
-        return about(path, partial(os.path.lexists, encode(path)))
-    except OSError as error:
-        raise _unreadable(path, error) from None
-
-
 def hosts_in(path: str) -> Fleet | None:
     """Return the hosts in a directory, sorted; None for anything that is one host's evidence.
 
@@ -100,14 +85,10 @@ def hosts_in(path: str) -> Fleet | None:
                 return None
             fleet = look.fleet(path.rstrip("/"))
     except OSError as error:
-        raise _unreadable(path, error) from None
+        raise unreadable(path, error) from None
     if fleet is not None and not fleet.hosts:
         raise ArchiveError(f"{path}: holds no snapshot")
     return fleet
-
-
-def _unreadable(path: str, error: OSError) -> ArchiveError:
-    return ArchiveError(f"{path}: {error.strerror or error}")
 
 
 class _Look:
@@ -186,7 +167,7 @@ def _own(folder: str, fleet: Fleet) -> Fleet | None:
 
     Raises ArchiveError for other hosts beside it: its key would depend on them.
     """
-    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in _OWN_FOLDERS]
+    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in OWN_FOLDERS]
     if not inner:
         return None
     others = [each.path for each in fleet.hosts if each not in inner]
@@ -209,12 +190,12 @@ def looks_like_evidence(path: str, start: bytes) -> bool:
     an extension of snapshots, unless it is a README.
     """
     text = start.lstrip()
-    if not text or is_wrapped(start) or is_tar(start) or is_compressed(start):
+    if not text or is_wrapped(start) or _is_tar(start) or _is_compressed(start):
         return True
     if text.startswith(b"{"):
         return not any(mark in start[:_HEAD_BYTES] for mark in _REPORT_MARKS)
     name = path.rpartition("/")[2]
-    return bool(_EXTENSION.search(name)) and not name.lower().startswith("readme")
+    return bool(EXTENSION.search(name)) and not name.lower().startswith("readme")
 
 
 def _entries(folder: str, *, follow: bool) -> list[_Entry]:
@@ -242,3 +223,68 @@ def _start(path: str) -> bytes:
     descriptor = os.open(encode(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         return file.read(_START_BYTES)
+
+
+LARGEST_BYTES = 16 << 20
+MOST_HOSTS = 100_000
+_SECTION = re.compile(r"\[([^]\s]*)\]")
+_NOT_HOSTS = (":vars", ":children")
+MOST_RANGES = 8
+_COUNT_LINE = re.compile(r"hosts \(\d+\):")
+"""The first line of `ansible all --list-hosts`."""
+_RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
+
+
+def expected_names(path: str) -> tuple[str, ...]:
+    """Return the names in a file, each once, in its order; raises ArchiveError.
+
+    A name is the first word of a line. Comments begin with "#" or ";". Of an Ansible inventory
+    (INI) the sections of variables and of groups are left out, and db[01:20] is twenty hosts.
+    """
+    try:
+        raw = about(path, partial(_content, path))
+    except OSError as error:
+        raise ArchiveError(f"{path}: {error.strerror or error}") from None
+    if len(raw) > LARGEST_BYTES:
+        raise ArchiveError(f"{path}: larger than {LARGEST_BYTES >> 20} MiB")
+    names: dict[str, None] = {}
+    for word in _words(raw.decode("utf-8-sig", "surrogateescape")):
+        for name in _expanded(word, path):
+            names[name] = None
+            if len(names) > MOST_HOSTS:
+                raise ArchiveError(f"{path}: more than {MOST_HOSTS} hosts")
+    if not names:
+        raise ArchiveError(f"{path}: lists no host")
+    return tuple(names)
+
+
+def _content(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        return file.read(LARGEST_BYTES + 1)
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the first word of each line that stands for hosts."""
+    skipped = False
+    for line in map(str.strip, text.split("\n")):
+        section = _SECTION.fullmatch(line.partition("#")[0].strip())
+        if section:
+            skipped = section[1].endswith(_NOT_HOSTS)
+        elif line and not skipped and line[0] not in "#;" and not _COUNT_LINE.fullmatch(line):
+            yield line.split()[0]
+
+
+def _expanded(word: str, path: str) -> Iterator[str]:
+    """Yield the hosts of a word such as db[01:20].example.com; raises ArchiveError."""
+    if word.count("[") > MOST_RANGES:
+        raise ArchiveError(f"{path}: {word:.80}: more than {MOST_RANGES} ranges in a name")
+    found = _RANGE.search(word)
+    if found is None:
+        if "[" in word:
+            raise ArchiveError(f"{path}: {word}: only ranges of numbers are read")
+        yield word
+        return
+    first, last = found.groups()
+    for number in range(int(first), int(last) + 1):
+        name = f"{word[: found.start()]}{number:0{len(first)}}{word[found.end() :]}"
+        yield from _expanded(name, path)

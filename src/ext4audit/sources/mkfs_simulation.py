@@ -19,6 +19,7 @@ from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
+    SYSTEM_PATH,
     Answer,
     Ask,
     BytesAsk,
@@ -32,8 +33,7 @@ from ext4audit.sources import (
     encode,
     from_os_error,
 )
-from ext4audit.sources.live.commands import SYSTEM_PATH
-from ext4audit.sources.live.memory import virtual_memory
+from ext4audit.sources.live.files import virtual_memory
 
 MOST_BYTES = 300 << 20
 """The memory limit of the file: descriptor copies of 20 TiB with the defaults."""

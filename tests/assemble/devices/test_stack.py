@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices import StackReader
-from ext4audit.assemble.devices.md import read_md, read_md_state
+from ext4audit.assemble.devices import StackReader, read_md
 from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.builders import mount
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied
 
@@ -28,7 +27,7 @@ def array_host(level: str) -> HostEvidence:
 
 def array_of(host: HostEvidence) -> MdArray:
     """Return the array, which must be there."""
-    found = read_md(host.source(), DIRECTORY, "md127")
+    found, _ = read_md(host.source(), DIRECTORY, "md127")
     assert found is not None
     return need(found)
 
@@ -85,7 +84,7 @@ def test_redundant_levels_tell_their_state(
     host = array_host("raid1" if files else "raid0")
     for name, text in files.items():
         host.file(f"{DIRECTORY}/md/{name}", text)
-    found = read_md_state(host.source(), DIRECTORY, "md127")
+    _, found = read_md(host.source(), DIRECTORY, "md127")
     assert found is not None
     state = need(found)
     assert (for_wording(state.degraded, None), for_wording(state.sync_action, None)) == (

@@ -5,8 +5,8 @@ import pytest
 from ext4audit.assemble.options import option_layers
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Layer, Provenance
+from ext4audit.facts.mount import Layer, Provenance
+from ext4audit.facts.options import spec_named
 from ext4audit.facts.superblock import Superblock
 from support.builders import kernel, superblock, unknown
 

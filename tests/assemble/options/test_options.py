@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from ext4audit.assemble.options import kernel_default, option_layers, resolve_options
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Layer, Provenance
+from ext4audit.facts.mount import Layer, Provenance
+from ext4audit.facts.options import spec_named
 from support.builders import kernel, known, superblock, unknown
 from support.options.display_model import OFF_WITH_DATA_JOURNAL, Mounted, settings_of
 from support.options.evidence import (

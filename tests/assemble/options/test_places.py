@@ -9,8 +9,8 @@ from ext4audit.assemble.options.places import (
     table_is_unreliable,
     unlisted_layer,
 )
-from ext4audit.facts.option_table import spec_named
-from ext4audit.facts.options import Layer, Provenance
+from ext4audit.facts.mount import Layer, Provenance
+from ext4audit.facts.options import spec_named
 from support.builders import kernel, known, mount, superblock
 
 DEFAULT, BITS, STRING, FIELD = (

@@ -14,8 +14,7 @@ from ext4audit.assemble.planned import (
 )
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import DeviceNumber, Provenance
 from ext4audit.facts.plan import Plan
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack

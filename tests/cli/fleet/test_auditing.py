@@ -16,22 +16,21 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ext4audit.cli import captured as captured_command
-from ext4audit.cli.captured import Job, audit_place
+from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet import auditing as fleet
-from ext4audit.cli.places import Place
+from ext4audit.cli.fleet import one_host
+from ext4audit.cli.fleet.one_host import Job, audit_place
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.policy.baseline import HostIdentity, KnownFinding, KnownHost
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import Source
 from ext4audit.rules import all_rules
-from ext4audit.sources import captured
+from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
-from ext4audit.sources.containers import ArchiveError
 from ext4audit.sources.waiting import BoundedCalls
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
@@ -120,7 +119,7 @@ def test_a_host_that_takes_too_long_could_not_be_read(
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
 
-    monkeypatch.setattr(captured_command, "LONGEST_SECONDS", 0.2)
+    monkeypatch.setattr(one_host, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr("ext4audit.api.assemble_host", endless)
     lines = list(fleet._lines(places[:2], JOB))
     assert [line.error for line in lines] == [

@@ -16,7 +16,7 @@ import pytest
 
 from ext4audit.evidence import need
 from ext4audit.sources import EffectiveUser
-from ext4audit.sources.snapshot import unwrap
+from ext4audit.sources.captured import unwrap
 from support.program import environment
 from support.shells.collector import answers_in
 from support.sshd import DARK, HUNG, ODD, PASSWORD, SECRET, STUCK, TWENTY, Fleet

@@ -14,7 +14,7 @@ from ext4audit.cli.fleet.gather import file_name, progress_text
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.sources import ansible
-from ext4audit.sources.fleet import key_of
+from ext4audit.sources.captured import key_of
 
 HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
 

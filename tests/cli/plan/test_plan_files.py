@@ -10,7 +10,7 @@ import pytest
 
 from ext4audit.cli import run_program
 from ext4audit.cli.plans import KEYS
-from ext4audit.facts.provisioned import DISK_CLASSES, disk_class, kernels_of, known_releases
+from ext4audit.facts.plan import DISK_CLASSES, disk_class, kernels_of, known_releases
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 

@@ -25,7 +25,7 @@ from ext4audit.renderers import json_v1
 from ext4audit.report import Source
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource, write_snapshot_tar
+from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot_tar
 from support.hosts.fleets import Original, write_fleet
 from support.hosts.stories import HOSTS
 from support.program import environment, root_fstype, run

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from ext4audit.facts.option_table import OptionSpec, all_options
+from ext4audit.facts.options import OptionSpec, all_options
 from lab.support.devices import disk, run
 from lab.support.mounting import MS_REMOUNT, KernelLog, mount_call, unmount
 from lab.support.scenario import JsonObject, scenario

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, all_profiles
 from lab.support.curing import Patient, prepared
 from lab.support.devices import run
 from lab.support.scenario import JsonObject, scenario

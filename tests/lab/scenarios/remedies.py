@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ext4audit.evidence import Known
-from ext4audit.facts.host import Host
-from ext4audit.facts.profile import ActiveProfile, all_profiles
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.facts.host import ActiveProfile, Host, all_profiles
+from ext4audit.parsers import parse_kernel
 from lab.support.curing import WHERE, Patient, prepared, remedies, told, write_fstab
 from lab.support.devices import disk, md, mounted, run
 from lab.support.scenario import JsonObject, scenario

@@ -20,8 +20,9 @@ from ext4audit.layout.stack import map_stack
 from ext4audit.renderers import json_v1
 from ext4audit.report import Report, Source, Verdict
 from ext4audit.rules import all_rules
+from ext4audit.sources.captured import read_snapshot
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource, read_snapshot, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot
 from lab.support.capturing import NOT_ROOT, capture, capture_as_nobody
 from lab.support.devices import mounted, run, serials, wipe_idle_disks
 from lab.support.scenario import JsonObject

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ext4audit.parsers.group_table import parse_group_table
+from ext4audit.parsers.dumpe2fs import parse_group_table
 from lab.support.devices import run
 
 BLOCK_BYTES = 4096

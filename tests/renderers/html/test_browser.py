@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.renderers.shared import Audited
+from ext4audit.renderers import Audited
 from ext4audit.report import Report
 from support.builders import host
 from support.chromium import Tab, executable, opened

@@ -18,7 +18,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, mount

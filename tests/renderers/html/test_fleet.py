@@ -5,7 +5,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers import Audited, Page
 from ext4audit.report import Report
 from support.builders import host
 from support.formats.sample_reports import (

@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.report import FixedFinding, Report, Source
 from support.builders import host
 from support.formats.sample_reports import (

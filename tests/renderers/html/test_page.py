@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from ext4audit.engine import audit
-from ext4audit.renderers.shared import Audited, visible
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared.causes import causes
 from ext4audit.report import Report
 from ext4audit.rules import all_rules

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Provenance
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report
 from support.builders import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.renderers.shared import base64_of, json_text, replaced, utf8_or_none, visible
+from ext4audit.renderers import base64_of, json_text, replaced, utf8_or_none, visible
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 

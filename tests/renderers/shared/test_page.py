@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.renderers.shared import Audited, host_names
+from ext4audit.renderers import Audited, host_names
 from ext4audit.report import Source
 from support.builders import host
 from support.formats.sample_reports import report, root

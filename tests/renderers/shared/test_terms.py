@@ -11,16 +11,15 @@ from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy
+from ext4audit.renderers import chunk_bytes, listed
 from ext4audit.renderers.shared.terms import (
     DISRUPTION_TEXT,
     PHASE_TEXT,
     WHY_TEXT,
     binary_size,
-    chunk_bytes,
     counted,
     disruption_text,
     held_text,
-    listed,
     rounded_size,
     stack_text,
     type_text,

@@ -7,7 +7,7 @@ import pytest
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
 from ext4audit.report import Outcome, Report, Verdict
 from support.builders import UNREAD, filesystem, host, unknown

@@ -20,7 +20,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule, RuleOutput, rule

@@ -10,7 +10,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, need
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
-from ext4audit.layout.growth import ceiling_of
+from ext4audit.layout import ceiling_of
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap009_growth_ceiling import check
 from support.builders import disk, filesystem, host, known, superblock, unknown

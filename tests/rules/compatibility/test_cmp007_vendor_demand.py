@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import ActiveProfile, Profile, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile, all_profiles
 from ext4audit.finding import Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp007_vendor_demand import check

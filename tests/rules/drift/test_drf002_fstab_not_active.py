@@ -8,8 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
-from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, ErrorCounters, Filesystem, Kernel, all_profiles
 from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check

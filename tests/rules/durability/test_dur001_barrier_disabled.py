@@ -12,8 +12,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import Layer, Provenance
+from ext4audit.facts.mount import DeviceNumber, Layer, Provenance
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur001_barrier_disabled import check

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Provenance
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, all_profiles
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur002_hidden_superblock_default import (

@@ -8,8 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import Mount
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.mount import EffectiveOptions, Mount
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule

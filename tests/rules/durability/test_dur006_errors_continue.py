@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import ErrorCounters, Filesystem
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur006_errors_continue import check

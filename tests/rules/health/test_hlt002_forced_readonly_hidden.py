@@ -17,7 +17,7 @@ from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt002_forced_readonly_hidden import check
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 from support.builders import (
     filesystem,
     fstab_entry,

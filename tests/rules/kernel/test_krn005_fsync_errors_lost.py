@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.profile import all_profiles
+from ext4audit.facts.host import all_profiles
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.kernel.krn005_fsync_errors_lost import check

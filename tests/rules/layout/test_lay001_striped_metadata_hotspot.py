@@ -11,10 +11,9 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import ActiveProfile, Filesystem, all_profiles
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.profile import ActiveProfile, all_profiles
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay001_striped_metadata_hotspot import check

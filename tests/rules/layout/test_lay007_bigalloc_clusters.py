@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import Filesystem
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, all_profiles
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome
 from ext4audit.rules.layout.lay007_bigalloc_clusters import check

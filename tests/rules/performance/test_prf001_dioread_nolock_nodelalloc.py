@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.options import Provenance
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, all_profiles
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf001_dioread_nolock_nodelalloc import check

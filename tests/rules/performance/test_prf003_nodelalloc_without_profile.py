@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.facts.host import Filesystem
-from ext4audit.facts.options import Provenance
-from ext4audit.facts.profile import ActiveProfile, Profile
+from ext4audit.facts.host import ActiveProfile, Filesystem, Profile
+from ext4audit.facts.mount import Provenance
 from ext4audit.finding import Confidence, Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf003_nodelalloc_without_profile import check

@@ -7,10 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from ext4audit.evidence import Evidence
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.options import EffectiveOptions, Provenance
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
+from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
 from ext4audit.rules.shared.demands import (
     against,
     below,

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.sources import ReadFile
+from ext4audit.sources import ArchiveError, ReadFile
 from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.snapshot import RecordingSource, read_snapshot
+from ext4audit.sources.captured import read_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
 from support.hosts.stories import HOSTS, STORIES
 

@@ -20,14 +20,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
-from ext4audit.sources.containers import (
-    ARCHIVE_LIMITS,
-    Archive,
-    ArchiveError,
-    Limits,
-    MemoryArchive,
-)
+from ext4audit.sources.containers import ARCHIVE_LIMITS, Archive, Limits, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive
 from ext4audit.sources.waiting import BoundedCalls
 from support.archives.tar import read_tar

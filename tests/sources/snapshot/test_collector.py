@@ -31,8 +31,9 @@ from ext4audit.sources import (
     Uname,
     VirtualMemory,
 )
-from ext4audit.sources.snapshot import BEGIN, END, RecordingSource, unwrap
+from ext4audit.sources.captured import BEGIN, END, unwrap
 from ext4audit.sources.snapshot import collector as module
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence
 from support.shells.collector import (
     SCRIPT,

@@ -16,20 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, RunCommand, TuneSuperblock
-from ext4audit.sources.captured import Captured, open_captured
-from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.snapshot import (
-    BEGIN,
-    END,
-    read_snapshot,
-    unwrap,
-    wrap,
-    write_snapshot,
-    write_snapshot_tar,
+from ext4audit.sources import (
+    Answer,
+    ArchiveError,
+    Ask,
+    ReadBytes,
+    ReadFile,
+    RunCommand,
+    TuneSuperblock,
 )
-from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.format import SnapshotError, encode
+from ext4audit.sources.captured import BEGIN, END, Captured, open_captured, read_snapshot, unwrap
+from ext4audit.sources.snapshot import SnapshotError, decode
+from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot, write_snapshot_tar
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = ReadBytes("/dev/sda", 4096, 70_000)

@@ -33,22 +33,17 @@ from ext4audit.sources import (
     VirtualMemory,
     utc_now,
 )
+from ext4audit.sources import snapshot as snapshot_format
+from ext4audit.sources.captured import MapSource, read_snapshot
 from ext4audit.sources.live import commands
 from ext4audit.sources.snapshot import (
-    MapSource,
-    RecordingSource,
-    read_snapshot,
-    write_snapshot,
-)
-from ext4audit.sources.snapshot import decoding as snapshot_decode
-from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.format import (
     ANSWER_FILE,
     KINDS,
     LARGEST_ANSWER_BYTES,
     SnapshotError,
-    encode,
+    decode,
 )
+from ext4audit.sources.snapshot.writing import RecordingSource, encode, write_snapshot
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:
@@ -436,7 +431,7 @@ def test_a_sparse_bomb_is_refused_by_its_size(tmp_path: Path) -> None:
 
 def test_many_files_are_bounded_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are small enough each can be too much together."""
-    monkeypatch.setattr(snapshot_decode, "LARGEST_TOTAL_BYTES", 20)
+    monkeypatch.setattr(snapshot_format, "LARGEST_TOTAL_BYTES", 20)
     entries = [without(GOOD, path=str(n), text_file=f"answers/{n}") for n in range(3)]
     two, three = (json.dumps(manifest(*entries[:n])).encode() for n in (2, 3))
     assert len(decode(two, lambda _: b"ten bytes.")[0]) == 2

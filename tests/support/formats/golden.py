@@ -19,8 +19,8 @@ from typing import Any
 
 from ext4audit.cli.output import FORMATS, NAGIOS
 from ext4audit.finding import Severity
+from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.sarif import descriptor
-from ext4audit.renderers.shared import Audited, Page
 from ext4audit.report import (
     EXIT_CLEAN,
     EXIT_FINDINGS,

@@ -22,8 +22,7 @@ from ext4audit.finding import (
     Step,
     Suppression,
 )
-from ext4audit.renderers import text
-from ext4audit.renderers.shared import Audited, Page
+from ext4audit.renderers import Audited, Page, text
 from ext4audit.report import FixedFinding, Report, Source, Verdict
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, host_rule, rule
 from support.builders import (

@@ -19,9 +19,8 @@ from ext4audit.facts.host import (
     Loader,
     OperatingSystem,
 )
-from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.option_table import all_options
-from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
+from ext4audit.facts.options import all_options
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
 from support.builders import (
     disk,

@@ -27,7 +27,7 @@ from ext4audit.sources import (
     VirtualMemory,
     describe,
 )
-from ext4audit.sources.snapshot import MapSource
+from ext4audit.sources.captured import MapSource
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"

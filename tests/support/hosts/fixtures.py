@@ -13,7 +13,7 @@ import subprocess
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.sources import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
-from ext4audit.sources.snapshot import RecordingSource, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,

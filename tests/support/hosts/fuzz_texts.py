@@ -26,16 +26,16 @@ from ext4audit.cli import did_you_mean
 from ext4audit.cli.policy.baseline import read_baselines
 from ext4audit.engine import audit
 from ext4audit.facts import parse_toml
-from ext4audit.parsers import devices, disk_image, file_kind, kernel_files, mounts, superblock
+from ext4audit.parsers import devices_and_mounts, disk_image, parse_os_release, superblock
 from ext4audit.parsers.probe_run import parse_run
 from ext4audit.policy import parse_policy
 from ext4audit.report import Outcome, Source
 from ext4audit.rules import all_rules
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.archive import recognise
-from ext4audit.sources.captured import _open_file
-from ext4audit.sources.containers import ArchiveError
-from ext4audit.sources.inventory import expected_names
-from ext4audit.sources.snapshot.format import SnapshotError
+from ext4audit.sources.captured_files import open_file
+from ext4audit.sources.fleet import expected_names
+from ext4audit.sources.snapshot import SnapshotError
 from support.archives.contents import archive
 from support.hosts.fuzzing import check
 
@@ -144,16 +144,22 @@ def targets() -> dict[str, tuple[str, Target]]:
     """Return for each kind of text a specimen, and what reads it."""
     image = bytes(1024) + b"\xff" * 1024
     of_text: dict[str, tuple[str, Callable[[str], object]]] = {
-        "lsblk JSON": (LSBLK, devices.parse_lsblk_json),
-        "lsblk pairs": ('NAME="sda" MAJ:MIN="8:0" UUID="a"\n', devices.parse_lsblk_pairs),
-        "dm table": ("0 8 striped 2 128 8:0 0 8:16 0\n", devices.parse_dm_table),
-        "mountinfo": ("1 2 8:1 / / rw shared:1 - ext4 /dev/sda rw\n", mounts.parse_mount_table),
-        "fstab": ("UUID=1 / ext4 defaults,x=y 0 1\n", mounts.parse_fstab),
-        "os-release": ('ID="debian"\nVERSION_ID=12\n', kernel_files.parse_os_release),
+        "lsblk JSON": (LSBLK, devices_and_mounts.parse_lsblk_json),
+        "lsblk pairs": (
+            'NAME="sda" MAJ:MIN="8:0" UUID="a"\n',
+            devices_and_mounts.parse_lsblk_pairs,
+        ),
+        "dm table": ("0 8 striped 2 128 8:0 0 8:16 0\n", devices_and_mounts.parse_dm_table),
+        "mountinfo": (
+            "1 2 8:1 / / rw shared:1 - ext4 /dev/sda rw\n",
+            devices_and_mounts.parse_mount_table,
+        ),
+        "fstab": ("UUID=1 / ext4 defaults,x=y 0 1\n", devices_and_mounts.parse_fstab),
+        "os-release": ('ID="debian"\nVERSION_ID=12\n', parse_os_release),
         "probe JSON": (PROBE + '"filesystem":{},"results":[{}]}', parse_run),
     }
     of_bytes: dict[str, Target] = {
-        "file kinds": lambda data: (file_kind.is_text(data), disk_image.parse_mbr(data)),
+        "file kinds": lambda data: (disk_image.is_text(data), disk_image.parse_mbr(data)),
         "superblocks": superblock.parse_raw_superblock,
         "images": superblock.parse_image_superblock,
         "GPT": disk_image.parse_gpt_header,
@@ -162,7 +168,7 @@ def targets() -> dict[str, tuple[str, Target]]:
         "baselines": (report_text(), of_file(read_baselines)),
         "inventories": (INVENTORY, of_file(expected_names)),
         "policies": (POLICY, policy),
-        "Ansible trees": (TASK, lambda data: _open_file(io.BytesIO(data), "fuzz")),
+        "Ansible trees": (TASK, lambda data: open_file(io.BytesIO(data), "fuzz")),
     }
     return {
         **{name: (seed, of_text_of(f)) for name, (seed, f) in of_text.items()},

@@ -18,7 +18,7 @@ from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask
-from ext4audit.sources.snapshot import MapSource, read_snapshot
+from ext4audit.sources.captured import MapSource, read_snapshot
 from support.hosts.stories import HOSTS
 
 WHYS = tuple(Why)

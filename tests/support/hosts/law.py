@@ -30,7 +30,8 @@ from ext4audit.sources import (
     describe,
     whole,
 )
-from ext4audit.sources.snapshot import MapSource, RecordingSource, read_snapshot
+from ext4audit.sources.captured import MapSource, read_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.stories import HOSTS
 
 HOLES = {

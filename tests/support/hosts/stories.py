@@ -15,7 +15,7 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.snapshot import read_snapshot
+from ext4audit.sources.captured import read_snapshot
 
 HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 STORIES = tuple(sorted(path.name for path in HOSTS.iterdir() if path.is_dir()))

@@ -19,8 +19,7 @@ from ext4audit.facts.layout import MetadataLayout, StripeGeometry
 from ext4audit.facts.superblock import GroupTable, Superblock
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
-from ext4audit.parsers.dumpe2fs import parse_superblock
-from ext4audit.parsers.group_table import parse_group_table
+from ext4audit.parsers.dumpe2fs import parse_group_table, parse_superblock
 
 MIB = 1 << 20
 MOST_GROUPS = 8192

@@ -14,7 +14,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.mount import EffectiveOptions
 from support.builders import superblock
 from support.options.evidence import NO_FILE, NO_SUPERBLOCK, resolve
 

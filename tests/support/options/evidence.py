@@ -9,11 +9,9 @@ from functools import cached_property
 from ext4audit.assemble.options import resolve_options
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import SUPERBLOCK_FLAGS, Mount
-from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, all_options, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
+from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption, EffectiveOptions, Mount
+from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.remedies.remount import typed
 from support.builders import (

@@ -21,7 +21,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Host
 from ext4audit.finding import Check, Phase, Remedy
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.parsers import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS, SUPERBLOCK_FLAGS
-from ext4audit.facts.option_table import all_options, recognize
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.finding import LineEdit, Phase, Remedy
 
 CONCERNED = re.compile(r"\b(mount|umount|sed -i|tune2fs|debugfs)\b")

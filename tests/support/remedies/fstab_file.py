@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Step
-from ext4audit.parsers.mounts import parse_fstab
+from ext4audit.parsers.devices_and_mounts import parse_fstab
 
 SEDS = [sed for sed in ("sed", "busybox sed") if shutil.which(sed.split()[0])]
 AROUND = (

@@ -14,9 +14,16 @@ from typing import Any
 
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, FstabLine, Mount
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    Provenance,
+)
+from ext4audit.facts.options import recognize
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
 

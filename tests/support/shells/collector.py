@@ -30,9 +30,9 @@ from ext4audit.sources import (
 )
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot import RecordingSource
+from ext4audit.sources.snapshot import decode
 from ext4audit.sources.snapshot.collector import collect_script
-from ext4audit.sources.snapshot.decoding import decode
+from ext4audit.sources.snapshot.writing import RecordingSource
 
 SCRIPT = collect_script(__version__)
 SHELLS = ("dash", "bash", "busybox sh")

@@ -3,34 +3,169 @@
 `StackReader` starts at `/sys/dev/block/MAJ:MIN`. The disk of a partition is the parent directory,
 `slaves/` of an assembled device lists its members, and the backing file of a loop device is on
 the filesystem of the next device. Queue limits, md arrays, device-mapper tables and udev
-properties are read with each device.
+properties are read with each device (Documentation/admin-guide/md.rst for `md/`).
 """
 
+import re
 from typing import NamedTuple
 
 from ext4audit.assemble import ask, integer, names, optional, read, word
-from ext4audit.assemble.devices.md import read_md, read_md_state
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import (
     BlockDevice,
     DmDevice,
     DmSegment,
     LoopDevice,
     MdArray,
+    MdMember,
+    MdState,
     QueueLimits,
     ThinPool,
 )
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
-from ext4audit.parsers.devices import parse_dm_table, parse_thin_pool
-from ext4audit.parsers.kernel_files import (
+from ext4audit.parsers import (
     parse_device_number,
     parse_flag,
+    parse_integer,
     parse_key_values,
     parse_resolved_path,
     parse_scheduler,
     parse_write_cache,
 )
+from ext4audit.parsers.devices_and_mounts import parse_dm_table, parse_thin_pool
 from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
+
+MEMBER_PREFIX = "dev-"
+MD_PREFIX = "md"
+"""How the kernel names every array: another name excludes one without any file."""
+SLOTLESS = frozenset({"none", "journal"})
+"""The content of `slot` for a spare, and for the write journal of a RAID5."""
+SECTORS_PER_KIB = 2
+
+
+def read_md(
+    source: Source, directory: str, kernel_name: str
+) -> tuple[Evidence[MdArray] | None, Evidence[MdState] | None]:
+    """Read the array below the sysfs directory of a device, and its state: what it lacks and does.
+
+    Both are None where it is no md array. Every array is named md by the kernel, so that no other
+    device becomes an unknown array where `md/level` could not be read. The state is apart from
+    the geometry: /proc/mdstat tells that a member is missing, and no offset of any.
+    """
+    level = read(source, f"{directory}/md/level", _level)
+    if isinstance(level, Unknown):
+        gap = level if kernel_name.startswith(MD_PREFIX) else None
+        return gap, gap
+    disks = read(source, f"{directory}/md/raid_disks", _new_value)
+    state = MdState(
+        level=level.value,
+        raid_disks=disks,
+        degraded=integer(source, f"{directory}/md/degraded"),
+        sync_action=read(source, f"{directory}/md/sync_action", _action),
+    )
+    return _geometry(source, directory, level.value, disks), Known(state, f"{directory}/md")
+
+
+def _geometry(
+    source: Source, directory: str, level: str, raid_disks: Evidence[int]
+) -> Evidence[MdArray]:
+    """Read how an array places bytes."""
+    reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
+    layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
+    component = _component(source, directory, level)
+
+    def build(
+        chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
+    ) -> MdArray:
+        return MdArray(
+            level=level,
+            chunk_bytes=chunk,
+            raid_disks=disks,
+            layout=layout,
+            reshape_position=position,
+            members=members,
+            component_sectors=component,
+        )
+
+    return derive(
+        f"md array {directory}/md",
+        build,
+        read(source, f"{directory}/md/chunk_size", _new_value),
+        raid_disks,
+        _members(source, f"{directory}/md"),
+        reshape,
+        origin=f"{directory}/md",
+    )
+
+
+def _component(source: Source, directory: str, level: str) -> int | None:
+    """Read the used size of each member; only the far copies of a RAID10 depend on it."""
+    if level != "raid10":
+        return None
+    kib = for_wording(integer(source, f"{directory}/md/component_size"), None)
+    return None if kib is None else kib * SECTORS_PER_KIB
+
+
+def _level(text: str) -> str:
+    """Parse "raid10", "linear", "container"; an array that does not run has an empty level."""
+    level = text.strip()
+    if not re.fullmatch("[a-z0-9]*", level):
+        raise ValueError(f"{level!r} is no level")
+    return level or "inactive"
+
+
+def _action(text: str) -> str:
+    """Parse "idle", "resync", "recover"; an empty text names no action."""
+    action = text.strip()
+    if not re.fullmatch("[a-z]+", action):
+        raise ValueError(f"{action!r} is no action of an array")
+    return action
+
+
+def _position(text: str) -> str | None:
+    """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
+    position = text.strip()
+    if not re.fullmatch("none|[0-9].*", position):
+        raise ValueError(f"{position!r} is not a position in an array")
+    return None if position == "none" else position
+
+
+def _new_value(text: str) -> int:
+    """Parse "6 (5)": during a reshape md prints the old value in parentheses."""
+    return parse_integer(text.partition("(")[0])
+
+
+def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
+    entries = names(source, directory)
+    if isinstance(entries, Unknown):
+        return entries
+    members = []
+    for entry in entries.value:
+        if entry.startswith(MEMBER_PREFIX):
+            member = _member(source, directory, entry)
+            if isinstance(member, Unknown):
+                return member
+            members.append(member.value)
+    if not members:
+        return Unknown(directory, Why.UNPARSABLE, "an array without a member")
+    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
+    return Known(tuple(in_array), entries.origin)
+
+
+def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
+    def build(slot: str, offset: int, size_kib: int) -> MdMember:
+        number = -1 if slot.strip() in SLOTLESS else parse_integer(slot)
+        name = entry.removeprefix(MEMBER_PREFIX)
+        return MdMember(number, name, offset, size_kib * SECTORS_PER_KIB)
+
+    return derive(
+        f"md member {directory}/{entry}",
+        build,
+        source.fetch(ReadFile(f"{directory}/{entry}/slot")),
+        integer(source, f"{directory}/{entry}/offset"),
+        integer(source, f"{directory}/{entry}/size"),
+    )
+
 
 THIN_POOL = "thin-pool"
 DM_PREFIX, LOOP_PREFIX = "dm-", "loop"
@@ -72,8 +207,7 @@ class StackReader(NamedTuple):
     ) -> BlockDevice:
         partition = fields.get("DEVTYPE") == "partition"
         name = fields["DEVNAME"].replace("/", "!")
-        md = None if partition else read_md(self.source, directory, name)
-        state = None if partition else read_md_state(self.source, directory, name)
+        md, state = (None, None) if partition else read_md(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = self._udev(number)

@@ -20,9 +20,8 @@ from ext4audit.facts.mount import (
     ResolvedPath,
     mounts_by_place,
 )
-from ext4audit.parsers.devices import parse_lsblk_json, parse_lsblk_pairs
-from ext4audit.parsers.kernel_files import parse_resolved_path
-from ext4audit.parsers.mounts import parse_fstab
+from ext4audit.parsers import parse_resolved_path
+from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_lsblk_json, parse_lsblk_pairs
 from ext4audit.sources import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"

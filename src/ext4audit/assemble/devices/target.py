@@ -26,7 +26,7 @@ from ext4audit.facts.mount import (
     mounts_by_id,
 )
 from ext4audit.facts.superblock import Superblock
-from ext4audit.parsers.kernel_files import parse_resolved_path
+from ext4audit.parsers import parse_resolved_path
 from ext4audit.sources import RealPath, ResolvePath, Source
 
 MAX_OVERLAY_DEPTH = 8

@@ -6,19 +6,21 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
-from ext4audit.assemble.group_table import read_image_group_table
 from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, other_kind
+from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
-from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.groups import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock
+from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
 from ext4audit.parsers.disk_image import (
     EXTENDED,
     HEADER_BYTES,
+    INODE_BYTES,
     PROTECTIVE,
     RECORD_BYTES,
     BootEntry,
     GptHeader,
+    check_journal_inode,
     is_e2image,
     parse_boot_record,
     parse_e2image_header,
@@ -26,10 +28,8 @@ from ext4audit.parsers.disk_image import (
     parse_gpt_header,
     parse_mbr,
 )
-from ext4audit.parsers.group_table import parse_group_descriptors
-from ext4audit.parsers.inode import INODE_BYTES, check_journal_inode
+from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.superblock import (
-    JOURNAL_SUPERBLOCK_BYTES,
     parse_image_superblock,
     parse_journal_superblock,
     parse_raw_superblock,

@@ -35,7 +35,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.parsers.kernel_files import parse_resolved_path
+from ext4audit.parsers import parse_resolved_path
 from ext4audit.sources import RealPath, ResolvePath, Source
 
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from ext4audit.assemble.devices.target import BadImage, PlainFile
 from ext4audit.evidence import Known, derive, for_wording
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     USUAL_BLOCK_BYTES,
     usual_backups,
 )
-from ext4audit.parsers.file_kind import SIGNATURES, is_named_as_image, is_text, is_zero
+from ext4audit.parsers.disk_image import SIGNATURES, is_named_as_image, is_text, is_zero
 from ext4audit.parsers.superblock import parse_backup_superblock
 from ext4audit.sources import ReadBytes, Source
 

@@ -18,14 +18,14 @@ from ext4audit.assemble.options.places import (
 )
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.option_table import (
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Layer, Provenance
+from ext4audit.facts.options import (
     DEFAULT_OFF_BELOW_PAGE_SIZE,
     IMPLIED_BY_DATA_JOURNAL,
     NOT_EXT4_FSTYPE_DEFAULTS,
     OptionSpec,
     all_options,
 )
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.facts.superblock import Superblock
 
 DATA_JOURNAL = "data=journal"

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, for_wording
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.mount import Mount
-from ext4audit.facts.option_table import (
+from ext4audit.facts.mount import Layer, Mount, Provenance
+from ext4audit.facts.options import (
     FALSE_TOKENS,
     FULL_DISPLAY_TOKENS,
     MOUNT_TABLE_WRONG_WITHOUT_JOURNAL,
@@ -21,7 +21,6 @@ from ext4audit.facts.option_table import (
     recognize,
     spec_named,
 )
-from ext4audit.facts.options import Layer, Provenance
 from ext4audit.facts.superblock import Superblock
 
 PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(

@@ -17,7 +17,7 @@ from ext4audit.facts.mount import (
     Mount,
     flags_of,
 )
-from ext4audit.facts.option_table import IMPLIED_BY_DATA_JOURNAL, recognize
+from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
 from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock
 from ext4audit.layout.bitmap_placement import measure

@@ -7,13 +7,13 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wordin
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout.groups import (
+from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_bytes,
     descriptor_extents,
 )
-from ext4audit.parsers.group_table import parse_group_descriptors
+from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources import ReadBytes, RunCommand, Source, VirtualMemory

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ext4audit.cli import Context, completed, completer, lazily
+from ext4audit import lazily
+from ext4audit.cli import Context, completed, completer
 from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.options import chosen, report_options
 from ext4audit.cli.output import FORMATS

@@ -21,14 +21,13 @@ from typing import TypeAlias
 import click
 
 from ext4audit.cli import print_diagnostic, print_error
-from ext4audit.cli.captured import Job, audit_place, ignore_interrupts, unread
-from ext4audit.cli.options import ReportOptions
+from ext4audit.cli.captured import Place, refuse_alike
+from ext4audit.cli.fleet.one_host import Job, audit_place, ignore_interrupts, unread
+from ext4audit.cli.options import ReportOptions, page_of, write_pages
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
-from ext4audit.cli.places import Place, refuse_alike
-from ext4audit.cli.reports import page_of, write_pages
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import by_file
-from ext4audit.renderers.shared import Audited, data_files, host_names
+from ext4audit.renderers import Audited, data_files, host_names
 from ext4audit.renderers.shared.fleet import FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 

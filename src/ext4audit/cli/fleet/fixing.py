@@ -15,23 +15,23 @@ import click
 from ext4audit import __version__
 from ext4audit.api import audit_snapshot
 from ext4audit.cli import Choice, print_diagnostic
+from ext4audit.cli.captured import Place
 from ext4audit.cli.fix import ALLOWED, choices_of
 from ext4audit.cli.fleet import host_timeout_option, require_ansible
 from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.fleet.gather import Stop, Wanted, gathering, places, stopped_by_signals
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
-from ext4audit.cli.places import Place
 from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
 from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import Audited, Script, build
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.ansible import Play
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.ansible.running import Run
-from ext4audit.sources.containers import ArchiveError
 
 UNREAD, NOTHING, FAILED, NOT_STARTED = "unread", "nothing to fix", "failed", "not started"
 FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"

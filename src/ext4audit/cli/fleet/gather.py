@@ -16,15 +16,15 @@ import click
 
 from ext4audit import __version__
 from ext4audit.cli import RED, print_diagnostic, print_error
+from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet.auditing import audit_arriving, print_lines, worst_of
 from ext4audit.cli.options import ReportOptions
-from ext4audit.cli.places import Place
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import visible
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import EXIT_FINDINGS
 from ext4audit.sources.ansible import AnsibleError, Answer
 from ext4audit.sources.ansible.gathering import Gathering
-from ext4audit.sources.fleet import key_of
+from ext4audit.sources.captured import key_of
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1

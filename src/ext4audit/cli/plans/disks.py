@@ -9,8 +9,7 @@ import click
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.plan import PlannedHost
-from ext4audit.facts.provisioned import DiskClass, Property, disk_class
+from ext4audit.facts.plan import DiskClass, PlannedHost, Property, disk_class
 
 VIRTUALIZATION = "virtualization"
 

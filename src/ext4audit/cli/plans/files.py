@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli import did_you_mean, lazily
+from ext4audit import lazily
+from ext4audit.cli import did_you_mean
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts import parse_toml

@@ -11,16 +11,15 @@ import click
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.files import read_bytes
-from ext4audit.cli.places import utf8
+from ext4audit.cli.options import utf8
 from ext4audit.cli.plans.values import size_of
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
-from ext4audit.facts.plan import PlannedHost
-from ext4audit.facts.provisioned import OsKernel, kernels_of, known_releases
-from ext4audit.parsers.kernel_files import parse_kernel
+from ext4audit.facts.plan import OsKernel, PlannedHost, kernels_of, known_releases
+from ext4audit.parsers import parse_kernel
+from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
-from ext4audit.sources.containers import ArchiveError
 
 T = TypeVar("T")
 _LARGEST_BYTES = 1 << 20

@@ -12,9 +12,8 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.assemble.planned.superblock import predict_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.host import Kernel
+from ext4audit.facts.host import ActiveProfile, Kernel
 from ext4audit.facts.plan import Plan
-from ext4audit.facts.profile import ActiveProfile
 from ext4audit.planning import worst_of
 from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
 from ext4audit.report import PlanAdvice, Report, Source

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import click
 
-from ext4audit.cli import NAME, OF_THE_HOST, did_you_mean, lazily, nearest_policy
+from ext4audit import lazily
+from ext4audit.cli import NAME, OF_THE_HOST, did_you_mean, nearest_policy
 from ext4audit.facts import parse_toml
-from ext4audit.facts.profile import ActiveProfile, all_profiles
+from ext4audit.facts.host import ActiveProfile, all_profiles
 from ext4audit.policy import (
     NothingSelected,
     Policy,

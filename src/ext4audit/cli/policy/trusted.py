@@ -3,8 +3,16 @@
 import errno
 import os
 import stat
+from collections.abc import Sequence
+from functools import partial
 
 import click
+
+from ext4audit.cli import did_you_mean
+from ext4audit.facts import put_in_force
+from ext4audit.facts.knowledge import NewerFile, by_file
+from ext4audit.facts.knowledge.newer import read_newer
+from ext4audit.sources.waiting import about
 
 _MOST_LINKS = 40
 """As the kernel follows on one path (path_resolution(7))."""
@@ -90,3 +98,27 @@ def _trusted_ids(kind: str, own: int) -> set[int]:
     """Return root, the caller, and the user who became root by sudo(8)."""
     before = os.environ.get(f"SUDO_{kind}", "") if os.geteuid() == 0 else ""
     return {0, own, *([int(before)] if before.isdecimal() else [])}
+
+
+LARGEST_BYTES = 4 << 20
+OWN_IT = "a data file must belong to root or to you, in such a directory"
+
+
+def use_newer(paths: Sequence[str]) -> tuple[NewerFile, ...]:
+    """Put data files in force, all or none; raises UsageError. Later files win."""
+    files = tuple(map(_newer, paths))
+    put_in_force(by_file(files))
+    return files
+
+
+def _newer(path: str) -> NewerFile:
+    """Return a valid data file; raises UsageError, which names it."""
+    read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
+    try:
+        return read_newer(about(path, read), path, did_you_mean)
+    except OSError as error:
+        raise click.UsageError(f"{path}: {error.strerror or error}") from None
+    except click.UsageError as error:
+        raise click.UsageError(f"{path}: {error.message}") from None
+    except (ValueError, RecursionError) as error:  # of the data, of TOML, of UTF-8
+        raise click.UsageError(f"{path}: {error}") from None

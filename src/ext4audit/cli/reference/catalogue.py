@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ext4audit.cli import OF_THE_HOST, completer, lazily, nearest_policy, print_diagnostic
+from ext4audit import lazily
+from ext4audit.cli import OF_THE_HOST, completer, nearest_policy, print_diagnostic
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 

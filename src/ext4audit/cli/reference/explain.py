@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option, lazily
+from ext4audit import lazily
+from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
 from ext4audit.cli.reference.catalogue import catalogue, config_option
 from ext4audit.cli.reference.rules import print_rules

@@ -9,7 +9,7 @@ from ext4audit.cli import Choice, knowledge_of, knowledge_option
 from ext4audit.cli.output import write
 from ext4audit.facts import source_text
 from ext4audit.facts.knowledge import TABLES, NewerFile, built_in_date, count, document, older
-from ext4audit.renderers.shared import json_text, visible
+from ext4audit.renderers import json_text, visible
 
 
 @click.command("knowledge")

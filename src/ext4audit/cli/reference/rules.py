@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import click
 
-from ext4audit.cli import Choice, lazily
+from ext4audit import lazily
+from ext4audit.cli import Choice
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
 from ext4audit.cli.reference.catalogue import catalogue, config_option
 from ext4audit.renderers.catalogue import json_of, markdown_of, text_of

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ext4audit.facts.features_and_bugs import LEVELS, SHARED, WORST_OF, parse_version
-from ext4audit.facts.knowledge.option_checks import check_grammar, check_spelling
-from ext4audit.facts.knowledge.plan_checks import check_planned_disk, check_release
+from ext4audit.facts.host import AT_LEAST
 from ext4audit.facts.knowledge.values import (
     NAME,
     NUMBERS,
@@ -26,9 +25,139 @@ from ext4audit.facts.knowledge.values import (
     texts_of,
 )
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import all_options, recognize
-from ext4audit.facts.profile import AT_LEAST
+from ext4audit.facts.options import NOT_VERIFIED, all_options, recognize
 from ext4audit.facts.versions import ANY, BOUNDS, DPKG_TREES, RPM_TREES, TREES
+
+BOUNDS_OF_OPTIONS = (
+    *("taken_from", "taken_to", "refused_from", "refused_to", "ignored_from", "ignored_to"),
+)
+FLAGS_OF_OPTIONS = ("power_of_two", "not_ext2", "not_ext3")
+KINDS = ("none", "int", "optional-int", "text", "any")
+
+
+def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    """Refuse an entry of option_grammar that says nothing which a mount can be judged by."""
+    place: Place = (name,)
+    if NAME.fullmatch(name) is None:
+        raise Wrong(place, "it is not the name of a mount option")
+    keys = ("value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
+    known = (*keys, "source", "confirmed")
+    check_keys(place, entry, known, near)
+    if isinstance(entry.get("value"), list):
+        if not all(isinstance(each, str) for each in entry["value"]):
+            raise Wrong((name, "value"), "it is not a list of texts")
+    else:
+        check_choice(place, entry, "value", KINDS, near)
+    check_kind(place, entry, "most", int, "a number")
+    if not isinstance(entry.get("needs_journal"), list):
+        check_kind(place, entry, "needs_journal", bool, "true, false, or a list of values")
+    else:
+        texts_of(place, entry, "needs_journal")
+    for key in FLAGS_OF_OPTIONS:
+        check_kind(place, entry, key, bool, "true or false")
+    for key in BOUNDS_OF_OPTIONS:
+        if key in entry and NUMBERS.fullmatch(text_of(place, entry, key)) is None:
+            raise Wrong((name, key), "it is not a version like 5.15")
+    check_source(place, entry, sources, note=True)
+
+
+SPELLING_KEYS = ("on", "off", "aliases", "defaults", "superblock_bits", "source", "confirmed")
+TOKEN = re.compile(r"[a-z0-9_]+(?:=[a-z0-9_]*)?")
+"""How the options file spells a state of an option: "nobarrier", "data=ordered", "commit="."""
+
+
+def check_spelling(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    """Refuse an entry of option_spellings that the module of facts could not take."""
+    place: Place = (name,)
+    if NAME.fullmatch(name) is None:
+        raise Wrong(place, "it is not the name of a mount option")
+    check_keys(place, entry, SPELLING_KEYS, near)
+    for key in ("on", "off"):
+        if key in entry and TOKEN.fullmatch(text_of(place, entry, key)) is None:
+            raise Wrong((name, key), "it is not a token of the options file, such as nobarrier")
+    for key in ("aliases", "superblock_bits"):
+        tokens_of((name, key), entry.get(key, {}), ())
+    _check_defaults((name, "defaults"), entry.get("defaults", {}))
+    check_source(place, entry, sources, note=True)
+
+
+def _check_defaults(place: Place, defaults: object) -> None:
+    """Refuse what does not map ascending versions to tokens; one may be empty or not verified."""
+    kernels = list(tokens_of(place, defaults, ("", NOT_VERIFIED)))
+    for version in kernels:
+        if NUMBERS.fullmatch(version) is None:
+            raise Wrong((*place, version), "it is not a version like 5.15")
+    versions = list(map(numbers_of, kernels))
+    if versions != sorted(versions):
+        raise Wrong(place, "its versions do not ascend")
+
+
+def tokens_of(place: Place, words: object, marks: tuple[str, ...]) -> dict[str, str]:
+    """Return a table of tokens of the options file; a mark may stand in place of one."""
+    if not isinstance(words, dict):
+        raise Wrong(place, "it is not a table of tokens")
+    for word, token in words.items():
+        if token not in marks and (not isinstance(token, str) or TOKEN.fullmatch(token) is None):
+            raise Wrong((*place, word), "it is not a token of the options file")
+    return words
+
+
+RELEASE = re.compile(r"[a-z0-9._-]+:[0-9][0-9.]*")
+PLANNED = (
+    *("rotational", "write_cache", "virtualization", "wbt_lat_usec", "max_sectors_kb"),
+    *("nr_requests", "model"),
+)
+"""What a kind of disk decides in a plan."""
+
+
+def check_release(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    """Refuse a release of a distribution without kernels, or a kernel without its source."""
+    place: Place = (name,)
+    if RELEASE.fullmatch(name) is None:
+        raise Wrong(place, "it is not ID:VERSION of os-release, such as debian:12")
+    check_keys(place, entry, ("kernel", "newest_of"), near)
+    text_of(place, entry, "newest_of", needed=False)
+    kernels = entry.get("kernel")
+    if not isinstance(kernels, list) or not kernels:
+        raise Wrong(place, f'it has no kernels: write [["{name}".kernel]]')
+    for number, each in enumerate(kernels):
+        _os_kernel((name, "kernel", number), each, sources, near)
+
+
+def _os_kernel(place: Place, each: object, sources: Sources, near: Near) -> None:
+    if not isinstance(each, dict):
+        raise Wrong(place, "it is not a table with release, source and confirmed")
+    check_keys(place, each, ("release", "version", "source", "confirmed"), near)
+    text_of(place, each, "release")
+    text_of(place, each, "version", needed=False)
+    check_source(place, each, sources, note=True)
+
+
+def check_planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
+    """Refuse a kind of disk that decides what no plan has, or a value without its source."""
+    place: Place = (name,)
+    if NAME.fullmatch(name) is None:
+        raise Wrong(place, "it is not a name of lower-case letters, digits and dashes")
+    text_of(place, entry, "says")
+    for key, each in entry.items():
+        if key != "says":
+            _planned_value((name, key), key, each, sources, near)
+
+
+def _planned_value(place: Place, key: str, each: object, sources: Sources, near: Near) -> None:
+    if key not in PLANNED:
+        raise Wrong(place, f"unknown key {key!r}{near(key, PLANNED)}")
+    if not isinstance(each, dict) or "value" not in each:
+        raise Wrong(place, "it is not a table with value, source and confirmed")
+    check_keys(place, each, ("value", "since", "later", "source", "confirmed"), near)
+    if ("since" in each) != ("later" in each):
+        raise Wrong(place, "since and later go together: a kernel, and the value from it on")
+    if "since" in each and NUMBERS.fullmatch(text_of(place, each, "since")) is None:
+        raise Wrong((*place, "since"), "it is not a version like 6.17")
+    if "later" in each and type(each["later"]) is not type(each["value"]):
+        raise Wrong((*place, "later"), "it is not of the kind of value")
+    check_source(place, each, sources, note=True)
+
 
 CODE = re.compile(r"[A-Z]{3}[0-9]{3}")
 PACKAGE = re.compile(r"[0-9][0-9A-Za-z.+~^:-]*")

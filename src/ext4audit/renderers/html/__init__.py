@@ -20,6 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ext4audit.evidence import Unknown
 from ext4audit.finding import Severity
+from ext4audit.renderers import Audited, Page, visible
 from ext4audit.renderers.html.fleet import (
     Entry,
     fleet_summary,
@@ -30,7 +31,6 @@ from ext4audit.renderers.html.fleet import (
 )
 from ext4audit.renderers.html.host import finding_chips, host_section
 from ext4audit.renderers.html.matrix import matrix
-from ext4audit.renderers.shared import Audited, Page, visible
 from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
 from ext4audit.report import PlanAdvice, Report
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from ext4audit.finding import Severity
+from ext4audit.renderers import Audited, Page, chosen_groups, groups_of, named_hosts, visible
 from ext4audit.renderers.html.finding import Badge, Place
 from ext4audit.renderers.html.host import (
     HostSection,
@@ -17,14 +18,6 @@ from ext4audit.renderers.html.host import (
     worse_findings,
 )
 from ext4audit.renderers.html.rule_page import PagePart, page_parts
-from ext4audit.renderers.shared import (
-    Audited,
-    Page,
-    chosen_groups,
-    groups_of,
-    named_hosts,
-    visible,
-)
 from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.finding import Severity
+from ext4audit.renderers import Page, data_files
 from ext4audit.renderers.html.finding import (
     Badge,
     FindingPart,
@@ -16,7 +17,6 @@ from ext4audit.renderers.html.finding import (
     Place,
 )
 from ext4audit.renderers.html.subject import SubjectSection, UnknownRow, subject_section
-from ext4audit.renderers.shared import Page, data_files
 from ext4audit.renderers.shared.causes import Cause, causes, causes_set_aside
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness, where
 from ext4audit.renderers.shared.subjects import (

@@ -12,12 +12,10 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import chunk_bytes, listed, visible
 from ext4audit.renderers.shared.terms import (
     binary_size,
-    chunk_bytes,
     counted,
-    listed,
     rounded_size,
     stack_text,
     type_text,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
+from ext4audit.renderers import listed
 from ext4audit.renderers.html.filesystem import (
     FilesystemLine,
     FilesystemPart,
@@ -16,7 +17,7 @@ from ext4audit.renderers.html.filesystem import (
 )
 from ext4audit.renderers.html.finding import Badge, Place
 from ext4audit.renderers.shared.subjects import Subject, traceback_lines, whose_error
-from ext4audit.renderers.shared.terms import counted, listed
+from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 

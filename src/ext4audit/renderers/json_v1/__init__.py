@@ -12,11 +12,10 @@ from pkgutil import get_data
 from typing import Any
 
 from ext4audit.evidence import for_wording
-from ext4audit.facts.host import Host
-from ext4audit.facts.profile import ActiveProfile
+from ext4audit.facts.host import ActiveProfile, Host
 from ext4audit.finding import Severity
+from ext4audit.renderers import Audited, Page, json_text
 from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
-from ext4audit.renderers.shared import Audited, Page, json_text
 from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report
 
 SCHEMA_VERSION = "1.1"

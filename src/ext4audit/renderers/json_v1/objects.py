@@ -9,7 +9,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout, Spread, StripeGeometry
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions
 from ext4audit.finding import (
     Citation,
     Finding,
@@ -19,7 +19,7 @@ from ext4audit.finding import (
     Step,
     Suppression,
 )
-from ext4audit.renderers.shared.terms import chunk_bytes
+from ext4audit.renderers import chunk_bytes
 from ext4audit.report import Verdict
 
 _RATIO_DIGITS = 4

@@ -23,8 +23,8 @@ _NARROW_TERMINAL_COLUMNS = 80
 _LONGEST_NAME = 24
 """Columns of a member's name; that of an image is its whole path."""
 _HEADS = ("bitmaps", "table starts", "descriptors", "churn")
-"""Churn is modelled (`layout/churn.py`); inode tables are counted where they start, because the
-first blocks of a table are those that are written."""
+"""Churn is modelled (`layout/bitmap_placement.py`); inode tables are counted where they start,
+because the first blocks of a table are those that are written."""
 
 
 def render(page: LayoutPage, *, color: bool, width: int | None, ascii_only: bool) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MetadataLayout, MkfsAdvice
+from ext4audit.renderers import json_text
 from ext4audit.renderers.json_v1.objects import layout_object, rounded
-from ext4audit.renderers.shared import json_text
 
 SCHEMA_VERSION = "1.1"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html import escape
 
 from ext4audit.facts.layout import LayoutPage, MemberLoad
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import visible
 from ext4audit.renderers.shared.layout_text import (
     groups_text,
     member_rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ext4audit.facts.measurement import Measurement, MemberFigures, Number, ProbeRun
-from ext4audit.renderers.shared import json_text
+from ext4audit.renderers import json_text
 
 KIND = "ext4audit probe"
 SCHEMA_VERSION = "1.0"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import Audited, chosen_groups, visible
+from ext4audit.renderers import Audited, chosen_groups, visible
 from ext4audit.renderers.shared.terms import USUAL_THRESHOLD, counted
 
 SHOWN = 5

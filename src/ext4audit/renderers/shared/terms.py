@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Severity,
     Suppression,
 )
-from ext4audit.renderers.shared import visible
+from ext4audit.renderers import chunk_bytes, listed, visible
 from ext4audit.report import Outcome
 
 OUTCOME_TEXT = MappingProxyType(
@@ -97,13 +97,6 @@ def rounded_size(size_bytes: int) -> str:
     return f"{size:.1f}".removesuffix(".0") + f" {_UNITS[-1]}"
 
 
-def listed(names: Sequence[str], limit: int | None = None) -> str:
-    """Return the names with commas; beyond `limit`, how many more there are."""
-    if limit is None or len(names) <= limit:
-        return ", ".join(names)
-    return f"{', '.join(names[:limit])} and {len(names) - limit} more"
-
-
 def shortened_start(name: str, longest: int) -> str:
     """Return a name of at most `longest` characters; a longer one loses its start."""
     return name if len(name) <= longest else f"...{name[3 - longest :]}"
@@ -147,19 +140,6 @@ def evidence_lines(finding: Finding) -> Iterator[str]:
     """Yield the evidence of a finding, a line for each citation."""
     for cited in finding.citations:
         yield visible(f"{cited.label}: {cited.value} ({cited.origin})")
-
-
-def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:
-    """Return the chunk of a device in the stack of `fs`, None where it has or shows none.
-
-    An md array reports its own chunk, and 0 for levels without chunks
-    (Documentation/admin-guide/md.rst). The chunk of an LVM stripe is in the geometry of the
-    layout, which was read from the device-mapper table.
-    """
-    if isinstance(device.md, Known):
-        return device.md.value.chunk_bytes or None
-    geometry = fs.layout.value.geometry if isinstance(fs.layout, Known) else None
-    return geometry.chunk_bytes if geometry and geometry.device == device.name else None
 
 
 def stack_text(fs: Filesystem) -> str:

@@ -16,7 +16,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
-from ext4audit.renderers.shared import Audited, Page, visible
+from ext4audit.renderers import Audited, Page, visible
 from ext4audit.renderers.text.blocks import (
     STEP,
     Block,

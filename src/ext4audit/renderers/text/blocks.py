@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.renderers.shared import Page
+from ext4audit.renderers import Page
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
 from ext4audit.renderers.shared.terms import USUAL_THRESHOLD
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Citation, Finding, Remedy
+from ext4audit.renderers import listed
 from ext4audit.renderers.shared.rows import THE_HOST
-from ext4audit.renderers.shared.terms import listed
 from ext4audit.renderers.text.blocks import Look
 from ext4audit.report import Report
 from ext4audit.rule import Rule

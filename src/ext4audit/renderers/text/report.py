@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity
-from ext4audit.renderers.shared import data_files
+from ext4audit.renderers import data_files
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
     known_count,

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Finding, Remedy, Step
+from ext4audit.renderers import listed
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import where
 from ext4audit.renderers.shared.subjects import Subject, is_shut_down
@@ -16,7 +17,6 @@ from ext4audit.renderers.shared.terms import (
     disruption_text,
     doubt_text,
     held_text,
-    listed,
     remedy_label,
     stack_text,
     type_text,

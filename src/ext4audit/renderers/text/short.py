@@ -9,14 +9,10 @@ from dataclasses import dataclass, field
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Host
 from ext4audit.finding import Remedy
+from ext4audit.renderers import listed
 from ext4audit.renderers.shared.commands import PhaseLines, changes
 from ext4audit.renderers.shared.subjects import no_filesystem_text, subjects
-from ext4audit.renderers.shared.terms import (
-    PHASE_TEXT,
-    disruption_text,
-    doubt_text,
-    listed,
-)
+from ext4audit.renderers.shared.terms import PHASE_TEXT, disruption_text, doubt_text
 from ext4audit.renderers.text.blocks import (
     DIFF_STYLES,
     SEVERITY_STYLES,

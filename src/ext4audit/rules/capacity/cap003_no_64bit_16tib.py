@@ -108,7 +108,7 @@ def _remedy(fs: Filesystem) -> Remedy:
     steps = remedies.features.convert_to_64bit(fs)
     return Remedy(
         "After a backup, convert it to 64 bits (e2fsck -f, resize2fs -b)"
-        f"{remedies.offline.by_hand(fs, steps)}.",
+        f"{remedies.remount.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It rewrites the group descriptors and may move inode tables: an interruption "

@@ -161,7 +161,7 @@ def _large_dir(fs: Filesystem) -> Remedy:
     """Return how to add the third level; without steps where a boot loader may have to read it."""
     booted = any(point in READ_BY_LOADER for point in fs.mount_points)
     steps = () if booted else remedies.features.enable_large_dir(fs)
-    where = "" if booted else remedies.offline.by_hand(fs, steps)
+    where = "" if booted else remedies.remount.by_hand(fs, steps)
     return Remedy(
         f"Allow a third index level (tune2fs -O large_dir){where}.",
         Disruption.UNMOUNT,

@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout.growth import ceiling_of
+from ext4audit.layout import ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -138,7 +138,7 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
         steps = remedies.superblock_fields.grow_unmounted(fs, most_idle_bytes=least)
         return Remedy(
             "Grow it to the size of its device while it is unmounted"
-            f"{remedies.offline.by_hand(fs, steps)}: {danger}.",
+            f"{remedies.remount.by_hand(fs, steps)}: {danger}.",
             Disruption.UNMOUNT,
             steps,
             trade_off=trade_off,

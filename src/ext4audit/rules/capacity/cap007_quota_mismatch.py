@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
-from ext4audit.facts.option_table import OptionSpec, recognize
+from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -118,7 +118,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
 def _remedies(line: FstabLine) -> Iterator[Remedy]:
     yield IN_FEATURE
     tokens = [o for o in line.options if (known := recognize(o)) and known[0].name in QUOTA]
-    steps = remedies.fstab.option_steps(line, tokens, ())
+    steps = remedies.configuration.option_steps(line, tokens, ())
     if steps:
         yield Remedy(
             f"If quotas are not needed, remove {', '.join(tokens)} from fstab.",

@@ -6,7 +6,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout.growth import Ceiling, ceiling_of
+from ext4audit.layout import Ceiling, ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import (

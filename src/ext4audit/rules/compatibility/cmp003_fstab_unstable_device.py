@@ -176,7 +176,7 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
             f"Do not use the UUID yet: another device has {uuid} as well, or may have it. Assign a "
             "new UUID to the copy first, or use a path below /dev/disk/by-id."
         )
-    steps = remedies.fstab.device_steps(entry.line, f"UUID={uuid}")
+    steps = remedies.configuration.device_steps(entry.line, f"UUID={uuid}")
     return Remedy(f"Use the UUID of the filesystem ({uuid}).", Disruption.ONLINE, steps)
 
 

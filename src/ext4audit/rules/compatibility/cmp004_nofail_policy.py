@@ -120,7 +120,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
             Remedy(
                 "Let the boot continue without it after 30 seconds.",
                 Disruption.ONLINE,
-                remedies.fstab.option_steps(line, (), _missing(line.options)),
+                remedies.configuration.option_steps(line, (), _missing(line.options)),
                 trade_off="A service that starts without the volume writes to the empty directory: "
                 f"first add RequiresMountsFor={_in_a_unit(line.mount_point)} to its unit.",
             ),

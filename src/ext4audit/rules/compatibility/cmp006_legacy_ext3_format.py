@@ -109,7 +109,7 @@ def _in_place(fs: Filesystem) -> Remedy:
     steps = remedies.features.convert_to_ext4(fs, _old_lines(fs), _missing(fs))
     return Remedy(
         "In place, after a backup: mount it as ext4 and set the features"
-        f"{remedies.offline.by_hand(fs, steps)}.",
+        f"{remedies.remount.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="This cannot be undone: tune2fs cannot remove extents, and ext3 can no longer "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.evidence import Undetermined, Unknown, need
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import Profile
+from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.finding import Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.compatibility.forbidden_options import forbidden_options

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import need
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.profile import Profile
+from ext4audit.facts.options import recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.compatibility.vendor_demands import (

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host, option_of
+from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.profile import Profile
+from ext4audit.facts.options import recognize
 from ext4audit.finding import (
     Citation,
     Confidence,

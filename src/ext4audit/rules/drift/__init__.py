@@ -6,11 +6,10 @@ from typing import NamedTuple
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host, Kernel
-from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.option_table import NOT_EXT4_OPTIONS
+from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOptions
 from ext4audit.facts.options import (
+    NOT_EXT4_OPTIONS,
     TAKEN,
-    EffectiveOptions,
     Handling,
     OptionHandling,
     ext4_options,
@@ -270,7 +269,7 @@ def _ignored(tokens: Sequence[str], intent: MountConfig, where: str) -> Finding:
 
 def _taken_out(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from the entry; the mount stays as it is."""
-    steps = remedies.fstab.option_steps(intent.entry.line, tokens, ())
+    steps = remedies.configuration.option_steps(intent.entry.line, tokens, ())
     summary = f"Remove {', '.join(tokens)} from fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 

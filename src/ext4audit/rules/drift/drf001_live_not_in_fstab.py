@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, intended_flags
-from ext4audit.facts.options import EffectiveOption, Provenance
+from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -126,7 +125,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
         return
     if overruled(fs, host, tokens):
         return
-    steps = remedies.fstab.option_steps(intent.entry.line, (), tokens)
+    steps = remedies.configuration.option_steps(intent.entry.line, (), tokens)
     if not steps:
         return
     yield Remedy(

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS
-from ext4audit.facts.option_table import recognize, spec_named
-from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
+from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -294,7 +293,7 @@ def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift
         for drift in inactive
         if intent.first and drift.intended in stale and drift.by_hand
     ]
-    steps = remedies.fstab.option_steps(line, literal, new)
+    steps = remedies.configuration.option_steps(line, literal, new)
     left = configured_flags(kept) - intent.live_flags - PROTECTING
     if not steps or left.intersection(stale):
         return None

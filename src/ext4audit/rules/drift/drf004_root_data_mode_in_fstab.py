@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.option_table import recognize, spec_named
+from ext4audit.facts.options import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import (
     Citation,
@@ -136,7 +136,7 @@ def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Ite
     """Yield the edit that takes the data mode out of fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]
-    steps = remedies.fstab.option_steps(line, literal, ())
+    steps = remedies.configuration.option_steps(line, literal, ())
     if not steps:
         return
     bad = warning(discouraged([wanted], fs, host))
@@ -153,7 +153,7 @@ def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
     steps = (
         ()
         if discouraged([wanted], fs, host)
-        else remedies.default_options.store_default(fs, "data", wanted)
+        else remedies.options.store_default(fs, "data", wanted)
     )
     if not steps:
         return

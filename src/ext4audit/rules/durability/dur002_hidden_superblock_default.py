@@ -6,8 +6,8 @@ from typing import NamedTuple
 from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.facts.option_table import all_options, recognize
-from ext4audit.facts.options import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
@@ -184,7 +184,7 @@ def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> I
     kept = dict(against(fs, host, wanted))
     changed = [each for each in stored if each.token not in kept]
     if changed:
-        steps = remedies.default_options.clear_defaults(
+        steps = remedies.options.clear_defaults(
             fs, {each.name: wanted[each.name] for each in changed}
         )
         yield Remedy(

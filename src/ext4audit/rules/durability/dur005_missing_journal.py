@@ -181,7 +181,7 @@ def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
     """Return the remedy for a filesystem that no command can unmount."""
     steps = remedies.features.add_journal_while_mounted(fs) if fs.alive else ()
     if not steps:
-        where = remedies.offline.why_by_hand(fs)
+        where = remedies.remount.why_by_hand(fs)
         return Remedy(f"Create a journal, {where}.", Disruption.UNMOUNT, trade_off=trade_off)
     return Remedy(
         "Create a journal on the mounted filesystem, which uses it from the next mount on. "

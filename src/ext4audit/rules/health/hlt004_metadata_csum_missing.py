@@ -85,7 +85,7 @@ def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it first."
     much = size(_size(superblock)) if superblock.block_bytes else "the filesystem"
     return Remedy(
-        f"Turn on metadata checksums{remedies.offline.by_hand(fs, steps)}.{narrow}",
+        f"Turn on metadata checksums{remedies.remount.by_hand(fs, steps)}.{narrow}",
         Disruption.UNMOUNT,
         steps,
         trade_off=f"All metadata of {much} is read and rewritten while it is unmounted; an "

@@ -140,7 +140,7 @@ def _remedy(disk: BlockDevice, model: str) -> Remedy:
     """Return the remedy: commands where the disk has a timeout of its own."""
     present = for_wording(disk.queue.io_timeout_msec, None)
     steps = (
-        remedies.kernel_settings.lengthen_timeout(disk.name, model, present, LONG_MSEC)
+        remedies.configuration.lengthen_timeout(disk.name, model, present, LONG_MSEC)
         if present is not None
         else ()
     )

@@ -70,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         citations=(*shared, Citation(f"feature {FEATURE}", "not set", origin_of(fs.superblock))),
         remedies=(
             Remedy(
-                f"Unmount it and set the feature {FEATURE}{remedies.offline.by_hand(fs, steps)}.",
+                f"Unmount it and set the feature {FEATURE}{remedies.remount.by_hand(fs, steps)}.",
                 Disruption.UNMOUNT,
                 steps,
                 trade_off="A mount takes about 10 s longer after an unclean stop, and a block is "

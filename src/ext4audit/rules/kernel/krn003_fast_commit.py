@@ -97,7 +97,7 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
 def _without(fs: Filesystem) -> Remedy:
     """Return the remedy that clears the feature."""
     steps = remedies.features.clear_fast_commit(fs)
-    where = "" if steps else f", {remedies.offline.why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
+    where = "" if steps else f", {remedies.remount.why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
     return Remedy(
         f"Unmount it and remove the feature {FEATURE}{where}.",
         Disruption.UNMOUNT,

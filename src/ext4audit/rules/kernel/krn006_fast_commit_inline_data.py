@@ -74,7 +74,7 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
         severity = Severity.INFO
         message = f"{message}, as soon as it is mounted writable"
     steps = remedies.features.clear_fast_commit(fs)
-    where = remedies.offline.by_hand(fs, steps)
+    where = remedies.remount.by_hand(fs, steps)
     return Finding(
         message=f"{message}.",
         severity=severity,

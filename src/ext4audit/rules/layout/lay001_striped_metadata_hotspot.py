@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ext4audit.evidence import need
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.profile import Profile
+from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.finding import Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import by_demand, demands_features

@@ -96,7 +96,7 @@ def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
         )
     steps = remedies.superblock_fields.set_inode_size(fs, USUAL)
     return Remedy(
-        f"Make a backup and enlarge the inodes in place{remedies.offline.by_hand(fs, steps)}.",
+        f"Make a backup and enlarge the inodes in place{remedies.remount.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="It moves all inode tables, must not be interrupted, and cannot be undone. "

@@ -105,7 +105,7 @@ def _is_plain(device: LsblkDevice) -> bool:
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     steps = remedies.features.move_journal_inside(fs, superblock)
     return Remedy(
-        f"Move the journal into the filesystem{remedies.offline.by_hand(fs, steps)}.",
+        f"Move the journal into the filesystem{remedies.remount.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="Commits then share the disks with all other writes, and the journal takes space "

@@ -250,7 +250,7 @@ def _unthrottle(file_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
         f"a file of up to {takes_bytes // MIB} MiB then does not block, and the estimate falls "
         f"from ~{now:.1f} s to ~{then:.1f} s.",
         disruption=Disruption.ONLINE,
-        steps=remedies.kernel_settings.disable_writeback_throttling(
+        steps=remedies.configuration.disable_writeback_throttling(
             [(d.name, d.wbt_latency_usec) for d in throttled]
         ),
         trade_off="Reads wait longer behind background writes. The udev rule matches the "
@@ -266,7 +266,7 @@ def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
         summary=f"Limit dirty memory to {limit_bytes // MIB} MiB, which the slowest device should "
         f"write in {STALL_SECONDS} s.",
         disruption=Disruption.ONLINE,
-        steps=remedies.kernel_settings.limit_dirty_memory(memory, limit_bytes),
+        steps=remedies.configuration.limit_dirty_memory(memory, limit_bytes),
         trade_off="The limit applies to all filesystems of the host: programs that write in "
         "bursts wait earlier. A later file in /etc/sysctl.d, or tuned, may override it at boot.",
     )

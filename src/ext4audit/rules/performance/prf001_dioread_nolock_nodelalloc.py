@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule

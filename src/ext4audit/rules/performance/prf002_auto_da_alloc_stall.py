@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host, Memory
-from ext4audit.facts.options import EffectiveOptions
+from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance import (

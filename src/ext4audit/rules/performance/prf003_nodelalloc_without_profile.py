@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.options import EffectiveOptions, Provenance
+from ext4audit.facts.mount import EffectiveOptions, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance import LOADED_BEFORE

@@ -92,7 +92,7 @@ def _for_all(fs: Filesystem) -> Remedy:
     steps = remedies.features.index_directories(fs)
     return Remedy(
         "Set the feature and index all existing directories with e2fsck -D"
-        f"{'' if steps else f', {remedies.offline.why_by_hand(fs)}'}.",
+        f"{'' if steps else f', {remedies.remount.why_by_hand(fs)}'}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="The filesystem is unavailable during the check: minutes to hours.",

@@ -9,11 +9,9 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts import remembered
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host, fstab_lines, option_of
-from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, mounts_by_place
-from ext4audit.facts.option_table import recognize
-from ext4audit.facts.options import Provenance
-from ext4audit.facts.profile import Profile
+from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
+from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mounts_by_place
+from ext4audit.facts.options import recognize
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import in_rootflags, is_in_force, what_else_sets_it

@@ -13,7 +13,7 @@ from ext4audit.facts.mount import (
     flags_in_force,
     intended_flags,
 )
-from ext4audit.facts.option_table import (
+from ext4audit.facts.options import (
     NOT_EXT4_OPTIONS,
     NOT_EXT4_OPTIONS_WITH_VALUE,
     VALUES_OF_FLAGS,

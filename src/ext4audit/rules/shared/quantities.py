@@ -17,7 +17,7 @@ from ext4audit.evidence import (
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
-from ext4audit.facts.options import Provenance
+from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
 from ext4audit.layout import MOST_COLUMNS, may_stripe

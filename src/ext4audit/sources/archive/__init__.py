@@ -8,16 +8,32 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ext4audit.sources import Source
-from ext4audit.sources.archive.capture import Capture
-from ext4audit.sources.archive.layouts import TEXTS, SosCapture, SupportconfigCapture
-from ext4audit.sources.archive.source import ArchiveSource
-from ext4audit.sources.archive.system import host_name, node_name, printed_name, taken_at
-from ext4audit.sources.containers import Archive, ArchiveError
+from ext4audit import lazily
+from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
+    SUPPORTCONFIG_MARK,
+    ArchiveError,
+    Source,
+)
+from ext4audit.sources.containers import Archive
 
-SOS_COMMANDS = "sos_commands"
-INSIGHTS_COMMANDS = "insights_commands"
-SUPPORTCONFIG_MARK = "basic-environment.txt"
+TEXTS = (
+    "basic-environment.txt",
+    "basic-health-check.txt",
+    "fs-diskio.txt",
+    "fs-softraid.txt",
+    "lvm.txt",
+    "boot.txt",
+    "memory.txt",
+    "proc.txt",
+    "udev.txt",
+    "sysfs.txt",
+    "hardware.txt",
+    "env.txt",
+    "mpio.txt",
+)
+"""The texts with facts about filesystems; a supportconfig has sixty more."""
 _ARCHIVE = re.compile(r"(?:sosreport-|insights-|scc_|nts_)\S*\.(?:tar(?:\.\w+)?|t[gbx]z)")
 _SHOWN = 3
 _PLUGINS = (
@@ -71,17 +87,13 @@ def recognise(archive: Archive) -> HostArchive | None:
         root: kind for root in _roots(archive) if (kind := _kind(archive, root)) is not None
     }
     if len(captures) > 1:
-        raise ArchiveError(f"{archive.label}: the files of several hosts: {_first_few(captures)}")
+        raise ArchiveError(f"{archive.label}: the files of several hosts: {first_few(captures)}")
     if not captures:
         _refuse_collection(archive)
         return None
     ((root, kind),) = captures.items()
-    capture = _capture(archive, root, kind)
-    _refuse_two_names(archive, capture)
-    label = host_name(capture) or root or archive.label
-    return HostArchive(
-        kind, label, taken_at(capture, f"{archive.label} {root}"), ArchiveSource(capture)
-    )
+    found: HostArchive = lazily("sources.archive.source", "host_archive")(archive, root, kind)
+    return found
 
 
 def is_wanted(name: str) -> bool:
@@ -108,31 +120,18 @@ def _kind(archive: Archive, root: str) -> str | None:
     return "supportconfig" if SUPPORTCONFIG_MARK in archive.children(root) else None
 
 
-def _capture(archive: Archive, root: str, kind: str) -> Capture:
-    if kind == "supportconfig":
-        return SupportconfigCapture(archive, root)
-    commands = SOS_COMMANDS if kind == "sosreport" else INSIGHTS_COMMANDS
-    return SosCapture(archive, root, kind=kind, commands=commands)
-
-
 def _refuse_collection(archive: Archive) -> None:
     """Refuse what `sos collect` makes: a tar of the tars of many hosts."""
     inside = [name for name in archive.names() if _ARCHIVE.fullmatch(name.rpartition("/")[2])]
     if inside:
-        names = _first_few(inside)
+        names = first_few(inside)
         raise ArchiveError(
             f"{archive.label}: a collection of {len(inside)} archives ({names}), such as "
             "sos collect makes: unpack it and audit each of them"
         )
 
 
-def _refuse_two_names(archive: Archive, capture: Capture) -> None:
-    """Refuse files of two hosts in one tree, which would be audited as one machine."""
-    names = [name for name in (printed_name(capture), node_name(capture)) if name]
-    if len({name.partition(".")[0].lower() for name in names}) > 1:
-        raise ArchiveError(f"{archive.label}: the files of several hosts: {_first_few(names)}")
-
-
-def _first_few(names: Iterable[str]) -> str:
+def first_few(names: Iterable[str]) -> str:
+    """Return the first names, for a message about several."""
     shown = [f"{name!r:.100}" for name in names]
     return ", ".join(shown[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")

@@ -18,28 +18,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import decode
+from ext4audit.sources import ArchiveError, decode
+from ext4audit.sources.archive import TEXTS
 from ext4audit.sources.archive.capture import Output, mangle, numbered
-from ext4audit.sources.containers import Archive, ArchiveError
+from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100
-TEXTS = (
-    "basic-environment.txt",
-    "basic-health-check.txt",
-    "fs-diskio.txt",
-    "fs-softraid.txt",
-    "lvm.txt",
-    "boot.txt",
-    "memory.txt",
-    "proc.txt",
-    "udev.txt",
-    "sysfs.txt",
-    "hardware.txt",
-    "env.txt",
-    "mpio.txt",
-)
-"""The texts with facts about filesystems; a supportconfig has sixty more."""
 _HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
 _ABSENT = " - File not found"
 

@@ -8,7 +8,10 @@ from typing import cast, overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
+    INSIGHTS_COMMANDS,
+    SOS_COMMANDS,
     Answer,
+    ArchiveError,
     Ask,
     BytesAsk,
     CapturedDumpe2fs,
@@ -26,26 +29,33 @@ from ext4audit.sources import (
     describe,
     whole,
 )
+from ext4audit.sources.archive import HostArchive, first_few
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
+from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
 from ext4audit.sources.archive.machine import container, hypervisor
 from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_lines
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
+    host_name,
     memory,
     mount_of,
     mount_points_of,
     mounted_sources,
+    node_name,
+    printed_name,
     read_mountinfo,
     resolve_path,
     setting,
     sysroot_of,
+    taken_at,
     uname,
     without_sysroot,
 )
 from ext4audit.sources.archive.tool_output import find_groups, find_header
 from ext4audit.sources.archive.usage import DiskFree
+from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"
 _DMSETUP_OF_ALL = {("table", "-j", "-m"), ("status", "--noflush", "-j", "-m")}
@@ -297,3 +307,27 @@ class ArchiveSource:
         """Return a path that the mount table shows as it is: no link is in it."""
         shown = path in self._mount_points
         return Known(path, MOUNTINFO) if shown else None
+
+
+def host_archive(archive: Archive, root: str, kind: str) -> HostArchive:
+    """Return the evidence below a directory of an archive; raises ArchiveError for two hosts'."""
+    capture = _capture(archive, root, kind)
+    _refuse_two_names(archive, capture)
+    label = host_name(capture) or root or archive.label
+    return HostArchive(
+        kind, label, taken_at(capture, f"{archive.label} {root}"), ArchiveSource(capture)
+    )
+
+
+def _capture(archive: Archive, root: str, kind: str) -> Capture:
+    if kind == "supportconfig":
+        return SupportconfigCapture(archive, root)
+    commands = SOS_COMMANDS if kind == "sosreport" else INSIGHTS_COMMANDS
+    return SosCapture(archive, root, kind=kind, commands=commands)
+
+
+def _refuse_two_names(archive: Archive, capture: Capture) -> None:
+    """Refuse files of two hosts in one tree, which would be audited as one machine."""
+    names = [name for name in (printed_name(capture), node_name(capture)) if name]
+    if len({name.partition(".")[0].lower() for name in names}) > 1:
+        raise ArchiveError(f"{archive.label}: the files of several hosts: {first_few(names)}")

@@ -5,15 +5,13 @@ from dataclasses import dataclass
 from sys import getsizeof
 from typing import NamedTuple, Protocol, TypeAlias
 
+from ext4audit.sources import ArchiveError
+
 Wanted: TypeAlias = Callable[[str], bool]
 MOST_LINKS = 40
 """As the kernel follows on one path (path_resolution(7)); more is a loop."""
 LONGEST_PATH = 4096
 """PATH_MAX of Linux; each part of a path may become a directory of its own."""
-
-
-class ArchiveError(ValueError):
-    """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
 
 
 _ENTRY_BYTES = 400

@@ -13,9 +13,8 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from ext4audit.sources import decode, encode
+from ext4audit.sources import ArchiveError, decode, encode
 from ext4audit.sources.containers import (
-    ArchiveError,
     Directory,
     File,
     Limits,

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from ext4audit.sources import decode
+from ext4audit.sources import ArchiveError, Readable, decode
 from ext4audit.sources.containers import (
-    ArchiveError,
     Directory,
     File,
     Limits,
@@ -80,14 +79,6 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
     if not stream.is_padded_to_its_end():
         raise ArchiveError("data follows the end of the archive: are two archives concatenated?")
     return archive
-
-
-class Readable(Protocol):
-    """What is read from: a file, or one whose reads are bounded."""
-
-    def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes, none at the end."""
-        ...
 
 
 class Stream:

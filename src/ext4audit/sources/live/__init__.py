@@ -17,6 +17,8 @@ from typing import Any, TypeVar, overload
 
 from ext4audit.evidence import Evidence, Known, Why
 from ext4audit.sources import (
+    DEFAULT_DEADLINE_SECONDS,
+    SYSTEM_PATH,
     Answer,
     Ask,
     BytesAsk,
@@ -42,9 +44,8 @@ from ext4audit.sources import (
     from_os_error,
 )
 from ext4audit.sources import live as ioctls
-from ext4audit.sources.live import commands, mount_tables, paths
-from ext4audit.sources.live.memory import virtual_memory
-from ext4audit.sources.live.paths import opened
+from ext4audit.sources.live import commands, files
+from ext4audit.sources.live.files import opened, virtual_memory
 from ext4audit.sources.waiting import BoundedCalls, Patience
 
 _TUNE_SUPERBLOCK_BYTES = 232
@@ -113,7 +114,6 @@ LARGEST_FILE_BYTES = 8 << 20
 _LONGEST_KEPT_BYTES = 64 << 10
 OF_THE_KERNEL = ("/proc/", "/sys/")
 """Answered from memory; every other path may lie on a server that is gone."""
-DEFAULT_DEADLINE_SECONDS = 120.0
 _OF_THIS_PROCESS = (Uname, EffectiveUser, VirtualMemory)
 """Answered at any time: a report that was cut at its deadline still says of which host it is."""
 READING = "reading"
@@ -138,7 +138,7 @@ class LiveSource:
         timeout_seconds: float = 20.0,
         *,
         deadline_seconds: float = DEFAULT_DEADLINE_SECONDS,
-        search_path: Sequence[str] = commands.SYSTEM_PATH,
+        search_path: Sequence[str] = SYSTEM_PATH,
         mounts_of: int | None = None,
     ) -> None:
         self._timeout_seconds = timeout_seconds
@@ -214,8 +214,8 @@ class LiveSource:
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
-            case ReadFile(mount_tables.OWN) if self._mounts_of is not None:
-                return read_file(mount_tables.table_of(self._mounts_of))
+            case ReadFile(files.OWN_MOUNTS) if self._mounts_of is not None:
+                return read_file(files.table_of(self._mounts_of))
             case ReadFile(path):
                 return self._of_path(path, read_file)
             case ListDir(path):
@@ -233,18 +233,18 @@ class LiveSource:
             case ResolvePath(path):
                 return self._resolved(path)
             case RealPath(path):
-                return self._bounded(path, partial(paths.real_path, path))
+                return self._bounded(path, partial(files.real_path, path))
             case StatFilesystem(path):
-                return self._bounded(path, partial(paths.stat_filesystem, path))
+                return self._bounded(path, partial(files.stat_filesystem, path))
             case CapturedDumpe2fs():
                 raise Unanswered(Why.UNSUPPORTED, "it would read every bitmap of the device")
 
     def _resolved(self, path: str) -> str:
         """Resolve a path, with the mount id of the table that is read."""
-        found = self._bounded(path, partial(paths.resolve_path, path))
+        found = self._bounded(path, partial(files.resolve_path, path))
         if self._mounts_of is None:
             return found
-        return mount_tables.translated(found, read_file, self._mounts_of)
+        return files.translated(found, read_file, self._mounts_of)
 
     def _of_path(self, path: str, read: Callable[[str], str]) -> str:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
@@ -259,7 +259,7 @@ class LiveSource:
             case FilesystemUuid(path):
                 return self._bounded(path, partial(ioctls.filesystem_uuid, path))
             case ReadBytes(path, offset_bytes, length_bytes):
-                call = partial(paths.read_bytes, path, offset_bytes, length_bytes)
+                call = partial(files.read_bytes, path, offset_bytes, length_bytes)
                 return self._bounded(path, call)
 
 

@@ -1,8 +1,7 @@
-"""External programs: which ones may run, under which limits, and what their failures mean."""
+"""External programs: how those of the allow-list run, and under which limits."""
 
 import errno
 import os
-import re
 import selectors
 import signal
 import subprocess
@@ -12,19 +11,17 @@ from contextlib import suppress
 from typing import IO, NamedTuple, cast
 
 from ext4audit.evidence import Why
-from ext4audit.sources import VERSION_BANNER, Unanswered, decode, denied_hint, encode
+from ext4audit.sources import (
+    PACKAGES,
+    SYSTEM_PATH,
+    Unanswered,
+    absent,
+    decode,
+    denied_hint,
+    encode,
+    judge,
+)
 
-# Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
-SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
-PACKAGES = {
-    "lsblk": "util-linux",
-    "findmnt": "util-linux",
-    "dumpe2fs": "e2fsprogs",
-    "dmsetup": "dmsetup (Debian) or device-mapper (RHEL)",
-    "systemd-detect-virt": "systemd",
-    "grub-install": "grub2-common",
-    "grub2-install": "grub2-tools",
-}
 # The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
 # and an endless output must not take the memory of a small host.
 LARGEST_OUTPUT_BYTES = 64 << 20
@@ -46,11 +43,6 @@ _DMSETUP_STATUS = ("status", "--noflush")
 _DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
 _GRUB_INSTALLERS = frozenset({"grub-install", "grub2-install"})
 _DMSETUP_NODE = "/dev/mapper/control"
-_DENIED = re.compile(
-    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
-    r"|only root",
-    re.IGNORECASE,
-)
 
 
 def run_command(
@@ -74,28 +66,6 @@ def run_command(
     )
     stdout, stderr = decode(finished.stdout), decode(finished.stderr)
     return judge(argv[0], finished.status, stdout, stderr, denied_hint())
-
-
-def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
-    """Return the answer for a program that is not installed: ABSENT, and its package."""
-    package = PACKAGES.get(name)
-    hint = f"install {package}" if package else ""
-    return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
-
-
-def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
-    """Return the output of a program that succeeded; raises Unanswered for one that failed.
-
-    `status` is negative for the signal that ended it. Recorded runs use this too.
-    """
-    if status == 0 or _is_bare_metal(name, stdout):
-        return stdout
-    cause = _cause(stderr, stdout)
-    ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
-    detail = f"{cause} ({ending})" if cause else ending
-    if _DENIED.search(cause):
-        raise Unanswered(Why.DENIED, detail, hint_when_denied)
-    raise Unanswered(Why.FAILED, detail)
 
 
 class Finished(NamedTuple):
@@ -176,24 +146,6 @@ def _locate(name: str, search_path: Sequence[str]) -> str:
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
             return path
     raise absent(name, search_path)
-
-
-def _is_bare_metal(name: str, stdout: str) -> bool:
-    """Whether systemd-detect-virt printed "none", which it does with exit status 1."""
-    return name == "systemd-detect-virt" and stdout.strip() == "none"
-
-
-def _cause(stderr: str, stdout: str) -> str:
-    """Return the line with the cause: the first of stderr that is no version banner.
-
-    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
-    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
-    """
-    for text in (stderr, stdout):
-        for line in text.split("\n"):
-            if line.strip() and not VERSION_BANNER.fullmatch(line.strip()):
-                return line.strip()
-    return ""
 
 
 def _drain(

@@ -1,294 +1,360 @@
-"""Snapshots: a host's answers, recorded, written and replayed; as directory, tar or text."""
+"""The snapshot format, version 1: its vocabulary, its limits, and its strict decoding.
+
+A snapshot is a directory, or its files in a tar, that people can read and compare; or its
+manifest alone, with every answer inline. `manifest.json` holds when it was taken (`taken_at`),
+perhaps of which `host` and by which `tool`, the files in which credentials are `masked`, and one
+entry an answer. An entry names the ask and its argument, perhaps the time of this answer
+(`taken_at`), then holds the `unknown` that was the answer, or `origin` and one of
+
+- `text`: a short printable text;
+- `text_file`: a file under `answers/` that holds any other text, byte by byte as it was read;
+- `names`: the names in a directory;
+- `hex`: bytes, in lines of pairs of digits; or `base64`; or `bytes_file`, a file of the bytes.
+
+A `run_command` may instead hold how the program ended: `status` (null where it was not waited for),
+`timed_out`, `stdout` and `stderr`. The reader interprets it as the live source does its own runs.
+
+Programs write ASCII JSON. The shell collector writes what it read: bytes in a string that are
+not UTF-8 come back as themselves (surrogateescape).
+
+The decoding is pure, and safe with hostile input; `writing` is its counterpart.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import io
-import os
+import json
 import re
-import stat
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
-from types import MappingProxyType
-from typing import IO, overload
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
+from ext4audit import sources as asks
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     Answer,
     Ask,
-    BytesAsk,
+    FilesystemUuid,
+    ListDir,
     ReadBytes,
-    Source,
-    TextAsk,
+    RunCommand,
+    TuneSuperblock,
+    Unanswered,
+    absent,
+    denied_hint,
     describe,
-    utc_now,
+    judge,
+    whole,
 )
-from ext4audit.sources.containers import SNAPSHOT_LIMITS, Archive, MemoryArchive
-from ext4audit.sources.snapshot.decoding import decode
-from ext4audit.sources.snapshot.format import (
-    ANSWERS,
-    LARGEST_ANSWER_BYTES,
-    LARGEST_MANIFEST_BYTES,
-    MANIFEST,
-    SnapshotError,
-    encode,
-)
-from ext4audit.sources.waiting import BoundedCalls
+from ext4audit.sources import decode as decode_text
 
-TOP = "ext4audit-snapshot"
-BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
-END = "-----END EXT4AUDIT SNAPSHOT-----"
-_COLUMNS_BYTES = 57
-"""Bytes a line: 76 columns (RFC 2045)."""
-_BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.escape(END.encode()))
+FORMAT = "ext4audit-snapshot"
+VERSION = 1
+MANIFEST = "manifest.json"
+ANSWERS = "answers"
 
+# Room for 10,000 devices with ten answers each; beyond that a snapshot is an attack on memory.
+MOST_ANSWERS = 100_000
+# The group descriptors of 64 TiB are 32 MiB, and twice that in hexadecimal.
+LARGEST_MANIFEST_BYTES = 128 << 20
+# No less than commands.LARGEST_OUTPUT_BYTES: what can be captured can be read back.
+LARGEST_ANSWER_BYTES = 64 << 20
+LARGEST_TOTAL_BYTES = 256 << 20
 
-class RecordingSource:
-    """Passes asks through and records every answer, unknowns included."""
+# No folder below `answers`, no leading dot: such a name cannot leave the directory.
+ANSWER_FILE = re.compile(ANSWERS + r"/[A-Za-z0-9_=+:,@-][A-Za-z0-9_=+:,@.~-]{0,199}")
 
-    def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
-        self._inner = inner
-        self._clock = clock
-        self._answers: dict[Ask, Answer] = {}
-        self._times: dict[Ask, str] = {}
-
-    @property
-    def answers(self) -> Mapping[Ask, Answer]:
-        """The asks so far, with their answers."""
-        return MappingProxyType(self._answers)
-
-    @property
-    def times(self) -> Mapping[Ask, str]:
-        """When each answer was first given, in RFC 3339, UTC."""
-        return MappingProxyType(self._times)
-
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
-        """Answer as the inner source answers."""
-        answer: Answer = self._inner.fetch(ask)
-        self._answers[ask] = answer
-        if ask not in self._times:
-            self._times[ask] = self._clock()
-        return answer
+# The names in the format, independent of the names of the classes: kind -> class and arguments.
+KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
+    "read_file": (asks.ReadFile, ("path",)),
+    "list_dir": (asks.ListDir, ("path",)),
+    "run_command": (asks.RunCommand, ("argv",)),
+    "uname": (asks.Uname, ()),
+    "virtual_memory": (asks.VirtualMemory, ()),
+    "effective_user": (asks.EffectiveUser, ()),
+    "udev_database": (asks.UdevDatabase, ("device_number",)),
+    "resolve_path": (asks.ResolvePath, ("path",)),
+    "real_path": (asks.RealPath, ("path",)),
+    "stat_filesystem": (asks.StatFilesystem, ("path",)),
+    "captured_dumpe2fs": (asks.CapturedDumpe2fs, ("path",)),
+    "tune_superblock": (asks.TuneSuperblock, ("mount_point",)),
+    "filesystem_uuid": (asks.FilesystemUuid, ("mount_point",)),
+    "read_bytes": (asks.ReadBytes, ("path", "offset_bytes", "length_bytes", "reading")),
+}
 
 
-class MapSource:
-    """Replays answers; one that was recorded as unknown is the same unknown.
+class SnapshotError(ValueError):
+    """A snapshot that is malformed, of another version, or beyond the limits."""
 
-    Bytes that lie within others that were recorded are answered from those: the shell collector
-    takes all group descriptors at once where a live source reads some.
+
+Object: TypeAlias = Mapping[str, Any]
+
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+
+
+def parse_manifest(manifest: bytes) -> object:
+    """Parse JSON and check the version, before anything else of the shape is relied on.
+
+    A string may hold bytes that are not UTF-8: the shell has no means to spell them otherwise.
     """
-
-    def __init__(self, answers: Mapping[Ask, Answer]) -> None:
-        self._answers = dict(answers)
-        self._read = [ask for ask in self._answers if isinstance(ask, ReadBytes)]
-
-    @overload
-    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
-    @overload
-    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
-    def fetch(self, ask: Ask) -> Answer:
-        """Return the recorded answer, or NOT_CAPTURED."""
-        hint = "capture again with ext4audit collect"
-        answer = self._answers.get(ask) or (self._part(ask) if isinstance(ask, ReadBytes) else None)
-        return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
-
-    def _part(self, ask: ReadBytes) -> Known[bytes] | None:
-        """Return bytes out of a longer answer about the same path and reading."""
-        for whole in self._read:
-            start = ask.offset_bytes - whole.offset_bytes
-            inside = 0 <= start <= whole.length_bytes - ask.length_bytes
-            if not inside or (whole.path, whole.reading) != (ask.path, ask.reading):
-                continue
-            answer = self._answers[whole]
-            if isinstance(answer, Known) and isinstance(answer.value, bytes):
-                return Known(answer.value[start : start + ask.length_bytes], answer.origin)
-        return None
-
-
-def write_snapshot(
-    directory: Path,
-    answers: Mapping[Ask, Answer],
-    *,
-    taken_at: str,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> None:
-    """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
-
-    `times`, `about` and `masked` are as `encode` takes them.
-
-    A new directory is for its owner only: fstab and the kernel's command line can hold
-    passwords. The manifest is written last, so that a capture that was cut short is not a
-    snapshot. Raises SnapshotError and OSError.
-    """
-    files = encode(answers, taken_at, times=times, about=about, masked=masked)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if any(directory.iterdir()):
-        raise SnapshotError(f"{directory}: not empty")
-    for name, content in files.items():
-        path = directory / name
-        path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
-
-
-def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[MapSource, str]:
-    """Return the source that replays a snapshot, and the time it was taken.
-
-    Raises SnapshotError for anything that is not a snapshot of this version. The directory is
-    untrusted: no symbolic link in it is followed, and nothing but files is opened. It may lie on a
-    dead server: `calls` bounds the wait for each file, and the first that was in vain is the last.
-    """
-    bounded = BoundedCalls() if calls is None else calls
-
-    def answer(name: str) -> bytes:
-        return bounded(partial(_answer, directory, name))
-
     try:
-        manifest = bounded(partial(_content, directory / MANIFEST, LARGEST_MANIFEST_BYTES))
-        answers, taken_at = decode(manifest, answer)
-    except (TimeoutError, SnapshotError) as error:
-        raise SnapshotError(f"{directory}: {error}") from None
-    return MapSource(answers), taken_at
+        top = json.loads(decode_text(manifest), object_pairs_hook=_unique)
+    except SnapshotError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"not JSON: {error}") from None
+    if not isinstance(top, dict) or top.get("format") != FORMAT:
+        raise SnapshotError(f"not a manifest of the format {FORMAT}")
+    version = top.get("version")
+    if type(version) is not int or version != VERSION:
+        raise SnapshotError(f"version {version!r:.40} of the format; this program reads {VERSION}")
+    return top
 
 
-def _answer(directory: Path, name: str) -> bytes:
-    """Read an answer file, where `answers` is a directory and no link."""
-    if not stat.S_ISDIR(_status(directory / ANSWERS).st_mode):
-        raise SnapshotError(f"{ANSWERS}: not a directory")
-    return _content(directory / name, LARGEST_ANSWER_BYTES)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse a duplicate key: one of the two would be lost silently."""
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise SnapshotError("duplicate key in an object")
+    return made
 
 
-def _content(path: Path, limit_bytes: int) -> bytes:
-    """Read a regular file of at most `limit_bytes`; raises SnapshotError."""
-    status = _status(path)
-    if not stat.S_ISREG(status.st_mode):
-        raise SnapshotError(f"{path.name}: not a regular file")
-    if status.st_size > limit_bytes:
-        raise SnapshotError(f"{path.name}: larger than {limit_bytes} bytes")
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, opened with NOFOLLOW
-            return file.read(limit_bytes)
-    except OSError as error:
-        raise SnapshotError(f"{path.name}: {error.strerror}") from None
+def checked(
+    value: object, keys: set[str], what: str, optional: frozenset[str] = frozenset()
+) -> Object:
+    """Return an object that has these keys, perhaps the optional ones, and no other.
 
-
-def _status(path: Path) -> os.stat_result:
-    try:
-        return path.lstat()
-    except OSError as error:
-        raise SnapshotError(f"{path.name}: {error.strerror}") from None
-
-
-def write_snapshot_tar(
-    file: IO[bytes],
-    answers: Mapping[Ask, Answer],
-    *,
-    taken_at: str,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> None:
-    """Write a snapshot as tar.gz; the same answers make the same bytes.
-
-    `times`, `about` and `masked` are as `encode` takes them. All is below one directory. Raises
-    SnapshotError for more than can be read back, and OSError.
+    A misspelt key is not ignored.
     """
-    import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
-    import tarfile  # noqa: PLC0415 - the same
-
-    files = encode(answers, taken_at, times=times, about=about, masked=masked)
-    if len(files) > SNAPSHOT_LIMITS.most_entries - 2:
-        raise SnapshotError(f"{len(files)} long answers are more than a tar snapshot can hold")
-    with (
-        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
-    ):
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"{TOP}/{name}")
-            member.size, member.mode = len(content), 0o600
-            tar.addfile(member, io.BytesIO(content))
+    if isinstance(value, dict) and keys <= value.keys() <= keys | optional:
+        return value
+    perhaps = f" (perhaps {', '.join(sorted(optional))})" if optional else ""
+    raise SnapshotError(f"{what}: not an object of {', '.join(sorted(keys))}{perhaps}")
 
 
-def is_part(name: str) -> bool:
-    """Whether a member may be a part of a snapshot, whatever directory that lies in."""
-    parts = name.split("/")
-    return parts[-1] == MANIFEST or ANSWERS in parts[:-1]
+def string(entry: Object, key: str) -> str:
+    """Return a string; raises SnapshotError."""
+    value = entry.get(key)
+    if not isinstance(value, str):
+        raise SnapshotError(f"{key}: not a string")
+    return value
 
 
-def holds_snapshot(archive: Archive) -> bool:
-    """Whether there is a manifest at the top, or in a directory at the top."""
-    return bool(_manifests(archive))
+def strings(entry: Object, key: str) -> tuple[str, ...]:
+    """Return a list of strings; raises SnapshotError."""
+    values = entry.get(key)
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise SnapshotError(f"{key}: not a list of strings")
+    return tuple(values)
 
 
-def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
-    """Return the answers of a snapshot in a tar, and the time they were taken.
-
-    Raises SnapshotError, also for two snapshots in one tar and for anything that is no part of
-    the snapshot. Raises ArchiveError for a dangling link.
-    """
-    names = archive.names()
-    if len(names) > SNAPSHOT_LIMITS.most_entries:
-        raise SnapshotError(f"holds more than {SNAPSHOT_LIMITS.most_entries} files")
-    manifests = _manifests(archive)
-    if len(manifests) != 1:
-        raise SnapshotError(f"holds {len(manifests)} snapshots: {', '.join(manifests[:3])!r:.200}")
-    top = manifests[0].removesuffix(MANIFEST)
-    others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
-    if others:
-        raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
-    manifest = archive.read(manifests[0])
-    if len(manifest) > LARGEST_MANIFEST_BYTES:
-        raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
-    return decode(manifest, lambda name: archive.read(top + name))
+def count(entry: Object, key: str) -> int:
+    """Return a number of something; raises SnapshotError."""
+    value = entry.get(key)
+    if type(value) is not int or value < 0:
+        raise SnapshotError(f"{key}: not a count")
+    return value
 
 
-def _belongs(name: str, top: str) -> bool:
-    return name == top + MANIFEST or name.startswith(f"{top}{ANSWERS}/")
+def time(entry: Object, key: str) -> str:
+    """Return a time in RFC 3339, UTC, to the second; raises SnapshotError."""
+    value = string(entry, key)
+    if _TIME.fullmatch(value) is None or not _is_possible(value):
+        raise SnapshotError(f"{key}: not a time as 2026-01-02T03:04:05Z: {value!r:.40}")
+    return value
 
 
-def _manifests(archive: Archive) -> list[str]:
-    tops = ["", *(f"{name}/" for name in archive.children(""))]
-    return [
-        top + MANIFEST
-        for top in tops
-        if not top or archive.is_directory(top)
-        if MANIFEST in archive.children(top)
-    ]
-
-
-def wrap(content: bytes) -> str:
-    """Return the snapshot as lines of ASCII."""
-    starts = range(0, len(content), _COLUMNS_BYTES)
-    lines = [base64.b64encode(content[at : at + _COLUMNS_BYTES]).decode() for at in starts]
-    return "\n".join([BEGIN, *lines, END, ""])
-
-
-def is_wrapped(text: bytes) -> bool:
-    """Whether a snapshot begins somewhere in a text."""
-    return BEGIN.encode() in text
-
-
-def unwrap(text: bytes) -> bytes:
-    """Return what stands between the markers; raises SnapshotError.
-
-    A pty writes CR LF and may fold lines, a login shell prints before and after: white space inside
-    the markers and everything outside them is ignored.
-    """
-    if text.count(BEGIN.encode()) != 1:
-        raise SnapshotError(f"{text.count(BEGIN.encode())} snapshots in one text")
-    found = _BETWEEN.search(text)
-    if found is None:
-        raise SnapshotError("truncated, or mixed with other text, between its markers")
+def _is_possible(time: str) -> bool:
+    """Whether the calendar and the clock have such a time."""
     try:
-        return base64.b64decode(b"".join(found[1].split()), validate=True)
+        datetime.fromisoformat(time.removesuffix("Z"))
+    except ValueError:
+        return False
+    return True
+
+
+RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
+"""The keys of a raw run; `status` is null where the program was not waited for."""
+_NOT_FOUND = 127
+"""The exit status of a shell, env(1) and timeout(1) for a missing program."""
+_TOP = {"format", "version", "taken_at", "answers"}
+_ABOUT = frozenset({"host", "tool"})
+_TIMED = frozenset({"taken_at"})
+ReadAnswer: TypeAlias = Callable[[str], bytes]
+
+
+def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
+    """Return the answers and the time they were taken.
+
+    `read` returns the content of an answer file; it is called with names that match
+    `ANSWER_FILE` only, each of them once. Raises SnapshotError.
+    """
+    top = checked(parse_manifest(manifest), _TOP, "manifest", _ABOUT | {"masked"})
+    taken_at, entries = time(top, "taken_at"), top["answers"]
+    for key in top.keys() & _ABOUT:
+        string(top, key)
+    if "masked" in top:
+        strings(top, "masked")
+    if not isinstance(entries, list) or len(entries) > MOST_ANSWERS:
+        raise SnapshotError(f"answers: not a list of at most {MOST_ANSWERS} entries")
+    files, is_root = _Files(read), any(map(_is_root, entries))
+    answers: dict[Ask, Answer] = {}
+    for number, entry in enumerate(entries):
+        try:
+            ask, rest = _ask_of(entry)
+            answer = whole(ask, _answer(ask, rest, files, is_root=is_root))
+        except SnapshotError as error:
+            raise SnapshotError(f"answers[{number}]: {error}") from None
+        if ask in answers:
+            raise SnapshotError(f"answers[{number}]: duplicate ask")
+        answers[ask] = answer
+    return answers, taken_at
+
+
+def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
+    """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
+    what, checked_run = describe(ask), _checked_run(run)
+    try:
+        return Known(_output(ask.argv[0], checked_run, denied_hint(is_root=is_root)), what)
+    except Unanswered as unanswered:
+        return unanswered.unknown(what)
+
+
+class _Run(NamedTuple):
+    status: int | None
+    timed_out: bool
+    stdout: str
+    stderr: str
+
+
+def _output(name: str, run: _Run, hint_when_denied: str) -> str:
+    """Return the output of a program that succeeded; raises Unanswered for one that failed."""
+    if run.timed_out:
+        again = "capture again with a longer timeout"
+        raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
+    if run.status is None:
+        raise Unanswered(Why.FAILED, "its exit status was not recorded")
+    if run.status == _NOT_FOUND:
+        raise absent(name)
+    return judge(name, run.status, run.stdout, run.stderr, hint_when_denied)
+
+
+def _checked_run(run: Object) -> _Run:
+    """Check the types of a raw run."""
+    status = run["status"]
+    if status is not None and type(status) is not int:
+        raise SnapshotError("status: neither a number nor null")
+    if type(run["timed_out"]) is not bool:
+        raise SnapshotError("timed_out: neither true nor false")
+    return _Run(status, run["timed_out"], string(run, "stdout"), string(run, "stderr"))
+
+
+def _is_root(entry: object) -> bool:
+    """Whether this entry records that root took the snapshot."""
+    if not isinstance(entry, dict):
+        return False
+    return entry.get("ask") == "effective_user" and entry.get("text") == "0"
+
+
+class _Files:
+    """Reads answer files, each once, within the total."""
+
+    def __init__(self, read: ReadAnswer) -> None:
+        self._read = read
+        self._seen: set[str] = set()
+        self._room_bytes = LARGEST_TOTAL_BYTES
+
+    def content(self, entry: Object, key: str) -> bytes:
+        """Return the content of the file that `key` names; raises SnapshotError."""
+        name = string(entry, key)
+        if ANSWER_FILE.fullmatch(name) is None:
+            raise SnapshotError(f"{key}: not the name of an answer file: {name!r:.200}")
+        if name in self._seen:
+            raise SnapshotError(f"{key}: {name} is another answer's too")
+        self._seen.add(name)
+        raw = self._read(name)
+        self._room_bytes -= len(raw)
+        if self._room_bytes < 0:
+            raise SnapshotError(f"the answers are larger than {LARGEST_TOTAL_BYTES} bytes")
+        return raw
+
+
+def _ask_of(value: object) -> tuple[Ask, Object]:
+    """Return the ask of an entry, and the keys that hold the answer."""
+    if not isinstance(value, dict):
+        raise SnapshotError("not an object")
+    kind = string(value, "ask")
+    if kind not in KINDS:
+        raise SnapshotError(f"no such ask: {kind!r:.200}")
+    make, arguments = KINDS[kind]
+    ask = make(*(_argument(value, argument) for argument in arguments))
+    if "taken_at" in value:
+        time(value, "taken_at")
+    return ask, {key: value[key] for key in value if key not in {"ask", *arguments}}
+
+
+def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or argv
+    if key in {"offset_bytes", "length_bytes", "reading"}:
+        return count(entry, key)
+    if key != "argv":
+        return string(entry, key)
+    argv = strings(entry, key)
+    if not argv:
+        raise SnapshotError("argv: empty")
+    return argv
+
+
+def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
+    """Decode an answer in one of the forms that its ask allows."""
+    if "unknown" in rest:
+        return _unknown(checked(rest, {"unknown"}, "entry", _TIMED)["unknown"])
+    if isinstance(ask, RunCommand) and "status" in rest:
+        run = checked(rest, RAW_RUN, "entry", _TIMED)
+        return judged_run(ask, run, is_root=is_root)
+    form = next(form for form in _forms(ask) if form in rest or form == _forms(ask)[-1])
+    entry = checked(rest, {"origin", form}, "entry", _TIMED)
+    origin = string(entry, "origin")
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return Known(_bytes(entry, form, files), origin)
+    return Known(_text(entry, form, files), origin)
+
+
+def _forms(ask: Ask) -> tuple[str, ...]:
+    """Return the keys that can hold the answer; the last is the one that errors name."""
+    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
+        return ("bytes_file", "base64", "hex")
+    return ("names",) if isinstance(ask, ListDir) else ("text_file", "text")
+
+
+def _unknown(value: object) -> Unknown:
+    fields = checked(value, {"what", "why", "detail", "hint"}, "unknown")
+    try:
+        why = Why(string(fields, "why"))
+    except ValueError as error:
+        raise SnapshotError(f"why: {error}") from None
+    return Unknown(string(fields, "what"), why, string(fields, "detail"), string(fields, "hint"))
+
+
+def _text(entry: Object, form: str, files: _Files) -> str:
+    if form == "names":
+        return "\0".join(strings(entry, form))
+    return decode_text(files.content(entry, form)) if form == "text_file" else string(entry, form)
+
+
+def _bytes(entry: Object, form: str, files: _Files) -> bytes:
+    if form == "bytes_file":
+        return files.content(entry, form)
+    if form == "base64":
+        return _base64(string(entry, form))
+    digits = "".join(strings(entry, form))
+    if re.fullmatch(r"(?:[0-9a-f]{2})*", digits) is None:
+        raise SnapshotError("hex: not pairs of hexadecimal digits")
+    return bytes.fromhex(digits)
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise SnapshotError(f"damaged base64: {error}") from None
+        raise SnapshotError(f"base64: {error}") from None

@@ -1,0 +1,150 @@
+"""The page of `ext4audit layout`: the metadata of one filesystem on the member devices.
+
+The filesystem is on a block device or in an image. Its members are those of the device stack, or
+of an array that the user describes: a RAID controller presents one disk, and an image has none.
+"""
+
+from typing import NamedTuple
+
+from ext4audit.assemble.devices import StackReader
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
+from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
+from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.layout import map_or_guess, read_group_table
+from ext4audit.assemble.superblock import (
+    device_path,
+    read_image_superblock,
+    read_superblock,
+)
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.facts.layout import LayoutPage, StripeGeometry
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.layout import SUPERBLOCK_OFFSET_BYTES
+from ext4audit.layout.advice import layout_advice
+from ext4audit.layout.bitmap_placement import measure
+from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
+from ext4audit.layout.levels import map_of
+from ext4audit.sources import ReadBytes, Source
+
+ARRAY_ORIGIN = "as stated"
+"""The origin of an array that the user describes."""
+
+
+class _Parts(NamedTuple):
+    """The evidence of a page; with `doubts` the map of the members is only likely."""
+
+    target: str
+    superblock: Evidence[Superblock]
+    groups: Evidence[GroupTable]
+    stack_map: Evidence[StackMap]
+    doubts: tuple[Unknown, ...] = ()
+
+
+def page_of_device(
+    source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
+) -> Evidence[LayoutPage]:
+    """Return the page of the filesystem on a block device; `array` replaces its own stack."""
+    mounts = inventory.visible
+    stack = StackReader(source, inventory.readable).read(number)
+    path = device_path(stack, inventory.names.get(number, str(number)))
+    own = tuple(mount for mount in mounts if mount.device_number == number)
+    superblock = read_superblock(source, path, number, own)
+    groups = read_group_table(source, path, number, superblock)
+    if array is not None:
+        return _page(_Parts(path, superblock, groups, _map_of_array(array)))
+    if isinstance(stack, Unknown):
+        return stack
+    found, doubts = map_or_guess(stack.value)
+    return _page(_Parts(path, superblock, groups, found, doubts))
+
+
+def page_of_image(
+    source: Source, path: str, array: StripeGeometry | None, offset: int
+) -> Evidence[LayoutPage]:
+    """Return the page of the filesystem in an image file.
+
+    The image holds the filesystem alone, or a whole disk or array. There the filesystem begins at
+    the byte `offset` or, where that is 0, in the only partition with a filesystem.
+    """
+    found = _filesystem_of_image(source, path, offset)
+    if isinstance(found, Unknown):
+        return found
+    stack_map = _single_device_map(path)
+    if array is not None:
+        stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))
+    groups = read_image_groups(source, found)
+    return _page(_Parts(found.device, found.superblock, groups, stack_map, _cut_off(source, found)))
+
+
+def _cut_off(source: Source, found: ImageFilesystem) -> tuple[Unknown, ...]:
+    """Return a doubt where the image ends before its filesystem does."""
+    if found.descriptors_at_bytes is not None:  # e2image leaves the data out
+        return ()
+    made = found.superblock.value
+    last = found.start_bytes + made.size_blocks * (made.block_bytes or 0) - 1
+    if isinstance(source.fetch(ReadBytes(found.path, last, 1)), Known):
+        return ()
+    detail = f"it is truncated: it should have {last + 1} bytes"
+    return (Unknown(f"end of {found.path}", Why.ABSENT, detail, "copy it again"),)
+
+
+def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:
+    """Select by the offset where the image has several filesystems, or none was found."""
+    image = find_image(source, path)
+    filesystems = image.filesystems if isinstance(image, Image) else ()
+    matching = [fs for fs in filesystems if not offset or fs.start_bytes in (0, offset)]
+    if len(matching) == 1:
+        return matching[0]
+    what = f"filesystem in {path}"
+    if matching:
+        places = ", ".join(str(fs.start_bytes) for fs in matching)
+        detail = f"{len(matching)} filesystems start at bytes {places}"
+        return Unknown(what, Why.FAILED, f"{detail}: select one with --offset")
+    if isinstance(image, PlainFile):
+        superblock = read_image_superblock(source, path, offset)
+        if isinstance(superblock, Unknown):
+            return superblock
+        return ImageFilesystem(path, offset, superblock)
+    stated = superblock_at(source, path, offset + SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(stated, Known):
+        return ImageFilesystem(path, offset, stated)
+    bad = stated or image
+    reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem starts at byte {offset}"
+    return Unknown(what, Why.UNPARSABLE, reason)
+
+
+def _page(parts: _Parts) -> Evidence[LayoutPage]:
+    def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
+        layout = measure(groups, superblock, stack_map, doubts=parts.doubts)
+        return LayoutPage(
+            target=parts.target,
+            superblock=superblock,
+            layout=layout,
+            advice=None if layout.geometry is None else layout_advice(layout, superblock),
+            stack=_origin(parts.stack_map),
+            origin=_origin(parts.groups),
+        )
+
+    what = f"metadata layout of {parts.target}"
+    return derive(what, build, parts.groups, parts.superblock, parts.stack_map)
+
+
+def _origin(evidence: Evidence[object]) -> str:
+    return evidence.origin if isinstance(evidence, Known) else ""
+
+
+def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:
+    return derive("stated array", map_of, Known(geometry, ARRAY_ORIGIN))
+
+
+def _single_device_map(path: str) -> Evidence[StackMap]:
+    """Return the map of an image without a described array: a single device."""
+    one = StackMap(
+        members=(path,),
+        geometry=None,
+        data=lambda byte: (Place(0, byte),),
+        parity=lambda _byte: (),
+        period_bytes=ANY_PERIOD_BYTES,
+    )
+    return Known(one, path)

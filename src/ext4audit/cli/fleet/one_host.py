@@ -1,0 +1,185 @@
+"""The audit of one host of a fleet, in limited time and memory: its line in the summary."""
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ext4audit import lazily
+from ext4audit.api import audit_snapshot
+from ext4audit.cli.captured import Place, label_of, unread_host
+from ext4audit.cli.policy import PostProcessing
+from ext4audit.facts.host import ActiveProfile
+from ext4audit.finding import Severity
+from ext4audit.renderers import Audited, Page, ndjson, visible
+from ext4audit.renderers.shared.fleet import FoundRule, HostLine
+from ext4audit.report import EXIT_INCOMPLETE, Report, exit_code
+from ext4audit.rule import Rule
+from ext4audit.rules import all_rules
+from ext4audit.sources import ArchiveError
+
+
+class Job(NamedTuple):
+    """The job for every host; rules by their codes, to be sent to another process.
+
+    `site_rules` are the sources that the policy names for rules of its own.
+
+    `pages` are how the formats look that are written host by host, by format. `keep` says that
+    the reports are wanted too, for the formats that show all hosts together.
+    """
+
+    rules: frozenset[str]
+    targets: tuple[str, ...]
+    profiles: tuple[ActiveProfile, ...]
+    post_processing: PostProcessing
+    threshold: Severity | None
+    allow_incomplete: bool
+    pages: tuple[tuple[str, Page], ...]
+    keep: bool
+    site_rules: tuple[str, ...] = ()
+
+
+def ignore_interrupts() -> None:
+    """Ignore Ctrl-C in a worker: the parent handles it, and each worker would print a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def audit_place(place: Place, job: Job) -> HostLine:
+    """Audit one host; a host that cannot be read, or costs too much, also has a line."""
+    if place.missing:
+        return unread(place, f"{place.path}: {place.missing}", "unreadable", job)
+    # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
+    seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
+    try:
+        with limited(seconds, LARGEST_BYTES):
+            report = _report(place, job)
+    except ArchiveError as error:
+        return unread(place, str(error), "unreadable", job)
+    except TooLong:
+        why = f"takes more than {seconds:g} s"
+        return unread(place, f"{place.path}: {why}", "unreadable", job)
+    except MemoryError:
+        why = f"takes more than {LARGEST_BYTES >> 20} MiB of memory"
+        return unread(place, f"{place.path}: {why}", "unreadable", job)
+    report, used, undetermined = job.post_processing.apply(report)
+    return HostLine(
+        name=report.key,
+        rendered=tuple(_rendered(report, fmt, page) for fmt, page in job.pages),
+        code=exit_code(report, job.threshold, allow_incomplete=job.allow_incomplete),
+        complete=report.complete_for(job.threshold),
+        matched=bool(report.host.filesystems),
+        found=_found(report),
+        host=Audited(label_of(place), report, key=report.key) if job.keep else None,
+        groups=place.groups,
+        used=used,
+        undetermined=undetermined,
+    )
+
+
+def _report(place: Place, job: Job) -> Report:
+    report = audit_snapshot(
+        place.path,
+        rules=[rule for rule in _catalogue(job) if rule.code in job.rules],
+        profiles=job.profiles,
+        targets=job.targets,
+        in_fleet=place.in_fleet,
+        key=place.key,
+    )
+    source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
+    return report._replace(source=source)
+
+
+def _catalogue(job: Job) -> tuple[Rule, ...]:
+    """Return the rules that a job may name."""
+    if not job.site_rules:
+        return all_rules()
+    policy = job.post_processing.policy or ""
+    return (*all_rules(), *lazily("cli.policy.site_rules", "loaded")(job.site_rules, policy))
+
+
+def unread(place: Place, message: str, kind: str, job: Job) -> HostLine:
+    """Return the line of a host without a report."""
+    code = 0 if job.allow_incomplete else EXIT_INCOMPLETE
+    message = message.replace(place.path, label_of(place))
+    host = unread_host(place, message)
+    return HostLine(
+        host.key,
+        tuple(_unread_text(host, kind, fmt, page) for fmt, page in job.pages),
+        code,
+        complete=False,
+        error=message,
+        path=label_of(place),
+        host=host if job.keep else None,
+        groups=place.groups,
+    )
+
+
+def _unread_text(host: Audited, kind: str, fmt: str, page: Page) -> str:
+    if fmt == "ndjson":
+        return ndjson.render_unread(host, kind=kind, tool_version=page.tool_version)
+    if page.verbosity < 0:
+        return ""
+    text = f"{host.key} could not be read: {host.error}"
+    return visible(text, ascii_only=page.ascii_only) + "\n\n"
+
+
+def _rendered(report: Report, fmt: str, page: Page) -> str:
+    """Return the report in a format; empty in text where the summary of the fleet suffices."""
+    if fmt == "ndjson":
+        return ndjson.render_report(report, tool_version=page.tool_version)
+    if page.verbosity < 0:
+        return ""
+    text: str = lazily("renderers.text", "render_report")(report, page)
+    return f"{text}\n"
+
+
+def _found(report: Report) -> tuple[FoundRule, ...]:
+    worst: dict[str, FoundRule] = {}
+    for verdict in report.verdicts:
+        rule = verdict.rule
+        for finding in (each for each in verdict.findings if each.counts):
+            known = worst.get(rule.code)
+            if known is None or not known.worst.at_least(finding.severity):
+                worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)
+    return tuple(worst.values())
+
+
+LONGEST_SECONDS = 60.0
+LARGEST_BYTES = 256 << 20
+_THREAD_BYTES = 80 << 20
+"""Addresses that a thread reserves and hardly uses: a stack, and an arena of malloc(3)."""
+_STATM = "/proc/self/statm"
+
+
+class TooLong(BaseException):
+    """The input took more than its time.
+
+    No Exception: the boundaries that turn those into unknown evidence would go on with the host.
+    """
+
+
+@contextmanager
+def limited(seconds: float, count_bytes: int) -> Iterator[None]:
+    """Limit what the block takes; raises TooLong, and MemoryError. For the main thread only."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
+    before = signal.signal(signal.SIGALRM, _stop)
+    resource.setrlimit(resource.RLIMIT_AS, (min([_in_use() + count_bytes, *most]), hard))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise TooLong
+
+
+def _in_use() -> int:
+    """Return the addresses in use, and room for a thread (proc_pid_statm(5))."""
+    with open(_STATM, "rb") as file:  # noqa: PTH123 - for each of ten thousand hosts
+        return int(file.read().split()[0]) * resource.getpagesize() + _THREAD_BYTES

@@ -1,0 +1,148 @@
+"""The superblocks and images that TARGET arguments stand for, and the audit of these."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import click
+
+from ext4audit import lazily, report
+from ext4audit.assemble.devices.target import (
+    BadImage,
+    Image,
+    ImageFilesystem,
+    NotExt4,
+    Superblocks,
+    Target,
+    TargetResolver,
+    Unreachable,
+)
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import Inventory, take_inventory
+from ext4audit.cli import print_diagnostic
+from ext4audit.cli.options import ReportOptions, utf8
+from ext4audit.cli.output import (
+    progress,
+)
+from ext4audit.engine import audit
+from ext4audit.evidence import Unknown
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Report
+from ext4audit.rule import Rule, Scope
+from ext4audit.sources import Source, utc_now
+
+READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
+ONLY_OF_HOSTS = (
+    "an image file, which a snapshot cannot hold: scan it where it lies; to capture the filesystem "
+    "that holds it, name its directory"
+)
+
+
+class Chosen(NamedTuple):
+    """The superblocks and images of the targets, each once, in the order of the command line."""
+
+    device_numbers: tuple[DeviceNumber, ...]
+    images: tuple[ImageFilesystem, ...]
+
+
+def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
+    """Return the superblocks of the targets; raises UsageError when nothing is left.
+
+    A file is what it is for `scan`: an image does not stand for the filesystem that holds it.
+    """
+    inventory = take_inventory(source)
+    found = [_look_at(source, inventory, path) for path in map(utf8, targets)]
+    return frozenset(_sort(targets, list(map(_not_an_image, found))).device_numbers)
+
+
+def _not_an_image(found: Target | Image) -> Target:
+    """Refuse an image that is not mounted: a snapshot holds filesystems of a host."""
+    return NotExt4(ONLY_OF_HOSTS) if isinstance(found, Image) else found
+
+
+def choose_targets(source: Source, targets: Sequence[str]) -> Chosen:
+    """Return the superblocks of the targets, and the filesystems of those that are image files.
+
+    Raises UsageError when nothing is left.
+    """
+    inventory = take_inventory(source)
+    return _sort(targets, [_look_at(source, inventory, path) for path in map(utf8, targets)])
+
+
+def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
+    """Return what a target stands for; few are image files, and the rest load nothing for them."""
+    resolver = TargetResolver(source, inventory)
+    if not resolver.is_file(path):
+        return resolver.resolve(path)
+    found = lazily("assemble.image.host", "image_of_target")(source, inventory, path)
+    if isinstance(found, Image | Superblocks):
+        return found
+    if isinstance(found, BadImage):
+        return NotExt4(f"{found.reason}; to audit the filesystem that holds it, name its directory")
+    if found.note:
+        print_diagnostic(f"{path}: not an image: {found.note}")
+    return resolver.resolve(path)
+
+
+def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
+    """Report notes, and refuse mistyped targets and a command line without any filesystem."""
+    numbers: list[DeviceNumber] = []
+    images: list[ImageFilesystem] = []
+    reasons = []
+    for path, found in zip(map(utf8, targets), looked, strict=True):
+        if isinstance(found, Superblocks):
+            numbers.extend(found.device_numbers)
+            if found.note:
+                print_diagnostic(f"{path}: {found.note}")
+        elif isinstance(found, Image):
+            images.extend(found.filesystems)
+            print_diagnostic(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
+        else:
+            reasons.append(f"{path}: {found.reason}")
+            if isinstance(found, Unreachable):
+                raise click.UsageError(reasons[-1])
+    if not numbers and not images:
+        raise click.UsageError("; ".join(reasons))
+    for reason in reasons:
+        print_diagnostic(reason)
+    return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images))
+
+
+def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]:
+    return tuple({image.device: image for image in images}.values())
+
+
+def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
+    """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
+    if rule.code in OF_IMAGES_TOO or not asked.site_rules:
+        return rule.code in OF_IMAGES_TOO
+    return bool(lazily("policy.site_rules", "is_broken")(rule))
+
+
+OF_IMAGES_TOO = frozenset({"HLT003"})
+"""The host rules that also judge images: an image can be left unclean."""
+
+
+def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
+    """Judge the filesystems of the targets; raises UsageError when none is left."""
+    chosen = choose_targets(source, targets)
+    gaps: tuple[Unknown, ...] = ()
+    if chosen.images:
+        gaps = lazily("assemble.image.host", "image_gaps")(source, chosen.images)
+    if not chosen.device_numbers:
+        return _of_images(chosen.images, gaps, asked)
+    with progress(quiet=asked.verbosity < 0) as show:
+        host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
+    if chosen.images:
+        host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
+    return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
+
+
+def _of_images(
+    images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
+) -> Report:
+    """Judge images alone: without a host, most host rules have no subject."""
+    name = ", ".join(dict.fromkeys(image.path for image in images))
+    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
+    source = report.Source("image", name)
+    host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
+    return audit(source, host, rules, asked.profiles)

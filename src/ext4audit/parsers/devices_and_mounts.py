@@ -1,0 +1,399 @@
+"""Tables of mounts and devices, as the kernel, fstab, mdadm.conf, lsblk and dmsetup have them.
+
+Mount tables are mountinfo, fstab and /proc/fs/ext4/*/options, with their escapes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
+from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount
+from ext4audit.parsers import parse_device_number, parse_integer
+
+_OCTAL = rb"\\([0-7]{3})"
+_OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')
+_FIXED_OF_MOUNTS = 6
+_FIELDS_AFTER_SEPARATOR = 3
+_NUMBER = r"[+-]?[0-9]{1,10}"
+_BLANKS = r"[ \t]+"
+_REQUIRED_FIELDS = 3
+_DEFAULTS = ["defaults", "0", "0"]
+UNKNOWN_NUMBER = "?:?"
+"""Stands for the device number in a table that was composed without it; the kernel has no such."""
+
+
+class NumberNotCapturedError(ValueError):
+    """A mount whose device number nothing in an archive tells."""
+
+
+class UnreadLine(NamedTuple):
+    """A line of the mount table that tells no mount, counted from 1, and why."""
+
+    line_number: int
+    error: ValueError
+
+
+class MountTable(NamedTuple):
+    """The mounts of a table, and its lines that could not be read."""
+
+    mounts: tuple[Mount, ...]
+    unread: tuple[UnreadLine, ...] = ()
+
+
+def parse_mount_table(text: str) -> MountTable:
+    r"""Parse the lines of a mount table one by one; ValueError where none is a mount.
+
+    An empty table would mean that nothing is mounted, so it is refused. A line that cannot be
+    read costs no other mount, but whoever concludes from the absence of one must look at `unread`.
+    Lines end at "\n" alone: a mount point may hold \x0b, \x85 or U+2028, which the kernel does
+    not escape and at which str.splitlines() would break the line.
+    """
+    mounts, unread = list[Mount](), list[UnreadLine]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _mount_or_error(line) if line else None
+        if isinstance(found, Mount):
+            mounts.append(found)
+        elif found is not None:
+            unread.append(UnreadLine(number, found))
+    if not mounts:
+        raise unread[0].error if unread else ValueError("the mount table is empty")
+    return MountTable(tuple(mounts), tuple(unread))
+
+
+def _mount_or_error(line: str) -> Mount | ValueError:
+    try:
+        return _mount(line)
+    except ValueError as error:
+        return error
+
+
+def _mount(line: str) -> Mount:
+    """Parse one line: six fields, optional fields of any number, "-", three fields.
+
+    Fields are cut at every single space: a mount may have an empty source (`mount -t tmpfs ""`).
+    """
+    fields = line.split(" ")
+    try:
+        separator = fields.index("-", _FIXED_OF_MOUNTS)
+    except ValueError:
+        raise ValueError(f"not a mount: {line[:80]!r}") from None
+    after = fields[separator + 1 :]
+    if len(after) != _FIELDS_AFTER_SEPARATOR:
+        raise ValueError(f"not a mount: {line[:80]!r}")
+    if fields[2] == UNKNOWN_NUMBER:
+        source, place = decode_octal(after[1]), decode_octal(fields[4])
+        raise NumberNotCapturedError(
+            f"the device number of {source}, mounted on {place}, is not in the archive"
+        )
+    return Mount(
+        mount_id=parse_integer(fields[0]),
+        parent_id=parse_integer(fields[1]),
+        device_number=parse_device_number(fields[2]),
+        root=decode_octal(fields[3]),
+        mount_point=decode_octal(fields[4]),
+        mount_options=_options(fields[5]),
+        fstype=decode_octal(after[0]),
+        source=decode_octal(after[1]),
+        super_options=_options(after[2]),
+    )
+
+
+def _options(text: str) -> tuple[str, ...]:
+    r"""Split first, decode then: a comma inside a value is escaped ("lowerdir=/a\054b")."""
+    return tuple(decode_octal(option) for option in split_options(text))
+
+
+def parse_fstab(text: str) -> tuple[FstabLine, ...]:
+    """Parse an fstab; lines that mount(8) reports as "parse error … ignored" are ignored too.
+
+    Those have fewer than three fields, or something other than a number in the fifth or sixth.
+    More than six fields are allowed, a "#" is a comment only at the start of a line, and a
+    carriage return at the end of a line is dropped (all as libmount 2.38.1 does, by test).
+    ValueError for NUL: a crash can leave a file of zeros, which is no empty fstab.
+    """
+    if "\0" in text:
+        raise ValueError("it holds NUL")
+    numbered = enumerate(text.split("\n"), start=1)
+    parsed = (_line(number, line) for number, line in numbered)
+    return tuple(line for line in parsed if line is not None)
+
+
+def _line(number: int, line: str) -> FstabLine | None:
+    """Parse one line; None for a comment, a blank line and a line that mount(8) ignores."""
+    stripped = line.removesuffix("\r").strip(" \t")
+    if not stripped or stripped.startswith("#"):
+        return None
+    fields = re.split(_BLANKS, stripped)
+    if len(fields) < _REQUIRED_FIELDS:
+        return None
+    given = fields[_REQUIRED_FIELDS:][: len(_DEFAULTS)]
+    raw_options, frequency, fsck_pass = given + _DEFAULTS[len(given) :]
+    if not (re.fullmatch(_NUMBER, frequency) and re.fullmatch(_NUMBER, fsck_pass)):
+        return None
+    return FstabLine(
+        line_number=number,
+        spec=decode_octal(fields[0]),
+        mount_point=decode_octal(fields[1]),
+        fstype=decode_octal(fields[2]),
+        options=split_options(decode_octal(raw_options)),
+        raw_options=raw_options,
+        dump_frequency=int(frequency),
+        fsck_pass=int(fsck_pass),
+        text=line,
+    )
+
+
+def parse_options_file(text: str) -> tuple[str, ...]:
+    """Parse the options file: one option a line, "rw" or "ro" first.
+
+    The quota options are appended to the last line, with commas, in every kernel from 3.4 to 7.2
+    (ext4_show_quota_options() of fs/ext4/super.c). Options that no mainline kernel prints are
+    kept: vendor kernels add their own. ValueError for a text that does not start with the
+    state; stat(2) reports 0 bytes for the real file, so an empty text means that nothing was read.
+    """
+    tokens = tuple(
+        decode_octal(token.strip()) for line in text.split("\n") for token in split_options(line)
+    )
+    tokens = tuple(token for token in tokens if token)
+    if not tokens or tokens[0] not in {"rw", "ro"}:
+        raise ValueError(f"{text[:40]!r} does not start with rw or ro")
+    return tokens
+
+
+def split_options(text: str) -> tuple[str, ...]:
+    """Split an option list at its commas, but not inside the quotes of an SELinux context.
+
+    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
+    security/selinux/hooks.c on every container host with MCS labels.
+    """
+    found: list[str] = []
+    position = 0
+    while position <= len(text):
+        match = _OPTION.match(text, position)
+        end = match.end() if match else position
+        found.append(text[position:end])
+        position = end + 1
+    return tuple(option for option in found if option)
+
+
+def decode_octal(text: str) -> str:
+    r"""Decode the escapes that the kernel and fstab(5) write for blanks in names ("\040").
+
+    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
+    text is decoded as bytes. Bytes that are not UTF-8 become surrogates again. Anything but three
+    octal digits stays as it is (as in util-linux). ValueError: a surrogate that is no byte.
+    Source: mangle_path() in fs/seq_file.c, fstab(5).
+    """
+    if "\\" not in text:
+        return text
+    raw = text.encode("utf-8", "surrogateescape")
+    decoded = re.sub(_OCTAL, lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
+    return decoded.decode("utf-8", "surrogateescape")
+
+
+# Without the lookbehind a line of a million capitals is tried from each of them to its end.
+_PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
+_HEX = rb"\\x([0-9a-fA-F]{2})"
+_NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
+_FIXED_FIELDS = 3
+_POOL_MODES = frozenset({"rw", "ro", "out_of_data_space"})
+_FAILED_POOLS = frozenset({"Fail", "Error"})
+_KEYWORD = "array"
+_SHORTEST = 3
+_STANDARD_FOLDER = "/dev/md/"
+
+
+def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
+    """Parse `lsblk -J -o NAME,KNAME,MAJ:MIN,…` (util-linux 2.27 and later).
+
+    A device that stands below several others (an md array, a multipath map) is listed below
+    each of them, and returned once. ValueError for a text that is not lsblk's JSON.
+    """
+    try:
+        pending = _list(json.loads(text), "blockdevices")
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply for lsblk's") from None
+    rows: list[Mapping[str, str]] = []
+    while pending:
+        node = pending.pop(0)
+        rows.append({key.upper(): _text(value) for key, value in node.items()})
+        pending[:0] = _list(node, "children") if node.get("children") else []
+    return _deduplicated(_without_null_words(rows))
+
+
+def _without_null_words(rows: list[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Drop the word "null", which some versions print in quotes for an empty column.
+
+    No UUID and no type is called so. A label can be, and is kept where those columns show that
+    this lsblk prints JSON's own null.
+    """
+    if not any(row.get(key) == "null" for row in rows for key in _NEVER_NULL):
+        return rows
+    return [{key: value for key, value in row.items() if value != "null"} for row in rows]
+
+
+def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
+    r"""Parse `lsblk -P -o NAME,KNAME,MAJ:MIN,…` (every util-linux since 2.19).
+
+    Values escape bytes as \xHH. Later versions may spell the key MAJ_MIN. Lines without a pair
+    are messages and are skipped; ValueError where no line of a text has one.
+    """
+    rows = [dict(re.findall(_PAIR, line)) for line in text.split("\n")]
+    found = [row for row in rows if row]
+    if text.strip() and not found:
+        raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
+    return _deduplicated({key: _decode_hex(value) for key, value in row.items()} for row in found)
+
+
+def _deduplicated(rows: Iterable[Mapping[str, str]]) -> tuple[LsblkDevice, ...]:
+    """Return the devices, each once, in the order in which they first appear."""
+    devices = (_lsblk_device(row) for row in rows)
+    first: dict[DeviceNumber, LsblkDevice] = {}
+    for device in devices:
+        first.setdefault(device.device_number, device)
+    return tuple(first.values())
+
+
+def _lsblk_device(row: Mapping[str, str]) -> LsblkDevice:
+    """Return the device of a row; an empty or missing column is None."""
+    name, kernel_name = row.get("NAME"), row.get("KNAME")
+    number = row.get("MAJ:MIN") or row.get("MAJ_MIN")
+    if not (name and kernel_name and number):
+        raise ValueError("a device has no NAME, KNAME or MAJ:MIN")
+    return LsblkDevice(
+        name=name,
+        kernel_name=kernel_name,
+        device_number=parse_device_number(number),
+        fstype=row.get("FSTYPE") or None,
+        uuid=row.get("UUID") or None,
+        label=row.get("LABEL") or None,
+        partuuid=row.get("PARTUUID") or None,
+        partlabel=row.get("PARTLABEL") or None,
+        model=row.get("MODEL", "").strip() or None,  # SCSI pads it with blanks
+        transport=row.get("TRAN", "").strip() or None,
+    )
+
+
+def _list(parent: object, key: str) -> list[dict[str, object]]:
+    """Return the objects that an object lists under `key`."""
+    found = parent.get(key) if isinstance(parent, dict) else None
+    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+        raise ValueError(f"the JSON has no list of {key}")
+    return found
+
+
+def _text(value: object) -> str:
+    """Return a string, empty for another JSON type; before 2.33 lsblk printed only strings."""
+    return value if isinstance(value, str) else ""
+
+
+def _decode_hex(value: str) -> str:
+    """Undo the escapes of `-P`, which stand for bytes."""
+    if "\\x" not in value:
+        return value
+    raw = value.encode("utf-8", "surrogateescape")
+    decoded = re.sub(_HEX, lambda match: bytes([int(match[1], 16)]), raw)
+    return decoded.decode("utf-8", "surrogateescape")
+
+
+def parse_dm_table(text: str) -> tuple[DmSegment, ...]:
+    """Parse the table of one device: "0 1024000 linear 9:127 618496" a line, in sectors.
+
+    ValueError for another text, and for an empty one: a device without a live table holds no
+    filesystem.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise ValueError("the device has no live table")
+    return tuple(_segment(line) for line in lines)
+
+
+def _segment(line: str) -> DmSegment:
+    """Parse one line: start, length, target type, and the target's own arguments."""
+    fields = line.split()
+    if len(fields) < _FIXED_FIELDS:
+        raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
+    start, length, target, *arguments = fields
+    return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
+
+
+def parse_thin_pool(text: str) -> ThinPool:
+    """Parse `dmsetup status` of a thin pool; ValueError for another device.
+
+    "0 409600 thin-pool 1 173/1024 80/3200 - rw no_discard_passdown queue_if_no_space - 1024".
+    """
+    fields = text.split()
+    if len(fields) < _FIXED_FIELDS + 1 or fields[2] != "thin-pool":
+        raise ValueError(f"{text[:60]!r} is not the status of a thin pool")
+    if fields[3] in _FAILED_POOLS:
+        return ThinPool("Fail")
+    (used_metadata, metadata), (used_data, data) = map(_share, fields[4:6])
+    words = fields[7:]
+    if not words or words[0] not in _POOL_MODES:
+        raise ValueError(f"{text[:60]!r} names no mode of the pool")
+    checked = {"needs_check": True, "-": False}
+    return ThinPool(
+        mode=words[0],
+        used_data=used_data,
+        data=data,
+        used_metadata=used_metadata,
+        metadata=metadata,
+        queues="error_if_no_space" not in words,
+        needs_check=next((checked[word] for word in words if word in checked), None),
+    )
+
+
+def _share(text: str) -> tuple[int, int]:
+    used, _, whole = text.partition("/")
+    return parse_integer(used), parse_integer(whole)
+
+
+def parse_md_arrays(text: str) -> tuple[str, ...]:
+    """Return the device of each ARRAY line, as a path; lines without one are left out.
+
+    Keywords are matched whatever their case, and may be cut to three letters. A line that begins
+    with a blank continues the one before. "home" is /dev/md/home; `<ignore>` is no device.
+    """
+    found = (_array_device(tokens) for tokens in _logical_lines(text) if _is_array(tokens[0]))
+    return tuple(device for device in found if device)
+
+
+def _logical_lines(text: str) -> Iterator[list[str]]:
+    tokens: list[str] = []
+    for line in text.split("\n"):
+        own = _tokens(line)
+        if not own:
+            continue
+        if tokens and line[0].isspace():
+            tokens += own
+            continue
+        if tokens:
+            yield tokens
+        tokens = own
+    if tokens:
+        yield tokens
+
+
+def _tokens(line: str) -> list[str]:
+    """Return the tokens before a comment, which starts with a token that starts with "#"."""
+    tokens: list[str] = []
+    for token in line.split():
+        if token.startswith("#"):
+            break
+        tokens.append(token.replace('"', "").replace("'", ""))
+    return tokens
+
+
+def _is_array(token: str) -> bool:
+    return len(token) >= _SHORTEST and _KEYWORD.startswith(token.lower())
+
+
+def _array_device(tokens: list[str]) -> str | None:
+    name = tokens[1] if len(tokens) > 1 else ""
+    if not name or "=" in name or name.startswith("<"):
+        return None
+    return name if name.startswith("/") else _STANDARD_FOLDER + name

@@ -1,0 +1,199 @@
+"""Captured evidence in other forms than our directory: a file, or what another program captured.
+
+A file is a snapshot (tar, text, JSON, or the result of an Ansible task, which `ansible -t DIR`
+writes for each host) or an archive. A text that is none of these is explained: it is what the
+usual mistakes of a pipe look like.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Mapping
+
+from ext4audit.sources import (
+    Answer,
+    ArchiveError,
+    Ask,
+    Readable,
+)
+from ext4audit.sources import decode as decode_text
+from ext4audit.sources.archive import is_wanted, recognise
+from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
+from ext4audit.sources.containers import ARCHIVE_LIMITS, SNAPSHOT_LIMITS, Archive, MemoryArchive
+from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
+from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
+from ext4audit.sources.snapshot import (
+    ANSWERS,
+    LARGEST_MANIFEST_BYTES,
+    MANIFEST,
+    SnapshotError,
+    decode,
+)
+from ext4audit.sources.waiting import BoundedCalls
+
+
+def open_file(file: Readable, label: str) -> Captured:
+    """Open evidence that is one file; raises ArchiveError and SnapshotError."""
+    stream = Stream(file, ARCHIVE_LIMITS)
+    if is_tar(stream.peek(BLOCK_BYTES)):
+        return _open_tar(stream, label)
+    text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
+    if is_wrapped(text):
+        stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
+        if is_tar(stream.peek(BLOCK_BYTES)):
+            return _open_tar(stream, label)
+        text = stream.rest(LARGEST_MANIFEST_BYTES)
+    if not text.lstrip().startswith(b"{"):
+        raise ArchiveError(why_no_snapshot(text))
+    answers, taken_at = decode(text, _no_file)
+    return Captured("snapshot", label, taken_at, MapSource(answers))
+
+
+def open_directory(path: str, calls: BoundedCalls) -> Captured:
+    """Open a directory that is no snapshot; raises ArchiveError."""
+    return open_archive(DirectoryArchive(path, ARCHIVE_LIMITS, calls), path)
+
+
+def _no_file(name: str) -> bytes:
+    raise SnapshotError(f"{name}: not here, in a snapshot that is one file")
+
+
+def _open_tar(stream: Stream, label: str) -> Captured:
+    archive = archive_in(stream, label, limits=ARCHIVE_LIMITS, wanted=_is_wanted)
+    if not holds_snapshot(archive):
+        return open_archive(archive, label)
+    answers, taken_at = read_snapshot_tar(archive)
+    return Captured("snapshot", label, taken_at, MapSource(answers))
+
+
+def _is_wanted(name: str) -> bool:
+    return is_part(name) or is_wanted(name)
+
+
+def open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
+    """Open what another program captured; raises ArchiveError."""
+    found = recognise(archive)
+    if found is None:
+        raise ArchiveError("neither a snapshot nor a known kind of archive")
+    return Captured(found.kind, label, found.taken_at, found.source)
+
+
+_RESULT_MARKS = (b'"stdout"', b'"unreachable"', b'"failed"', b'"msg"')
+_SHOWN = 200
+
+
+def unwrap_task(text: bytes) -> bytes:
+    """Return what the task printed, or the text itself where it is no result of a task.
+
+    `stdout_lines` repeats `stdout` and is not read. Raises SnapshotError for a task that printed
+    nothing, with Ansible's reason.
+    """
+    if not text.lstrip().startswith(b"{") or not any(mark in text for mark in _RESULT_MARKS):
+        return text
+    try:
+        result = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if not isinstance(result, dict) or "answers" in result:
+        return text
+    printed = result.get("stdout")
+    if isinstance(printed, str) and printed:
+        return printed.encode("utf-8", "surrogatepass")
+    reason = _reason(result)
+    if reason is None:
+        return text
+    raise SnapshotError(f"Ansible has no snapshot: {reason}")
+
+
+def _reason(result: Mapping[str, object]) -> str | None:
+    """Return why a task printed nothing; None where the object is no result of a task."""
+    if not result.keys() & {"stdout", "unreachable", "failed", "rc", "changed"}:
+        return None
+    texts = (result.get(key) for key in ("msg", "stderr"))
+    message = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    what = "the host is unreachable" if result.get("unreachable") else "the task printed nothing"
+    return f"{what}: {' '.join(message.split())[:_SHOWN]}" if message else what
+
+
+_LONGEST = 80
+_TAR_MAGIC = re.compile(rb"ustar(?:\x0000|  \x00)")
+_GZIP_MAGIC = b"\x1f\x8b\x08"
+_REFUSED = re.compile(
+    rb"password is required|\[sudo\]|a terminal is required|askpass|Permission denied|"
+    rb"not in the sudoers file|command not found|: not found|"
+    rb"Connection (?:refused|closed|timed out)"
+)
+EMPTY = (
+    "empty: the command that captures printed nothing; did ssh fail, or sudo ask for a password "
+    "(sudo -n)?"
+)
+NOISE = "other output precedes the snapshot, such as a login message: capture with --text"
+
+
+def why_no_snapshot(text: bytes) -> str:
+    """Return what is wrong with a text without a snapshot, and the probable cause."""
+    if not text.strip():
+        return EMPTY
+    begin = _first_line(text)
+    if _TAR_MAGIC.search(text) or _GZIP_MAGIC in text:
+        return f"{NOISE}{begin}"
+    if _REFUSED.search(text):
+        return f"neither a snapshot nor an archive, but the message of a command that failed{begin}"
+    return f"neither a snapshot nor an archive{begin}"
+
+
+def _first_line(text: bytes) -> str:
+    """Return the first line of a text in words; nothing where it is binary."""
+    line = decode_text(text.strip().partition(b"\n")[0]).strip()
+    if not line.isprintable():
+        return ""
+    return f"; it begins with {line[:_LONGEST]!r}"
+
+
+def is_part(name: str) -> bool:
+    """Whether a member may be a part of a snapshot, whatever directory that lies in."""
+    parts = name.split("/")
+    return parts[-1] == MANIFEST or ANSWERS in parts[:-1]
+
+
+def holds_snapshot(archive: Archive) -> bool:
+    """Whether there is a manifest at the top, or in a directory at the top."""
+    return bool(_manifests(archive))
+
+
+def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
+    """Return the answers of a snapshot in a tar, and the time they were taken.
+
+    Raises SnapshotError, also for two snapshots in one tar and for anything that is no part of
+    the snapshot. Raises ArchiveError for a dangling link.
+    """
+    names = archive.names()
+    if len(names) > SNAPSHOT_LIMITS.most_entries:
+        raise SnapshotError(f"holds more than {SNAPSHOT_LIMITS.most_entries} files")
+    manifests = _manifests(archive)
+    if len(manifests) != 1:
+        raise SnapshotError(f"holds {len(manifests)} snapshots: {', '.join(manifests[:3])!r:.200}")
+    top = manifests[0].removesuffix(MANIFEST)
+    others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
+    if others:
+        raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
+    manifest = archive.read(manifests[0])
+    if len(manifest) > LARGEST_MANIFEST_BYTES:
+        raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
+    return decode(manifest, lambda name: archive.read(top + name))
+
+
+def _belongs(name: str, top: str) -> bool:
+    return name == top + MANIFEST or name.startswith(f"{top}{ANSWERS}/")
+
+
+def _manifests(archive: Archive) -> list[str]:
+    tops = ["", *(f"{name}/" for name in archive.children(""))]
+    return [
+        top + MANIFEST
+        for top in tops
+        if not top or archive.is_directory(top)
+        if MANIFEST in archive.children(top)
+    ]

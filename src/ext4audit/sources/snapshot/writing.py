@@ -1,0 +1,294 @@
+"""Writing a snapshot: answers are recorded, masked and encoded; as a directory, tar or text.
+
+No snapshot may hold the credentials of fstab and of the kernel's command line.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any, overload
+
+from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.sources import (
+    Answer,
+    Ask,
+    BytesAsk,
+    ReadFile,
+    Source,
+    TextAsk,
+    decode,
+    utc_now,
+)
+from ext4audit.sources.captured import BEGIN, END
+from ext4audit.sources.containers import SNAPSHOT_LIMITS
+from ext4audit.sources.snapshot import (
+    ANSWERS,
+    FORMAT,
+    KINDS,
+    LARGEST_MANIFEST_BYTES,
+    MANIFEST,
+    MOST_ANSWERS,
+    VERSION,
+    SnapshotError,
+)
+
+TOP = "ext4audit-snapshot"
+_COLUMNS_BYTES = 57
+"""Bytes a line: 76 columns (RFC 2045)."""
+
+
+class RecordingSource:
+    """Passes asks through and records every answer, unknowns included."""
+
+    def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
+        self._inner = inner
+        self._clock = clock
+        self._answers: dict[Ask, Answer] = {}
+        self._times: dict[Ask, str] = {}
+
+    @property
+    def answers(self) -> Mapping[Ask, Answer]:
+        """The asks so far, with their answers."""
+        return MappingProxyType(self._answers)
+
+    @property
+    def times(self) -> Mapping[Ask, str]:
+        """When each answer was first given, in RFC 3339, UTC."""
+        return MappingProxyType(self._times)
+
+    @overload
+    def fetch(self, ask: TextAsk) -> Evidence[str]: ...
+    @overload
+    def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
+    def fetch(self, ask: Ask) -> Answer:
+        """Answer as the inner source answers."""
+        answer: Answer = self._inner.fetch(ask)
+        self._answers[ask] = answer
+        if ask not in self._times:
+            self._times[ask] = self._clock()
+        return answer
+
+
+def write_snapshot(
+    directory: Path,
+    answers: Mapping[Ask, Answer],
+    *,
+    taken_at: str,
+    times: Mapping[Ask, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
+) -> None:
+    """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
+
+    `times`, `about` and `masked` are as `encode` takes them.
+
+    A new directory is for its owner only: fstab and the kernel's command line can hold
+    passwords. The manifest is written last, so that a capture that was cut short is not a
+    snapshot. Raises SnapshotError and OSError.
+    """
+    files = encode(answers, taken_at, times=times, about=about, masked=masked)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if any(directory.iterdir()):
+        raise SnapshotError(f"{directory}: not empty")
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(exist_ok=True)
+        with path.open("xb") as file:
+            file.write(content)
+
+
+def write_snapshot_tar(
+    file: IO[bytes],
+    answers: Mapping[Ask, Answer],
+    *,
+    taken_at: str,
+    times: Mapping[Ask, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
+) -> None:
+    """Write a snapshot as tar.gz; the same answers make the same bytes.
+
+    `times`, `about` and `masked` are as `encode` takes them. All is below one directory. Raises
+    SnapshotError for more than can be read back, and OSError.
+    """
+    import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
+    import tarfile  # noqa: PLC0415 - the same
+
+    files = encode(answers, taken_at, times=times, about=about, masked=masked)
+    if len(files) > SNAPSHOT_LIMITS.most_entries - 2:
+        raise SnapshotError(f"{len(files)} long answers are more than a tar snapshot can hold")
+    with (
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"{TOP}/{name}")
+            member.size, member.mode = len(content), 0o600
+            tar.addfile(member, io.BytesIO(content))
+
+
+def wrap(content: bytes) -> str:
+    """Return the snapshot as lines of ASCII."""
+    starts = range(0, len(content), _COLUMNS_BYTES)
+    lines = [base64.b64encode(content[at : at + _COLUMNS_BYTES]).decode() for at in starts]
+    return "\n".join([BEGIN, *lines, END, ""])
+
+
+MASKED_FILES = frozenset({"/etc/fstab", "/proc/cmdline"})
+MASK = "***"
+# The collector's awk program has the same expression. mount.cifs(8) doubles a comma in a password.
+_CREDENTIAL = re.compile(
+    r"""
+      ( [\x20]" [^="\n]* (?:pass|secret|token) [^="\n]* = ) [^"\n]+         # "key=some words"
+    | ( (?:pass|secret|token) [^=,\x01-\x20]* = ) (?: "[^"]*" | ,, | [^,\x01-\x20] )+
+    | ( user(?:name)?= [^%,\x01-\x20]* % ) (?: ,, | [^,\x01-\x20] )+       # user=name%word
+    | ( : ) [^/,\x01-\x20]+ (?=@)                                           # user:word@host
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+
+
+def masked_text(text: str) -> str:
+    """Return a text with the mask in the place of each value that looks like a credential."""
+    return _CREDENTIAL.sub(lambda found: f"{found[found.lastindex or 0]}{MASK}", text)
+
+
+def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
+    """Return the answers without credentials, and the paths of the files that held some."""
+    made, paths = dict(answers), []
+    for ask, answer in answers.items():
+        if not isinstance(ask, ReadFile) or ask.path not in MASKED_FILES:
+            continue
+        if isinstance(answer, Known) and (text := masked_text(str(answer.value))) != answer.value:
+            made[ask] = Known(text, answer.origin)
+            paths.append(ask.path)
+    return made, sorted(paths)
+
+
+_INLINE_CHARACTERS = 160
+_HEX_LINE_BYTES = 16
+_INLINE_BYTES = 4096
+_NAME_CHARACTERS = 150
+_KIND_OF = {made: (kind, arguments) for kind, (made, arguments) in KINDS.items()}
+
+
+def encode(
+    answers: Mapping[Ask, Answer],
+    taken_at: str,
+    *,
+    times: Mapping[Ask, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
+    masked: Sequence[str] = (),
+) -> dict[str, bytes]:
+    """Return the content of each file by its name, the manifest last.
+
+    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted; `masked`
+    are the paths of the files in which credentials were masked.
+
+    Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
+    Raises SnapshotError for more than can be read back.
+    """
+    files: dict[str, bytes] = {}
+    entries = []
+    for ask in sorted(answers, key=_order):
+        when = {"taken_at": times[ask]} if ask in times else {}
+        entries.append(_entry(ask, answers[ask], files) | when)
+    head = {"format": FORMAT, "version": VERSION, "taken_at": taken_at}
+    note = {"masked": [*masked]} if masked else {}
+    manifest = {**head, **about, **note, "answers": entries}
+    content = (json.dumps(manifest, indent=2) + "\n").encode("ascii")
+    if len(entries) > MOST_ANSWERS or len(content) > LARGEST_MANIFEST_BYTES:
+        raise SnapshotError(f"{len(entries)} answers are more than a snapshot can hold")
+    files[MANIFEST] = content
+    return files
+
+
+def _order(ask: Ask) -> tuple[str, list[Any]]:
+    kind, arguments = _KIND_OF[type(ask)]
+    return kind, [getattr(ask, argument) for argument in arguments]
+
+
+def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, object]:
+    """Return the entry of one answer; a longer value goes into `files`."""
+    kind, arguments = _KIND_OF[type(ask)]
+    entry: dict[str, object] = {"ask": kind}
+    entry |= {argument: getattr(ask, argument) for argument in arguments}
+    if isinstance(answer, Unknown):
+        entry["unknown"] = _unknown(answer)
+        return entry
+    entry["origin"] = answer.origin
+    if isinstance(answer.value, bytes):
+        entry |= _bytes(answer.value, _file_stem(ask), files)
+    elif kind == "list_dir":
+        entry["names"] = answer.value.split("\0") if answer.value else []
+    else:
+        entry |= _text(answer.value, _file_stem(ask), files)
+    return entry
+
+
+def _unknown(unknown: Unknown) -> dict[str, str]:
+    return {
+        "what": unknown.what,
+        "why": unknown.why.value,
+        "detail": unknown.detail,
+        "hint": unknown.hint,
+    }
+
+
+def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object]:
+    """Return hexadecimal lines when they are few, else the name of the file of the bytes."""
+    if len(value) <= _INLINE_BYTES:
+        return {"hex": _hex_lines(value)}
+    name = _free_name(stem, files)
+    files[name] = value
+    return {"bytes_file": name}
+
+
+def _hex_lines(value: bytes) -> list[str]:
+    """Return hexadecimal lines, so that two snapshots differ where the bytes differ."""
+    starts = range(0, len(value), _HEX_LINE_BYTES)
+    return [value[start : start + _HEX_LINE_BYTES].hex() for start in starts]
+
+
+def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
+    """Return the text itself when it is short and printable, else the name of its file."""
+    raw = _raw(text)
+    is_plain = len(text) <= _INLINE_CHARACTERS and text.replace("\n", "").isprintable()
+    if raw is None or is_plain:
+        return {"text": text}
+    name = _free_name(stem, files)
+    files[name] = raw
+    return {"text_file": name}
+
+
+def _raw(text: str) -> bytes | None:
+    """Return the bytes that decode to `text`; None where no bytes do (JSON holds it then)."""
+    try:
+        raw = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return None
+    return raw if decode(raw) == text else None
+
+
+def _file_stem(ask: Ask) -> str:
+    """Return a safe and readable file name: `run_command.dumpe2fs_-h_dev_md127`."""
+    kind, values = _order(ask)
+    arguments_text = " ".join(" ".join(v) if isinstance(v, tuple) else str(v) for v in values)
+    safe = re.sub(r"[^A-Za-z0-9=+:,@.-]+", "_", arguments_text).strip("_")
+    return f"{ANSWERS}/{kind}.{safe}"[:_NAME_CHARACTERS]
+
+
+def _free_name(stem: str, files: Mapping[str, bytes]) -> str:
+    """Make the name unique, also where a file system or an archive folds case."""
+    taken = {name.lower() for name in files}
+    name, number = stem, 1
+    while name.lower() in taken:
+        number += 1
+        name = f"{stem}~{number}"
+    return name

@@ -1,0 +1,52 @@
+"""The layout page of an image: its members, and the array that a user describes."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.assemble.layout_page import page_of_image
+from ext4audit.evidence import Known, Unknown
+from support.hosts.evidence_host import HostEvidence
+from support.images.mke2fs import stripe
+from support.images.partitioned import (
+    descriptor_bytes,
+    descriptors_at,
+    superblock_at,
+    superblock_bytes,
+)
+
+PATH = "/img"
+
+
+def with_filesystem(offset: int = 0) -> HostEvidence:
+    """Return a host that reads a filesystem of two groups in an image."""
+    host = HostEvidence()
+    for reading in (0, 1):
+        host.tell(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
+    return host.tell(descriptors_at(PATH, 2, offset=offset), descriptor_bytes(0, 2))
+
+
+def test_an_image_is_a_single_device() -> None:
+    """Two bitmaps of each of two groups lie on it, and nothing stripes."""
+    page = page_of_image(with_filesystem().source(), PATH, None, 0)
+    assert isinstance(page, Known)
+    assert page.value.layout.geometry is None
+    assert page.value.layout.bitmaps.loads == (4,)
+    assert (page.value.advice, page.value.stack) == (None, PATH)
+
+
+@pytest.mark.parametrize("offset", [0, 1 << 20])
+def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
+    """The filesystem begins at the offset on the array."""
+    array = stripe(4, 512)
+    page = page_of_image(with_filesystem(offset).source(), PATH, array, offset)
+    assert isinstance(page, Known)
+    assert page.value.layout.geometry == array._replace(offset_bytes=offset)
+    assert len(page.value.layout.members) == 4
+    assert page.value.advice is not None
+    assert page.value.stack == "as stated"
+
+
+def test_an_image_without_a_filesystem_has_no_page() -> None:
+    """The gap of the superblock is that of the page."""
+    assert isinstance(page_of_image(HostEvidence().source(), PATH, None, 0), Unknown)

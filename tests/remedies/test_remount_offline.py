@@ -1,0 +1,201 @@
+"""Work on an unmounted filesystem: where there are commands, in which order, and when none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.engine import judge
+from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.superblock import PrimarySuperblock
+from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.remedies import with_refusal
+from ext4audit.remedies.remount import (
+    by_hand,
+    check_filesystem,
+    preen,
+    repair_from_backup,
+    unmounted_steps,
+    why_by_hand,
+    without_error_state,
+)
+from ext4audit.rules.durability.dur005_missing_journal import check
+from support.builders import disk, filesystem, host, known, mount, options, unknown
+from support.remedies.plain import commands, printed
+
+HELD = "test ! -e /sys/fs/ext4/sda && "
+CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
+ROOT = filesystem(mounts=(mount("/"),))
+ELSEWHERE = filesystem(mounts=())
+TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
+IDLE = filesystem(alive=False, mounts=())
+
+
+def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
+    """Work and undo each stand between an unmount and a mount, checked against other holders."""
+    steps = unmounted_steps(filesystem(), ("work",), ("verify",), ("undo",))
+    around = ["umount /data", "mount -t ext4 -o rw,relatime /dev/sda /data"]
+    assert commands(steps, Phase.IMMEDIATE) == [around[0], f"{HELD}work", around[1]]
+    assert commands(steps, Phase.VERIFY) == ["verify"]
+    assert commands(steps, Phase.ROLLBACK) == [around[0], f"{HELD}undo", around[1]]
+
+
+def test_without_undo_there_is_no_rollback() -> None:
+    """An unmount and a mount with nothing between them is no rollback."""
+    assert not commands(unmounted_steps(filesystem(), ("work",), ()), Phase.ROLLBACK)
+
+
+def test_what_is_not_mounted_is_only_checked() -> None:
+    """There is nothing to unmount."""
+    steps = unmounted_steps(IDLE, ("work",), (), ("undo",))
+    assert printed(steps) == (
+        Step(Phase.IMMEDIATE, f"{HELD}work"),
+        Step(Phase.ROLLBACK, f"{HELD}undo"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("fs", "words"),
+    [
+        (ROOT, ", from a rescue system, because the root cannot be unmounted"),
+        (ELSEWHERE, ", as soon as the mount namespace that uses it has unmounted it"),
+        (TWICE, ", as soon as it is not mounted anywhere"),
+        (filesystem(device="/dev/\0"), ", as soon as it is not mounted anywhere"),
+        (filesystem(mounts=(mount("/data\n"),)), ", as soon as it is not mounted anywhere"),
+        (
+            filesystem(stack=known(replace(disk(), kind="e2image"))),
+            ", as soon as it is not mounted anywhere",
+        ),
+        (
+            filesystem(
+                device="disk.img?offset=1048576", stack=known(replace(disk(), kind="image"))
+            ),
+            ", as soon as it is not mounted anywhere",
+        ),
+    ],
+    ids=["root", "elsewhere", "twice", "device", "mount point", "e2image", "part of an image"],
+)
+def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str) -> None:
+    """The summary then ends with the place where the work can be done."""
+    steps = unmounted_steps(fs, ("work",), ("verify",), ("undo",))
+    assert steps == ()
+    assert by_hand(fs, steps) == words
+
+
+def test_a_summary_with_steps_has_no_such_clause() -> None:
+    """The steps are complete."""
+    assert by_hand(ROOT, (Step(Phase.IMMEDIATE, "work"),)) == ""
+
+
+def test_what_holds_a_filesystem_is_named_where_it_is_known() -> None:
+    """Without a mount table that has it, an open file is as likely."""
+    unseen = ELSEWHERE._replace(fstype=unknown("filesystem type"))
+    assert why_by_hand(ELSEWHERE) == "as soon as the mount namespace that uses it has unmounted it"
+    assert "no mount namespace and no open file uses it" in why_by_hand(unseen)
+
+
+def test_a_destroyed_superblock_is_repaired_by_a_person() -> None:
+    """The advice has no steps; what is mounted is saved before."""
+    advice = repair_from_backup(filesystem(), known(1024))
+    assert (advice.steps, advice.disruption) == ((), Disruption.UNMOUNT)
+    assert advice.summary.startswith("Copy the data first, before any unmount or restart")
+    assert "e2fsck -b 8193 -B 1024" in advice.summary
+    assert repair_from_backup(IDLE, unknown("block size")).summary.startswith("Find out what")
+
+
+def test_a_whole_image_is_written_as_a_device_is() -> None:
+    """e2fsprogs opens a file as it opens a device."""
+    whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
+    assert unmounted_steps(whole, ("work",), ())
+
+
+def test_preen_replays_and_verifies_a_clean_state() -> None:
+    """Without -f, so that e2fsck decides by the recorded errors what it reads."""
+    assert printed(preen(IDLE)) == (
+        Step(Phase.IMMEDIATE, f"{HELD}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"),
+        Step(
+            Phase.VERIFY,
+            "tune2fs -l /dev/sda | grep -qE '^Filesystem state: +clean$' && "
+            "! tune2fs -l /dev/sda | grep -qwE 'needs_recovery|orphan_present'",
+        ),
+    )
+
+
+def test_a_check_is_verified_by_the_error_counter() -> None:
+    """And by a written file where that is wanted; a repair has no rollback."""
+    counter = "grep -qx 0 /sys/fs/ext4/sda/errors_count"
+    remedy = check_filesystem(filesystem())
+    assert remedy.disruption is Disruption.UNMOUNT
+    assert remedy.summary.endswith("and mount it.")
+    assert commands(remedy.steps, Phase.IMMEDIATE) == [
+        "umount /data",
+        f"{HELD}{CHECK}",
+        "mount -t ext4 -o rw,relatime /dev/sda /data",
+    ]
+    assert commands(remedy.steps, Phase.VERIFY) == [counter]
+    assert not commands(remedy.steps, Phase.ROLLBACK)
+    tried = commands(check_filesystem(filesystem(), try_write=True).steps, Phase.VERIFY)
+    assert tried == [
+        counter,
+        'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"',
+    ]
+
+
+def test_no_file_is_written_through_a_read_only_mount() -> None:
+    """It would fail although the filesystem is repaired."""
+    fs = filesystem(mounts=(mount(flags=("ro",), super_options=("ro",)),))
+    steps = check_filesystem(fs, try_write=True).steps
+    assert not [step for step in steps if "mktemp" in step.command]
+
+
+def test_the_root_is_checked_by_a_reboot() -> None:
+    """It cannot be unmounted."""
+    remedy = check_filesystem(ROOT)
+    assert (remedy.disruption, remedy.steps) == (Disruption.REBOOT, ())
+
+
+def test_after_a_check_it_is_mounted_as_before_the_error() -> None:
+    """The options that an error added are not repeated, and a forced ro is rw again."""
+    forced = mount(super_options=("ro", "noatime", "emergency_ro", "shutdown", "abort"))
+    assert without_error_state(forced).super_options == ("rw", "noatime")
+    wanted = mount(flags=("ro",), super_options=("ro", "noatime"))
+    assert without_error_state(wanted) == wanted
+    steps = check_filesystem(filesystem(mounts=(forced,), fstab=known(()))).steps
+    (again,) = [step.command for step in steps if step.command.startswith("mount ")]
+    assert "emergency_ro" not in again
+    assert "rw" in again
+
+
+REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)
+READ = Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda")
+NOTE = f" /dev/sda cannot be opened here, even by root: {OUTSIDE}."
+
+
+@pytest.mark.parametrize(
+    ("command", "primary", "told"),
+    [
+        ("tune2fs -O has_journal /dev/sda", REFUSED, True),
+        ("umount /data && e2fsck -f -p /dev/sda", REFUSED, True),
+        ("mount -o remount,rw /dev/sda /data", REFUSED, False),
+        ("tune2fs -O has_journal /dev/sda", replace(REFUSED, hint="run as root"), False),
+        ("tune2fs -O has_journal /dev/sda", READ, False),
+    ],
+)
+def test_what_opens_a_refused_device_says_so(
+    command: str, primary: Known[PrimarySuperblock] | Unknown, *, told: bool
+) -> None:
+    """Only what root was refused counts: a user can repeat the command as root."""
+    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
+    shown = with_refusal(remedy, filesystem(primary=primary))
+    assert shown.summary == f"Do it.{NOTE if told else ''}"
+
+
+def test_the_engine_adds_it_to_findings() -> None:
+    """A filesystem without a journal in a container."""
+    full = options()
+    listed = full._replace(options=tuple(each for each in full.options if each.name != "data"))
+    fs = filesystem(primary=REFUSED, superblock=REFUSED, options=known(listed))
+    (finding,) = judge(check, fs, host(fs)).findings
+    assert finding.remedies[0].summary.endswith(NOTE)

@@ -1,0 +1,120 @@
+"""Credentials stay on their host, whichever of the two collectors captures it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources import Answer, Ask, ReadFile, Uname
+from ext4audit.sources.captured import MapSource, read_snapshot
+from ext4audit.sources.snapshot import SnapshotError
+from ext4audit.sources.snapshot.writing import mask, masked_text, write_snapshot
+from support.shells.collector import SCRIPT, answers_in, collect, manifest
+
+LINES = [
+    (
+        "//srv/x /m cifs user=u,password=S3cret,uid=1 0 0",
+        "//srv/x /m cifs user=u,password=***,uid=1 0 0",
+    ),
+    ("//srv/x /m cifs PassWd=S3cret,,with/comma,ro 0 0", "//srv/x /m cifs PassWd=***,ro 0 0"),
+    ("//srv/x /m cifs pass=S3=cret\t0 0", "//srv/x /m cifs pass=***\t0 0"),
+    ("//srv/x /m cifs user=u%S3c%ret,uid=1 0 0", "//srv/x /m cifs user=u%***,uid=1 0 0"),
+    ("//srv/x /m cifs ro,UserName=d/u%S3c,,ret 0 0", "//srv/x /m cifs ro,UserName=d/u%*** 0 0"),
+    ("# //srv/x /m cifs password2=S3cret 0 0", "# //srv/x /m cifs password2=*** 0 0"),
+    (
+        "a:6789:/ /m ceph name=admin,secret=S3cretQ==,noatime",
+        "a:6789:/ /m ceph name=admin,secret=***,noatime",
+    ),
+    ("http://u:S3cret@host/ /m davfs", "http://u:***@host/ /m davfs"),
+    ("curlftpfs#u:S3c@ret@host /m fuse", "curlftpfs#u:***@host /m fuse"),
+    (
+        "ro netroot=iscsi:u:S3cret:u2:S3cret2@10.0.0.1::3260 quiet",
+        "ro netroot=iscsi:***@10.0.0.1::3260 quiet",
+    ),
+    ('ro rd.iscsi.password="S3cret two, three" quiet', "ro rd.iscsi.password=*** quiet"),
+    ('ro "rd.iscsi.password=S3cret two" quiet', 'ro "rd.iscsi.password=***" quiet'),
+    ("inst.vncpassword=S3cret\udcff\u20ac", "inst.vncpassword=***"),
+    ("registry_token=S3cret a.SECRET_KEY=S3cret", "registry_token=*** a.SECRET_KEY=***"),
+]
+KEPT = """# <file system> <mount point> <type> <options> <dump> <pass>
+UUID="3e6be9de-8139-11d1-9106-a43f08d823a6" / ext4 errors=remount-ro,x-systemd.after=a@b.service 0 1
+//srv/x /m cifs credentials=/etc/cifs.cred,user=u 0 0
+//srv/x%20y /m%1 cifs user=u,prefixpath=a%20b 0 0
+10.0.0.1:/export /n nfs4 ro 0 0
+[fe80::1]:/export /bypass nfs4 ro 0 0
+/dev/disk/by-path/ip-10.0.0.1:3260-iscsi-iqn.2001-04.com.example:a-lun-1 /p ext4 defaults 0 2
+BOOT_IMAGE=/vmlinuz root=UUID=1 rootflags=commit=5 console=ttyS0,115200 systemd.unit=x:y
+"""
+
+
+@pytest.mark.parametrize(("line", "expected"), LINES)
+def test_what_looks_like_a_credential_is_masked(line: str, expected: str) -> None:
+    """Key and host stay, which tell what kind of mount it is; the value goes."""
+    assert masked_text(line) == expected
+
+
+def test_everything_else_stays_as_it_is() -> None:
+    """The header of Debian's fstab ends in <pass>, and a credentials file is only named."""
+    assert masked_text(KEPT) == KEPT
+
+
+@pytest.mark.parametrize(
+    ("shell", "awk"),
+    [
+        ("dash", "mawk"),
+        ("bash", "gawk"),
+        ("dash", "original-awk"),
+        ("busybox sh", "busybox awk"),
+    ],
+)
+def test_the_script_masks_the_same(shell: str, awk: str, tmp_path: Path) -> None:
+    """In each awk, byte by byte, and with the same note."""
+    if shutil.which(awk.partition(" ")[0]) is None:
+        pytest.skip(f"needs {awk}")
+    fstab = tmp_path / "fstab"
+    text = KEPT + "".join(f"{line}\n" for line, _ in LINES) + KEPT
+    fstab.write_text(text, errors="surrogateescape")
+    script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
+    script = script.replace("/etc/fstab", str(fstab)).replace("/^.(etc.fstab|", f"/({fstab.name}|")
+    sent = manifest(collect(shell, "--lean", script=script))
+    assert answers_in(sent)[ReadFile(str(fstab))] == Known(masked_text(text), str(fstab))
+    assert json.loads(sent.decode("utf-8", "surrogateescape"))["masked"] == [str(fstab)]
+    assert b"S3c" not in sent
+
+
+FSTAB, CMDLINE = ReadFile("/etc/fstab"), ReadFile("/proc/cmdline")
+OTHER = ReadFile("/proc/self/mountinfo")
+
+
+def test_only_the_two_files_are_masked_and_named() -> None:
+    """What holds no credential is not named; other answers are never touched."""
+    answers: dict[Ask, Answer] = {
+        FSTAB: Known("//a /b cifs password=x\n", "/etc/fstab"),
+        CMDLINE: Known("ro quiet\n", "/proc/cmdline"),
+        OTHER: Known("password=x", "/proc/self/mountinfo"),
+        Uname(): Unknown("uname", Why.DENIED, "password=x"),
+    }
+    masked, paths = mask(answers)
+    assert paths == ["/etc/fstab"]
+    assert masked == {**answers, FSTAB: Known("//a /b cifs password=***\n", "/etc/fstab")}
+
+
+def test_the_note_is_in_the_snapshot(tmp_path: Path) -> None:
+    """It can be read back; a note that is no list of paths is refused."""
+    place = tmp_path / "snapshot"
+    answers: dict[Ask, Answer] = {CMDLINE: Known("a=b\n", "/proc/cmdline")}
+    write_snapshot(place, answers, taken_at="2026-01-02T03:04:05Z", masked=["/proc/cmdline"])
+    source, _ = read_snapshot(place)
+    assert isinstance(source, MapSource)
+    assert source.fetch(CMDLINE) == answers[CMDLINE]
+    file = place / "manifest.json"
+    document = json.loads(file.read_text())
+    assert document["masked"] == ["/proc/cmdline"]
+    file.write_text(json.dumps({**document, "masked": "/proc/cmdline"}))
+    with pytest.raises(SnapshotError, match="masked: not a list of strings"):
+        read_snapshot(place)

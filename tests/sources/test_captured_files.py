@@ -1,0 +1,76 @@
+"""Snapshots in the results of Ansible tasks, and texts that are no snapshot."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+
+from ext4audit.sources.captured_files import EMPTY, unwrap_task, why_no_snapshot
+from ext4audit.sources.snapshot import SnapshotError
+
+
+def test_what_the_task_printed_is_the_text() -> None:
+    """`stdout_lines` repeats it."""
+    result = {"changed": True, "rc": 0, "stdout": "a\r\nb\udcff", "stdout_lines": ["a", "b"]}
+    assert unwrap_task(json.dumps(result).encode()) == b"a\r\nb\xed\xb3\xbf"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"no object",
+        b'{"stdout": ',
+        b'{"format": "x", "answers": [{"stdout": "a"}], "stdout": "b"}',
+        b'{"msg": "of another program"}',
+        b'{"format": "x"}',
+    ],
+)
+def test_other_texts_stay(text: bytes) -> None:
+    """A snapshot may hold any word, and a damaged file is judged by whoever reads it."""
+    assert unwrap_task(text) == text
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ({"unreachable": True, "msg": "Failed\n to connect"}, "unreachable: Failed to connect$"),
+        ({"failed": True, "rc": 1, "stdout": "", "stderr": "sudo: no"}, "nothing: sudo: no$"),
+        ({"changed": False, "stdout": "", "msg": 3}, "the task printed nothing$"),
+        ({"unreachable": True, "msg": "x" * 1000}, "unreachable: x{200}$"),
+    ],
+)
+def test_a_task_that_printed_nothing_has_a_reason(result: dict[str, object], reason: str) -> None:
+    """It is that of Ansible."""
+    with pytest.raises(SnapshotError, match=reason):
+        unwrap_task(json.dumps(result).encode())
+
+
+REFUSAL = "neither a snapshot nor an archive, but the message of a command that failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", EMPTY),
+        (b" \r\n", EMPTY),
+        (b"sudo: a password is required\n", f"{REFUSAL}; it begins with 'sudo: a password is"),
+        (b"ssh: connect to host x: Connection refused", REFUSAL),
+        (
+            b"Welcome\n" + gzip.compress(b"x", mtime=0),
+            "other output precedes the snapshot, such as a login",
+        ),
+        (b"Welcome\n" + b"x" * 249 + b"ustar\x0000", "other output precedes the snapshot"),
+        (b"Hello\nyou", "neither a snapshot nor an archive; it begins with 'Hello'"),
+        (b"y" * 1000, f"neither a snapshot nor an archive; it begins with '{'y' * 80}'"),
+        (b"\x1b[31mHello", "neither a snapshot nor an archive"),
+        (b"\xff\xfe", "neither a snapshot nor an archive"),
+    ],
+)
+def test_a_text_without_a_snapshot_has_a_cause(text: bytes, why: str) -> None:
+    """What the usual mistakes of a pipe leave; bytes that are no text are not shown."""
+    found = why_no_snapshot(text)
+    assert found.startswith(why)
+    assert found.isprintable()
+    assert ("it begins with" in found) is text.strip()[:1].isalpha()
