@@ -34,7 +34,8 @@ def log_of(fleet: Fleet) -> Path:
 
 
 def start(fleet: Fleet, *options: str, stdin: int) -> subprocess.Popen[str]:
-    """Start the command where ansible.cfg lies; its outputs are pipes."""
+    """Start the command where ansible.cfg lies; its outputs are pipes, and its log is new."""
+    log_of(fleet).unlink(missing_ok=True)
     command = [PROGRAM, "fleet", *COMMON, *options]
     return subprocess.Popen(
         command,

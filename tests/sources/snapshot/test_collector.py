@@ -42,6 +42,7 @@ from support.shells.collector import (
     SCRIPT,
     TAKEN_AT,
     answers_in,
+    captured,
     collect,
     collected_once,
     differences,
@@ -144,8 +145,13 @@ def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
 @every_shell
 def test_sysctl_values_are_whole(shell: str) -> None:
     """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
-    path = "/proc/sys/vm/dirty_background_ratio"
-    assert answers_of_lean_text(shell)[ReadFile(path)] == Known(Path(path).read_text(), path)
+    file = Path("/proc/sys/vm/dirty_background_ratio")
+    script = SCRIPT.replace("\nfor f in /proc/cmdline ", "\nreturn\nfor f in /proc/cmdline ")
+    assert script != SCRIPT
+    before = file.read_text()
+    answer = captured(shell, script=script)[ReadFile(str(file))]
+    # Other tests try remedies, and set it for a moment.
+    assert answer in {Known(text, str(file)) for text in (before, file.read_text())}
 
 
 def test_every_answer_is_recorded_once() -> None:
