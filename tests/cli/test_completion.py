@@ -266,6 +266,14 @@ def test_real_shells_complete(shell: Shell, typed: str, line: str) -> None:
     assert shell.completed(typed) == line
 
 
+@pytest.mark.shells
+def test_real_shells_start_the_program(shell: Shell) -> None:
+    """A new interpreter answers as the copies of a loaded one that the other lines are asked."""
+    assert shell.completed("ext4audit scan --output=uniq", new=True).endswith(
+        r"uniquely\ named.img "
+    )
+
+
 @pytest.mark.parametrize("name", SHELLS)
 def test_the_script_is_clicks(name: str) -> None:
     """With the changes for which a subclass of its shell is here, which click must still need."""

@@ -121,7 +121,8 @@ class Tab:
 
     def picture(self) -> bytes:
         """Return the whole page as PNG."""
-        answer = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        wanted = {"captureBeyondViewport": True, "optimizeForSpeed": True}
+        answer = self.ask("Page.captureScreenshot", format="png", **wanted)
         return base64.b64decode(answer["data"])
 
     def paper(self) -> bytes:

@@ -25,14 +25,15 @@ PLAIN = tuple(f"h{number:02}" for number in range(1, 16))
 ODD = PLAIN[::2]
 DARK, SECRET, NOISY, SLOW, HUNG = "dark", "secret", "noisy", "slow", "hung"
 STUCK, STUBBORN = "stuck", "stubborn"
-TWENTY = (*PLAIN, DARK, SECRET, NOISY, SLOW, HUNG)
+TWENTY = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
+"""The hosts of the inventory; the first is waited for while the others are asked."""
 USER, UID, PASSWORD = "auditee", 61234, "correct horse"
 WAIT_SECONDS = 20
 BEHAVIOURS = {
     "plain": 'exec sh -c "$SSH_ORIGINAL_COMMAND"',
     NOISY: 'echo "Last login: never"; echo "*** {{ 7 * 7 }} ***" >&2; '
     'exec sh -c "$SSH_ORIGINAL_COMMAND"',
-    SLOW: 'sleep 3; exec sh -c "$SSH_ORIGINAL_COMMAND"',
+    SLOW: 'sleep 2; exec sh -c "$SSH_ORIGINAL_COMMAND"',
     HUNG: "exec sleep 600",
     STUCK: 'exec unshare -m sh -c "mount --bind $FOLDER/hang /usr/bin/lsblk; '
     'exec sh -c \\"\\$SSH_ORIGINAL_COMMAND\\""',
@@ -42,6 +43,8 @@ BEHAVIOURS = {
 """What a key runs. On "stuck" a command of the collector does not answer; on "stubborn" mount(8)
 does nothing.
 """
+HANGING = "hanging"
+"""The file in the folder of the fleet that the command of "stuck" makes."""
 IN_NAMESPACE = """
 mount --make-rprivate /
 mount --bind "$1/etc" /etc
@@ -128,7 +131,7 @@ def _write_users(folder: Path) -> None:
 
 
 def _write_keys(folder: Path) -> None:
-    (folder / "hang").write_text("#!/bin/sh\nexec sleep 600\n")
+    (folder / "hang").write_text(f"#!/bin/sh\n: >{folder / HANGING}\nexec sleep 600\n")
     (folder / "hang").chmod(0o755)
     for name in ("host", *BEHAVIOURS):
         key = folder / f"{name}.key"
@@ -174,7 +177,7 @@ def _write_configuration(fleet: Fleet, port: int) -> None:
     every = f"Host *\n{_lines({'Port': port, **usual})}"
     (folder / "ssh_config").write_text("".join([dark, *hosts, every]))
     (folder / "ansible.cfg").write_text(
-        "[defaults]\ninventory = hosts.ini\nremote_user = root\nforks = 10\n"
+        "[defaults]\ninventory = hosts.ini\nremote_user = root\nforks = 6\n"
         f"interpreter_python = {sys.executable}\nremote_tmp = {folder}/ansible-tmp\n"
         f"[ssh_connection]\nssh_args = -F {folder / 'ssh_config'} -o ControlMaster=auto "
         "-o ControlPersist=10s\n"

@@ -8,9 +8,14 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NamedTuple
 
+from support import launcher
 from support.program import SECONDS, environment
 
 CLEARED = (
@@ -35,31 +40,72 @@ def on_terminal(
     with_stderr: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> Shown:
-    """Run `ext4audit ARGUMENTS` with a terminal as standard input and output."""
-    master, slave = os.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    """Run `ext4audit ARGUMENTS` with a terminal as standard input and output.
+
+    The process is a copy of one that has loaded the program, as that of `support.program.run`.
+    """
     kept = {name: value for name, value in environment().items() if name not in CLEARED}
-    program = subprocess.Popen(
-        [sys.executable, "-m", "ext4audit", *arguments],
-        env={**kept, "TERM": "xterm", **(env or {})},
-        stdin=slave,
-        stdout=slave,
-        stderr=slave if with_stderr else subprocess.PIPE,
-        start_new_session=True,
-    )
-    os.close(slave)
-    screen = _read(master)
-    stderr = program.communicate(timeout=SECONDS)[1] or b""
-    os.close(master)
-    return Shown(program.returncode, screen.replace("\r\n", "\n"), stderr.decode())
+    words = {**kept, "TERM": "xterm", **(env or {})}
+    with closing(Terminal(rows, columns)) as terminal, TemporaryFile() as stderr:
+        slave = terminal.slave
+        code = launcher.ask(
+            arguments,
+            words,
+            str(Path.cwd()),
+            streams=(slave, slave, slave if with_stderr else stderr.fileno()),
+            as_nobody=False,
+            seconds=SECONDS,
+        )
+        screen = terminal.screen()
+        stderr.seek(0)
+        return Shown(code, screen, stderr.read().decode())
 
 
-def _read(master: int) -> str:
-    """Read until all processes have closed the terminal."""
-    shown = b""
-    try:
-        while part := os.read(master, 1 << 16):
-            shown += part
-    except OSError:  # Linux reports EIO when the last writer has gone
-        pass
-    return shown.decode()
+def on_terminal_new(*arguments: str) -> Shown:
+    """Run `ext4audit ARGUMENTS` in a new interpreter on a terminal."""
+    kept = {name: value for name, value in environment().items() if name not in CLEARED}
+    with closing(Terminal(24, 80)) as terminal:
+        done = subprocess.run(
+            [sys.executable, "-m", "ext4audit", *arguments],
+            env={**kept, "TERM": "xterm"},
+            stdin=terminal.slave,
+            stdout=terminal.slave,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        return Shown(done.returncode, terminal.screen(), done.stderr.decode())
+
+
+class Terminal:
+    """A terminal whose screen is read while something writes to it."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self._master, self.slave = os.openpty()
+        size = struct.pack("HHHH", rows, columns, 0, 0)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
+        self._shown = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._end()
+        os.close(self._master)
+
+    def screen(self) -> str:
+        """Return what was shown, when all processes have closed the terminal."""
+        self._end()
+        return self._shown.decode().replace("\r\n", "\n")
+
+    def _end(self) -> None:
+        if self.slave >= 0:
+            os.close(self.slave)
+            self.slave = -1
+        self._reader.join(SECONDS)
+
+    def _read(self) -> None:
+        with suppress(OSError):  # Linux reports EIO when the last writer has gone
+            while part := os.read(self._master, 1 << 16):
+                self._shown += part

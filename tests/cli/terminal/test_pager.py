@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.program import run_new
+from support.program import run
 from support.terminals import on_terminal
 
 PAGE = ("explain", "DUR001")
@@ -85,6 +85,6 @@ def test_the_screen_gets_it_without_a_pager(
 def test_a_pipe_gets_no_pager(pager: tuple[Path, str]) -> None:
     """Whatever PAGER is."""
     kept, path = pager
-    done = run_new(*PAGE, env={"PAGER": path, "TERM": "xterm"})
+    done = run(*PAGE, env={"PAGER": path, "TERM": "xterm"})
     assert done.stdout.startswith("# DUR001")
     assert not kept.exists()

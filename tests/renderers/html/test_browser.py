@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,18 +66,29 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
         yield made
 
 
-def show(tab: Tab, folder: Path, *hosts: Report | Audited, fragment: str = "") -> None:
+def show(tab: Tab, folder: Path, *hosts: Report | Audited) -> None:
     """Open the page of these hosts."""
+    show_text(tab, folder, markup(*hosts))
+
+
+def show_text(tab: Tab, folder: Path, text: str) -> None:
+    """Open a page."""
     path = folder / "report.html"
-    path.write_text(markup(*hosts), encoding="utf-8")
-    tab.open(path, fragment)
+    path.write_text(text, encoding="utf-8")
+    tab.open(path)
+
+
+@cache
+def page(name: str) -> str:
+    """Return a page of PAGES, which is rendered once."""
+    return markup(*PAGES[name])
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: str) -> None:
     """The console is silent, no policy is broken, and nothing but the file is asked for."""
     tab.look()
-    show(tab, tmp_path, *PAGES[name])
+    show_text(tab, tmp_path, page(name))
     assert tab.complaints() == []
     assert tab.requests() == [(tmp_path / "report.html").as_uri()]
     assert tab.value("document.compatMode") == "CSS1Compat"
@@ -111,16 +124,25 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 900, 400])
-def test_nothing_is_wider_than_the_page(
-    tab: Tab, tmp_path: Path, name: str, scheme: str, width: int
-) -> None:
+def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     """On a wide screen and on a telephone, what is wide scrolls within its own box."""
-    tab.look(width=width, scheme=scheme)
-    show(tab, tmp_path, *PAGES[name])
-    assert tab.value("document.documentElement.scrollWidth") <= width
-    assert tab.picture().startswith(b"\x89PNG")
+    tab.look(width=width)
+    show_text(tab, tmp_path, page(name))
+    for scheme in ("light", "dark"):
+        tab.look(width=width, scheme=scheme)
+        assert tab.value("document.documentElement.scrollWidth") <= width, scheme
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
+    """From its top to its end, far below the window."""
+    tab.look()
+    show_text(tab, tmp_path, page(name))
+    picture = tab.picture()
+    assert picture.startswith(b"\x89PNG")
+    height = tab.value("document.documentElement.scrollHeight")
+    assert struct.unpack(">II", picture[16:24]) == (1200, height)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +159,7 @@ def test_paper_is_light_whatever_the_screen_is(
 ) -> None:
     """The screen follows the reader's wish; paper is white."""
     tab.look(media=media, scheme=scheme)
-    show(tab, tmp_path, night_report())
+    show_text(tab, tmp_path, page("one"))
     colour = tab.value("getComputedStyle(document.body).backgroundColor")
     assert colour == ground
 
@@ -160,7 +182,7 @@ def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) ->
     """The first Tab shows the way to the findings; then each link and each fold has its turn."""
     controls = "a, summary, input, select, button"
     tab.look()
-    show(tab, tmp_path, *FLEET)
+    show_text(tab, tmp_path, page("fleet"))
     tab.press(*TAB)
     assert tab.value("document.activeElement.className") == "skip"
     assert tab.value("document.activeElement.getBoundingClientRect().left") >= 0
@@ -182,7 +204,7 @@ def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) ->
 def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
     """Enter follows the skip link, and opens the fold that has the focus."""
     tab.look()
-    show(tab, tmp_path, *FLEET)
+    show_text(tab, tmp_path, page("fleet"))
     tab.press(*TAB)
     tab.press(*ENTER, text="\r")
     assert tab.value("document.activeElement.id") == "findings"
@@ -194,7 +216,7 @@ def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
 def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
     """What a link points to is shown, although it lies in a fold."""
     tab.look()
-    show(tab, tmp_path, *FLEET)
+    show_text(tab, tmp_path, page("fleet"))
     assert not tab.value("document.querySelector('#host-web1').closest('details').open")
     tab.value("document.querySelector('.matrix a[href=\"#host-web1\"]').click()")
     assert tab.value("document.querySelector('#host-web1').closest('details').open")
@@ -203,7 +225,7 @@ def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
 def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
     """A command is marked from its first to its last character, and nothing beside it."""
     tab.look()
-    show(tab, tmp_path, night_report())
+    show_text(tab, tmp_path, page("one"))
     tab.value("document.querySelector('pre.command code').scrollIntoView({block: 'center'})")
     tab.click("pre.command code")
     marked = tab.value("getSelection().toString()")
@@ -213,7 +235,7 @@ def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
 def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
     """Pictures, tables and regions have names in the accessibility tree."""
     tab.look()
-    show(tab, tmp_path, *FLEET)
+    show_text(tab, tmp_path, page("fleet"))
     tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
     tab.ask("Accessibility.enable")
     nodes = tab.ask("Accessibility.getFullAXTree")["nodes"]
@@ -238,11 +260,12 @@ def test_the_heads_of_a_long_table_stay_in_sight(tab: Tab, tmp_path: Path) -> No
     assert tab.value(top.format(".matrix tbody th")) < -2000
 
 
-def many_hosts() -> tuple[Report | Audited, ...]:
-    """Return hosts that differ in severity, name and evidence."""
+@cache
+def many_hosts() -> str:
+    """Return the page of hosts that differ in severity, name and evidence."""
     fine = [report(host(root(), name=f"web{n}"), barriers) for n in range(3)]
     low = [report(host(root(), name=f"app{n}"), barriers, old_kernel) for n in range(2)]
-    return (*fine, *low, report(host(md127("/data"), name="db1"), barriers, hotspot))
+    return markup(*fine, *low, report(host(md127("/data"), name="db1"), barriers, hotspot))
 
 
 SHOWN = (
@@ -299,7 +322,7 @@ def test_the_filter_leaves_the_hosts_that_match(
     """Severity, name and text apply together, to the sections and to the table alike."""
     hosts, columns, rules = kept
     tab.look()
-    show(tab, tmp_path, *many_hosts())
+    show_text(tab, tmp_path, many_hosts())
     choose(tab, **values)
     assert tab.value(SHOWN) == tab.value(ROWS) == hosts
     assert tab.value(COLUMNS) == columns
@@ -326,7 +349,7 @@ def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path
 def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
     """The button empties all controls."""
     tab.look()
-    show(tab, tmp_path, *many_hosts())
+    show_text(tab, tmp_path, many_hosts())
     choose(tab, severity="0", host="db")
     assert tab.value(SHOWN) == "db1"
     tab.value("document.querySelector('form.filter [type=reset]').click()")
@@ -339,7 +362,7 @@ def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_
     tab.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:
         tab.look(width=500)
-        show(tab, tmp_path, *many_hosts())
+        show_text(tab, tmp_path, many_hosts())
         assert tab.value(SHOWN) == EVERY_HOST
         controls = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
         assert tab.value(controls) is False
@@ -349,16 +372,17 @@ def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_
         tab.ask("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def every_fixture_host() -> tuple[Report, ...]:
-    """Return the fixture hosts: more rules than fit on a narrow screen."""
-    return tuple(report_of(story) for story in STORIES)
+@cache
+def every_fixture_host() -> str:
+    """Return the page of the fixture hosts: more rules than fit on a narrow screen."""
+    return markup(*map(report_of, STORIES))
 
 
 @pytest.mark.parametrize("width", [500, 900, 1400])
 def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
     """A button states how many columns and hosts lie beyond each edge, and scrolls there."""
     tab.look(width=width)
-    show(tab, tmp_path, *every_fixture_host())
+    show_text(tab, tmp_path, every_fixture_host())
     box = "document.querySelector('.tall')"
     buttons = (
         "[...document.querySelectorAll('.beyond button')].filter(e => !e.hidden)"
@@ -385,7 +409,7 @@ def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, 
 def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
     """No button is there where nothing is hidden."""
     tab.look(width=1400)
-    show(tab, tmp_path, *many_hosts())
+    show_text(tab, tmp_path, many_hosts())
     shown = "[...document.querySelectorAll('.beyond button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False
 
@@ -394,7 +418,7 @@ def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
 def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
     """The clipboard has the command byte for byte, also where the page may not write to it."""
     tab.look()
-    show(tab, tmp_path, night_report())
+    show_text(tab, tmp_path, page("one"))
     if denied:
         tab.value("navigator.clipboard.writeText = () => Promise.reject(new Error('denied'))")
     number = tab.value("document.querySelectorAll('pre.command').length")
@@ -409,7 +433,7 @@ def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) ->
 def test_controls_are_not_printed(tab: Tab, tmp_path: Path) -> None:
     """Paper has no buttons, and the table is not cut."""
     tab.look(media="print")
-    show(tab, tmp_path, *every_fixture_host())
+    show_text(tab, tmp_path, every_fixture_host())
     shown = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"
     assert tab.value(shown) is False
     assert tab.value("getComputedStyle(document.querySelector('.tall')).overflowX") == "visible"

@@ -154,9 +154,8 @@ def test_a_signal_leaves_neither_directory_nor_file(
     """
     script, place, target = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "out"
     held = place / "held"
-    script.write_text(
-        SCRIPT.replace("run systemd-detect-virt", f"run sh -c ': > {held}; exec sleep 300' #")
-    )
+    hold = f"\nrun sh -c ': > {held}; exec sleep 300'\n"
+    script.write_text(SCRIPT.replace("\nlong /proc/self/mountinfo\n", hold))
     place.mkdir()
     target.write_text("old\n")
     with subprocess.Popen(
@@ -167,7 +166,7 @@ def test_a_signal_leaves_neither_directory_nor_file(
         deadline = time.monotonic() + SECONDS
         while not (held.exists() and is_asleep(process.pid)):
             assert time.monotonic() < deadline
-            time.sleep(0.02)
+            time.sleep(0.005)
         assert repeated(process, number) == 1
     assert leftovers(place) == ["held"]
     assert leftovers(tmp_path) == ["collect.sh", "out", "tmp"]

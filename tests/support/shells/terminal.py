@@ -16,12 +16,16 @@ from pathlib import Path
 import pytest
 
 from ext4audit.cli.completion import script
+from support import launcher
 from support.program import environment
 
 TAB = b"\t"
 ERASE = b"\x15"
-REPORT = b"\x18"
-"""Ctrl-X, which each shell is told to answer with the line as it is now."""
+REPORT = b"\x14"
+"""Ctrl-T, which each shell is told to answer with the line as it is now.
+
+No binding of a shell begins with it: after Ctrl-X, bash waits half a second for a second key.
+"""
 SECONDS = 30.0
 START = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
@@ -32,32 +36,46 @@ SETUP = {
     "bash": """
 bind 'set bell-style none'; bind 'set completion-query-items 0'; bind 'set page-completions off'
 report() {{ printf '%s' "$READLINE_LINE" > {line}.new; mv {line}.new {line}; }}
-bind -x '"\\C-x": report'
+bind -x '"\\C-t": report'
 . {script}
 : > {ready}
 """,
     "zsh": """
 fpath=({folder} $fpath); autoload -Uz compinit; compinit -D -u; unsetopt beep; LISTMAX=1000
 report() {{ print -rn -- "$BUFFER" > {line}.new; mv {line}.new {line}; }}
-zle -N report; bindkey '^X' report
+zle -N report; bindkey '^T' report
 : > {ready}
 """,
     "fish": """
 function report; printf '%s' (commandline | string collect) > {line}.new; mv {line}.new {line}; end
-bind \\cx report
+bind \\ct report
 source {script}
 : > {ready}
 """,
 }
 
 
+COMMAND = f"{sys.executable} -m ext4audit"
+CLIENT = f"""#!/bin/sh
+[ $# = 0 ] && [ ! -e {{new}} ] || exec {COMMAND} "$@"
+env -0 >{{questions}} && exec cat {{answers}}
+"""
+"""Passes its environment on, which is what a shell asks by, and prints what is answered."""
+
+
 class Shell:
-    """An interactive shell in `folder`, in which `ext4audit` is this interpreter's."""
+    """An interactive shell in `folder`, in which `ext4audit` is this interpreter's.
+
+    A copy of a process that has loaded the program answers it, unless a new interpreter is wanted.
+    """
 
     def __init__(self, name: str, folder: Path) -> None:
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
         self._line, self._ready = folder / ".line", folder / ".ready"
+        self._questions, self._answers = folder / ".questions", folder / ".answers"
+        self._new = folder / ".new"
+        self._asked, self._folder = b"", folder
         self._prepare(name, folder)
         self._pid, self._terminal = pty.fork()
         if self._pid == 0:
@@ -78,8 +96,13 @@ class Shell:
         (folder / ".setup").write_text(setup, encoding="utf-8")
         program = folder / ".bin" / "ext4audit"
         program.parent.mkdir()
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ext4audit "$@"\n')
+        program.write_text(
+            CLIENT.format(questions=self._questions, answers=self._answers, new=self._new)
+        )
         program.chmod(0o755)
+        os.mkfifo(self._questions)
+        os.mkfifo(self._answers)
+        self._question = os.open(self._questions, os.O_RDONLY | os.O_NONBLOCK)
 
     @staticmethod
     def _environment(folder: Path) -> dict[str, str]:
@@ -96,10 +119,40 @@ class Shell:
         end = time.monotonic() + SECONDS
         while not is_done():
             assert time.monotonic() < end, self.shown.decode(errors="replace")
-            time.sleep(0.02)
+            self._answer()
+            time.sleep(0.003)
 
-    def completed(self, typed: str) -> str:
-        """Type on an empty line, press tab, and return the line."""
+    def _answer(self) -> None:
+        """Answer what the shell has asked since, if all of it has been read."""
+        with suppress(BlockingIOError):
+            while part := os.read(self._question, 65536):
+                self._asked += part
+            if self._asked:
+                pairs = self._asked.decode().removesuffix("\0").split("\0")
+                self._asked = b""
+                self._run(dict(pair.split("=", 1) for pair in pairs))
+
+    def _run(self, variables: dict[str, str]) -> None:
+        null_path = Path(os.devnull)
+        with self._answers.open("wb", buffering=0) as answer, null_path.open("r+b") as null:
+            code = launcher.ask(
+                [],
+                variables,
+                str(self._folder),
+                streams=(null.fileno(), answer.fileno(), null.fileno()),
+                as_nobody=False,
+                seconds=SECONDS,
+            )
+        assert code == 0, variables
+
+    def completed(self, typed: str, *, new: bool = False) -> str:
+        """Type on an empty line, press tab, and return the line.
+
+        With `new` the shell asks a new interpreter.
+        """
+        self._new.unlink(missing_ok=True)
+        if new:
+            self._new.touch()
         self._line.unlink(missing_ok=True)
         os.write(self._terminal, ERASE + typed.encode() + TAB + REPORT)
         self._wait(self._line.exists)
@@ -111,3 +164,4 @@ class Shell:
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._terminal)
+        os.close(self._question)
