@@ -44,6 +44,7 @@ from support.shells.collector import (
     TAKEN_AT,
     answers_in,
     captured,
+    changed,
     collect,
     collected_once,
     differences,
@@ -51,6 +52,7 @@ from support.shells.collector import (
     every_shell,
     leftovers,
     manifest,
+    with_seconds,
 )
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
@@ -147,7 +149,7 @@ def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
 def test_sysctl_values_are_whole(shell: str) -> None:
     """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
     file = Path("/proc/sys/vm/dirty_background_ratio")
-    script = SCRIPT.replace("\nfor f in /proc/cmdline ", "\nreturn\nfor f in /proc/cmdline ")
+    script = changed(SCRIPT, ("\nfor f in /proc/cmdline ", "\nreturn\nfor f in /proc/cmdline "))
     assert script != SCRIPT
     before = file.read_text()
     answer = captured(shell, script=script)[ReadFile(str(file))]
@@ -256,7 +258,7 @@ def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_
     if shutil.which(shell.partition(" ")[0]) is None:
         pytest.skip(f"needs {shell}")
     kept = tmp_path / "collect.sh"
-    kept.write_text(SCRIPT.replace("\nlong /proc/self/mountinfo\n", f"\nrun tail -f {kept}\n"))
+    kept.write_text(changed(SCRIPT, ("\nlong /proc/self/mountinfo\n", f"\nrun tail -f {kept}\n")))
     place, output = tmp_path / "tmp", tmp_path / "output"
     place.mkdir()
     with output.open("wb") as stdout:
@@ -286,10 +288,29 @@ def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> No
     assert wait_until(lambda: leftovers(place) == [])
 
 
-IMPATIENT = (
-    SCRIPT.replace("\nsleep 1\n", "\nsleep ${pace-1}\n")
-    .replace("\nwhile sleep 1&&", "\nwhile sleep ${pace-1}&&")
-    .replace("\nrun systemd-detect-virt ", "\npace=.01;run sleep 1000;pace=1;run no-such-tool ")
+@every_shell
+def test_nothing_holds_the_output_when_the_script_has_ended(shell: str) -> None:
+    """`ssh HOST sh -s` waits until the last writer is gone: a `sleep 1` of a time limit was."""
+    command = [*shell.split(), "-s", "--", "--text"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(SCRIPT.encode())
+        process.stdin.close()
+        last = b""
+        while chunk := os.read(process.stdout.fileno(), 1 << 16):
+            last, came_at = chunk, time.monotonic()
+        waited_seconds = time.monotonic() - came_at
+    assert last.endswith(b"-----\n")
+    assert waited_seconds < 0.5
+
+
+IMPATIENT = changed(
+    with_seconds(SCRIPT, "${pace-1}"),
+    (
+        "\nrun systemd-detect-virt ",
+        "\npace=.01;run sleep 1000;pace=1;run no-such-tool;run systemd-detect-virt ",
+    ),
 )
 """The script with a tool that hangs, for which its seconds are short, and one that is missing."""
 

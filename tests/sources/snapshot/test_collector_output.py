@@ -16,7 +16,7 @@ from signal import SIGINT, SIGQUIT, SIGTERM
 import pytest
 
 from ext4audit.sources.snapshot import collector as module
-from support.shells.collector import SCRIPT, collect, every_shell, leftovers
+from support.shells.collector import SCRIPT, changed, collect, every_shell, leftovers
 
 SECONDS = 60
 QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
@@ -94,7 +94,7 @@ def test_a_relative_name_is_one_of_the_working_directory(
 def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: Path) -> None:
     """`sh -e` once ended at the first tool that failed, and left its directory behind."""
     script, place = tmp_path / "collect.sh", tmp_path / "tmp"
-    script.write_text(SCRIPT.replace("run systemd-detect-virt", "run false"))
+    script.write_text(changed(SCRIPT, ("run systemd-detect-virt", "run false")))
     place.mkdir()
     target = tmp_path / "out"
     done = subprocess.run(
@@ -155,7 +155,7 @@ def test_a_signal_leaves_neither_directory_nor_file(
     script, place, target = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "out"
     held = place / "held"
     hold = f"\nrun sh -c ': > {held}; exec sleep 300'\n"
-    script.write_text(SCRIPT.replace("\nlong /proc/self/mountinfo\n", hold))
+    script.write_text(changed(SCRIPT, ("\nlong /proc/self/mountinfo\n", hold)))
     place.mkdir()
     target.write_text("old\n")
     with subprocess.Popen(

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -58,28 +57,18 @@ def collect(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Send the script to a shell's standard input, as `ssh HOST sudo sh -s` does.
-
-    What it prints goes to files: the last `sleep 1` of the script's timers outlives it, and would
-    hold a pipe open for a second.
-    """
+    """Send the script to a shell's standard input, as `ssh HOST sudo sh -s` does."""
     words = shell.split()
     if shutil.which(words[0]) is None:
         pytest.skip(f"needs {words[0]}")
-    command = [*wrapper, *words, "-s", "--", *options]
-    with TemporaryFile() as stdout, TemporaryFile() as stderr:
-        done = subprocess.run(
-            command,
-            input=script.encode(),
-            stdout=stdout,
-            stderr=stderr,
-            env={**os.environ, **(environment or {})},
-            check=False,
-            timeout=SECONDS,
-        )
-        stdout.seek(0)
-        stderr.seek(0)
-        return subprocess.CompletedProcess(command, done.returncode, stdout.read(), stderr.read())
+    return subprocess.run(
+        [*wrapper, *words, "-s", "--", *options],
+        input=script.encode(),
+        capture_output=True,
+        env={**os.environ, **(environment or {})},
+        check=False,
+        timeout=SECONDS,
+    )
 
 
 @functools.cache
@@ -88,16 +77,26 @@ def collected_once(shell: str, *options: str) -> subprocess.CompletedProcess[byt
     return collect(shell, *options)
 
 
-def patient_for_one_second(script: str) -> str:
-    """Return the script with a time limit that a test can wait for."""
-    for old, new in (
-        ("-le 20 ];", "-le 10 ];"),
-        ("\nsleep 1\n", "\nsleep .1\n"),
-        ("while sleep 1&&", "while sleep .1&&"),
-    ):
-        assert script.count(old) == 1
+def changed(script: str, *changes: tuple[str, str]) -> str:
+    """Return the script with other words in the place of some, each of which is there once."""
+    for old, new in changes:
+        assert script.count(old) == 1, old
         script = script.replace(old, new)
     return script
+
+
+def with_seconds(script: str, seconds: str) -> str:
+    """Return the script with a time limit of 20 times this."""
+    return changed(
+        script,
+        ("\nsleep 1 4>&-\n", f"\nsleep {seconds} 4>&-\n"),
+        ("\nwhile sleep 1&&", f"\nwhile sleep {seconds}&&"),
+    )
+
+
+def patient_for_one_second(script: str) -> str:
+    """Return the script with a time limit that a test can wait for."""
+    return with_seconds(changed(script, ("-le 20 ];", "-le 10 ];")), ".1")
 
 
 def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:

@@ -56,11 +56,12 @@ try() {
 	"$@" </dev/null >o$n 2>e$n 3>&- &
 	child=$!
 	{
-		# Whoever waits for the text may be gone: a blank line each second finds out.
+		# Whoever waits for the text may be gone: a blank line each second finds out. The sleep
+		# outlives us, and must not hold the output of who waits for its end.
 		trap '' PIPE
 		i=0
 		while [ $((i += 1)) -le 20 ]; do
-			sleep 1
+			sleep 1 4>&-
 			! $text || echo >&4 || kill $$
 		done
 		: >l$n
@@ -88,7 +89,7 @@ gap() { # ask, argument; the reason is what the last command said
 	detail=${detail##*: }
 	case $detail in
 	'No such '* | 'Not a dir'* | 'not found') why=absent ;;
-	'Permission denied' | 'Operation not permitted')
+	Permission\ * | 'Operation not permitted')
 		why=denied hint='run as root'
 		[ "$uid" != 0 ] || hint='run on the host, outside containers'
 		;;
