@@ -43,7 +43,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 ASKED_FOR = ("bench", "lab", "packages")
 """The marks of tests that run only where `-m` names them: they take long, or need much."""
 ALONE = ("kernel", "browser", "shells")
-"""The marks of tests that run one after the other."""
+"""The marks of tests that run one after the other: those of the kernel in two groups, because
+tests of remedies change no more than their own device, and look at no other."""
 
 
 class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information

@@ -15,7 +15,7 @@ from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mo
 from ext4audit.sources.live import LiveSource
 from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]
 
 

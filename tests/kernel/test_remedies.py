@@ -14,6 +14,7 @@ CASES = all_cases()
 
 
 @pytest.mark.kernel
+@pytest.mark.xdist_group("remedies")
 @pytest.mark.parametrize(
     ("rule", "case"), CASES, ids=[f"{rule.code}: {case.name}" for rule, case in CASES]
 )

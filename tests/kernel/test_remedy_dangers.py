@@ -15,7 +15,7 @@ from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 from support.scratch import Scratch, apply, judge_host, roll_back, run, scan
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]
 E2FSCK_GAVE_UP = 4
 """Errors are left uncorrected (e2fsck(8))."""

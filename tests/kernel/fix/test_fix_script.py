@@ -13,7 +13,7 @@ from support.program import run as run_program
 from support.remedies.fixing import SHELLS, Scene, some_of
 from support.scratch import run
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Made = Callable[..., Scene]
 REMOUNT = ("--disruption", "remount")
 OPTIONS = "nobarrier,noatime,commit=300"

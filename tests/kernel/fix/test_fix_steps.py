@@ -16,7 +16,7 @@ from ext4audit.rules import all_rules
 from support.remedies.fixing import Scene, some_of
 from support.scratch import run, scan
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 RULE = next(rule for rule in all_rules() if rule.code == "HLT001")
 
 
