@@ -37,6 +37,7 @@ def now():
 
 image, source = sys.argv[1], LiveSource()
 read_image_superblock(source, "/dev/null")
+import ext4audit.parsers.superblock  # which is else loaded, and read, with the first superblock
 before = now()
 if sys.argv[2] == "raw":
     table = read_image_group_table(source, image, read_image_superblock(source, image))
