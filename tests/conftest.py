@@ -46,6 +46,9 @@ ALONE = ("kernel", "browser", "shells")
 """The marks of tests that run one after the other: those of the kernel in two groups, because
 tests of remedies change no more than their own device, and look at no other."""
 
+LONGEST_ID = 60
+"""Characters of a parameter in the id of its test: texts that attack a parser have millions."""
+
 
 class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information
     """A scheduler of groups, and of functions: the values of a parameter stay together.
@@ -86,6 +89,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def accept(pytestconfig: pytest.Config) -> bool:
     """Whether expected outputs are written anew instead of compared."""
     return bool(pytestconfig.getoption("--accept"))
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten the id of a test whose parameter is a long text: an id is kept, sent and compared.
+
+    pytest tells apart by a number what is equal at its beginning; None leaves the id to it.
+    """
+    if not isinstance(val, (str, bytes)) or len(val) <= LONGEST_ID:
+        return None
+    start = val[:LONGEST_ID]
+    shown = start.decode("latin-1") if isinstance(start, bytes) else start
+    return f"{ascii(shown)[1:-1]}, {len(val)} in all"
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
