@@ -63,10 +63,10 @@ class Scope(Enum):
 class Rule(NamedTuple):
     """One rule of the catalogue.
 
-    `severity` is the worst that its findings can have. `page` is the docstring of the check, the
-    source of `explain` and of the README. A check yields findings, and the citations of the
-    evidence that it examined. `default` is whether the rule runs without a selection, `in_plans`
-    whether it then also runs on plans; both follow from OFF_BY_DEFAULT, unless `in_plans` is set.
+    `severity` is the worst that its findings can have. `docstring` is that of the check, of which
+    `page` is made. A check yields findings, and the citations of the evidence that it examined.
+    `default` is whether the rule runs without a selection, `in_plans` whether it then also runs on
+    plans; both follow from OFF_BY_DEFAULT, unless `in_plans` is set.
     """
 
     code: str
@@ -76,11 +76,16 @@ class Rule(NamedTuple):
     references: tuple[str, ...]
     scope: Scope
     summary: str
-    page: str
+    docstring: str
     run: Callable[[Filesystem | None, Host], RuleOutput]
     default: bool = True
     in_plans: bool = True
     module: str = ""
+
+    @property
+    def page(self) -> str:
+        """What `explain` and the documentation show of the rule, in Markdown."""
+        return inspect.cleandoc(self.docstring)
 
     @property
     def family(self) -> str:
@@ -173,14 +178,11 @@ def _rule(
     given: str,
 ) -> Rule:
     """Complete the declaration in `head`: the code comes first, the scope last."""
-    summary, page = _documentation(check)
-    summary = given or summary
+    summary = given or _first_line(check.__globals__.get("__doc__")).partition(": ")[2]
     default = head[0] not in OFF_BY_DEFAULT
     in_plans = default if in_plans is None else in_plans
-    return Rule(*head, summary, page, run, default, in_plans, check.__module__)
+    return Rule(*head, summary, check.__doc__ or "", run, default, in_plans, check.__module__)
 
 
-def _documentation(check: Callable[..., RuleOutput]) -> tuple[str, str]:
-    """Return the one-line summary of the check's module, and the page in its docstring."""
-    module_doc = inspect.cleandoc(check.__globals__.get("__doc__") or "")
-    return module_doc.partition("\n")[0].partition(": ")[2], inspect.cleandoc(check.__doc__ or "")
+def _first_line(docstring: str | None) -> str:
+    return (docstring or "").strip().partition("\n")[0]

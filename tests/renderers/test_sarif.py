@@ -382,7 +382,7 @@ def test_a_path_is_encoded_once() -> None:
 def test_a_long_description_is_cut_between_two_words() -> None:
     """GitHub takes 1024 characters."""
     page = f"## What it checks\n\n{'some words ' * 200}\n\n## Why it matters\n\nIt does."
-    text = descriptor(old_kernel._replace(page=page))["fullDescription"]["text"]
+    text = descriptor(old_kernel._replace(docstring=page))["fullDescription"]["text"]
     assert 1000 < len(text) <= 1024
     assert text.endswith((" some…", " words…"))
 

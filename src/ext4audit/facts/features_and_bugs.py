@@ -7,7 +7,8 @@ nothing is concluded from it. Kernel bugs are in kernel_bugs.toml.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -223,7 +224,7 @@ def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
     if isinstance(kernel, Unknown):
         return kernel
     tree = identify(kernel.value)
-    ranges = all_ranges()[code]
+    ranges = ranges_of_rule(code)
     own = (r for r in ranges if r.tree in {tree.name, ANY} and r.holds(tree))
     found = next(own, None)
     if found is not None:
@@ -260,12 +261,17 @@ def _capped(found: Exposure, confidence: str) -> Exposure:
 
 def all_ranges() -> Mapping[str, tuple[KernelRange, ...]]:
     """Return the ranges by the code of the rule, in the order in which they are tried."""
-    return _all_ranges(read_table(TABLE))
+    return {code: ranges_of_rule(code) for code in read_table(TABLE)}
+
+
+def ranges_of_rule(code: str) -> tuple[KernelRange, ...]:
+    """Return the ranges of one rule, which are built at the first use; raises KeyError."""
+    return _builder(read_table(TABLE))(code)
 
 
 @remembered
-def _all_ranges(table: dict[str, Any]) -> Mapping[str, tuple[KernelRange, ...]]:
-    return {code: tuple(ranges_of(bug)) for code, bug in table.items()}
+def _builder(table: dict[str, Any]) -> Callable[[str], tuple[KernelRange, ...]]:
+    return cache(lambda code: tuple(ranges_of(table[code])))
 
 
 SHARED = ("symptom", "condition", "fix", "source", "confirmed")

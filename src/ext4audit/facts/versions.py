@@ -8,6 +8,7 @@
 """
 
 import re
+from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple, TypeAlias
 
@@ -143,6 +144,7 @@ class KernelTree(NamedTuple):
         return self._replace(upstream=(major, minor, 0)), last
 
 
+@lru_cache(maxsize=64)
 def identify(kernel: Kernel) -> KernelTree:
     """Return the tree by uname and Ubuntu's signature: os-release may be a container's."""
     release = kernel.release

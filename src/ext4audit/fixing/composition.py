@@ -186,7 +186,7 @@ def merged(base: str, after: str, present: str) -> str:
 
 
 def _merged_options(base: str, after: str, present: str) -> str:
-    old, new, now = (COMMA.split(each) for each in (base, after, present))
+    old, new, now = (re.split(COMMA, each) for each in (base, after, present))
     gone = [option for option in old if option not in new]
     added = [option for option in new if option not in old and option != "defaults"]
     others = {name_of(option): option for option in now if option not in old}

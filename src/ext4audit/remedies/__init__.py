@@ -187,7 +187,7 @@ def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
     return {number: list(names) for number, names in found.items()}
 
 
-_ON_DEVICES = re.compile(r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b")
+_ON_DEVICES = r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b"
 
 
 def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
@@ -195,7 +195,7 @@ def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
     primary = fs.primary
     if not isinstance(primary, Unknown) or (primary.why, primary.hint) != (Why.DENIED, OUTSIDE):
         return remedy
-    if not any(_ON_DEVICES.search(step.command) for step in remedy.steps):
+    if not any(re.search(_ON_DEVICES, step.command) for step in remedy.steps):
         return remedy
     note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
     return remedy._replace(summary=f"{remedy.summary} {note}")

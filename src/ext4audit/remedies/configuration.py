@@ -29,11 +29,11 @@ FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
 """The suffix of the copy that `sed -i` keeps, by the time of the edit; the number of the line
 follows, because edits of two lines within one second would else write one copy."""
-COMMA = re.compile(r',(?=(?:[^"]*"[^"]*")*[^"]*$)')
+COMMA = r',(?=(?:[^"]*"[^"]*")*[^"]*$)'
 """A comma outside quotes: SELinux contexts hold commas of their own."""
-SPEC = re.compile(r"[A-Za-z0-9/_.:=-]+")
+SPEC = r"[A-Za-z0-9/_.:=-]+"
 """First fields that fstab spells one way only, and that begin no comment."""
-GAP = re.compile(r"[ \t]+|,|\r\Z")
+GAP = r"[ \t]+|,|\r\Z"
 """What separates fields and options, and a carriage return at the end of a line."""
 SPECIAL = frozenset(r".[*^$\/")
 """Characters that a basic regular expression of sed, delimited by /, does not match as such."""
@@ -70,7 +70,7 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     cannot be quoted for a shell.
     """
     unwanted = {_meaning(token) for token in drop}
-    kept = [token for token in COMMA.split(line.raw_options) if _meaning(token) not in unwanted]
+    kept = [token for token in re.split(COMMA, line.raw_options) if _meaning(token) not in unwanted]
     present = {_meaning(token) for token in kept}
     kept += [token for token in dict.fromkeys(add) if _meaning(token) not in present]
     edited = ",".join(token for token in kept if token) or "defaults"
@@ -84,7 +84,7 @@ def edit_spec(line: FstabLine, spec: str) -> Step | None:
 
     None where it is so already, or where a field has characters that fstab may spell in octal.
     """
-    if spec == line.spec or not all(SPEC.fullmatch(each) for each in (spec, line.spec)):
+    if spec == line.spec or not all(re.fullmatch(SPEC, each) for each in (spec, line.spec)):
         return None
     return _edit(line, DEVICE, spec)
 
@@ -203,7 +203,7 @@ def _substitution(before: str, after: str) -> tuple[str, str]:
 def _replacements(before: str, after: str) -> Iterator[Replacement]:
     """Yield what would do; the whole line is one that always fits."""
     head, tail = _common(before, after), _common(before[::-1], after[::-1])
-    edges = {0, len(before), *(edge for gap in GAP.finditer(before) for edge in gap.span())}
+    edges = {0, len(before), *(edge for gap in re.finditer(GAP, before) for edge in gap.span())}
     starts = sorted(edge for edge in edges if edge <= head)
     stops = sorted(edge for edge in edges if edge >= len(before) - tail)
     for (start, begin), (stop, end) in product(
@@ -260,7 +260,7 @@ def _escaped(text: str) -> str:
 
 
 SYSCTL_FILE = "/etc/sysctl.d/60-ext4audit-dirty.conf"
-KERNEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+KERNEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 """Device names that need no quoting in a shell, in a path and in a udev rule."""
 
 
@@ -310,7 +310,7 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
     `disks` are kernel names with the present value. Empty where a name would need quoting.
     """
     names = [name for name, _ in disks]
-    if not all(map(KERNEL_NAME.fullmatch, names)):
+    if not all(re.fullmatch(KERNEL_NAME, name) for name in names):
         return ()
     return (
         *(_throttle_now(name, latency) for name, latency in disks),
@@ -345,7 +345,7 @@ def _throttle_at_boot(name: str) -> Step:
 
 LONGEST_TIMEOUT = 4294967295
 """The largest value that queue/io_timeout takes; it reads back a little smaller (jiffies)."""
-MODEL = re.compile(r"[A-Za-z0-9 ]+")
+MODEL = r"[A-Za-z0-9 ]+"
 """Models of disks that stand for themselves in a udev rule, which has patterns."""
 
 
@@ -355,7 +355,7 @@ def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) 
     `name` is the disk's kernel name; at least `least_msec` counts as done. Empty where a name
     would need quoting.
     """
-    if not (KERNEL_NAME.fullmatch(name) and MODEL.fullmatch(model)):
+    if not (re.fullmatch(KERNEL_NAME, name) and re.fullmatch(MODEL, model)):
         return ()
     attribute = f"/sys/block/{name}/queue/io_timeout"
     check = f'test "$(cat {attribute})" -ge {least_msec}'

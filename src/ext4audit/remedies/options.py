@@ -18,7 +18,7 @@ from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
 
-SAFE_STRING = re.compile(r"[A-Za-z0-9_=.:/,-]*")
+SAFE_STRING = r"[A-Za-z0-9_=.:/,-]*"
 """Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
 
 
@@ -206,7 +206,7 @@ def _string(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[str, str] | None
     """Return s_mount_opts before and after the change, None if nothing is to change."""
     before = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
     after = ",".join(token for token in before.split(",") if not _against(token, wanted))
-    return (before, after) if after != before and SAFE_STRING.fullmatch(before) else None
+    return (before, after) if after != before and re.fullmatch(SAFE_STRING, before) else None
 
 
 def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
@@ -215,7 +215,7 @@ def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
         return
     in_superblock = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
     for option, token in ((_option(fs, name), token) for name, token in wanted.items()):
-        if option is None or option.token == token or not SAFE_STRING.fullmatch(option.token):
+        if option is None or option.token == token or not re.fullmatch(SAFE_STRING, option.token):
             continue
         if in_superblock & {option.set_by, *(layer.provenance for layer in option.layers)}:
             yield option.token

@@ -171,7 +171,7 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
 RAID_HINTS = {"RAID stride": 0, "RAID stripe width": 1}
 """What tune2fs -l calls the two hints, and their place in the pair (stride, width)."""
-PLAIN_IDENTIFIER = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_. -]*")
+PLAIN_IDENTIFIER = r"[A-Za-z0-9_.][A-Za-z0-9_. -]*"
 """Identifiers that every tool prints as they are: of others lsblk may have shown something else."""
 
 
@@ -281,7 +281,7 @@ def _identifier_steps(
     `option` is the option of tune2fs that sets what blkid calls `key`; `new` is quoted.
     """
     device, before = quote(f"/dev/{kernel_name}"), quote(old)
-    if device is None or before is None or not PLAIN_IDENTIFIER.fullmatch(old):
+    if device is None or before is None or not re.fullmatch(PLAIN_IDENTIFIER, old):
         return ()
     held = quote(f"/sys/fs/ext4/{kernel_name.replace('/', '!')}")
     expected = f"!= {before}" if key == "UUID" else f"= {new}"

@@ -127,7 +127,7 @@ def slow(remedies: Remedies, *, summary: str) -> Rule:
             summary=summary,
         )
 
-    return check._replace(page=PAGE_OF_RULE)
+    return check._replace(docstring=PAGE_OF_RULE)
 
 
 SYSCTL = Remedy("Lower it.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "sysctl -w vm.a=1"),))

@@ -7,7 +7,6 @@ host that is already assembled.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble import ask, read
@@ -98,8 +97,7 @@ class PlainFile(NamedTuple):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TargetResolver:
+class TargetResolver(NamedTuple):
     """Resolves paths against one inventory of live superblocks."""
 
     source: Source

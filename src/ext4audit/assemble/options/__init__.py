@@ -25,6 +25,7 @@ from ext4audit.facts.options import (
     NOT_EXT4_FSTYPE_DEFAULTS,
     OptionSpec,
     all_options,
+    spec_named,
 )
 from ext4audit.facts.superblock import Superblock
 
@@ -44,8 +45,9 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
     if gap is not None and sources.mount_table is None and isinstance(sources.superblock, Unknown):
         return gap
     tokens = read_tokens(sources)
-    names = dict.fromkeys([*(spec.name for spec in all_options()), *tokens.best])
-    resolved = [_resolver(name, tokens, sources).resolve() for name in names]
+    specs = {spec.name: spec for spec in all_options()}
+    names = dict.fromkeys([*specs, *tokens.best])
+    resolved = [_resolver(name, specs.get(name), tokens, sources).resolve() for name in names]
     origin = sources.file.origin if isinstance(sources.file, Known) else _best_origin(sources)
     return Known(
         EffectiveOptions(
@@ -72,8 +74,9 @@ def _best_origin(sources: OptionSources) -> str:
     return ", ".join(place for place in (sources.mount_origin, superblock) if place)
 
 
-def _resolver(name: str, tokens: OptionTokens, sources: OptionSources) -> "_OptionResolver":
-    spec = next((each for each in all_options() if each.name == name), None)
+def _resolver(
+    name: str, spec: OptionSpec | None, tokens: OptionTokens, sources: OptionSources
+) -> "_OptionResolver":
     layers = option_layers(spec, sources.kernel, sources.superblock, sources.fstype) if spec else ()
     return _OptionResolver(name, spec, layers, tokens, sources)
 
@@ -162,8 +165,12 @@ class _OptionResolver(NamedTuple):
 
     def _journals_data(self) -> bool:
         """Return whether data=journal is in force; the table hides it if the superblock sets it."""
-        data = _resolver("data", self.tokens, self.sources).in_force()
+        data = self._data().in_force()
         return data is not None and data[0] == DATA_JOURNAL
+
+    def _data(self) -> "_OptionResolver":
+        """Return the resolver of `data`, which implies the states of other options."""
+        return _resolver("data", spec_named("data"), self.tokens, self.sources)
 
     def _hidden(self, token: str, set_by: Provenance) -> bool:
         """Return whether the option differs from the kernel's default and the table hides it."""
@@ -182,16 +189,17 @@ class _OptionResolver(NamedTuple):
         """
         if self.spec is None:
             return None
-        data = _resolver("data", self.tokens, self.sources)
         if isinstance(self.sources.superblock, Known) and self.layers:
-            journals = bool(data.layers) and data.layers[-1].token == DATA_JOURNAL
-            implied = IMPLIED_BY_DATA_JOURNAL.get(self.name) if journals else None
-            return implied or self.layers[-1].token
+            implied = IMPLIED_BY_DATA_JOURNAL.get(self.name)
+            if implied and any(each.token == DATA_JOURNAL for each in self._data().layers[-1:]):
+                return implied
+            return self.layers[-1].token
         compared = self.name == "data" or not self.spec.has_value
         if not (self._table_is_reliable and compared):
             return None
         # An unlisted data=journal comes from the superblock, and so does what it implies.
-        stays = self.listed is None or (set_by is Provenance.IMPLIED and data.listed is None)
+        is_implied = set_by is Provenance.IMPLIED
+        stays = self.listed is None or (is_implied and self._data().listed is None)
         return token if stays else self.spec.opposite(token)
 
 
@@ -251,6 +259,13 @@ def _stripe(superblock: Superblock) -> str | None:
     return f"stripe={taken[0]}" if taken and taken[0] > 1 else None
 
 
+def _field(option: str, superblock: Superblock) -> str | None:
+    """Return the token of an option that a field of the superblock sets."""
+    if option == "errors":
+        return f"errors={superblock.errors}"
+    return _stripe(superblock) if option == "stripe" else None
+
+
 def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) -> list[Layer]:
     layers = []
     bits = [
@@ -260,14 +275,11 @@ def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) ->
     ]
     if bits:
         layers.append(Layer(Provenance.SUPERBLOCK_BITS, bits[-1], origin))
-    field = {
-        "errors": f"errors={superblock.errors}",
-        "stripe": _stripe(superblock),
-    }.get(spec.name)
+    field = _field(spec.name, superblock)
     if field is not None:
         layers.append(Layer(Provenance.SUPERBLOCK_FIELD, field, origin))
-    tokens = [spec.recognize(token) for token in superblock.mount_option_string.split(",")]
-    in_string = [token for token in tokens if token]
+    words = filter(None, superblock.mount_option_string.split(","))
+    in_string = [token for token in map(spec.recognize, words) if token]
     if in_string:
         layers.append(Layer(Provenance.SUPERBLOCK_STRING, in_string[-1], origin))
     return layers

@@ -54,7 +54,7 @@ _NOT_OFFERED = {errno.ENOTTY, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 # Machines of include/uapi/asm-generic/ioctl.h. alpha, mips, parisc, powerpc and sparc encode the
 # direction in other bits: there these numbers are other requests, so nothing is sent.
-_COMMON_ENCODING = re.compile(r"x86_64|i[3-6]86|aarch64|arm.*|riscv.*|s390x?|loongarch64")
+_COMMON_ENCODING = r"x86_64|i[3-6]86|aarch64|arm.*|riscv.*|s390x?|loongarch64"
 
 
 def tune_superblock(mount_point: str) -> bytes:
@@ -85,7 +85,7 @@ def read_request(kind: int, number: int, size_bytes: int) -> int:
 
 def has_common_encoding(machine: str) -> bool:
     """Whether uname's machine encodes ioctl numbers as asm-generic does."""
-    return _COMMON_ENCODING.fullmatch(machine) is not None
+    return re.fullmatch(_COMMON_ENCODING, machine) is not None
 
 
 def _ask(mount_point: str, request: int, size_bytes: int, hint: str) -> bytes:
