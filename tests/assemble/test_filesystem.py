@@ -151,6 +151,12 @@ def test_before_5_8_sysfs_has_the_times_only() -> None:
     assert found.errors == 2
 
 
+def test_an_error_without_a_time_has_none() -> None:
+    """A clock that was not set: the function and the place are known all the same."""
+    found = need(live(with_errors().without(f"{BASE}/first_error_time")))
+    assert found.first == FIRST._replace(at=None)
+
+
 def test_where_sysfs_is_hidden_the_superblock_tells() -> None:
     """Without either nothing is known, and least of all that there was no error."""
     host = debian_host().without(BASE)

@@ -60,6 +60,16 @@ def test_edits_of_one_line_are_a_chain() -> None:
     assert made.chains == {("/etc/fstab", 7): [BASE, first, last]}
 
 
+def test_an_edit_that_brings_a_line_back_contradicts_the_one_that_changed_it() -> None:
+    """One remedy would undo what the other does; the chain stays as it was."""
+    made = Composition()
+    first = BASE.replace(",nobarrier", "")
+    made.add(edit(BASE, first))
+    with pytest.raises(Conflict, match="line 7 of /etc/fstab"):
+        made.add(edit(first, BASE))
+    assert made.chains == {("/etc/fstab", 7): [BASE, first]}
+
+
 def remount(after: str) -> Remedy:
     """Build a remedy that remounts."""
     step = Step(Phase.IMMEDIATE, "mount", change=Remount("/data", (), (after,)))

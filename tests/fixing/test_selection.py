@@ -88,6 +88,15 @@ def test_what_does_not_count_is_not_fixed(
     assert [each.reason for each in left] == reasons
 
 
+def test_what_is_left_out_hides_no_other_finding() -> None:
+    """The second finding of a rule is fixed where the first is suppressed."""
+    of = report(ONLINE, suppression=Suppression("it is a test"))
+    verdicts = (*of.verdicts, *report(REMOUNT).verdicts)
+    chosen, left = choose(of._replace(verdicts=verdicts), Severity.LOW, Disruption.REBOOT, {})
+    assert [each.remedy for each in chosen] == [REMOUNT]
+    assert [each.reason for each in left] == ["suppressed: it is a test"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [("dioread-lock", REMOUNT), ("delalloc", UNMOUNT), ("dioread_lock", REMOUNT), ("unm", UNMOUNT)],

@@ -230,7 +230,7 @@ def test_the_host_is_that_of_the_plan() -> None:
     (fs,) = host.filesystems
     assert (fs.alive, fs.mount_points, fs.device, fs.id) == (True, ("/data",), "/dev/sdX", "259:0")
     assert fs.read_only == Known(value=True, origin="planned mount options")
-    assert host.mounts == Known(fs.mounts, "the plan")
+    assert (host.planned, host.mounts) == (True, Known(fs.mounts, "the plan"))
     assert (host.name, host.taken_at, host.gaps) == ("planned", "2026-01-02T03:04:05Z", ())
 
 

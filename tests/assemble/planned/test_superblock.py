@@ -115,6 +115,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         plan("-T largefile -L x", size_bytes=TIB, level="raid5", members=4),
         plan("-O meta_bg,^resize_inode", size_bytes=TIB),
         plan("-O sparse_super2 -E num_backup_sb=1", size_bytes=TIB),
+        plan("-O sparse_super2 -E num_backup_sb=2,num_backup_sb=1", size_bytes=TIB),
         plan("-O bigalloc -C 65536", size_bytes=2 * TIB),
         plan("-G 1 -E stride=0", size_bytes=500 * GIB),
         disk_plan("-b 1024", size_bytes=3 * GIB),
