@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.mounts import etc_of_its_own
 from support.scratch import Scratch, run
 
 
@@ -28,12 +29,10 @@ def scratch(tmp_path: Path, private_mounts: None) -> Iterator[Callable[..., Scra
 
 @pytest.fixture
 def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
-    """Put a copy of /etc in the place of /etc, and return its fstab: remedies edit it.
+    """Let changes of /etc stay in a folder, and return its fstab: remedies edit it.
 
-    The directory is bound and not the file, because `sed -i` renames.
+    The whole directory, because `sed -i` renames the file.
     """
-    copy = tmp_path / "etc"
-    run("cp", "-a", "/etc", copy)
-    run("mount", "--bind", copy, "/etc")
+    run("sh", "-c", etc_of_its_own(tmp_path))
     yield Path("/etc/fstab")
     run("umount", "/etc")

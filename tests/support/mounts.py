@@ -65,6 +65,20 @@ def detach_unneeded_mounts(*kept: Path) -> None:
             libc.umount2(os.fsencode(line.mount_point), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
+def etc_of_its_own(folder: Path) -> str:
+    """Return the command that gives a mount namespace an /etc whose changes stay in a folder.
+
+    An overlay: a copy of 1,300 files takes half a second, and as long to remove. It is a copy
+    where the folder lies on an overlay itself, as in a container.
+    """
+    upper, work, copy = folder / "etc-upper", folder / "etc-work", folder / "etc-copy"
+    options = f"lowerdir=/etc,upperdir={upper},workdir={work}"
+    return (
+        f"mkdir {upper} {work} && mount -t overlay -o {options} etc /etc 2>{folder}/etc-refused"
+        f" || {{ cp -a /etc {copy} && mount --bind {copy} /etc; }}"
+    )
+
+
 def _is_needed(mount_point: Path, kept: tuple[Path, ...]) -> bool:
     if any(mount_point.is_relative_to(folder) for folder in KEPT_BELOW):
         return True

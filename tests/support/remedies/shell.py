@@ -26,6 +26,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import recognize
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
+from support.mounts import etc_of_its_own
 
 
 class RemedyShell:
@@ -42,7 +43,7 @@ class RemedyShell:
         own = Path("/proc/self/ns/mnt").readlink()
         while Path(f"/proc/{self.holder.pid}/ns/mnt").readlink() == own:
             time.sleep(0.01)
-        self.check(f"cp -a /etc {folder}/etc && mount --bind {folder}/etc /etc")
+        self.check(etc_of_its_own(folder))
         self.check(f"truncate -s 64M {folder}/image && mkfs.ext4 -q {folder}/image")
         self.device = self.check(f"losetup -f --show {folder}/image").strip()
 
@@ -72,8 +73,8 @@ class RemedyShell:
 
     @property
     def fstab(self) -> Path:
-        """The fstab that the namespace sees; sed renames it, so the folder is bound."""
-        return self.folder / "etc" / "fstab"
+        """The fstab that the namespace sees."""
+        return Path(f"/proc/{self.holder.pid}/root/etc/fstab")
 
     def write_fstab(self, options: str) -> None:
         """Write an fstab of one entry; no options, no entry."""
