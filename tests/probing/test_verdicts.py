@@ -38,6 +38,7 @@ BACK, THROUGH, UNSEEN = (
         ([Flushes(THROUGH, 0.0, 0)], 100, "", "inconclusive", "no flush is needed"),
         ([Flushes(BACK, None, 0)], 100, "barrier", "inconclusive", "Linux 5.5"),
         ([], 100, "barrier", "inconclusive", "Linux 5.5"),
+        ([Flushes(BACK, 2.0, 0)], 10, "barrier", "healthy", "each fsync flushed vda"),
         ([Flushes(BACK, 0.0, 0)], 9, "barrier", "inconclusive", "only 9 fsyncs"),
     ],
 )

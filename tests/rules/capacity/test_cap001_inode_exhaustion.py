@@ -70,6 +70,13 @@ def test_cap001_gets_worse_as_inodes_run_out(used: int, severity: Severity) -> N
     assert "45 GiB of space are free" in finding.message
 
 
+def test_cap001_says_how_many_files_are_left() -> None:
+    """And how full it is."""
+    (finding,) = verdict(using(850_000)).findings
+    start = "85 % of the inodes are in use: only 150,000 more files can be created"
+    assert finding.message.startswith(start)
+
+
 def test_cap001_says_that_nothing_is_left() -> None:
     """At the end no file can be created any more."""
     (finding,) = verdict(using(INODES)).findings

@@ -91,6 +91,7 @@ def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) 
     (finding,) = verdict(of(20, 100, full=full)).findings
     assert finding.severity is severity
     assert "80 GiB of /dev/sda are unused: the device has 100 GiB" in finding.message
+    assert ("more than 80 % full" in finding.message) is (severity is Severity.MEDIUM)
 
 
 def test_cap005_grows_it_online() -> None:

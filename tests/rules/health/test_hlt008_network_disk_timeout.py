@@ -42,6 +42,8 @@ def verdict(device: BlockDevice, arguments: Any = known(()), **changes: Any) -> 
         (nvme(model=ALIBABA), (), Outcome.FAIL),
         (nvme(4294966296), (), Outcome.PASS),
         (nvme(254976), (), Outcome.PASS),
+        (nvme(250000), (), Outcome.PASS),
+        (nvme(249999), (), Outcome.FAIL),
         (nvme(ABSENT), (), Outcome.FAIL),
         (nvme(ABSENT), ("nvme_core.io_timeout=30",), Outcome.FAIL),
         (nvme(ABSENT), ("nvme_core.io_timeout=30", "nvme_core.io_timeout=255"), Outcome.PASS),
