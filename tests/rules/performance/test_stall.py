@@ -145,7 +145,9 @@ def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[
     limited = memory(dirty_bytes=GIB)
     fs = filesystem(stack=known(disk(size_sectors=sectors)))
     assert backlog_bytes(fs, limited) == backlog
-    assert [citation.value for citation in cite_size(fs, limited)] == cited
+    found = list(cite_size(fs, limited))
+    assert [citation.value for citation in found] == cited
+    assert all(citation.detail for citation in found)
 
 
 def test_without_a_stack_the_limit_is_the_backlog() -> None:

@@ -1,4 +1,4 @@
-"""A field that a superblock does not tell: what would make it readable."""
+"""Citations: which of them are shown, and what would make a field of a superblock readable."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import pytest
 
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.rules.shared import superblock_field
+from ext4audit.finding import Citation
+from ext4audit.rules.shared import cite_discard, in_brief, superblock_field
 from ext4audit.sources import denied_hint
-from support.builders import filesystem, known, superblock
+from support.builders import disk, filesystem, known, queue, superblock, unknown
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,19 @@ def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
     found: Evidence[int] = superblock_field(fs, "reserved blocks", lambda _: None)
     assert isinstance(found, Unknown)
     assert found.hint == ""
+
+
+def test_four_citations_are_shown() -> None:
+    """Those beyond are detail, in the order of their importance."""
+    cited = in_brief(Citation(label, "1", "test") for label in "abcdef")
+    assert [each.label for each in cited] == list("abcdef")
+    assert [each.detail for each in cited] == [False] * 4 + [True] * 2
+
+
+def test_how_much_a_device_discards_is_detail() -> None:
+    """Where it is known."""
+    device = disk("sda", limits=queue(discard_max_bytes=4096))
+    origin = "/sys/block/sda/queue/discard_max_bytes"
+    cited = Citation("discard_max_bytes of sda", "4096", origin, detail=True)
+    assert cite_discard(device) == (cited,)
+    assert cite_discard(disk(limits=queue(discard_max_bytes=unknown("discards")))) == ()

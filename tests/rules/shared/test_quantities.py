@@ -206,6 +206,35 @@ def test_fractions_of_a_second_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
+    ("size_mib", "block_bytes", "journal_kib"),
+    [
+        (3, 4096, 0),
+        (100, 4096, 4096),
+        (200, 4096, 16 << 10),
+        (900, 4096, 16 << 10),
+        (1 << 10, 4096, 32 << 10),
+        (2 << 10, 4096, 64 << 10),
+        (15 << 10, 4096, 64 << 10),
+        (16 << 10, 4096, 128 << 10),
+        (20 << 10, 4096, 128 << 10),
+        (32 << 10, 4096, 256 << 10),
+        (64 << 10, 4096, 512 << 10),
+        (127 << 10, 4096, 512 << 10),
+        (128 << 10, 4096, 1 << 20),
+        (200 << 10, 4096, 1 << 20),
+        (4 << 10, 1024, 32 << 10),
+        (8 << 10, 1024, 64 << 10),
+        (200 << 10, 1024, 256 << 10),
+    ],
+)
+def test_the_usual_journal_is_that_of_mke2fs(
+    size_mib: int, block_bytes: int, journal_kib: int
+) -> None:
+    """These are what dumpe2fs said of filesystems that mke2fs 1.47.0 made at these sizes."""
+    assert usual_blocks((size_mib << 20) // block_bytes) * block_bytes == journal_kib << 10
+
+
+@pytest.mark.parametrize(
     ("from_blocks", "below_it", "journal_blocks"),
     [
         (2048, 0, 1024),
@@ -229,8 +258,10 @@ def test_the_usual_journal_grows_in_steps(
 @pytest.mark.parametrize(
     ("present", "filesystem_bytes", "undersized"),
     [
+        (1024, 200 * GIB, False),
         (128, 20 * GIB + 1, False),
         (127, 20 * GIB + 1, True),
+        (8, 200 * GIB, True),
         (127, 20 * GIB, False),
     ],
 )
@@ -239,6 +270,13 @@ def test_a_journal_is_undersized_below_an_eighth_of_the_usual(
 ) -> None:
     """An older mke2fs makes an eighth; up to 20 GiB nobody needs more."""
     assert Journal(present, 1024, filesystem_bytes).undersized is undersized
+
+
+def test_a_size_that_was_not_read_is_unknown() -> None:
+    """The superblock's own bytes do not always state the journal's size."""
+    gap = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
+    assert isinstance(gap, Unknown)
+    assert gap.what == "size of the journal"
 
 
 def test_the_journal_is_compared_in_bytes() -> None:
@@ -257,6 +295,8 @@ def test_the_journal_is_compared_in_bytes() -> None:
         ({"journal_device": "8:16", "journal_bytes": 1}, False),
         ({"journal_device": "8:16", "journal_bytes": None, "journal_inode": 8}, False),
         ({"journal_device": None, "journal_bytes": None}, False),
+        ({"journal_device": None, "journal_bytes": None, "journal_inode": 8}, False),
+        ({}, False),
         ({"journal_device": "8:16", "journal_bytes": None, "features": frozenset()}, False),
     ],
 )
