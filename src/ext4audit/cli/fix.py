@@ -13,6 +13,7 @@ from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.options import (
+    Command,
     ReportOptions,
     deadline_option,
     findings_of,
@@ -36,6 +37,30 @@ ALLOWED = tuple(each.value for each in Disruption if each is not Disruption.RECR
 LIVE = "live"
 SCRIPT, PLAYBOOK = "sh", "ansible"
 EXECUTABLE = 0o700
+_OF_REMEDIES = (
+    click.option(
+        "--disruption",
+        type=Choice(ALLOWED),
+        default=Disruption.ONLINE.value,
+        show_default=True,
+        help="Most disruptive kind of remedy to include.",
+    ),
+    click.option(
+        "--choose",
+        "choices",
+        multiple=True,
+        metavar="RULE=WORDS",
+        help="Instead of the safest remedy of RULE, use the one whose name contains WORDS; "
+        "repeatable.",
+    ),
+)
+
+
+def remedy_options(command: Command) -> Command:
+    """Add the options that decide which remedies are taken; see `choices_of`."""
+    for option in reversed(_OF_REMEDIES):
+        command = option(command)
+    return command
 
 
 @click.command("fix")
@@ -65,20 +90,7 @@ EXECUTABLE = 0o700
     shell_complete=completer("files"),
     help="Write FILE atomically; a script is executable for its owner.",
 )
-@click.option(
-    "--disruption",
-    type=Choice(ALLOWED),
-    default=Disruption.ONLINE.value,
-    show_default=True,
-    help="Most disruptive kind of remedy to include.",
-)
-@click.option(
-    "--choose",
-    "choices",
-    multiple=True,
-    metavar="RULE=WORDS",
-    help="Instead of the safest remedy of RULE, use the one whose name contains WORDS; repeatable.",
-)
+@remedy_options
 @rule_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option

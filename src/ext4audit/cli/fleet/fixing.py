@@ -14,9 +14,9 @@ import click
 
 from ext4audit import __version__
 from ext4audit.api import audit_snapshot
-from ext4audit.cli import Choice, print_diagnostic
+from ext4audit.cli import print_diagnostic
 from ext4audit.cli.captured import Place
-from ext4audit.cli.fix import ALLOWED, choices_of
+from ext4audit.cli.fix import choices_of, remedy_options
 from ext4audit.cli.fleet import host_timeout_option, require_ansible
 from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.fleet.gather import Stop, Wanted, gathering, places, stopped_by_signals
@@ -61,20 +61,7 @@ class State(NamedTuple):
     is_flag=True,
     help="Apply the remedies; without it Ansible runs with --check --diff.",
 )
-@click.option(
-    "--disruption",
-    type=Choice(ALLOWED),
-    default=Disruption.ONLINE.value,
-    show_default=True,
-    help="Most disruptive kind of remedy to include.",
-)
-@click.option(
-    "--choose",
-    "choices",
-    multiple=True,
-    metavar="RULE=WORDS",
-    help="Use another remedy of a rule than the safest, by words of its name; repeatable.",
-)
+@remedy_options
 @host_timeout_option
 @rule_options
 @ansible_options

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Undetermined, is_surely, need
+from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rule import RuleOutput, host_rule
+from ext4audit.rules.kernel import mounted_on, writable_of
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
 
 
@@ -50,20 +51,13 @@ def check(host: Host) -> RuleOutput:
     Where no program writes in this way: `dd oflag=direct,dsync` does, as do some backup tools and
     database engines. A vendor may have fixed a kernel with one of these numbers.
     """
-    mounted = [fs for fs in host.filesystems if fs.alive]
-    if not mounted and host.gaps:
-        raise Undetermined(host.gaps)
-    if not mounted:
-        raise NotApplicable("no ext4 filesystem is mounted")
+    mounted = mounted_on(host)
     bug = need(exposure("KRN001", host.kernel))
     seen = cite_kernel(host, bug)
     if not bug.affected:
         yield seen
         return
-    writable = [fs for fs in mounted if not is_surely(fs.read_only)]
-    if not writable:
-        raise NotApplicable("all mounted ext4 filesystems are read-only")
-    yield _finding(bug, seen, writable)
+    yield _finding(bug, seen, writable_of(mounted))
 
 
 def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:

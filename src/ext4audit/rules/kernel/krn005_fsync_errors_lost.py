@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Undetermined, is_surely, need
+from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rule import RuleOutput, host_rule
+from ext4audit.rules.kernel import mounted_on, writable_of
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
 
 
@@ -48,19 +49,12 @@ def check(host: Host) -> RuleOutput:
 
     With direct I/O, whose errors are returned by the write itself.
     """
-    mounted = [fs for fs in host.filesystems if fs.alive]
-    if not mounted and host.gaps:
-        raise Undetermined(host.gaps)
-    if not mounted:
-        raise NotApplicable("no ext4 filesystem is mounted")
+    mounted = mounted_on(host)
     bug = need(exposure("KRN005", host.kernel))
     if not bug.affected:
         yield cite_kernel(host, bug)
         return
-    writable = [fs for fs in mounted if not is_surely(fs.read_only)]
-    if not writable:
-        raise NotApplicable("all mounted ext4 filesystems are read-only")
-    yield _finding(host, bug, writable)
+    yield _finding(host, bug, writable_of(mounted))
 
 
 def _finding(host: Host, bug: Exposure, writable: list[Filesystem]) -> Finding:
