@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, is_surely, need
+from ext4audit.evidence import Known, Undetermined, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -12,6 +12,7 @@ from ext4audit.rules.shared import (
     cite_not_in_force,
     cite_option,
     need_in_force,
+    once_writable,
     what_else_sets_it,
 )
 
@@ -60,9 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity, confidence, cited = _grade(fs, host)
     message = f"{NAME}: a power failure can keep a journal commit and lose the committed blocks"
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{message}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, message)
     yield Finding(
         message=f"{message}.",
         severity=severity,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown, Why, is_surely, need
+from ext4audit.evidence import Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_option, what_else_sets_it
+from ext4audit.rules.shared import cite_option, once_writable, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
 DEFAULT = "commit=5"
@@ -57,9 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity = _severity(fs, seconds)
     message = f"commit={seconds}: a crash loses up to {seconds} s of changes that are not synced"
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{message}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, message)
     yield Finding(
         message=f"{message}.",
         severity=severity,

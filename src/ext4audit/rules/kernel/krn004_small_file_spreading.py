@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, is_surely, need
+from ext4audit.evidence import Known, Undetermined, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.versions import Exposure
@@ -13,6 +13,7 @@ from ext4audit.rules.shared import (
     cite_kernel,
     gaps_below,
     grade,
+    once_writable,
     superblock_field,
     update,
 )
@@ -83,10 +84,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host, bug: Exposure, groups: int) -> Finding:
     severity, confidence = grade(bug)
-    message = bug.symptom
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{message}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, bug.symptom)
     return Finding(
         message=f"{message}.",
         severity=severity,

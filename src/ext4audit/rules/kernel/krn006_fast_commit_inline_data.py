@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, is_surely, need
+from ext4audit.evidence import Known, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, once_writable
 from ext4audit.rules.shared.quantities import origin_of
 
 FAST, INLINE = "fast_commit", "inline_data"
@@ -69,10 +69,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
     severity, confidence = grade(bug)
-    message = bug.symptom
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{message}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, bug.symptom)
     steps = remedies.features.clear_fast_commit(fs)
     where = remedies.remount.by_hand(fs, steps)
     return Finding(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
@@ -17,6 +17,7 @@ from ext4audit.rules.shared import (
     cite_kernel,
     cite_option,
     grade,
+    once_writable,
     update,
     what_else_sets_it,
 )
@@ -110,10 +111,7 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
     severity, confidence = grade(exposed)
-    message = exposed.symptom
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{message}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, exposed.symptom)
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
     where = Citation("mount points", points, "/proc/self/mountinfo", detail=True)
     return Finding(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import is_surely
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import cite_option
+from ext4audit.rules.shared import cite_option, once_writable
 from ext4audit.rules.shared.demands import back_to_ordered, data_mode, holds_database
 
 MESSAGE = "data=journal writes all data twice and disables delayed allocation and direct I/O"
@@ -48,10 +47,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "data")
         return
     severity = Severity.MEDIUM if holds_database(fs) else Severity.LOW
-    message = MESSAGE
-    if is_surely(fs.read_only):
-        severity = Severity.INFO
-        message = f"{MESSAGE}, as soon as it is mounted writable"
+    severity, message = once_writable(fs, severity, MESSAGE)
     yield Finding(
         message=f"{message}.",
         severity=severity,

@@ -13,6 +13,7 @@ from ext4audit.evidence import (
     Why,
     derive,
     for_wording,
+    is_surely,
     need,
 )
 from ext4audit.facts.devices import BlockDevice
@@ -63,6 +64,16 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     for layer in below:
         yield Citation(PLACES[layer.provenance], layer.token, layer.origin, detail=True)
     yield cite_mount_table(options)._replace(detail=True)
+
+
+def once_writable(fs: Filesystem, severity: Severity, message: str) -> tuple[Severity, str]:
+    """Return the severity and the message of harm that only writing does.
+
+    While the filesystem is read-only it is an info, and the message says that this can change.
+    """
+    if is_surely(fs.read_only):
+        return Severity.INFO, f"{message}, as soon as it is mounted writable"
+    return severity, message
 
 
 MOST_SHOWN = 4
