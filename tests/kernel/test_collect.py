@@ -26,7 +26,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
-from support.scratch import Scratch, run
+from support.scratch import Scratch, run, unique_label
 from support.shells.collector import (
     SCRIPT,
     TAKEN_AT,
@@ -203,14 +203,15 @@ def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
 @every_shell
 def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> None:
     """Devices by identifier and by path, and mount points through links."""
-    one = scratch("data dir").make("-L", "my data").mount()
+    label = unique_label("my ")
+    one = scratch("data dir").make("-L", label).mount()
     uuid = run("blkid", "-s", "UUID", "-o", "value", one.device).strip()
     link = one.mount_point.with_name("link")
     link.symlink_to(one.mount_point)
-    place = str(one.mount_point).replace(" ", "\\040")
+    place, named = (text.replace(" ", "\\040") for text in (str(one.mount_point), label))
     etc.write_text(
         f"UUID={uuid} {place} ext4 defaults 0 2\n"
-        f'LABEL="my\\040data" {link}/ auto noatime 0 2\n'
+        f'LABEL="{named}" {link}/ auto noatime 0 2\n'
         f"PARTUUID=no-such /nowhere ext2,ext3 noauto\n"
         f"{one.device} {link} ext4 ro\n"
         f"{one.image} /mnt/image ext4 loop 0 0\n"

@@ -13,7 +13,7 @@ from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
 from ext4audit.sources.live import LiveSource
-from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run
+from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run, unique_label
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]
@@ -197,7 +197,7 @@ def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str
 @pytest.mark.parametrize("spec", ["LABEL=gone", "UUID=00c0ffee", "/dev/gone", "/srv/gone.img"])
 def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: str) -> None:
     """What is mounted on its mount point is another filesystem: the next boot fails."""
-    one = scratch().make("-L", "cl").mount()
+    one = scratch().make().mount()
     etc.write_text(f"{spec} {one.mount_point} ext4 defaults 0 2\n")
     found = judge(not_mounted, None, one.host())
     assert found.outcome is Outcome.FAIL
@@ -211,11 +211,12 @@ def test_drf006_knows_a_mount_point_however_it_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str
 ) -> None:
     """mount(8) follows links and folds slashes; so does the audit, of a label and of an image."""
-    one = scratch().make("-L", "cl").mount()
+    label = unique_label()
+    one = scratch().make("-L", label).mount()
     link = tmp_path / "link"
     link.symlink_to(one.mount_point)
     where = spelling.format(one.mount_point, parent=tmp_path, link=link)
-    for spec in ("LABEL=cl", str(one.image)):
+    for spec in (f"LABEL={label}", str(one.image)):
         etc.write_text(f"{spec} {where} ext4 loop 0 2\n")
         assert judge(not_mounted, None, one.host()).outcome is Outcome.PASS
         assert one.judge("DRF001").outcome is Outcome.PASS
@@ -227,11 +228,12 @@ def test_drf002_cures_an_entry_however_its_place_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
 ) -> None:
     """The remount finds the entry, and the edit the line."""
-    one = scratch().make("-L", "cl").mount()
+    label = unique_label()
+    one = scratch().make("-L", label).mount()
     link = tmp_path / "link"
     link.symlink_to(one.mount_point)
     where = spelling.format(one.mount_point, parent=tmp_path, link=link)
-    etc.write_text(f"LABEL=cl {where} ext4 nosuid,noatime 0 2\n")
+    etc.write_text(f"LABEL={label} {where} ext4 nosuid,noatime 0 2\n")
     apply(remedy(one.judge("DRF002"), word))
     assert one.judge("DRF002").outcome is Outcome.PASS
 

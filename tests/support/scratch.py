@@ -7,6 +7,7 @@ the host; loop devices are made by `mount -o loop`, which frees them with the mo
 from __future__ import annotations
 
 import os
+import secrets
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,6 +41,15 @@ def run(*argv: str | Path) -> str:
     )
     assert done.returncode == 0, f"{argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def unique_label(start: str = "") -> str:
+    """Return a label that no other filesystem of this machine has.
+
+    Tests run beside each other, and a run that was stopped leaves its loop devices: mount(8)
+    would take either for `LABEL=data`. At most 8 characters of `start` fit.
+    """
+    return start + secrets.token_hex(4)
 
 
 def may_resize() -> bool:

@@ -28,6 +28,7 @@ from ext4audit.report import Report, Source
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
 from support.remedies.fixing import Scene
+from support.scratch import unique_label
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")
@@ -155,12 +156,13 @@ class Disk:
 
     image: Path
     device: str = ""
+    label: str = field(default_factory=unique_label)
 
-    def make(self, label: str, features: str) -> None:
+    def make(self, features: str) -> None:
         """Make a filesystem on it."""
         with self.image.open("wb") as file:
             file.truncate(48 << 20)
-        run("mke2fs", "-q", "-F", "-t", "ext4", "-L", label, "-O", features, str(self.image))
+        run("mke2fs", "-q", "-F", "-t", "ext4", "-L", self.label, "-O", features, str(self.image))
         self.device = run("losetup", "-f", "--show", str(self.image)).stdout.strip()
 
     @property
@@ -222,8 +224,8 @@ class Case:
     def build(self) -> bool:
         """Build the host; False where the kernel refuses these options together."""
         draw = self.draw
-        self.disk.make("data", draw.choice(("none,has_journal,extent,dir_index", "has_journal")))
-        self.other.make("other", "has_journal")
+        self.disk.make(draw.choice(("none,has_journal,extent,dir_index", "has_journal")))
+        self.other.make("has_journal")
         self._tune()
         real = self.where
         if self.where.name == "link":
@@ -264,7 +266,7 @@ class Case:
             "none": [],
             "own": [own],
             "own by UUID": [own.replace(self.disk.device, f"UUID={self.disk.uuid()}")],
-            "own by LABEL": [own.replace(self.disk.device, "LABEL=data", 1)],
+            "own by LABEL": [own.replace(self.disk.device, f"LABEL={self.disk.label}", 1)],
             "other device": [other],
             "stale UUID": [stale],
             "own after other": [other, own],
