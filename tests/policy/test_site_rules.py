@@ -164,6 +164,8 @@ BROKEN = {
     ),
     "no summary": (GOOD.partition("\n")[2], "it has no summary"),
     "no page": (GOOD.replace("'''", '#"""#').replace("Labels.", ""), ""),
+    "number for a page": (f"{GOOD}check = check._replace(docstring=5)", "has no docstring"),
+    "nothing for a page": (f"{GOOD}check = check._replace(docstring=None)", "has no docstring"),
     "twice": (f"{GOOD}\n{GOOD.partition('*')[2].replace('check', 'again')}", "XAC001 is taken by"),
 }
 

@@ -171,7 +171,7 @@ def declared_wrong(rule: Rule) -> Iterator[str]:
         yield "its references are not a tuple of texts"
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
-    if not rule.page:
+    if not (_are((rule.docstring,), str) and rule.page):
         yield "its check has no docstring, which is its page"
 
 
