@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,11 @@ tests of remedies change no more than their own device, and look at no other."""
 
 LONGEST_ID = 60
 """Characters of a parameter in the id of its test: texts that attack a parser have millions."""
+
+
+PART = os.environ.get("EXT4AUDIT_PART", "1/1")
+"""The part of the test functions to run, "2/3" for the second third: which ones is decided by
+their names, so that the parts of several runs are all of them."""
 
 
 class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information
@@ -118,10 +124,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     machine, and one browser serves all of its tests.
     """
     unasked = frozenset(ASKED_FOR) - frozenset(re.findall(r"\w+", config.option.markexpr))
-    deselected = [item for item in items if any(map(item.get_closest_marker, unasked))]
+    kept: list[pytest.Item] = []
+    deselected: list[pytest.Item] = []
+    for item in items:
+        is_kept = _is_in_part(item) and not any(map(item.get_closest_marker, unasked))
+        (kept if is_kept else deselected).append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if not any(map(item.get_closest_marker, unasked))]
+        items[:] = kept
     for item in items:
         name = next(filter(item.get_closest_marker, ALONE), None)
         if name is not None and item.get_closest_marker("xdist_group") is None:
@@ -132,6 +142,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("kernel"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _is_in_part(item: pytest.Item) -> bool:
+    """Whether this run has the function of a test, by EXT4AUDIT_PART."""
+    number, parts = map(int, PART.split("/"))
+    return zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == number - 1
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling:

@@ -43,6 +43,7 @@ def run(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
+    seconds: float = SECONDS,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run `ext4audit ARGUMENTS` in a process of its own and return how it ended.
@@ -52,11 +53,11 @@ def run(
     """
     is_new = any(name.startswith(READ_AT_START) for name in env or {})
     if is_new or not all(hasattr(stream, "fileno") for stream in options.values()):
-        return run_new(*arguments, env=env, cwd=cwd, **options)
+        return run_new(*arguments, env=env, cwd=cwd, timeout=seconds, **options)
     try:
-        return _run_copy(arguments, env, cwd, **options)
+        return _run_copy(arguments, env, cwd, seconds=seconds, **options)
     except launcher.TooLargeError:
-        return run_new(*arguments, env=env, cwd=cwd, **options)
+        return run_new(*arguments, env=env, cwd=cwd, timeout=seconds, **options)
 
 
 def run_new(
@@ -72,6 +73,7 @@ def _run_copy(
     cwd: str | Path | None,
     *,
     as_nobody: bool = False,
+    seconds: float = SECONDS,
     **given: IO[bytes],
 ) -> subprocess.CompletedProcess[str]:
     """Run a copy of the loaded program; raises launcher.TooLargeError.
@@ -87,10 +89,10 @@ def _run_copy(
                 str(Path(cwd or ".").absolute()),
                 streams=[stream.fileno() for stream in {**own, **given}.values()],
                 as_nobody=as_nobody,
-                seconds=SECONDS,
+                seconds=seconds,
             )
         except launcher.TooLongError:
-            raise AssertionError(f"it ran longer than {SECONDS} s") from None
+            raise AssertionError(f"it ran longer than {seconds} s") from None
         out = None if "stdout" in given else _read_text(stdout)
         return subprocess.CompletedProcess(["ext4audit", *arguments], code, out, _read_text(stderr))
 
@@ -108,13 +110,13 @@ def run_python(
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
+        "timeout": SECONDS,
         **options,
     }
     return subprocess.run(
         [sys.executable, *arguments],
         env=environment(**(env or {})),
         encoding="utf-8",
-        timeout=SECONDS,
         check=False,
         **streams,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ext4audit.evidence import Known
-from lab.support.devices import disk, md, mounted, run, writes
+from lab.support.devices import disk, md, mounted, run, sync_filesystem, writes
 from lab.support.scenario import JsonObject, scenario
 from support.scratch import judge_host, scan
 
@@ -83,7 +83,7 @@ def _create(place: Path) -> None:
         for name in range(FILES_PER_DIRECTORY):
             os.mknod(f"{directory}/{name}", stat.S_IFREG | 0o644)
         if number % DIRECTORIES_PER_SYNC == DIRECTORIES_PER_SYNC - 1:
-            run("sync", "-f", place)
+            sync_filesystem(place)
 
 
 def _churn(place: Path) -> None:
@@ -97,11 +97,11 @@ def _churn(place: Path) -> None:
         (place / f"{number}").mkdir()
         for name in range(CHURN_FILES):
             (place / f"{number}" / f"{name}").write_bytes(b"x" * 4096)
-    run("sync", "-f", place)
+    sync_filesystem(place)
     chance = random.Random(1)  # noqa: S311 - a choice of files, the same in every run
     for write in range(CHURN_WRITES):
         file = place / f"{chance.randrange(CHURN_DIRECTORIES)}" / f"{chance.randrange(CHURN_FILES)}"
         file.unlink()
         file.write_bytes(b"y" * 4096)
         if write % CHURN_PER_SYNC == CHURN_PER_SYNC - 1:
-            run("sync", "-f", place)
+            sync_filesystem(place)

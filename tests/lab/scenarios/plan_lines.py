@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 from lab.support.devices import disk, md, run
 from lab.support.scenario import JsonObject, scenario
+from support.program import run as run_program
 from support.scratch import judge_host, run_shell, scan
 
 PLACE = "/mnt/planned"
@@ -44,8 +44,8 @@ def _plan(device: str, size: str, mkfs: str) -> Any:
     words = f"--raid0 12 --chunk 512K --size {size} --device {device} --mount-point {PLACE}"
     options = ["--mkfs", mkfs, "--mount-options", "noatime,noinit_itable", "--rotational"]
     kernel = ["--kernel", os.uname().release]
-    program = [sys.executable, "-m", "ext4audit", "plan", "-f", "json", "--select", "LAY001"]
-    return json.loads(run(*program, *words.split(), *options, *kernel, check=False))
+    program = ["plan", "-f", "json", "--select", "LAY001"]
+    return json.loads(run_program(*program, *words.split(), *options, *kernel).stdout)
 
 
 def _told(report: Any) -> JsonObject:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from lab.support.devices import disk, md, mounted
 from lab.support.scenario import JsonObject, scenario
+from support.program import run as run_program
 
 LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 PAGE = b"x" * 4096
+PATIENCE_SECONDS = 180
 
 
 @scenario(every_era=True)
@@ -79,8 +79,8 @@ def _probe(device: str, only: str, *options: str, mkfs: tuple[str, ...] = LAZY) 
 
 def _run(place: Path, *arguments: str) -> JsonObject:
     """Return the exit code and the results by probe; the guest's files are those of the host."""
-    command = [sys.executable, "-m", "ext4audit", "probe", str(place), "-f", "json", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    words = ("probe", str(place), "-f", "json", *arguments)
+    done = run_program(*words, seconds=PATIENCE_SECONDS)
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)
     return {

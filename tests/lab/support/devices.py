@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import os
 import shutil
 import subprocess
 import time
@@ -58,8 +60,7 @@ def md(level: str, members: Sequence[str], *options: str, name: str = "md127") -
         yield device
     finally:
         run("mdadm", "--stop", device)
-        for member in set(members) - {"missing"}:
-            run("mdadm", "--zero-superblock", member)
+        run("mdadm", "--zero-superblock", *(each for each in members if each != "missing"))
 
 
 @contextlib.contextmanager
@@ -76,6 +77,16 @@ def mounted(
         yield place
     finally:
         run("umount", place)
+
+
+def sync_filesystem(place: Path) -> None:
+    """Write what a filesystem holds back, as `sync -f` does, which takes 0.1 s to start here."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            raise OSError(ctypes.get_errno(), "syncfs", str(place))
+    finally:
+        os.close(descriptor)
 
 
 def wait_for(path: str, seconds: float = 10.0) -> None:
