@@ -34,7 +34,7 @@ MISTAKES = [
     (["scan", "-f", "xml"], "ext4audit: --format: invalid value 'xml' (choose from csv, github,"),
     (["scan", "--color", "sometimes"], "ext4audit: --color: invalid value 'sometimes'"),
     (["scan", "--fail-on", "worst"], "ext4audit: --fail-on: invalid value 'worst'"),
-    (["scan", "--select", "LAY01"], "ext4audit: unknown rule 'LAY01' (did you mean LAY001?)"),
+    (["scan", "--select", "LAY0001"], "ext4audit: unknown rule 'LAY0001' (did you mean LAY001?)"),
     (["scan", "--ignore", "DUR,"], "ext4audit: unknown rule ''"),
     (["scan", "--select", "\x1b\udcff"], r"ext4audit: unknown rule '\x1b\udcff'"),
     (["scan", "--timeout", "0"], "ext4audit: --timeout: 0 is not more than 0"),

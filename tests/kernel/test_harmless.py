@@ -87,7 +87,20 @@ def traced(
     """Run a command under strace, which must end with one of the codes, and return its trace."""
     assert STRACE is not None
     done = subprocess.run(
-        [STRACE, "-f", "--seccomp-bpf", "-y", "-qq", "-s", "300", "-e", f"trace={TRACED}", "-o", trace, *command],
+        [
+            STRACE,
+            "-f",
+            "--seccomp-bpf",
+            "-y",
+            "-qq",
+            "-s",
+            "300",
+            "-e",
+            f"trace={TRACED}",
+            "-o",
+            trace,
+            *command,
+        ],
         env=environment(PYTHONDONTWRITEBYTECODE="1", **variables),
         stdin=subprocess.DEVNULL,
         capture_output=True,

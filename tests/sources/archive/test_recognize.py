@@ -3,11 +3,12 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.assemble.host import assemble_host
-from ext4audit.sources import ArchiveError, ReadFile
+from ext4audit.sources import ArchiveError, ReadFile, Source
 from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import read_snapshot
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
+from support.hosts.evidence_host import HostEvidence
 from support.hosts.stories import HOSTS, STORIES
 
 SUSE = {
@@ -177,12 +178,21 @@ def test_what_tells_of_filesystems_is_kept(name: str) -> None:
 @pytest.mark.parametrize("story", STORIES)
 def test_every_file_that_an_audit_reads_is_kept(story: str) -> None:
     """A file that were passed over would read as one that the host lacks."""
-    captured, taken_at = read_snapshot(HOSTS / story / "snapshot")
+    assert passed_over(read_snapshot(HOSTS / story / "snapshot")[0]) == set()
+
+
+def test_every_file_that_an_audit_falls_back_on_is_kept() -> None:
+    """On a host without any evidence all alternatives are tried."""
+    assert passed_over(HostEvidence().source()) == set()
+
+
+def passed_over(captured: Source) -> set[str]:
+    """Return the files that an audit reads and that are not kept of an archive."""
     source = RecordingSource(captured)
-    assemble_host(source, taken_at)
+    assemble_host(source, "2026-01-02T03:04:05Z")
     asked = {ask.path for ask in source.answers if isinstance(ask, ReadFile)}
     assert len(asked) > 3
-    assert {path for path in asked if not is_wanted(path.removeprefix("/"))} == set()
+    return {path for path in asked if not is_wanted(path.removeprefix("/"))}
 
 
 @pytest.mark.parametrize(

@@ -311,14 +311,14 @@ capture() {
 	ln o$n table
 	for f in bytes ratio background_bytes background_ratio; do long /proc/sys/vm/dirty_$f; done
 	for f in /proc/cmdline /proc/filesystems /proc/version_signature /etc/os-release /usr/lib/os-release \
-		/etc/mdadm/mdadm.conf /etc/mdadm.conf /sys/module/raid0/parameters/default_layout; do long $f; done
+		/etc/mdadm/mdadm.conf /etc/mdadm.conf /sys/module/raid0/parameters/default_layout \
+		/.dockerenv /run/.containerenv /run/systemd/container; do long $f; done
 	i=systemd/system/timers.target.wants/fstrim.timer
 	for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /boot/grub2 /boot/extlinux/extlinux.conf \
 		/boot/loader/entries /boot/efi/EFI/systemd /efi/EFI/systemd \
 		/etc/$i /usr/lib/$i /etc/cron.weekly/fstrim /etc/cron.daily/fstrim; do where "$f"; done
 	run grub-install --version
 	run grub2-install --version
-	for f in /.dockerenv /run/.containerenv /run/systemd/container; do short $f; done
 	run systemd-detect-virt --vm
 	set -- NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN
 	run lsblk -J -o "$1"

@@ -23,12 +23,15 @@ _STRING_OR_BLANK = re.compile(
 _VARIABLES = dict(
     pair.split("=")
     for pair in (
-        "below=B child=C detail=D hint=H late=L lean=M line=I next=X node=K number=E output=A "
-        "path=F raw=W rest=R status=S text=G timer=Q todo=J why=Y"
+        "below=B child=C detail=D hint=H late=L lean=M line=I major=V minor=Z next=X node=K "
+        "number=E output=A path=F raw=W rest=R status=S text=G timer=Q todo=J type=U why=Y"
     ).split()
 )
 """The long names of variables that stand often, and how they are sent."""
-_VARIABLE = re.compile(rf"(\$\{{?|(?<![^\s;&|])(?=\w+=)|read -r )({'|'.join(_VARIABLES)})\b")
+_NAMES = "|".join(_VARIABLES)
+_VARIABLE = re.compile(rf"(?:\$\{{?|(?<![^\s;&|])(?=\w+=))({_NAMES})\b")
+_READ = re.compile(r"(?<=\bread -r )[\w ]+")
+_NAME = re.compile(rf"\b({_NAMES})\b")
 
 
 def collect_script(version: str) -> str:
@@ -59,4 +62,9 @@ def _squeezed(code: str) -> str:
 def _shell(code: str) -> str:
     code = _ARITHMETIC.sub(lambda found: found[0].replace(" ", ""), code)
     code = _SHELL_BLANKS.sub(lambda found: found[1] or found[2] or "", code)
-    return _VARIABLE.sub(lambda found: found[1] + _VARIABLES[found[2]], code)
+    code = _READ.sub(lambda found: _NAME.sub(_short_name, found[0]), code)
+    return _VARIABLE.sub(lambda found: _NAME.sub(_short_name, found[0]), code)
+
+
+def _short_name(found: re.Match[str]) -> str:
+    return _VARIABLES[found[0]]
