@@ -292,6 +292,9 @@ def test_images_that_are_cut_off_are_named(tmp_path: Path) -> None:
     image.touch()
     os.truncate(image, 1 << 30)
     shell(f"mkfs.ext4 -q -F {image}")
+    assert "truncated" not in run("layout", str(image)).stdout
+    os.truncate(image, (1 << 30) - 1)
+    assert "it is truncated: it should have 1073741824 bytes" in run("layout", str(image)).stdout
     os.truncate(image, 100 << 20)
     shown = run("layout", str(image), "--members", "4", "--chunk", "64K").stdout
     assert "it is truncated: it should have 1073741824 bytes" in shown

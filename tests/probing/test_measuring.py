@@ -12,7 +12,7 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.measurement import Measurement, MemberFigures, Number
-from ext4audit.probing import Subject, extents, fiemap, fsync, members, observing, rename
+from ext4audit.probing import Subject, extents, fiemap, fsync, members, observing, probe, rename
 from ext4audit.probing.bench import MIB, Bench
 from ext4audit.probing.budget import Budget, Limits, Spent
 from ext4audit.probing.counters import BlockStat
@@ -24,6 +24,7 @@ from ext4audit.probing.workspace import opened_directory, workspace
 from support.builders import disk, filesystem, host, known, layout, memory, unknown
 
 PAGE = 4096
+LIMITS = Limits(20 * MIB, 60, 1000 * MIB, 1000)
 
 
 def stat(writes: int = 0, flushes: int | None = None) -> BlockStat:
@@ -71,7 +72,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[float]) ->
     monkeypatch.setattr("os.fsync", lambda _descriptor: None)
     monkeypatch.setattr("os.fdatasync", lambda _descriptor: None)
     clock = Clock()
-    budget = Budget(Limits(20 * MIB, 60, 1000 * MIB, 1000), clock, clock.sleep)
+    budget = Budget(LIMITS, clock, clock.sleep)
     fs = filesystem(stack=known(disk(name="vda")))
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
         yield Bench(room, budget, fs, host(fs), told.append)
@@ -317,3 +318,16 @@ def test_a_turn_after_the_time_is_empty() -> None:
     assert budget.seconds_left() == 0
     with pytest.raises(Spent, match="--time 10"):
         budget.check()
+
+
+def test_a_probe_that_has_nothing_to_measure_is_done_and_skipped(tmp_path: Path) -> None:
+    """The display of the progress goes on to the next one."""
+    fs = filesystem(layout=None)
+    progress: list[tuple[str, float]] = []
+    with opened_directory(str(tmp_path)) as directory:
+        subject = Subject(directory, fs, host(fs))
+        found = probe(subject, ["members"], LIMITS, lambda *each: progress.append(each))
+    assert (found.results, found.written_bytes) == ((), 0)
+    assert [(skip.probe, skip.rule) for skip in found.skipped] == [("members", "LAY001")]
+    assert progress == [("members", 1.0)]
+    assert list(tmp_path.iterdir()) == []

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ext4audit.probing import waits
 from ext4audit.probing.waits import Sampler, Wait, Waits, sample
 
 HERE, ELSEWHERE = 7, 8
@@ -72,3 +74,37 @@ def test_samples_are_joined() -> None:
     assert sampler.of("fsync", on_filesystem=True) == Waits(1, 3)
     assert sampler.of("fsync", on_filesystem=None) == Waits(1, 0)
     assert sampler.of("rename", on_filesystem=True) == Waits(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("took", "slept"),
+    [
+        (0.0, [0.2, 0.2, 0.1]),
+        (0.01, [0.2, 0.2, 0.07]),
+        # A tenth of the time is for looking at the tasks: a machine with many is not kept busy.
+        (0.03, [0.3, 0.14]),
+    ],
+)
+def test_samples_are_taken_five_times_a_second(
+    monkeypatch: pytest.MonkeyPatch, took: float, slept: list[float]
+) -> None:
+    """The last pause ends with the time that was asked for."""
+    now = [100.0]
+    pauses: list[float] = []
+    parts: list[float] = []
+
+    def look(_device: int, _machine: str) -> set[Wait]:
+        now[0] += took
+        return set()
+
+    def sleep(seconds: float) -> None:
+        pauses.append(round(seconds, 6))
+        now[0] += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now[0], sleep=sleep)
+    monkeypatch.setattr(waits, "time", clock)
+    monkeypatch.setattr(waits, "sample", look)
+    waits.watch(HERE, 0.5, parts.append)
+    assert pauses == slept
+    assert parts[-1] == 1.0
+    assert parts == sorted(parts)

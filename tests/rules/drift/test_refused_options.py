@@ -125,10 +125,15 @@ def test_no_journal() -> None:
 
 @pytest.mark.parametrize(
     ("word", "outcome"),
-    [("noacl", Outcome.UNDETERMINED), ("bogus", Outcome.FAIL), ("noatime", Outcome.PASS)],
+    [
+        ("noacl", Outcome.UNDETERMINED),
+        ("bogus", Outcome.FAIL),
+        ("nobh", Outcome.FAIL),
+        ("noatime", Outcome.PASS),
+    ],
 )
 def test_without_a_kernel_only_what_all_kernels_do_is_reported(word: str, outcome: Outcome) -> None:
-    """Noacl was taken once."""
+    """Noacl was taken once; nobh has been ignored since 3.10, the oldest that is looked at."""
     fs = asked(word, mounts=(mount(flags=("rw", "noatime")),))
     fs = fs if word != "noacl" else asked(word, options=known(options("noacl", release=NEW)))
     assert verdict(fs, kernel=unknown("kernel release")).outcome is outcome

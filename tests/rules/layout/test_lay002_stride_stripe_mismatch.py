@@ -200,6 +200,13 @@ def test_lay002_takes_a_stripe_of_two_blocks(chunk_kib: int, outcome: Outcome) -
     assert verdict(on(small, live=3)).outcome is outcome
 
 
+def test_lay002_stores_no_stride_for_a_chunk_of_odd_size() -> None:
+    """A chunk of a block and a half is no whole number of blocks; the stripe of it is."""
+    (finding,) = verdict(on(raid(MEMBERS[:2], limits=sizes(6, 12)), 16, 64)).findings
+    commands = [step.command for remedy in finding.remedies for step in remedy.lines]
+    assert "tune2fs -E stride=0,stripe_width=3 /dev/sda" in commands
+
+
 @pytest.mark.parametrize("running", [SPINS, Unknown("kernel", Why.DENIED)])
 def test_lay002_has_no_command_for_kernels_that_may_spin(running: Evidence[Kernel]) -> None:
     """On 6.1 to 6.7 a stripe may cost a CPU: the numbers are told, and no command is."""

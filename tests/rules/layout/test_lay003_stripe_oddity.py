@@ -156,6 +156,18 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
     )
 
 
+def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
+    """Then the superblock's fields, and the entry of fstab last."""
+    fs = having(24, 16, 24, fstab=known((fstab_entry("stripe=24"),)))
+    (finding,) = verdict(fs).findings
+    assert [(each.label, each.value) for each in finding.citations] == [
+        ("option in force: stripe", "stripe=24"),
+        ("RAID hints", "stride 16, width 24 blocks"),
+        ("fstab line 7", "stripe=24"),
+        ("mount table", "rw,stripe=24"),
+    ]
+
+
 # An odd stripe from the superblock, from fstab, and by remount.
 OFF = "Turn the stripe off"
 

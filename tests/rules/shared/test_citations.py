@@ -7,9 +7,9 @@ import pytest
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation
-from ext4audit.rules.shared import cite_discard, in_brief, superblock_field
+from ext4audit.rules.shared import cite_discard, cite_mount_table, in_brief, superblock_field
 from ext4audit.sources import denied_hint
-from support.builders import disk, filesystem, known, queue, superblock, unknown
+from support.builders import disk, filesystem, known, options, queue, superblock, unknown
 
 
 @pytest.mark.parametrize(
@@ -72,3 +72,14 @@ def test_how_much_a_device_discards_is_detail() -> None:
     cited = Citation("discard_max_bytes of sda", "4096", origin, detail=True)
     assert cite_discard(device) == (cited,)
     assert cite_discard(disk(limits=queue(discard_max_bytes=unknown("discards")))) == ()
+
+
+def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
+    """Its options are unknown there, and none of them is cited as the table's."""
+    elsewhere = options("barrier")._replace(mount_table=None)
+    assert cite_mount_table(elsewhere) == Citation(
+        "mount table", "not in this mount namespace", "/proc/self/mountinfo"
+    )
+    assert cite_mount_table(elsewhere._replace(mount_table=("rw", "stripe=4"))) == Citation(
+        "mount table", "rw,stripe=4", "/proc/self/mountinfo"
+    )
