@@ -14,8 +14,8 @@ import pytest
 from ext4audit.cli import run_program
 from ext4audit.evidence import Known
 from ext4audit.sources import ReadFile
-from ext4audit.sources.captured import BEGIN, END, MapSource, read_snapshot
-from support.hosts.stories import HOSTS
+from ext4audit.sources.captured import BEGIN, END, MapSource
+from support.hosts.stories import captured
 from support.program import run, run_as_nobody, run_python
 from support.shells.collector import SCRIPT
 
@@ -101,7 +101,7 @@ def test_lean_leaves_out_what_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path
 
     The host is a captured one, with 1.2 TiB of groups on a stripe.
     """
-    source, _ = read_snapshot(HOSTS / "raid0-12-disks-default-mkfs" / "snapshot")
+    source, _ = captured("raid0-12-disks-default-mkfs")
     monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda _timeout, **_: source)
     full, lean = tmp_path / "full", tmp_path / "lean"
     assert run_program(["collect", "-o", str(full)]) == 0

@@ -17,11 +17,10 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
 from ext4audit.sources import Source as Asked
-from ext4audit.sources.captured import read_snapshot
 from support.hosts.evidence_host import denied
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
-from support.hosts.stories import HOSTS
+from support.hosts.stories import HOSTS, captured
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 
@@ -56,7 +55,7 @@ class AsUser:
 
 def audited(name: str, rules: tuple[Rule, ...], *, as_user: bool = False) -> Report:
     """Audit a healthy host by its snapshot."""
-    source, taken_at = read_snapshot(HOSTS / f"healthy-{name}" / "snapshot")
+    source, taken_at = captured(f"healthy-{name}")
     host = assemble_host(AsUser(source) if as_user else source, taken_at)
     return audit(Source("snapshot", name), host, rules)
 

@@ -17,7 +17,6 @@ from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt002_forced_readonly_hidden import check
-from ext4audit.sources.captured import read_snapshot
 from support.builders import (
     filesystem,
     fstab_entry,
@@ -28,7 +27,7 @@ from support.builders import (
     superblock,
     unknown,
 )
-from support.hosts.stories import HOSTS
+from support.hosts.stories import captured
 from support.remedies.case import RemedyCase, Stage
 
 MOUNTED_AT = 1767320000
@@ -243,7 +242,7 @@ def test_hlt002_has_what_is_only_possible_tried_first() -> None:
 @pytest.mark.parametrize("release", ["5.10", "6.1", "6.12", "7.2"])
 def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
     """Each kernel tells it otherwise; the snapshots were taken after an error on a real one."""
-    source, taken_at = read_snapshot(HOSTS / f"forced-readonly-{release}" / "snapshot")
+    source, taken_at = captured(f"forced-readonly-{release}")
     on = assemble_host(source, taken_at)
     (finding,) = judge(check, on.filesystems[0], on).findings
     assert (finding.severity, finding.confidence) == (Severity.CRITICAL, Confidence.CONFIRMED)

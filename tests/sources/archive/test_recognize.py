@@ -5,11 +5,10 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.sources import ArchiveError, ReadFile, Source
 from ext4audit.sources.archive import is_wanted, recognise
-from ext4audit.sources.captured import read_snapshot
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.archives.contents import UNAME, archive, below, empty, recognised, sos_files, sosreport
 from support.hosts.evidence_host import HostEvidence
-from support.hosts.stories import HOSTS, STORIES
+from support.hosts.stories import STORIES, captured
 
 SUSE = {
     "basic-environment.txt": (
@@ -178,7 +177,7 @@ def test_what_tells_of_filesystems_is_kept(name: str) -> None:
 @pytest.mark.parametrize("story", STORIES)
 def test_every_file_that_an_audit_reads_is_kept(story: str) -> None:
     """A file that were passed over would read as one that the host lacks."""
-    assert passed_over(read_snapshot(HOSTS / story / "snapshot")[0]) == set()
+    assert passed_over(captured(story)[0]) == set()
 
 
 def test_every_file_that_an_audit_falls_back_on_is_kept() -> None:

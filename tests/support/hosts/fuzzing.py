@@ -18,8 +18,8 @@ from ext4audit.report import Outcome, Report, Source
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask
-from ext4audit.sources.captured import MapSource, read_snapshot
-from support.hosts.stories import HOSTS
+from ext4audit.sources.captured import MapSource
+from support.hosts.stories import STORIES, captured
 
 WHYS = tuple(Why)
 
@@ -27,11 +27,7 @@ WHYS = tuple(Why)
 @cache
 def hosts() -> tuple[tuple[tuple[Ask, Answer], ...], ...]:
     """Return the answers of every fixture host."""
-    found = []
-    for story in sorted(HOSTS.iterdir()):
-        source, _ = read_snapshot(story / "snapshot")
-        found.append(tuple(source._answers.items()))
-    return tuple(found)
+    return tuple(tuple(captured(story)[0]._answers.items()) for story in STORIES)
 
 
 def audit_changed(data: bytes) -> Report:

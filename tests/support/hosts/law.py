@@ -30,9 +30,9 @@ from ext4audit.sources import (
     describe,
     whole,
 )
-from ext4audit.sources.captured import MapSource, read_snapshot
+from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.hosts.stories import HOSTS
+from support.hosts.stories import captured
 
 HOLES = {
     "removed": Why.NOT_CAPTURED,
@@ -98,7 +98,7 @@ EXCUSES = (
 @cache
 def told(story: str) -> Told:
     """Return the host of a story as it is, audited with all rules."""
-    source, _ = read_snapshot(HOSTS / story / "snapshot")
+    source, _ = captured(story)
     answers = dict(source._answers)
     recording = RecordingSource(MapSource(answers))
     report = _audited(recording)

@@ -15,7 +15,7 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
 from ext4audit.report import Report, Source
 from ext4audit.rules import all_rules
-from ext4audit.sources.captured import read_snapshot
+from ext4audit.sources.captured import MapSource, read_snapshot
 
 HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 STORIES = tuple(sorted(path.name for path in HOSTS.iterdir() if path.is_dir()))
@@ -32,9 +32,15 @@ every_story = pytest.mark.parametrize("story", STORIES)
 
 
 @cache
+def captured(story: str) -> tuple[MapSource, str]:
+    """Return the source that replays the snapshot of a story, and the time it was taken."""
+    return read_snapshot(HOSTS / story / "snapshot")
+
+
+@cache
 def report_of(story: str) -> Report:
     """Audit the snapshot of a story with all rules."""
-    source, taken_at = read_snapshot(HOSTS / story / "snapshot")
+    source, taken_at = captured(story)
     # The lab's snapshots hold all disks of the guest; only what was mounted there is judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)
     return audit(Source("snapshot", story, story), host, all_rules())
