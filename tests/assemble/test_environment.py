@@ -98,6 +98,8 @@ def test_a_marker_that_cannot_be_read_is_no_proof_of_a_host() -> None:
     """What was denied may be there."""
     host = HostEvidence().file("/run/.containerenv", denied("the marker"))
     assert read_container(host.source(), known((OVERLAY,))) == denied("the marker")
+    host.file("/run/systemd/container", denied("what systemd says"))
+    assert read_container(host.source(), known((OVERLAY,))) == denied("what systemd says")
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,7 @@ def test_each_kind_of_change_has_its_function() -> None:
     )
     key = r"'/a\040b'"
     first, second = calls(made, 1), calls(made, 2)
+    assert re.findall(r"^#   (\d+)\. ", made.text, re.MULTILINE) == ["1", "2"]
     assert first["filesystems"] == f"filesystem {device} {name} {number} u-1"
     assert first["1"] == "new_file /etc/x 1"
     assert first["2"].startswith(f"remount '/a b' {key} {name} {number} ")

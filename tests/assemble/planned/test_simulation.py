@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.planned.simulation import BESIDE_BYTES, _predicted_bytes
+from ext4audit.assemble.planned.simulation import BESIDE_BYTES, _predicted_bytes, _spare_bytes
+from ext4audit.evidence import Known
 from ext4audit.parsers.mke2fs import DryRun
+from ext4audit.sources import VirtualMemory
+from ext4audit.sources.captured import MapSource
 
 
 @pytest.mark.parametrize(
@@ -22,3 +25,18 @@ def test_each_backup_group_has_a_copy_of_all_descriptors(groups: int, copies: in
     """The backups of sparse_super are in group 1 and in the powers of 3, 5 and 7."""
     dry = DryRun(4096, groups * 8192, groups * 32768, 0, groups, 32768, 8192, ())
     assert _predicted_bytes(dry) == groups * 64 * copies + BESIDE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("available_bytes", "spare_bytes"),
+    [(0, 0), (4, 1), (400 << 20, 100 << 20), (1200 << 20, 300 << 20), (64 << 30, 300 << 20)],
+)
+def test_a_quarter_of_the_memory_may_be_taken(available_bytes: int, spare_bytes: int) -> None:
+    """And at most 300 MiB of it."""
+    memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
+    assert _spare_bytes(MapSource({VirtualMemory(): memory})) == spare_bytes
+
+
+def test_where_the_memory_is_not_known_none_is_taken() -> None:
+    """The superblock is computed then."""
+    assert _spare_bytes(MapSource({})) == 0
