@@ -436,3 +436,11 @@ def test_a_rule_may_be_called_as_it_was_declared() -> None:
         yield Finding("m", Severity.LOW, Confidence.LIKELY, (Citation("a", fs.device, "b"),))
 
     assert list(check(filesystem(), host()))
+
+
+def test_a_module_is_named_after_its_file() -> None:
+    """In a traceback it is seen whose rule it was; two files of one name are two modules."""
+    one, two = (rules_of_text(GOOD, f"/etc/{folder}/my-rules.py")[0].module for folder in "ab")
+    assert one.endswith("_my_rules")
+    assert two.endswith("_my_rules")
+    assert one != two

@@ -42,6 +42,15 @@ def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
     assert commands(steps, Phase.ROLLBACK) == [around[0], f"{HELD}undo", around[1]]
 
 
+def test_what_verifies_the_work_tells_that_it_need_not_be_done_again() -> None:
+    """But for what cannot tell that while it is unmounted."""
+    for is_told, done in ((True, "one && two"), (False, "")):
+        (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"), is_told=is_told)
+        assert (work.command, work.done) == (f"{HELD}work", done)
+    (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"))
+    assert work.done == "one && two"
+
+
 def test_without_undo_there_is_no_rollback() -> None:
     """An unmount and a mount with nothing between them is no rollback."""
     assert not commands(unmounted_steps(filesystem(), ("work",), ()), Phase.ROLLBACK)

@@ -42,6 +42,7 @@ UNKNOWN_RO: dict[str, Any] = {"read_only": unknown("read-only")}
         # Images are made with exactly the inodes that they need.
         (using(INODES, **READ_ONLY), Outcome.NOT_APPLICABLE),
         (using(0, inodes=0), Outcome.NOT_APPLICABLE),
+        (using(1, inodes=1), Outcome.FAIL),
         (filesystem(usage=unknown("space in use")), Outcome.UNDETERMINED),
         (filesystem(alive=False, mounts=(), usage=unknown("space")), Outcome.NOT_APPLICABLE),
         (filesystem(), Outcome.PASS),

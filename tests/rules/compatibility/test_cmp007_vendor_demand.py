@@ -266,6 +266,20 @@ def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
     assert words in only(verdict_of(fs, name)).message
 
 
+@pytest.mark.parametrize(
+    ("fs", "said"),
+    [
+        (mounted(), "nodelalloc is required but not in force."),
+        (filesystem(), "nodelalloc, noatime are required but not in force."),
+        (mounted(hidden=("nodelalloc",)), "nodelalloc is required and in force, but hidden"),
+    ],
+)
+def test_the_message_names_the_product_and_what_it_requires(fs: Filesystem, said: str) -> None:
+    """One option is, and several are."""
+    product = all_profiles()["tidb"].product
+    assert only(verdict_of(fs, "tidb")).message.startswith(f"{product}: {said}")
+
+
 def test_clusters_as_they_should_be_are_cited() -> None:
     """Their size is blocks times bytes."""
     fs = made(features=BIGALLOC, cluster_blocks=4)

@@ -82,6 +82,14 @@ def test_what_is_refused(words: tuple[str, ...], release: str, refused: bool) ->
     assert bool(refusals(verdict(asked(*words, release=release), release))) is refused
 
 
+def test_the_message_begins_with_where_the_word_is_written() -> None:
+    """A refused word, and one without effect."""
+    (refused,) = refusals(verdict(asked("bogus")))
+    (ignored,) = verdict(asked("nobh")).findings
+    assert refused.message.startswith("/etc/fstab line 7 ")
+    assert ignored.message.startswith("/etc/fstab line 7 ")
+
+
 @pytest.mark.parametrize(("fstype", "refused"), [("ext4", False), ("ext3", True), ("ext2", True)])
 def test_the_type_decides(fstype: str, refused: bool) -> None:
     """What ext3 does not have, the ext4 driver refuses in its name."""

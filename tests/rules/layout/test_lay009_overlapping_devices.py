@@ -75,12 +75,20 @@ def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> Non
     ("own", "other"),
     [
         (on(FIRST), on(SECOND, "/other")),
+        (on(SECOND), on(FIRST, "/other")),
         (on(volume(0, FIRST)), on(volume(1, FIRST), "/other")),
         (on(FIRST), on(part(1, 2048, 4096, SDB), "/other")),
         (on(FIRST), on(loop(known((FIRST,))), "/other")),
         (on(FIRST), on(ACROSS, "/other", alive=False)),
     ],
-    ids=["side by side", "volumes of one part", "another disk", "file on it", "not mounted"],
+    ids=[
+        "side by side",
+        "side by side, the second",
+        "volumes of one part",
+        "another disk",
+        "file on it",
+        "not mounted",
+    ],
 )
 def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem) -> None:
     """Volumes of one partition are apart in it, and a file lies in its filesystem."""

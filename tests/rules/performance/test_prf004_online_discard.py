@@ -12,7 +12,7 @@ from ext4audit.evidence import Known, Unknown, need
 from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Confidence, Severity
+from ext4audit.finding import Confidence, Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf004_online_discard import check
 from support.builders import (
@@ -22,6 +22,7 @@ from support.builders import (
     known,
     listed,
     loop,
+    mount,
     options,
     queue,
     raid,
@@ -193,6 +194,14 @@ def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks
     (remedy,) = finding.remedies
     assert ("reveals free blocks" in (remedy.trade_off or "")) is leaks
     assert ("fstrim.timer" in remedy.summary) is not leaks
+
+
+def test_what_has_no_commands_is_a_remount_by_hand() -> None:
+    """A mount point that no shell can be given."""
+    nowhere = on()._replace(mounts=(mount("/da\0ta"),))
+    (finding,) = verdict_of(nowhere).findings
+    (remedy,) = finding.remedies
+    assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
 
 
 # Online discard goes off by remount, from wherever it was set.

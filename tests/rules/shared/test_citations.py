@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation
-from ext4audit.rules.shared import cite_discard, cite_mount_table, in_brief, superblock_field
+from ext4audit.rules.shared import (
+    cite_discard,
+    cite_mount_table,
+    in_brief,
+    superblock_field,
+    what_else_sets_it,
+)
 from ext4audit.sources import denied_hint
-from support.builders import disk, filesystem, known, options, queue, superblock, unknown
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    options,
+    queue,
+    superblock,
+    unknown,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +101,20 @@ def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
     assert cite_mount_table(elsewhere._replace(mount_table=("rw", "stripe=4"))) == Citation(
         "mount table", "rw,stripe=4", "/proc/self/mountinfo"
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"fstab": known(())}, "Neither fstab nor the superblock sets it"),
+        ({"fstab": unknown("fstab")}, "Its origin is unknown"),
+        ({"fstab": known((fstab_entry("nobarrier"),))}, ""),
+        ({"fstab": known(()), "options": unknown("options")}, ""),
+    ],
+)
+def test_who_else_sets_an_option_is_named(changes: dict[str, Any], said: str) -> None:
+    """No step of a remedy can correct a unit or a script."""
+    fs = filesystem(**{"options": known(options("nobarrier")), **changes})
+    sentence = what_else_sets_it(fs, host(fs), "barrier")
+    assert said in sentence
+    assert bool(said) is bool(sentence)
