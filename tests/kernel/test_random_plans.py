@@ -81,6 +81,10 @@ SEEN: Counter[str] = Counter()
 @given(drawn=plans())
 @example(drawn=(600, "", ("nodelalloc",)))
 @example(drawn=(600, "", ("data=journal", "delalloc")))
+@example(drawn=(600, "-G 4", ("nodelalloc", "bogus")))
+@example(drawn=(600, "", ("data_err=abort", "data=writeback", "nodelalloc")))
+@example(drawn=(600, "", ("stripe=8", "nodelalloc", "minixdf")))
+@example(drawn=(100, "", ("journal_async_commit",)))
 def _every_clean_plan_mounts(drawn: tuple[int, str, tuple[str, ...]]) -> None:
     size_mib, mkfs, options = drawn
     with TemporaryDirectory(dir="/dev/shm") as folder:
@@ -179,7 +183,6 @@ def test_every_clean_plan_can_be_made_and_mounted(private_mounts: None) -> None:
     BUILT_WITHOUT.update(each for each in CONFIGURED if not _is_built_in(each))
     _every_clean_plan_mounts()
     print(dict(SEEN))
-    # The examples are a clean plan and one that is corrected; how many more are drawn is chance.
-    assert SEEN["clean"] >= 1
-    assert SEEN["corrected"] >= 1
-    assert SEEN["clean"] + SEEN["corrected"] >= CASES // 8
+    # Five examples are corrected; of what is drawn anew, one run in four has fewer than four.
+    assert SEEN["clean"] >= CASES // 40
+    assert SEEN["corrected"] >= CASES // 10
