@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ext4audit.assemble.options import kernel_default, option_layers, resolve_options
@@ -706,7 +706,20 @@ def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -
     assert mounted.may_lie or shown | BY_CONFIGURATION >= set(mounted.in_force)
 
 
+RESTORED_BY_MOUNT = Mounted(
+    release="4.19",
+    bits=frozenset(),
+    string={"errors": "errors=continue"},
+    given={"errors": "errors=remount-ro"},
+    errors_field="remount-ro",
+    stripe_field=0,
+    journal=False,
+)
+"""The table compares with the field, whatever the string says, and so does not list it."""
+
+
 @given(mounted=MOUNTED)
+@example(mounted=RESTORED_BY_MOUNT)
 def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounted) -> None:
     """A hidden option is in force, is not listed, and is not implied by another one."""
     assume(not mounted.lies)

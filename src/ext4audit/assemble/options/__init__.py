@@ -179,7 +179,9 @@ class _OptionResolver(NamedTuple):
         )
         if self.listed is not None or default in {None, token} or set_by is Provenance.IMPLIED:
             return False
-        return self._table_is_reliable or set_by in SUPERBLOCK_PROVENANCE
+        has_value = self.spec is not None and self.spec.has_value  # its absence is no opposite
+        table_hides = self.sources.mount_table is not None and has_value
+        return self._table_is_reliable or table_hides or set_by in SUPERBLOCK_PROVENANCE
 
     def _baseline(self, token: str, set_by: Provenance) -> str | None:
         """Return the token of a mount without options, None where it is unknown.
