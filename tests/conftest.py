@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
+from support.memory import use_large_pages
 from support.mounts import detach_unneeded_mounts, enter_private_namespace
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
@@ -44,8 +45,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 ASKED_FOR = ("bench", "lab", "packages")
 """The marks of tests that run only where `-m` names them: they take long, or need much."""
 ALONE = ("kernel", "browser", "shells")
-"""The marks of tests that run one after the other: those of the kernel in two groups, because
-tests of remedies change no more than their own device, and look at no other."""
+"""The marks of tests that run one after the other. Those of the kernel have groups beside it: tests
+of remedies change no more than their own device, and look at no other; some tests only wait."""
 
 LONGEST_ID = 60
 """Characters of a parameter in the id of its test: texts that attack a parser have millions."""
@@ -69,6 +70,7 @@ class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has 
         return scope.partition("[")[0]
 
 
+WORKER = "PYTEST_XDIST_WORKER"
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 
@@ -109,11 +111,14 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{ascii(shown)[1:-1]}, {len(val)} in all"
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run in one process what is measured, written anew, or named file by file."""
     alone = config.option.markexpr in {"bench", "lab", "packages"} or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
-    return 0 if alone or files else None  # None: one worker for each core
+    if alone or files:
+        return 0
+    # Tests wait for processes, and those of the kernel for it, a quarter of their time.
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -136,6 +141,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = next(filter(item.get_closest_marker, ALONE), None)
         if name is not None and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(name))
+    if WORKER in os.environ:  # a group is one unit of work, and takes long: it is begun first
+        items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
     reason = why_no_kernel()
     if reason is None or REQUIRED:
         return
@@ -163,7 +170,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # What was collected stays: a collection of garbage need not look at it thousands of times.
     gc.collect()
     gc.freeze()
-    if "PYTEST_XDIST_WORKER" not in os.environ:
+    use_large_pages()
+    if WORKER not in os.environ:
         return
     for item in session.items:
         group = item.get_closest_marker("xdist_group")

@@ -23,7 +23,7 @@ from support import fuse_server
 from support.hosts.stories import HOSTS
 from support.mounts import MNT_DETACH
 
-pytestmark = pytest.mark.kernel
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("dead mounts")]
 
 WAITS = (
     "sources.waiting.LONGEST_WAIT_SECONDS",

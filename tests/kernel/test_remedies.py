@@ -11,12 +11,23 @@ from support.remedies.case import RemedyCase, Stage, all_cases
 from support.scratch import run
 
 CASES = all_cases()
+WAIT = {"HLT009", "PRF006"}
+"""Rules whose cases wait: e2fsprogs 11 s for each change of a filesystem with mmp, the kernel for
+its lazy initialization."""
+
+
+def group(rule: Rule) -> pytest.MarkDecorator:
+    """Return the mark of the cases that run one after the other."""
+    return pytest.mark.xdist_group("waits" if rule.code in WAIT else "remedies")
 
 
 @pytest.mark.kernel
-@pytest.mark.xdist_group("remedies")
 @pytest.mark.parametrize(
-    ("rule", "case"), CASES, ids=[f"{rule.code}: {case.name}" for rule, case in CASES]
+    ("rule", "case"),
+    [
+        pytest.param(rule, case, id=f"{rule.code}: {case.name}", marks=group(rule))
+        for rule, case in CASES
+    ],
 )
 def test_the_remedy_cures_and_its_rollback_restores(
     rule: Rule, case: RemedyCase, tmp_path: Path, etc: Path

@@ -60,8 +60,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = f"the lab needs {', '.join(missing)}" if missing else ""
     if os.geteuid() != 0:
         reason = "the lab needs root, to see this machine's files as the guest's root would"
+    below = f"{Path(__file__).parent}/"
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if str(item.path).startswith(below):
             item.add_marker(pytest.mark.lab)
             item.add_marker(pytest.mark.xdist_group(f"lab-{_era_of(item)}"))
             if reason and not REQUIRED:

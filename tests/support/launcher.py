@@ -18,10 +18,12 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NoReturn
 
 import ext4audit
 from ext4audit import facts, rules
+from support.memory import use_large_pages
 
 LARGEST_REQUEST_BYTES = 150_000
 """Far below what a socket buffers: a request is one message."""
@@ -87,11 +89,14 @@ def _launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start the process; it ends when the tests' process has closed its end of the socket."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        command = [sys.executable, __file__, str(its.fileno())]
-        null = subprocess.DEVNULL
+        command = [sys.executable, "-m", __name__, str(its.fileno())]
         # Its own session: a Ctrl-C on the terminal is for the tests' process.
         return mine, subprocess.Popen(
-            command, stdin=null, pass_fds=[its.fileno()], start_new_session=True
+            command,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[its.fileno()],
+            start_new_session=True,
         )
 
 
@@ -164,4 +169,5 @@ if __name__ == "__main__":
         load()
         gc.collect()
         gc.freeze()  # a collection in a copy would write to, and so copy, all pages
+        use_large_pages()
         serve(listening)
