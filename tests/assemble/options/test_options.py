@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ext4audit.assemble.options import kernel_default, option_layers, resolve_options
@@ -721,8 +721,10 @@ RESTORED_BY_MOUNT = Mounted(
 @given(mounted=MOUNTED)
 @example(mounted=RESTORED_BY_MOUNT)
 def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounted) -> None:
-    """A hidden option is in force, is not listed, and is not implied by another one."""
-    assume(not mounted.lies)
+    """A hidden option is in force, is not listed, and is not implied by another one.
+
+    A table that lies does so about switches only.
+    """
     options = mounted.resolve(file=True, superblock_read=True)
     implied = OFF_WITH_DATA_JOURNAL if mounted.in_force.get("data") == "data=journal" else {}
     expected = {
@@ -732,7 +734,10 @@ def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounte
         and not mounted.shows(name)
         and name not in BY_CONFIGURATION
     }
-    assert {each.token for each in options.hidden} == expected
+    hidden = {each.token for each in options.hidden}
+    if mounted.lies:
+        hidden, expected = ({each for each in some if "=" in each} for some in (hidden, expected))
+    assert hidden == expected
 
 
 @given(mounted=MOUNTED)

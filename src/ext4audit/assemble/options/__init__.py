@@ -119,6 +119,12 @@ class _OptionResolver(NamedTuple):
         """Whether an unlisted switch in the mount table has a meaning."""
         return self.sources.mount_table is not None and not self.tokens.unreliable
 
+    @property
+    def _absence_has_meaning(self) -> bool:
+        """Whether the mount table would list the option: tables lie about switches only."""
+        has_value = self.spec is not None and self.spec.has_value
+        return self._table_is_reliable or (self.sources.mount_table is not None and has_value)
+
     def in_force(self) -> tuple[str, str] | None:
         """Return the token in force and its origin."""
         in_file, file = self.tokens.in_file, self.sources.file
@@ -134,9 +140,9 @@ class _OptionResolver(NamedTuple):
 
         The default of the kernel alone is no proof: an unread superblock can set the opposite.
         """
-        if self.sources.mount_table is None or not isinstance(self.sources.superblock, Known):
+        if not self._absence_has_meaning or not isinstance(self.sources.superblock, Known):
             return None
-        if self.spec is None or (self.tokens.unreliable and not self.spec.has_value):
+        if self.spec is None:
             return None
         return unlisted_layer(self.spec, self.layers)
 
@@ -179,9 +185,7 @@ class _OptionResolver(NamedTuple):
         )
         if self.listed is not None or default in {None, token} or set_by is Provenance.IMPLIED:
             return False
-        has_value = self.spec is not None and self.spec.has_value  # its absence is no opposite
-        table_hides = self.sources.mount_table is not None and has_value
-        return self._table_is_reliable or table_hides or set_by in SUPERBLOCK_PROVENANCE
+        return self._absence_has_meaning or set_by in SUPERBLOCK_PROVENANCE
 
     def _baseline(self, token: str, set_by: Provenance) -> str | None:
         """Return the token of a mount without options, None where it is unknown.
