@@ -71,6 +71,7 @@ class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has 
 
 
 WORKER = "PYTEST_XDIST_WORKER"
+"""The variable that pytest-xdist sets in its workers."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 

@@ -1,6 +1,6 @@
 """The memory of a process that forks often: in large pages, a copy of it takes a third of the time.
 
-A fork copies the page tables, and a worker that holds 15,000 tests has 200 MiB of pages of 4 KiB:
+A fork copies the page tables, and a worker that holds 14,000 tests has 200 MiB of pages of 4 KiB:
 11 ms each time, and 3 ms with pages of 2 MiB.
 """
 
