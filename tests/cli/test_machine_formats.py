@@ -1,11 +1,13 @@
-"""`scan -f github|markdown|prometheus|nagios|csv`: files, exit codes and the step summary."""
+"""`scan -f github|markdown|prometheus|nagios|csv`: files, exit codes, summaries; `schema`."""
 
 from __future__ import annotations
 
 import csv
+import json
 from io import StringIO
 from pathlib import Path
 
+import jsonschema
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -99,3 +101,20 @@ def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
     assert {row["kind"] for row in rows} >= {"finding", "unread"}
     families = {family.name for family in text_string_to_metric_families(texts["prometheus"])}
     assert {"ext4audit_finding_info", "ext4audit_host_readable", "ext4audit_build_info"} <= families
+
+
+def test_the_schema_is_valid() -> None:
+    """It says that it is of the draft 2020-12, and obeys that draft's own schema."""
+    done = run("schema")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    schema = json.loads(done.stdout)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_the_schema_refuses_what_is_no_report() -> None:
+    """A schema that accepts anything would promise nothing."""
+    validator = jsonschema.Draft202012Validator(json.loads(run("schema").stdout))
+    assert not validator.is_valid({})
+    assert not validator.is_valid([])

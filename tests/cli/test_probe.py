@@ -14,7 +14,7 @@ from ext4audit.facts.measurement import (
     ProbeVerdict,
     Skipped,
 )
-from ext4audit.renderers.probe import render
+from ext4audit.renderers.probe import render_text
 from support.program import run
 
 FS = MeasuredFilesystem("1111", "/dev/sda", "6.1.0")
@@ -60,7 +60,9 @@ def test_exit_codes(verdicts: list[str], code: int) -> None:
 )
 def test_figures_have_units(figure: Figure, text: str) -> None:
     """The unit at the end of a name stands behind the value."""
-    shown = render(run_of(result("healthy", figure)), color=False, width=None, ascii_only=False)
+    shown = render_text(
+        run_of(result("healthy", figure)), color=False, width=None, ascii_only=False
+    )
     assert f"  measured  {text}\n" in shown
 
 
@@ -68,7 +70,7 @@ def test_the_text_has_verdicts_members_and_what_was_skipped() -> None:
     """Names from the host are escaped, and rare percentiles are for JSON only."""
     member = MemberFigures("sda", 10, 512, 2, 0.5, None, 0.25, None)
     one = result("affected", Figure("fsync_p90_ms", 1.0), Figure("n", 1), members=(member,))
-    shown = render(run_of(one, skipped=True), color=False, width=None, ascii_only=False)
+    shown = render_text(run_of(one, skipped=True), color=False, width=None, ascii_only=False)
     assert shown.splitlines() == [
         "/d\\x1b on /dev/sda: 3 MiB written in 12 s, all of it removed",
         "",
@@ -80,7 +82,7 @@ def test_the_text_has_verdicts_members_and_what_was_skipped() -> None:
         "",
         "LAY001  members  not measured: no stripe",
     ]
-    seen = render(run_of(mode="observe"), color=False, width=None, ascii_only=False)
+    seen = render_text(run_of(mode="observe"), color=False, width=None, ascii_only=False)
     assert seen == "/d\\x1b on /dev/sda: observed for 12 s, nothing was written\n"
 
 

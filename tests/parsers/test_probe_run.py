@@ -14,7 +14,7 @@ from ext4audit.facts.measurement import (
     ProbeVerdict,
 )
 from ext4audit.parsers.probe_run import parse_run
-from ext4audit.renderers.probe.json import render
+from ext4audit.renderers.probe import render_json
 
 RUN = ProbeRun(
     mode="probe",
@@ -43,7 +43,7 @@ MEMBER = MemberFigures("sda", 1, 512, 0, None, None)
 
 def document(**changes: Any) -> dict[str, Any]:
     """Return the JSON of the run, changed; a key "a__b" is b of a, and "0" the first result."""
-    found: dict[str, Any] = json.loads(render(RUN, tool_version="0.2.0"))
+    found: dict[str, Any] = json.loads(render_json(RUN, tool_version="0.2.0"))
     for path, value in changes.items():
         holder: Any = found
         *folders, last = path.split("__")
@@ -56,7 +56,7 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_what_is_printed_is_read() -> None:
     """The members are for people: a scan does not read them."""
     with_members = RUN._replace(results=(RUN.results[0]._replace(members=(MEMBER,)),))
-    assert parse_run(render(with_members, tool_version="0.2.0")) == RUN
+    assert parse_run(render_json(with_members, tool_version="0.2.0")) == RUN
     assert parse_run(json.dumps(document(boot_id=None))).boot_id == ""
 
 

@@ -12,11 +12,10 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.measurement import Measurement, MemberFigures, Number
-from ext4audit.probing import Subject, extents, fiemap, fsync, members, observing, probe, rename
-from ext4audit.probing.bench import MIB, Bench
-from ext4audit.probing.budget import Budget, Limits, Spent
+from ext4audit.probing import Subject, extents, fsync, members, observing, probe, rename
+from ext4audit.probing.bench import MIB, Bench, Budget, Limits, Spent
 from ext4audit.probing.counters import BlockStat
-from ext4audit.probing.fiemap import DELALLOC, LAST, UNWRITTEN, Extent
+from ext4audit.probing.extents import DELALLOC, LAST, UNWRITTEN, Extent
 from ext4audit.probing.members import Churn, member_figures
 from ext4audit.probing.observing import observe
 from ext4audit.probing.waits import Sampler, Wait
@@ -122,11 +121,11 @@ def test_all_extents_of_a_file_are_fetched(monkeypatch: pytest.MonkeyPatch) -> N
         asked.append(start)
         return answers[start]
 
-    monkeypatch.setattr(fiemap, "_fetch", fetch)
-    assert fiemap.extents(3) == (*answers[0], *answers[12])
+    monkeypatch.setattr(extents, "_fetch", fetch)
+    assert extents.extents(3) == (*answers[0], *answers[12])
     assert asked == [0, 12]
     answers[12] = []
-    assert fiemap.extents(3) == tuple(answers[0])
+    assert extents.extents(3) == tuple(answers[0])
 
 
 def test_the_kernel_is_asked_for_the_rest_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,11 +133,11 @@ def test_the_kernel_is_asked_for_the_rest_of_the_file(monkeypatch: pytest.Monkey
     seen: list[tuple[int, ...]] = []
 
     def ioctl(_descriptor: int, _request: int, buffer: bytearray) -> None:
-        seen.append(fiemap._HEAD.unpack_from(buffer))
+        seen.append(extents._HEAD.unpack_from(buffer))
 
     monkeypatch.setattr("fcntl.ioctl", ioctl)
-    assert fiemap._fetch(3, PAGE) == []
-    assert seen == [(PAGE, fiemap._WHOLE_FILE - PAGE, 0, 0, fiemap._AT_ONCE, 0)]
+    assert extents._fetch(3, PAGE) == []
+    assert seen == [(PAGE, extents._WHOLE_FILE - PAGE, 0, 0, extents._AT_ONCE, 0)]
 
 
 def test_extents_are_counted_for_each_mib(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

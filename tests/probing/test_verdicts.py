@@ -10,7 +10,7 @@ from ext4audit.facts.measurement import MemberFigures
 from ext4audit.probing import extents, fsync, members, rename
 from ext4audit.probing.bench import MIB, percentile
 from ext4audit.probing.counters import Disk
-from ext4audit.probing.fiemap import DELALLOC, UNWRITTEN, Extent
+from ext4audit.probing.extents import DELALLOC, UNWRITTEN, Extent
 from ext4audit.probing.fsync import Flushes
 from ext4audit.probing.members import Churn
 from ext4audit.probing.rename import Stall

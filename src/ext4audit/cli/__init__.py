@@ -66,10 +66,6 @@ COMMANDS = {
 }
 
 
-REFERENCE = frozenset({"rules", "explain", "knowledge", "schema"})
-"""The commands whose modules are in cli/reference/."""
-
-
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
     """The output cannot be written; the message has the destination and the reason."""
 
@@ -162,8 +158,7 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        room = "reference." if cmd_name in REFERENCE else ""
-        module = importlib.import_module(f"ext4audit.cli.{room}{cmd_name}")
+        module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
         return completed(module.command, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -239,11 +239,11 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
 def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
     """Render in one format; each renderer is imported only when it is asked for."""
     if fmt == "json":
-        text = lazily("renderers.layout.json", "render")(page, tool_version=__version__)
+        text = lazily("renderers.layout", "render_json")(page, tool_version=__version__)
     elif fmt == "svg":
-        text = lazily("renderers.layout.svg", "render")(page)
+        text = lazily("renderers.layout", "render_svg")(page)
     else:
-        text = lazily("renderers.layout", "render")(
+        text = lazily("renderers.layout", "render_text")(
             page,
             color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
             width=None if to_file else width(sys.stdout),

@@ -31,8 +31,8 @@ def write(text: str, path: str | None, *, linked: bool = False) -> None:
     """
     with writing(path) as put:
         if path is None and sys.stdout.isatty():
-            text = lazily("cli.terminal.links", "linked")(text) if linked else text
-            if lazily("cli.terminal.pager", "page")(text):
+            text = lazily("cli.terminal.screen", "linked")(text) if linked else text
+            if lazily("cli.terminal.screen", "page")(text):
                 return
         put(text)
 

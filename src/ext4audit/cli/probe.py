@@ -24,7 +24,7 @@ from ext4audit.cli.plans.values import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
 from ext4audit.parsers.probe_run import parse_run
-from ext4audit.probing.budget import Limits
+from ext4audit.probing.bench import Limits
 from ext4audit.probing.workspace import Refused, opened_directory, remains
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import utc_now
@@ -229,9 +229,9 @@ def progress(*, quiet: bool) -> Iterator[probing.Progress]:
 def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
     """Render in one format; each renderer is imported only when it is asked for."""
     if fmt == "json":
-        text = lazily("renderers.probe.json", "render")(run, tool_version=__version__)
+        text = lazily("renderers.probe", "render_json")(run, tool_version=__version__)
     else:
-        text = lazily("renderers.probe", "render")(
+        text = lazily("renderers.probe", "render_text")(
             run,
             color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
             width=None if to_file else width(sys.stdout),

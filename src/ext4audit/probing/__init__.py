@@ -18,8 +18,7 @@ from ext4audit.facts.measurement import (
     Skipped,
 )
 from ext4audit.probing import extents, fsync, members, rename
-from ext4audit.probing.bench import Bench
-from ext4audit.probing.budget import Budget, Limits, Spent
+from ext4audit.probing.bench import Bench, Budget, Limits, Spent
 from ext4audit.probing.members import NothingToMeasure
 from ext4audit.probing.workspace import Refused, Space, allowed, workspace
 

@@ -1,16 +1,107 @@
-"""What each probe gets, and the statistics that several of them need."""
+"""What each probe gets: the bytes and seconds it may use, and the statistics that several need."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.measurement import Figure, ProbeVerdict
-from ext4audit.probing.budget import Budget
 from ext4audit.probing.workspace import Workspace
 
+PIECE_BYTES = 1 << 20
 MIB = 1 << 20
+
+
+class Spent(Exception):  # noqa: N818 - an outcome, not a failure
+    """The bytes or the seconds of the run are used up; the message says which."""
+
+
+class Limits(NamedTuple):
+    """The most that a run may write and last. `rate` is in bytes a second."""
+
+    size_bytes: int
+    seconds: float
+    rate: int
+    inodes: int
+
+
+class Budget:
+    """Counts what is written, and makes the writer wait where the rate would be exceeded.
+
+    The pace allows one second's bytes at once. `clock` and `sleep` are those of `time`.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.limits = limits
+        self.written_bytes = 0
+        self._clock = clock
+        self._sleep = sleep
+        self._started = clock()
+        self._due = self._started
+        self._turn_ends = self._started + limits.seconds
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since the start."""
+        return self._clock() - self._started
+
+    def give_turn(self, turns_left: int) -> None:
+        """Give the next probe its part of the time: what is left, divided by the turns left."""
+        left = max(0.0, self.limits.seconds - self.seconds)
+        self._turn_ends = self._clock() + left / max(1, turns_left)
+
+    def seconds_left(self) -> float:
+        """Return the seconds that are left of this turn."""
+        return self._turn_ends - self._clock()
+
+    def check(self) -> None:
+        """Raise Spent where the time of the run is over."""
+        if self.seconds > self.limits.seconds:
+            raise Spent(f"the time limit was reached (--time {self.limits.seconds:g})")
+
+    def spend(self, count: int) -> None:
+        """Account for bytes that are about to be written; raises Spent."""
+        self.check()
+        if self.written_bytes + count > self.limits.size_bytes:
+            raise Spent(f"the size limit was reached (--size {self.limits.size_bytes >> 20}M)")
+        self._wait_for_pace(count)
+        self.written_bytes += count
+
+    def _wait_for_pace(self, count: int) -> None:
+        now = self._clock()
+        self._due = max(self._due, now - 1) + count / self.limits.rate
+        if self._due > now:
+            self._sleep(self._due - now)
+
+    def pause(self, seconds: float) -> float:
+        """Wait, and return how long it took."""
+        started = self._clock()
+        self._sleep(seconds)
+        return self._clock() - started
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes; raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def fill(budget: Budget, descriptor: int, size_bytes: int) -> None:
+    """Append bytes that do not compress, in pieces; raises Spent and OSError."""
+    piece = os.urandom(PIECE_BYTES)
+    for at in range(0, size_bytes, PIECE_BYTES):
+        part = piece[: min(PIECE_BYTES, size_bytes - at)]
+        budget.spend(len(part))
+        write_all(descriptor, part)
 
 
 class Bench(NamedTuple):

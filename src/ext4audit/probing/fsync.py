@@ -12,13 +12,15 @@ from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
     Bench,
     Judged,
+    Spent,
     affected,
+    fill,
     healthy,
     in_force,
     inconclusive,
     latency_figures,
+    write_all,
 )
-from ext4audit.probing.budget import Spent, fill, write_all
 from ext4audit.probing.counters import Disk, differences, flushed_disks, read_stats
 
 APPEND_BYTES = 4096

@@ -18,14 +18,14 @@ from ext4audit.probing.bench import (
     Bench,
     Judged,
     affected,
+    fill,
     healthy,
     inconclusive,
     milliseconds,
     percentile,
 )
-from ext4audit.probing.budget import fill
 from ext4audit.probing.counters import SECTOR_BYTES
-from ext4audit.probing.fiemap import extents, length
+from ext4audit.probing.extents import extents, length
 
 LARGEST_BYTES = 96 * MIB
 PART_OF_SIZE = 0.375

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.cli.terminal.links import with_links
+from ext4audit.cli.terminal.screen import with_links
 from support.program import run
 from support.terminals import on_terminal
 

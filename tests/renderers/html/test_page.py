@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from ext4audit.engine import audit
 from ext4audit.renderers import Audited, visible
-from ext4audit.renderers.shared.causes import causes
+from ext4audit.renderers.shared.subjects import causes
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.builders import host

@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Step,
     Suppression,
 )
-from ext4audit.renderers.text.fix_command import fix_command
+from ext4audit.renderers.text.short import fix_command
 from ext4audit.report import Report, Source
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount

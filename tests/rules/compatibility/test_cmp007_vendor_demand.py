@@ -10,8 +10,7 @@ from ext4audit.engine import judge
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile, all_profiles
 from ext4audit.finding import Disruption, Finding, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.compatibility.cmp007_vendor_demand import check
-from ext4audit.rules.compatibility.forbidden_options import OPPOSITE
+from ext4audit.rules.compatibility.cmp007_vendor_demand import OPPOSITE, check
 from support.builders import (
     filesystem,
     fstab_entry,

@@ -25,12 +25,12 @@ from ext4audit.renderers.html.fleet import (
     Entry,
     fleet_summary,
     folded_host,
+    matrix,
     rule_entries,
     unread_groups,
     worst_first,
 )
 from ext4audit.renderers.html.host import finding_chips, host_section
-from ext4audit.renderers.html.matrix import matrix
 from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
 from ext4audit.report import PlanAdvice, Report
 

@@ -1,20 +1,22 @@
-"""Findings in the HTML report: one entry for each cause, with the filesystems that have it."""
+"""Findings in the HTML report: one entry for each cause, its filesystems, and the rule's page."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Citation, Finding, Phase, Remedy, Severity
-from ext4audit.renderers.html.rule_page import PagePart, page_parts
-from ext4audit.renderers.shared.causes import Cause
 from ext4audit.renderers.shared.commands import PhaseLines, phases
+from ext4audit.renderers.shared.subjects import Cause
 from ext4audit.renderers.shared.terms import disruption_text, doubt_text, remedy_label
 from ext4audit.rule import Rule
 
 _PLACES_IN_TITLE = 3
 _AFTERWARDS = frozenset({Phase.VERIFY, Phase.ROLLBACK})
+_HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,3 +255,37 @@ def _without(finding: Finding, shared: Parts) -> Parts:
 def _evidence(citations: Sequence[Citation]) -> Evidence:
     main = tuple(each for each in citations if not each.detail)
     return Evidence(main, tuple(each for each in citations if each.detail))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a paragraph; `code` is set where the docstring has it in backticks."""
+
+    text: str
+    code: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PagePart:
+    """A heading of a rule's page and its paragraphs."""
+
+    heading: str
+    paragraphs: tuple[tuple[Span, ...], ...]
+
+
+@lru_cache
+def page_parts(rule: Rule) -> tuple[PagePart, ...]:
+    """Return the page of a rule; text before the first heading has the heading "About"."""
+    before, *rest = _HEADING.split(rule.page)
+    sections = [("About", before), *zip(rest[::2], rest[1::2], strict=True)]
+    return tuple(PagePart(head, _paragraphs(text)) for head, text in sections if text.strip())
+
+
+def _paragraphs(text: str) -> tuple[tuple[Span, ...], ...]:
+    return tuple(_spans(" ".join(each.split())) for each in text.strip().split("\n\n"))
+
+
+def _spans(paragraph: str) -> tuple[Span, ...]:
+    """Split a paragraph at its backticks: every second piece is code."""
+    pieces = enumerate(paragraph.split("`"))
+    return tuple(Span(piece, code=number % 2 == 1) for number, piece in pieces if piece)

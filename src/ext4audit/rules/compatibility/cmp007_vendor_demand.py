@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Profile
-from ext4audit.finding import Severity
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
+from ext4audit.facts.options import recognize
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.compatibility.forbidden_options import forbidden_options
-from ext4audit.rules.compatibility.vendor_demands import demanded_options, made_otherwise
+from ext4audit.rules.compatibility.vendor_demands import (
+    demanded_options,
+    in_force_remedy,
+    is_in_force,
+    made_otherwise,
+    required_words,
+    statement,
+    tokens_of,
+)
+from ext4audit.rules.shared.demands import WARNED_OF, canonical
+
+OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
+"""The state to set instead of each option that a profile forbids."""
+NEWEST = (99,)
+"""Beyond every version, for the defaults of the newest kernel."""
 
 
 @rule(
@@ -89,3 +105,88 @@ def _demands(profile: Profile) -> bool:
 def _demands_layout(profile: Profile) -> bool:
     made = (profile.features, profile.cluster_bytes, profile.instead_of_ext4)
     return any(made) or profile.reserved_percent is not None
+
+
+def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
+    """Judge which forbidden options are in force; raises Undetermined.
+
+    An option whose other state a profile requires is left to `demanded_options`.
+    """
+    required = {word for profile in profiles for word in required_words(profile)}
+    for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
+        wanted = instead_of(token)
+        if wanted in required:
+            continue
+        by = [profile for profile in profiles if token in dict(profile.forbid)]
+        if _is_set(fs, host, token):
+            yield _forbidden(token, by, _remedy_without(fs, host, token, wanted))
+        else:
+            names = ", ".join(profile.name for profile in by)
+            yield Citation("forbidden, and not in force", token, f"profile {names}")
+
+
+def instead_of(token: str) -> str | None:
+    """Return the state to set instead of a forbidden one; empty to set none, None if not known."""
+    if token in ATIME_OPTIONS:
+        return "noatime" if canonical(token) == "relatime" else "relatime"
+    known = recognize(token)
+    if known is None:
+        return None
+    spec, state = known
+    if not spec.has_value:
+        return OPPOSITE.get(state) or (spec.off if state == spec.on else spec.on)
+    default = spec.default(NEWEST)
+    return default if default and default != state else None
+
+
+def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
+    """Whether a token is in force; what a complete listing does not have is not."""
+    if token in ATIME_OPTIONS:
+        remedies.flags.seen_here(fs)
+        return bool(_with_flag(fs, host, token))
+    known = recognize(token)
+    options = need(fs.options)
+    absent = known is not None and options.complete and options.find(known[0].name) is None
+    return not absent and is_in_force(fs, host, canonical(token))
+
+
+def _with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
+    """Return the mounts that have a flag which a profile of theirs forbids."""
+    by = [active for active in host.profiles if token in dict(active.profile.forbid)]
+    return tuple(
+        mount
+        for mount in fs.mounts
+        if canonical(token) in flags_in_force(mount)
+        and any(each.covers((mount.mount_point,)) for each in by)
+    )
+
+
+def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) -> Remedy:
+    """Return the remedy that sets `wanted` instead of a token, or removes it."""
+    if wanted is None:
+        return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
+    if wanted:
+        concerned = _with_flag(fs, host, token) if token in ATIME_OPTIONS else None
+        return in_force_remedy(fs, host, [wanted], concerned)
+    tokens = dict.fromkeys(tokens_of([token]), remedies.mounting.NOT_SET)
+    return Remedy(
+        f"Remove {token} where it is set, and mount it again.{remedies.mounting.left_by_hand(fs)}",
+        remedies.mounting.disruption_of_new_mount(fs),
+        remedies.mounting.change_by_new_mount(fs, tokens),
+    )
+
+
+def _forbidden(token: str, by: Sequence[Profile], remedy: Remedy) -> Finding:
+    products = ", ".join(profile.product for profile in by)
+    known = (dict(profile.forbid)[token] or WARNED_OF.get(canonical(token), "") for profile in by)
+    rules = ", ".join(filter(None, dict.fromkeys(known)))
+    see = f" (see {rules})" if rules else ""
+    return Finding(
+        message=f"{products}: {token} is forbidden but in force{see}.",
+        severity=Severity.MEDIUM,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(statement(profile) for profile in by),
+        remedies=(remedy,),
+        fact=f"forbidden {token}",
+        summary=f"forbidden option in force: {token}",
+    )

@@ -53,8 +53,7 @@ from ext4audit.sources.archive.system import (
     uname,
     without_sysroot,
 )
-from ext4audit.sources.archive.tool_output import find_groups, find_header
-from ext4audit.sources.archive.usage import DiskFree
+from ext4audit.sources.archive.tool_output import DiskFree, find_groups, find_header
 from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"

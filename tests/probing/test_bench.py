@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.probing.budget import Budget, Limits, Spent
+from ext4audit.probing.bench import Budget, Limits, Spent
 
 
 class Clock:

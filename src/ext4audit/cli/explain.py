@@ -11,8 +11,7 @@ import click
 from ext4audit import lazily
 from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
-from ext4audit.cli.reference.catalogue import catalogue, config_option
-from ext4audit.cli.reference.rules import print_rules
+from ext4audit.cli.rules import catalogue, config_option, print_rules
 from ext4audit.renderers.catalogue import json_page_of, page_of
 from ext4audit.rule import OF_SITES, Rule
 from ext4audit.rules import all_rules
@@ -77,7 +76,7 @@ def _print_page(rule: Rule, fmt: str, color: str) -> None:
     colored = fmt == "text" and wants_color(color, sys.stdout)
     text = json_page_of(rule) if fmt == "json" else page_of(rule)
     if fmt == "text" and is_drawn(color):
-        text = lazily("cli.terminal.drawing", "draw_markdown")(text, color=colored)
+        text = lazily("cli.terminal.screen", "draw_markdown")(text, color=colored)
     write(text, None, linked=colored)
 
 

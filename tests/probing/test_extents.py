@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import struct
 
-from ext4audit.probing.fiemap import Extent, length, parse
+from ext4audit.probing.extents import Extent, length, parse
 
 
 def answer(*rows: tuple[int, int, int, int]) -> bytes:

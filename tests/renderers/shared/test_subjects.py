@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
-from ext4audit.renderers.shared.causes import causes, causes_set_aside
+from ext4audit.renderers.shared.subjects import causes, causes_set_aside
 from ext4audit.report import Report
 from support.formats.sample_reports import night_report
 

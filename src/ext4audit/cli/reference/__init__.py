@@ -1,1 +1,0 @@
-"""Commands that print what the program knows: its rules, its data, and its formats."""
