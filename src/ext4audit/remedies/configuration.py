@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -184,6 +185,7 @@ class Replacement(NamedTuple):
         return self.begin + _pattern(self.old) + self.end, _replacement(self.new)
 
 
+@lru_cache(maxsize=256)  # several remedies of a report may make the same edit, and take it back
 def _substitution(before: str, after: str) -> tuple[str, str]:
     """Return what `s` of sed replaces in a line, and by what: the shortest of whole options.
 
