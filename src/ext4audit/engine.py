@@ -46,7 +46,7 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     undetermined: Undetermined | None = None
     try:
         for output in rule.run(fs, host):
-            _keep(_told(output, fs, host), findings, evidence)
+            _keep(_with_obstacles(output, fs, host), findings, evidence)
     except Undetermined as raised:
         undetermined = raised
     except NotApplicable as reason:
@@ -64,19 +64,19 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
 
 
-def _told(output: object, fs: Filesystem | None, host: Host) -> object:
+def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object:
     """Return a finding whose remedies name what stands in their way on this host.
 
     That is what must be stopped before they unmount, and a device that cannot be opened.
     """
     if fs is None or not isinstance(output, Finding):
         return output
-    told = output.remedies
-    if any(remedy.disruption is Disruption.UNMOUNT for remedy in told):
-        told = tuple(remedies.with_holders(each, fs, host) for each in told)
+    found = output.remedies
+    if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
+        found = tuple(remedies.with_holders(each, fs, host) for each in found)
     if isinstance(fs.primary, Unknown):
-        told = tuple(remedies.with_refusal(each, fs) for each in told)
-    return output._replace(remedies=told)
+        found = tuple(remedies.with_refusal(each, fs) for each in found)
+    return output._replace(remedies=found)
 
 
 def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:

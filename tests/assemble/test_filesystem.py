@@ -127,7 +127,7 @@ def test_no_error_is_known_without_root() -> None:
     }
 
 
-def test_errors_are_told_with_where_and_when() -> None:
+def test_errors_are_reported_with_where_and_when() -> None:
     """The first and the last of them; the code is the last one's."""
     assert need(live(with_errors())) == ErrorCounters(
         2, Known(3, f"{BASE}/warning_count"), FIRST, LAST, 5

@@ -131,7 +131,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
 @pytest.mark.parametrize(
     "without", [("sos_commands/md/mdadm_-D",), ("sos_commands/md/mdadm_-E", "proc/mdstat")]
 )
-def test_an_array_of_which_too_little_is_told_is_unknown(without: tuple[str, ...]) -> None:
+def test_an_array_of_which_too_little_is_reported_is_unknown(without: tuple[str, ...]) -> None:
     """Neither a plain disk nor an array with invented offsets."""
     stack = StackReader(sosreport(MD_FILES, without=without).source, Known((), "")).read(MD)
     gap = stack if isinstance(stack, Unknown) else stack.value.md

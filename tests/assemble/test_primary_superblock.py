@@ -100,7 +100,7 @@ def test_where_it_cannot_be_read_again_the_first_reading_counts() -> None:
 
 
 @pytest.mark.parametrize("printed", [failed(PRINTED, "Device busy"), HUNG, CRASHED])
-def test_a_dumpe2fs_that_fails_on_a_whole_superblock_is_told(printed: Unknown) -> None:
+def test_a_dumpe2fs_that_fails_on_a_whole_superblock_is_reported(printed: Unknown) -> None:
     """Its failure stays evidence beside the bytes."""
     found = need(primary(having(printed, bytes(WHOLE))))
     assert found.damage == ""

@@ -196,7 +196,7 @@ def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
     assert "an image file, which a snapshot cannot hold: scan it where it lies" in done.stderr
 
 
-def test_what_was_refused_is_told() -> None:
+def test_what_was_refused_is_reported() -> None:
     """Capturing succeeds without root, and says what it lacks and how to get it."""
     done = run_as_nobody("collect", "-o", "/dev/null")
     assert done.returncode == 0

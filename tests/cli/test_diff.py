@@ -163,7 +163,7 @@ def test_hosts_of_one_name_are_paired_by_their_superblocks(
     assert sums(write("old", one, two), write("new", two, one), capsys=capsys) == [same, same]
 
 
-def test_a_host_that_could_not_be_read_is_told(
+def test_a_host_that_could_not_be_read_is_reported(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its findings are not fixed."""

@@ -105,7 +105,7 @@ def test_head_does_not_make_a_scan_fail() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["rules"], ["schema"], ["scan", "-f", "json"]], ids=" ".join)
-def test_a_full_device_is_told_in_one_line(arguments: list[str]) -> None:
+def test_a_full_device_is_reported_in_one_line(arguments: list[str]) -> None:
     """What could not be printed is an internal error of its own, and not a verdict."""
     with Path("/dev/full").open("w") as full:
         done = run(*arguments, stdout=full)

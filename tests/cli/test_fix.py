@@ -57,7 +57,7 @@ def test_shellcheck_finds_nothing(name: str) -> None:
     ]
 
 
-def test_what_is_left_out_is_told_twice() -> None:
+def test_what_is_left_out_is_reported_twice() -> None:
     """On standard error and in the head of the script, with the reason."""
     done = run("fix", "--from", NOBARRIER)
     assert done.returncode == 0

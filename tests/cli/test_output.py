@@ -119,7 +119,7 @@ def test_the_null_device_takes_a_report() -> None:
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_a_full_device_is_told_in_one_line() -> None:
+def test_a_full_device_is_reported_in_one_line() -> None:
     """It is neither a finding nor a crash."""
     done = run("scan", "-o", "/dev/full")
     assert done.returncode == 70
@@ -334,7 +334,7 @@ def test_every_file_tells_of_the_same_audit(
     assert capsys.readouterr().out == ""
 
 
-def test_a_place_that_cannot_be_written_is_told_before_the_audit(
+def test_a_place_that_cannot_be_written_is_reported_before_the_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The other file is not written either."""

@@ -322,7 +322,7 @@ def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("expires", "words"), [("2020-01-31", "expired on 2020-01-31"), ("2999-01-31", None)]
 )
-def test_an_expired_suppression_is_told_and_holds_no_more(
+def test_an_expired_suppression_is_reported_and_holds_no_more(
     expires: str, words: str | None, tmp_path: Path
 ) -> None:
     """The finding counts again, and the report says why."""
@@ -332,7 +332,7 @@ def test_an_expired_suppression_is_told_and_holds_no_more(
     assert all(words in notice for notice in report["notices"] if words)
 
 
-def test_a_suppression_without_a_match_is_told(
+def test_a_suppression_without_a_match_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the text too: what was cured needs no suppression any more."""
@@ -343,7 +343,7 @@ def test_a_suppression_without_a_match_is_told(
 
 
 @pytest.mark.parametrize("words", [("-q",), ("-f", "csv"), ("-f", "json"), ("-f", "nagios")])
-def test_where_no_text_shows_it_it_is_told_on_standard_error(
+def test_where_no_text_shows_it_it_is_reported_on_standard_error(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A job that only writes files for machines has a log, too."""
@@ -363,7 +363,7 @@ def test_what_was_not_judged_may_still_match(
     assert "matches no finding" not in reported.out + reported.err
 
 
-def test_a_fleet_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fleet_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A suppression that matches on one host is not stale on the others."""
     text = "".join(ACCEPTED.replace("DUR001", code) for code in ("DUR001", "LAY001", "HLT003"))
     (tmp_path / "policy").write_text(text)

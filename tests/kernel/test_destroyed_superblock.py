@@ -67,7 +67,7 @@ def test_it_is_found_while_the_filesystem_is_mounted(
     ],
     ids=["fails", "hangs", "crashes", "garbage", "silent"],
 )
-def test_a_dumpe2fs_that_fails_is_told_though_the_bytes_answer(
+def test_a_dumpe2fs_that_fails_is_reported_though_the_bytes_answer(
     scratch: Make, tmp_path: Path, script: str, detail: str
 ) -> None:
     """The superblock is whole, and the audit is not complete."""

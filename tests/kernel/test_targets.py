@@ -144,7 +144,7 @@ def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
         run("losetup", "--detach", device)
 
 
-def test_what_is_not_ext4_is_told_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
+def test_what_is_not_ext4_is_reported_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
     """Beside a target that can be audited, one that cannot is a message and no usage error."""
     one = scratch().make().mount()
     devices, reported = audited(one.mount_point, tmpfs)

@@ -56,7 +56,7 @@ def test_what_cannot_stripe_does_not(stack: BlockDevice) -> None:
 
 
 @pytest.mark.parametrize("stack", YES)
-def test_what_stripes_or_may_do_so_is_told(stack: BlockDevice) -> None:
+def test_what_stripes_or_may_do_so_is_reported(stack: BlockDevice) -> None:
     """A stripe that cannot be followed is never "no stripe"."""
     assert may_stripe(stack)
 

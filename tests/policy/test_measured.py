@@ -14,7 +14,7 @@ from ext4audit.facts.measurement import (
     ProbeVerdict,
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.policy.measured import apply_measurements, unheard
+from ext4audit.policy.measured import apply_measurements, unused_measurements
 from ext4audit.report import Outcome, Report, Source, Verdict
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, kernel, known, options, unknown
@@ -159,10 +159,10 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
         (verdict(LIKELY), [run("affected", "PRF002")], None),
     ],
 )
-def test_what_changes_nothing_is_told(
+def test_what_changes_nothing_is_reported(
     one: Verdict, runs: list[ProbeRun], sentence: str | None
 ) -> None:
     """A measurement that is not used has its reason in a notice."""
-    sentences = list(unheard(report(one), runs))
+    sentences = list(unused_measurements(report(one), runs))
     assert [sentence in each for each in sentences if sentence] == ([True] if sentence else [])
     assert bool(sentences) == bool(sentence)

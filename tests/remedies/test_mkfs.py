@@ -89,7 +89,7 @@ def test_what_is_as_advised_is_not_recreated(
     assert bool(recreated(as_advised, made)) is offered
 
 
-def test_growth_is_told_with_the_width_that_it_makes() -> None:
+def test_growth_is_reported_with_the_width_that_it_makes() -> None:
     """Blocks of all members: 13 chunks of 128."""
     (grow,) = [remedy for remedy in remedies(striped()) if not remedy.destructive]
     assert grow.summary == "Grow the array from 12 to 13 members with mdadm, online."

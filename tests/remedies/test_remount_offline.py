@@ -44,8 +44,8 @@ def test_a_mounted_filesystem_is_unmounted_and_mounted_again() -> None:
 
 def test_what_verifies_the_work_tells_that_it_need_not_be_done_again() -> None:
     """But for what cannot tell that while it is unmounted."""
-    for is_told, done in ((True, "one && two"), (False, "")):
-        (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"), is_told=is_told)
+    for complete, done in ((True, "one && two"), (False, "")):
+        (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"), verify_is_complete=complete)
         assert (work.command, work.done) == (f"{HELD}work", done)
     (work, *_) = unmounted_steps(IDLE, ("work",), ("one", "two"))
     assert work.done == "one && two"

@@ -116,7 +116,7 @@ def test_gaps_are_information() -> None:
     assert "run as root" in found[1]["description"]
 
 
-def test_a_host_without_a_report_is_told() -> None:
+def test_a_host_without_a_report_is_reported() -> None:
     """It is no host on which nothing was found."""
     (issue,) = issues(UNREADABLE)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")

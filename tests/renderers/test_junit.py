@@ -263,7 +263,7 @@ def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
     assert case_of(read, "DUR001").result[0].message == "not determined"
 
 
-def test_a_gap_that_is_met_twice_is_told_once() -> None:
+def test_a_gap_that_is_met_twice_is_reported_once() -> None:
     """Two facts may be missing for one reason."""
     judged = report(host(filesystem(superblock=GAP)), inodes)
     verdict = judged.verdicts[0]._replace(unknowns=(GAP, GAP))

@@ -238,7 +238,7 @@ def test_what_counts_stands_first_the_worst_first() -> None:
     assert order == ["DUR001", "LAY001", "KRN003", "PRF002", "DUR001", "LAY001", "CAP001"]
 
 
-def test_what_a_file_cannot_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_file_cannot_hold_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mildest are left out, and a notification has their number."""
     monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
     run = run_of(*FLEET)

@@ -59,7 +59,7 @@ def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
         # The list may lie beside the snapshots: it is not a host, and not reported as ignored.
         places = [each for each in places if not _is_same_file(each.path, expect)]
         ignored = [path for path in ignored if not _is_same_file(path, expect)]
-    refuse_alike(places)
+    refuse_same_names(places)
     if expect is not None:
         places += _missing(places, expect)
     if ignored:
@@ -91,7 +91,7 @@ def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
         yield Place(found.path, in_fleet=True, key=key or found.key)
 
 
-def refuse_alike(places: Sequence[Place]) -> None:
+def refuse_same_names(places: Sequence[Place]) -> None:
     """Raise UsageError where two hosts have one key, or keys that look the same."""
     taken: dict[str, Place] = {}
     for place in places:

@@ -191,7 +191,7 @@ def _append(content: bytes) -> None:
 def _complete() -> None:
     new = _begun()
     if not new.is_private:
-        _make_alike(new.descriptor, new.target)
+        _copy_owner_and_mode(new.descriptor, new.target)
     os.fsync(new.descriptor)
     os.close(new.descriptor)
     Path(new.temporary).replace(new.target)
@@ -209,7 +209,7 @@ def _begun() -> _New:
     return _new[-1]
 
 
-def _make_alike(descriptor: int, target: Path) -> None:
+def _copy_owner_and_mode(descriptor: int, target: Path) -> None:
     """Give a new file the owner and the mode of the file that it replaces; raises OSError.
 
     By its descriptor: in a directory of another user its name may mean another file by now.

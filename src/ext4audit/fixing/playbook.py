@@ -75,14 +75,14 @@ def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
     ]
     if made is None:
         run = _command(f"{title}: apply", [path, "--apply", "--only", str(number)])
-        return [*tasks, run | {"when": needed, **_told(f"applied_{number}")}]
+        return [*tasks, run | {"when": needed, **_register_change(f"applied_{number}")}]
     tasks += [task | {"when": [needed, *_conditions(task)]} for task in made]
     verify = _command(f"{title}: verify", [path, "--verify", "--only", str(number)])
     return [*tasks, verify | {"changed_when": False}]
 
 
-def _told(variable: str) -> dict[str, Any]:
-    """Return the keys that take from the script's words whether it changed anything."""
+def _register_change(variable: str) -> dict[str, Any]:
+    """Return the keys that register what the script prints, and whether it changed anything."""
     changed = f"'nothing was changed' not in {variable}.stdout"
     return {"register": variable, "changed_when": changed}
 
@@ -156,7 +156,7 @@ def _if_one_line(
     return [
         look | {"register": lines, "changed_when": False},
         *(task | {"when": f"{lines}.stdout == '1'"} for task in tasks),
-        run | {"when": f"{lines}.stdout != '1'", **_told(f"applied_{number}")},
+        run | {"when": f"{lines}.stdout != '1'", **_register_change(f"applied_{number}")},
     ]
 
 

@@ -118,17 +118,17 @@ def _passed(verdict: Verdict, cited: _Cited) -> Verdict:
     )
 
 
-def unheard(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
+def unused_measurements(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
     """Yield a sentence for each measurement that changes nothing, and should be known to."""
     for run in runs:
         subjects = [fs for fs in report.host.filesystems if fs.uuid == run.filesystem.uuid]
         if not subjects:
             yield f"the probe of {run.directory} belongs to no audited filesystem"
         for fs in subjects:
-            yield from _unheard(report, run, fs)
+            yield from _unused_of(report, run, fs)
 
 
-def _unheard(report: Report, run: ProbeRun, fs: Filesystem) -> Iterator[str]:
+def _unused_of(report: Report, run: ProbeRun, fs: Filesystem) -> Iterator[str]:
     of_rule = {v.rule.code: v for v in report.verdicts if v.filesystem_id == fs.id}
     for result in run.results:
         if result.rule not in of_rule:

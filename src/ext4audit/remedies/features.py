@@ -130,7 +130,7 @@ def index_directories(fs: Filesystem) -> tuple[Step, ...]:
         fs,
         (f"tune2fs -O dir_index {device} && {index}",),
         (_has_dir_index(fs),),
-        is_told=False,
+        verify_is_complete=False,
     )
 
 
@@ -246,7 +246,7 @@ def convert_to_ext4(
     work = f"{_set(fs, ','.join(features))} && {checked(fs)}"
     mounts = tuple(mount._replace(fstype="ext4") for mount in fs.mounts)
     mounted = fs._replace(mounts=mounts)
-    steps = unmounted_steps(mounted, (work,), tuple(_is_ext4(fs)), is_told=False)
+    steps = unmounted_steps(mounted, (work,), tuple(_is_ext4(fs)), verify_is_complete=False)
     if not steps or any(edit is None for edit in edits):
         return ()
     return (*(edit._replace(undo="") for edit in edits if edit), *steps)

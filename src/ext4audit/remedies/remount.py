@@ -212,18 +212,19 @@ def unmounted_steps(
     verify: Sequence[str],
     undo: Sequence[str] = (),
     *,
-    is_told: bool = True,
+    verify_is_complete: bool = True,
 ) -> tuple[Step, ...]:
     """Return the steps that run `work` on the unmounted filesystem, verify it, and undo it.
 
-    `is_told` is unset where `verify` cannot tell, while it is unmounted, that all work is done.
+    `verify_is_complete` is unset where `verify` cannot show, on the unmounted filesystem, that all
+    work is done.
     Empty where more than these commands is necessary: for the root, for a filesystem that is
     mounted several times or in another namespace, for a copy of a superblock, or where a name
     cannot be quoted for a shell.
     """
     if quote(fs.device) is None or not _is_device(fs):
         return ()
-    steps = _if_unmounted(fs, work, undo, " && ".join(verify) if is_told else "")
+    steps = _if_unmounted(fs, work, undo, " && ".join(verify) if verify_is_complete else "")
     if fs.alive:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":

@@ -147,7 +147,7 @@ def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> 
     assert "e2image -r" in bad.reason
 
 
-def test_a_damaged_superblock_is_told_and_not_audited(tmp_path: Path) -> None:
+def test_a_damaged_superblock_is_reported_and_not_audited(tmp_path: Path) -> None:
     """It cannot be trusted, and the filesystem below it is not audited instead."""
     image = make(tmp_path / "fs.img", "whole")
     write_at(image, {1024 + 0x78: b"W"})
@@ -157,7 +157,7 @@ def test_a_damaged_superblock_is_told_and_not_audited(tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_partition_is_told_beside_the_others(disk: Path) -> None:
+def test_a_damaged_partition_is_reported_beside_the_others(disk: Path) -> None:
     """The note names it."""
     write_at(disk, {FIRST + 1024 + 0x78: b"W"})
     assert labels(disk) == [("three", f"{disk}?offset=20971520")]
@@ -233,7 +233,7 @@ def test_a_disk_without_a_filesystem_is_bad(tmp_path: Path) -> None:
     )
 
 
-def test_a_zeroed_partition_with_backups_is_told_beside_the_others(disk: Path) -> None:
+def test_a_zeroed_partition_with_backups_is_reported_beside_the_others(disk: Path) -> None:
     """An empty partition and one of another kind are not."""
     write_at(disk, {FIRST + 1024: bytes(1024), 34816 * SECTOR: b"LUKS\xba\xbe"})
     image = look(disk)

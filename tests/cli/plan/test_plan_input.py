@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.cli.plans.values import count_of, path_of, size_of, words_of
+from ext4audit.cli.plans.values import count_of, mount_options_of, path_of, size_of
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,21 @@ def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
 )
 def test_mount_options_are_split_outside_quotes(text: str, words: tuple[str, ...]) -> None:
     """SELinux contexts hold commas of their own."""
-    assert words_of(text) == words
+    assert mount_options_of(text) == words
 
 
 @pytest.mark.parametrize("text", ["a b", "a\tb", "a\nb", "\udcff"])
 def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
     """A blank would begin the next field."""
     with pytest.raises(ValueError, match="cannot contain blanks"):
-        words_of(text)
+        mount_options_of(text)
 
 
 @pytest.mark.parametrize("word", ["data=bogus", "data", "errors=", "errors=stop"])
 def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
     """The mount line of such a plan would fail."""
     with pytest.raises(ValueError, match="the kernel refuses it"):
-        words_of(f"noatime,{word}")
+        mount_options_of(f"noatime,{word}")
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])

@@ -117,7 +117,7 @@ def test_targets_on_one_superblock_are_one_subject() -> None:
 
 
 @pytest.mark.usefixtures("root_is_ext4")
-def test_what_is_not_on_ext4_is_told_beside_what_is() -> None:
+def test_what_is_not_on_ext4_is_reported_beside_what_is() -> None:
     """The audit of the rest is made, and standard error names what was left out."""
     done = run("scan", "-q", "/", "/proc")
     assert done.returncode in FINISHED

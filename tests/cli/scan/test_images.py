@@ -177,7 +177,7 @@ def test_an_image_is_audited_without_root(image: Path) -> None:
 
 
 @pytest.mark.usefixtures("public")
-def test_a_file_that_may_not_be_read_is_told(image: Path) -> None:
+def test_a_file_that_may_not_be_read_is_reported(image: Path) -> None:
     """It stands for what it lies on then, as any file does, and that is said."""
     image.chmod(0o400)
     done = run_as_nobody("scan", str(image))

@@ -56,7 +56,7 @@ def test_it_runs_by_its_name(one_file: Path) -> None:
     assert succeed(one_file, "--version") == f"ext4audit {__version__}\n"
 
 
-def test_an_old_interpreter_is_told_what_is_needed(one_file: Path) -> None:
+def test_an_old_interpreter_is_reported_what_is_needed(one_file: Path) -> None:
     """No traceback about syntax."""
     old = next(iter(Path.home().glob(".pyenv/versions/3.[6789].*/bin/python")), None)
     if old is None:

@@ -118,7 +118,7 @@ def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected
         ({"usage": GAP, "superblock": GAP}, None),
     ],
 )
-def test_the_size_is_told_as_far_as_it_is_known(
+def test_the_size_is_reported_as_far_as_it_is_known(
     changes: dict[str, Any], expected: str | None
 ) -> None:
     """What is in use is known of a mounted filesystem, the size also from a superblock."""

@@ -37,7 +37,7 @@ def test_passes_and_what_does_not_apply_are_folded() -> None:
     assert {passed.get("open"), spared.get("open")} == {None}
 
 
-def test_a_blind_spot_is_told_and_is_no_pass() -> None:
+def test_a_blind_spot_is_reported_and_is_no_pass() -> None:
     """The table has what is unknown, why, how to determine it, and the rules that need it."""
     page = read(murky_report())
     assert not with_class(page, "fine")
@@ -76,7 +76,7 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
     assert words(with_class(page, "subject")[0][0]).startswith("INCOMPLETE")
 
 
-def test_every_gap_of_a_rule_is_told() -> None:
+def test_every_gap_of_a_rule_is_reported() -> None:
     """A rule that needs two things that are not known names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
     verdicts = [verdict._replace(unknowns=two) for verdict in murky_report().verdicts]

@@ -477,7 +477,7 @@ def test_what_is_unknown_is_null_and_told() -> None:
     }
 
 
-def test_a_gap_that_hides_several_things_is_told_once() -> None:
+def test_a_gap_that_hides_several_things_is_reported_once() -> None:
     """One unknown behind two nulls is one entry of `unknowns`."""
     fs = only_filesystem(filesystem(superblock=UNREAD, fstab=UNREAD))
     assert len(fs["unknowns"]) == 1

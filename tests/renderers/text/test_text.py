@@ -185,7 +185,7 @@ def test_quiet_is_the_summary_alone() -> None:
     assert as_text(night_report(), verbosity=-1) == f"db1: {NIGHT.splitlines()[-1]}\n"
 
 
-def test_a_host_without_ext4_is_told_so() -> None:
+def test_a_host_without_ext4_is_reported_so() -> None:
     """Without ext4 the audit is complete, and a sentence states that."""
     assert as_text(report(host(), inodes)).split("\n", 1)[1] == (
         "There is no ext4 filesystem on host db1: nothing to audit.\n"

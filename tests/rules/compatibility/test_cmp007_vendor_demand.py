@@ -428,7 +428,7 @@ def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:
     assert remedy_of(verdict_of(fs, "neo4j")).steps == ()
 
 
-def test_what_nothing_makes_last_is_told() -> None:
+def test_what_nothing_makes_last_is_reported() -> None:
     """Where no fstab entry names it, the unit that mounts it must be corrected."""
     fs = filesystem(fstab=known(()))
     assert "It has no fstab entry" in remedy_of(verdict_of(fs, "neo4j")).summary

@@ -173,7 +173,7 @@ def test_an_unread_superblock_of_what_is_not_mounted_is_undetermined() -> None:
     assert verdict.outcome is Outcome.UNDETERMINED
 
 
-def test_a_harmless_string_is_told_before_the_mount_too() -> None:
+def test_a_harmless_string_is_reported_before_the_mount_too() -> None:
     """It has no command: nothing is to be taken out."""
     finding = finding_of(unmounted(string="commit=30"))
     assert finding.severity is Severity.LOW
@@ -181,7 +181,7 @@ def test_a_harmless_string_is_told_before_the_mount_too() -> None:
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
-def test_what_fstab_says_of_it_is_told_before_the_mount() -> None:
+def test_what_fstab_says_of_it_is_reported_before_the_mount() -> None:
     """An entry of its device decides what is in force in the end."""
     fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
     finding = finding_of(fs)
@@ -189,7 +189,7 @@ def test_what_fstab_says_of_it_is_told_before_the_mount() -> None:
     assert "noatime,delalloc" in [each.value for each in finding.citations]
 
 
-def test_a_string_in_the_superblock_is_told_even_when_it_is_harmless() -> None:
+def test_a_string_in_the_superblock_is_reported_even_when_it_is_harmless() -> None:
     """Few know that it exists; it holds options for every mount."""
     fs = filesystem(superblock=known(superblock(mount_option_string="commit=30"), "dumpe2fs -h"))
     finding = finding_of(fs)
@@ -200,7 +200,7 @@ def test_a_string_in_the_superblock_is_told_even_when_it_is_harmless() -> None:
     ]
 
 
-def test_an_option_that_fstab_says_too_is_told_so() -> None:
+def test_an_option_that_fstab_says_too_is_reported_so() -> None:
     """Then the administrator knows it, although the mount table is silent."""
     finding = finding_of(hiding("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),))))
     assert "fstab also sets nodelalloc" in finding.message

@@ -70,7 +70,7 @@ def test_the_caches_below_say_how_bad_it_is(
 
 
 @pytest.mark.parametrize("stack", [known(UNSEEN), unknown("the stack")])
-def test_what_is_unseen_is_told_beside_the_finding(stack: Any) -> None:
+def test_what_is_unseen_is_reported_beside_the_finding(stack: Any) -> None:
     """The verdict carries the gap."""
     verdict = verdict_of(asynchronous(stack=stack))
     assert verdict.outcome is Outcome.FAIL

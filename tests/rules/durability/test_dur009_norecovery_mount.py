@@ -68,7 +68,7 @@ def test_a_writable_mount_is_worst_and_a_clean_one_a_note(
 
 
 @pytest.mark.parametrize("missing", ["superblock", "read_only"])
-def test_what_would_settle_it_is_told_beside_the_finding(missing: str) -> None:
+def test_what_would_settle_it_is_reported_beside_the_finding(missing: str) -> None:
     """The verdict carries the gap."""
     changes: dict[str, Any] = {missing: unknown(missing)}
     verdict = verdict_of(unreplayed(**changes))

@@ -70,13 +70,13 @@ def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
     ]
 
 
-def test_narrow_descriptors_are_told_of() -> None:
+def test_narrow_descriptors_are_reported_of() -> None:
     """Without 64bit, half of a checksum has no room."""
     assert "resize2fs -b" not in found(plain()).remedies[0].summary
     assert "resize2fs -b" in found(plain(without=frozenset({"64bit"}))).remedies[0].summary
 
 
-def test_a_plan_is_told_the_option_of_mkfs() -> None:
+def test_a_plan_is_reported_the_option_of_mkfs() -> None:
     """There is nothing to be unmounted."""
     (remedy,) = found(plain(), planned=True).remedies
     assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())

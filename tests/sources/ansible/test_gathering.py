@@ -20,6 +20,6 @@ BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) an
         ("failed", "", "failed: no reason given"),
     ],
 )
-def test_a_time_limit_is_told_from_other_failures(kind: str, text: str, reason: str) -> None:
+def test_a_time_limit_is_reported_from_other_failures(kind: str, text: str, reason: str) -> None:
     """Whatever the version of ansible-core says of it."""
     assert reason_of(Event(kind, "db1", text)).startswith(reason)

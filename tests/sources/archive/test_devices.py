@@ -218,7 +218,7 @@ def test_the_forms_of_lsblk_are_joined() -> None:
     assert dict(row.attributes)["queue/minimum_io_size"] == "4096"
 
 
-def test_numbers_are_told_from_other_words() -> None:
+def test_numbers_are_reported_from_other_words() -> None:
     """The arguments of a table hold offsets, names and options too."""
     fields = "0 100 raid raid0 3 128 2 - 253:1 - 253:2 253:1 1:x".split()
     assert numbers_in(fields) == ("253:1", "253:2")

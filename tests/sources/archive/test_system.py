@@ -95,7 +95,7 @@ def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
         ({}, None),
     ],
 )
-def test_memory_is_told_in_bytes(files: dict[str, str], expected: str | None) -> None:
+def test_memory_is_reported_in_bytes(files: dict[str, str], expected: str | None) -> None:
     """free(1) before procps 3.3.10 has no column of available memory: cached is another thing."""
     found = memory(capture(files))
     assert (found.value if found else None) == expected
@@ -204,7 +204,7 @@ def test_an_archive_without_any_mount_table_has_none() -> None:
     assert mountinfo({"sos_commands/filesys/mount_-l": "mount: not found\n"}) is None
 
 
-def test_sources_are_told_by_number_for_what_ext4_serves() -> None:
+def test_sources_are_reported_by_number_for_what_ext4_serves() -> None:
     """Octal escapes are undone: a file name of sos is made of the real name."""
     text = MOUNTINFO + "41 25 253:16 /a /b\\040c rw - ext4 /dev/my\\040disk rw\nodd\n"
     assert mounted_sources(text) == {

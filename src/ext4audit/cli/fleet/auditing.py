@@ -21,7 +21,7 @@ from typing import TypeAlias
 import click
 
 from ext4audit.cli import print_diagnostic, print_error
-from ext4audit.cli.captured import Place, refuse_alike
+from ext4audit.cli.captured import Place, refuse_same_names
 from ext4audit.cli.fleet.one_host import Job, audit_place, ignore_interrupts, unread
 from ext4audit.cli.options import ReportOptions, page_of, write_pages
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
@@ -199,7 +199,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
 def _nameless(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
     """Audit the hosts that only their evidence names, before any other; raises UsageError."""
     known = {place: audit_place(place, job) for place in places if place.key is None}
-    refuse_alike([p._replace(key=known[p].name) if p in known else p for p in places])
+    refuse_same_names([p._replace(key=known[p].name) if p in known else p for p in places])
     return known
 
 

@@ -14,9 +14,9 @@ from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
     check_members,
     count_of,
+    mount_options_of,
     path_of,
     size_of,
-    words_of,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import QueueLimits
@@ -56,7 +56,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
         members=members,
         chunk_bytes=_chunk_bytes(settings, level),
         mkfs=_value(settings, "mkfs", parse_mkfs_arguments, ""),
-        mount_options=_value(settings, "mount_options", words_of, ""),
+        mount_options=_value(settings, "mount_options", mount_options_of, ""),
         mount_point=_value(settings, "mount_point", path_of, MOUNT_POINT),
         queue=_queue(settings),
         host=replace(host, assumed=given),
@@ -203,8 +203,8 @@ def with_disks(
         return settings, ()
     kernels = _kernels(host)
     taken = {key: (each, each.on(kernels)) for key, each in _open(settings, disks).items()}
-    told = ", ".join(_told(key, each, value) for key, (each, value) in taken.items())
-    sentence = f"{disks.name}: {disks.says}{f'; {told}' if told else ''}"
+    texts = ", ".join(_property_text(key, each, value) for key, (each, value) in taken.items())
+    sentence = f"{disks.name}: {disks.says}{f'; {texts}' if texts else ''}"
     supplied = {key: value for key, (_, value) in taken.items() if value is not None}
     origins = dict.fromkeys(supplied, f"--on {disks.name}")
     return {**settings, **supplied, "origins": origins}, (sentence,)
@@ -228,7 +228,7 @@ def _values(host: PlannedHost) -> Iterator[Kernel]:
             yield each.value
 
 
-def _told(key: str, found: Property, value: object) -> str:
+def _property_text(key: str, found: Property, value: object) -> str:
     if value is not None:
         return f"{key} = {_toml(value)} ({found.cited()})"
     by_kernel = f"{_toml(found.value)}, from kernel {found.since} on {_toml(found.later)}"

@@ -70,8 +70,8 @@ def _kernels(
         )
     origin = f"--os {name}:{version}"
     kernels = tuple(Known(_kernel(each.release, each.version), origin) for each in found)
-    told = " and ".join(f"{_package(each)} ({each.cited()})" for each in found)
-    return kernels, (f"{name} {version} runs its own kernels, and all are judged: {told}",)
+    packages = " and ".join(f"{_package(each)} ({each.cited()})" for each in found)
+    return kernels, (f"{name} {version} runs its own kernels, and all are judged: {packages}",)
 
 
 def _package(kernel: OsKernel) -> str:

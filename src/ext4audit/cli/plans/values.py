@@ -61,7 +61,7 @@ def path_of(text: str) -> str:
     return normpath(f"/{text.lstrip('/')}")
 
 
-def words_of(text: str) -> tuple[str, ...]:
+def mount_options_of(text: str) -> tuple[str, ...]:
     """Split mount options at the commas outside quotes; ValueError for what fstab cannot hold."""
     if not text.isprintable() or " " in text:
         raise ValueError("mount options cannot contain blanks or control characters")

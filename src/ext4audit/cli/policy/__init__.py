@@ -250,8 +250,8 @@ class PostProcessing(NamedTuple):
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
         if self.measurements:
-            unheard = lazily("policy.measured", "unheard")
-            notices = (*notices, *unheard(processed.report, self.measurements))
+            unused_measurements = lazily("policy.measured", "unused_measurements")
+            notices = (*notices, *unused_measurements(processed.report, self.measurements))
         return processed.report._replace(notices=notices)
 
     def notices(
