@@ -131,7 +131,17 @@ ATIME_OPTIONS: Mapping[str, str] = MappingProxyType(
         "norelatime": "strictatime",
     }
 )
-"""The flag that each access-time option sets; relatime without any (Linux 2.6.30)."""
+"""The flag that each access-time option asks for; relatime without any (Linux 2.6.30)."""
+
+_ATIME_BITS: Mapping[str, tuple[str, bool]] = MappingProxyType(
+    {
+        "noatime": ("noatime", True),
+        "atime": ("noatime", False),
+        "strictatime": ("strictatime", True),
+        "nostrictatime": ("strictatime", False),
+    }
+)
+"""The bit of mount(2) that each option sets or clears; relatime and norelatime have no effect."""
 
 IMPLIED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -162,17 +172,19 @@ CLEARED: Mapping[str, str] = MappingProxyType(
 def flags_of(options: Iterable[str]) -> tuple[str, ...]:
     """Return the flags that fstab options set, the one for access times last.
 
-    The last option wins (mount(8)).
+    The last option wins (mount(8)), but among those for access times: strictatime wins over
+    noatime in any order, and noatime over relatime (measured with util-linux 2.38 on 6.18).
     """
     flags: dict[str, None] = {}
-    atime = "relatime"
+    atime = {"noatime": False, "strictatime": False}
     for option in options:
         flags |= dict.fromkeys(
             flag for flag in (*IMPLIED.get(option, ()), option) if flag in MOUNT_FLAGS
         )
         flags.pop(CLEARED.get(option, ""), None)
-        atime = ATIME_OPTIONS.get(option, atime)
-    return (*flags, atime)
+        atime |= (_ATIME_BITS[option],) if option in _ATIME_BITS else ()
+    in_force = next((flag for flag in ("strictatime", "noatime") if atime[flag]), "relatime")
+    return (*flags, in_force)
 
 
 class ResolvedPath(NamedTuple):

@@ -100,7 +100,6 @@ def remountable(mount: Mount) -> bool:
 
 
 GENTLER = frozenset({"relatime", "noatime"})
-STRICT = frozenset({"strictatime", "norelatime"})
 
 
 def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> tuple[Step, ...]:
@@ -121,7 +120,7 @@ def _relaxed(fs: Filesystem, mount: Mount, wanted: str) -> tuple[Step, ...]:
         after=mount._replace(mount_options=(*mount.mount_options, wanted)),
         apply=(wanted,),
         undo=("strictatime",),
-        drop=STRICT | (GENTLER - {wanted}),
+        drop=ATIME_OPTIONS.keys() - {wanted},
         add=(wanted,) if wanted == "noatime" else (),
     )
     return _by_remount(fs, change, (_flag_check(mount, wanted),))

@@ -218,7 +218,7 @@ def test_drf002_does_not_bring_writes_at_every_read() -> None:
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
     """What `user` implies is SEC002's to judge, and a word that a later one overrules stays."""
     there = mount(flags=("rw", "relatime"))
-    words = ("user", "noatime", "relatime", "nosymfollow")
+    words = ("user", "noatime", "atime", "nosymfollow")
     (finding,) = verdict(asked(*words, mounts=(there,))).findings
     assert "sets nosymfollow, but it is not in force" in finding.message
     assert finding.remedies[-1].summary.endswith("remove nosymfollow.")
