@@ -25,6 +25,7 @@ from support.hosts.evidence_host import (
     debian_host,
     denied,
     dumpe2fs_text,
+    failed,
 )
 
 
@@ -262,6 +263,7 @@ def test_a_host_without_ext4_is_empty_and_has_no_gap(*, listed: bool) -> None:
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 SPARE_UUID = "33333333-aaaa-4bbb-8ccc-000000000003"
+TIMED_OUT = Unknown("dumpe2fs -h /dev/sdc", Why.TIMED_OUT, "no answer within 20 s")
 
 
 def with_spare(fstype: str = "ext4") -> HostEvidence:
@@ -345,6 +347,49 @@ def test_without_udev_and_root_it_is_not_known() -> None:
     found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", denied()))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
+
+
+def test_without_udev_a_disk_that_hangs_is_a_gap() -> None:
+    """It may have a filesystem."""
+    found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", TIMED_OUT))
+    assert isinstance(found, Unknown)
+    assert found.why is Why.TIMED_OUT
+
+
+SPARE = f"UUID={SPARE_UUID}"
+NO_RECORD = "lsblk shows no identifiers without udev"
+
+
+@pytest.mark.parametrize(
+    ("spec", "dumped", "found"),
+    [
+        (SPARE, dumpe2fs_text(SPARE_UUID), Known(DeviceNumber(8, 32), "superblock")),
+        (SPARE.upper(), dumpe2fs_text(SPARE_UUID), Known(DeviceNumber(8, 32), "superblock")),
+        ("LABEL=a\\040b", dumpe2fs_text(label="a b"), Known(DeviceNumber(8, 32), "superblock")),
+        (SPARE, dumpe2fs_text(label="a b"), Why.ABSENT),
+        ("LABEL=a", dumpe2fs_text(label="a b"), Why.ABSENT),
+        ("PARTUUID=1-1", dumpe2fs_text(), Why.UNSUPPORTED),
+        (SPARE, failed("dumpe2fs", "Bad magic number in super-block"), Why.ABSENT),
+        (SPARE, denied(), Why.DENIED),
+        (SPARE, TIMED_OUT, Why.TIMED_OUT),
+    ],
+)
+def test_without_udev_the_superblocks_tell_which_device_fstab_names(
+    spec: str, dumped: str | Unknown, found: Known[DeviceNumber] | Why
+) -> None:
+    """A device is absent only where all of them were read."""
+    host = without_types(with_spare()).file("/etc/fstab", f"{spec} /spare ext4 defaults 0 2\n")
+    (entry,) = need(assemble_host(host.dumpe2fs("/dev/sdc", dumped).source(), TAKEN_AT).fstab)
+    number = entry.device_number
+    assert (number.why if isinstance(number, Unknown) else number) == found
+
+
+def test_without_udev_targets_tell_nothing_of_other_devices() -> None:
+    """Only the filesystems of the targets are read then."""
+    host = without_types(with_spare()).file("/etc/fstab", f"{SPARE} /spare ext4 defaults 0 2\n")
+    (entry,) = need(assemble_host(host.source(), TAKEN_AT, only={SDB}).fstab)
+    assert isinstance(entry.device_number, Unknown)
+    assert (entry.device_number.why, entry.device_number.detail) == (Why.UNSUPPORTED, NO_RECORD)
 
 
 def test_where_nobody_can_tell_what_a_device_is_for_is_unknown() -> None:

@@ -12,6 +12,7 @@ from typing import TypeGuard
 from ext4audit.assemble import ask, first_known, integer, read, word
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.fstab import (
+    NOT_PROBED,
     EntriesByDevice,
     list_devices,
     read_fstab,
@@ -92,10 +93,10 @@ def assemble_host(
     lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
     devices = without_contradiction(devices, [*filesystems, *lower])
     container = read_container(source, inventory.mounts)
-    idle = _out_of_scope(container, only) or read_idle(
-        source, devices, inventory.names, read_idle_filesystem
-    )
-    fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower))
+    out_of_scope = _out_of_scope(container, only)
+    idle = out_of_scope or read_idle(source, devices, inventory.names, read_idle_filesystem)
+    probed = idle if out_of_scope is None else NOT_PROBED
+    fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower), probed)
     is_contained = for_wording(container, None) is not None
     return Host(
         name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "unknown"),

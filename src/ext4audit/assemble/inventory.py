@@ -242,8 +242,9 @@ def read_idle(
         fs = read(number)
         if has_types or isinstance(fs.superblock, Known):
             found.append(fs)
-        elif fs.superblock.why is Why.DENIED:
-            return Unknown(IDLE_FILESYSTEMS, Why.DENIED, fs.superblock.detail, fs.superblock.hint)
+        elif fs.superblock.why in {Why.DENIED, Why.TIMED_OUT}:
+            gap = fs.superblock
+            return Unknown(IDLE_FILESYSTEMS, gap.why, gap.detail, gap.hint)
     return Known(tuple(found), devices.origin)
 
 

@@ -11,7 +11,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
-from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import UUID, filesystem, fstab_entry, host, known, mount, unknown
 
 
 def verdict(on: Host) -> Verdict:
@@ -110,9 +110,20 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
 )
 def test_drf006_says_what_a_boot_does_without_the_device(word: str, reported: str) -> None:
     """An absent device stops the boot where the entry lacks nofail."""
-    gone = fstab_entry(word, mount_point="/srv", number=unknown("device UUID=…"))
-    (finding,) = verdict(having(gone)).findings
+    (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=AWAY))).findings
     assert reported in finding.message
+
+
+@pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])
+@pytest.mark.parametrize("word", ["nofail", "defaults"])
+def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, why: Why) -> None:
+    """That nothing is mounted is certain all the same."""
+    number = unknown("device UUID=…", why)
+    (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=number))).findings
+    assert finding.message.endswith("Whether its device is attached is unknown.")
+    assert f"UUID={UUID} may be attached" in {citation.value for citation in finding.citations}
+    assert finding.summary == "an fstab entry is not mounted"
+    assert finding.remedies == ()
 
 
 AWAY = unknown("device UUID=…", Why.ABSENT)

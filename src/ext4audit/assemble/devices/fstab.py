@@ -83,12 +83,20 @@ def _is_gone(fs: Filesystem) -> bool:
     return isinstance(fs.stack, Unknown) and fs.stack.why is Why.ABSENT
 
 
+NOT_PROBED = Unknown("identifiers", Why.UNSUPPORTED, "lsblk shows no identifiers without udev")
+
+
 class DeviceResolver(NamedTuple):
-    """Resolves the first field of fstab entries; `uuids` are read from superblocks."""
+    """Resolves the first field of fstab entries; `uuids` are read from superblocks.
+
+    Without udev, lsblk shows no identifiers, and only the superblocks tell which device has one:
+    `probed` are the filesystems on all devices, unknown where not all were read.
+    """
 
     source: Source
     devices: Evidence[tuple[LsblkDevice, ...]]
     uuids: dict[str, DeviceNumber]
+    probed: Evidence[tuple[Filesystem, ...]] = NOT_PROBED
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
         """Return the device that the first field of an fstab entry names."""
@@ -103,22 +111,42 @@ class DeviceResolver(NamedTuple):
             lambda: self._path(f"/dev/disk/by-{key.lower()}/{value}"),
         )
 
-    def _path(self, path: str) -> Evidence[DeviceNumber]:
-        node = ask(self.source, ResolvePath(path), parse_resolved_path, f"device {path}")
-        return derive(f"device {path}", _represented, node)
-
     def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
         if isinstance(self.devices, Unknown):
             return self.devices
         number = _identified(self.devices.value).get(_comparable(key, value))
         if number is not None:
             return Known(number, self.devices.origin)
-        return Unknown(
-            f"device {spec}",
-            Why.ABSENT,
-            "no block device has it",
-            "" if is_root(self.source) else "run as root",
-        )
+        if not any(device.fstype for device in self.devices.value):
+            return self._probed(key, value, spec)
+        return self._absent(spec)
+
+    def _probed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
+        """Return the device whose superblock has an identifier; partitions have others as well."""
+        wanted, probed = _comparable(key, value), self.probed
+        if isinstance(probed, Unknown):
+            return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
+        for fs in probed.value:
+            shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
+            if shown and _comparable(key, shown) == wanted:
+                return Known(fs.device_number, "superblock")
+            if shown is None and isinstance(fs.superblock, Unknown):
+                gap = fs.superblock
+                return Unknown(f"device {spec}", gap.why, gap.detail, gap.hint)
+        if key in {"UUID", "LABEL"}:
+            return self._absent(spec)
+        return Unknown(f"device {spec}", NOT_PROBED.why, NOT_PROBED.detail, self._hint)
+
+    def _absent(self, spec: str) -> Unknown:
+        return Unknown(f"device {spec}", Why.ABSENT, "no block device has it", self._hint)
+
+    @property
+    def _hint(self) -> str:
+        return "" if is_root(self.source) else "run as root"
+
+    def _path(self, path: str) -> Evidence[DeviceNumber]:
+        node = ask(self.source, ResolvePath(path), parse_resolved_path, f"device {path}")
+        return derive(f"device {path}", _represented, node)
 
 
 def same_identifier(key: str, wanted: str, found: str) -> bool:
@@ -155,10 +183,12 @@ def read_fstab(
     devices: Evidence[tuple[LsblkDevice, ...]],
     mounts: tuple[Mount, ...],
     filesystems: tuple[Filesystem, ...],
+    idle: Evidence[tuple[Filesystem, ...]] = NOT_PROBED,
 ) -> Evidence[tuple[FstabEntry, ...]]:
     """Read the ext4 entries of fstab, none where the file does not exist."""
     uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
-    resolver = DeviceResolver(source, devices, uuids)
+    probed = derive("filesystems", lambda found: (*filesystems, *found), idle)
+    resolver = DeviceResolver(source, devices, uuids, probed)
     reader = _EntryReader(source, devices, mounts, filesystems, resolver)
     lines = read(source, FSTAB, parse_fstab)
     if isinstance(lines, Unknown) and lines.why is Why.ABSENT:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
@@ -90,7 +90,13 @@ def _is_expected(entry: FstabEntry) -> bool:
 def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     line = entry.line
     number = entry.device_number
-    where = "is attached" if isinstance(number, Known) else "was not found"
+    where = (
+        "is attached"
+        if isinstance(number, Known)
+        else "was not found"
+        if _is_missing(entry)
+        else "may be attached"
+    )
     return Finding(
         message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
         severity=Severity.HIGH if there or not _is_optional(entry) else Severity.LOW,
@@ -118,10 +124,16 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
 def _summary(entry: FstabEntry, there: Sequence[Mount]) -> str:
     if there:
         return "a different filesystem is mounted than fstab names"
-    if isinstance(entry.device_number, Known):
+    if not _is_missing(entry):
         return "an fstab entry is not mounted"
     ignored = ", which nofail allows" if _is_optional(entry) else ""
     return f"an fstab entry is not mounted: its device was not found{ignored}"
+
+
+def _is_missing(entry: FstabEntry) -> bool:
+    """Whether the device was looked for everywhere, and is not there."""
+    number = entry.device_number
+    return isinstance(number, Unknown) and number.why is Why.ABSENT
 
 
 def _is_optional(entry: FstabEntry) -> bool:
@@ -143,6 +155,8 @@ def _at_boot(entry: FstabEntry) -> str:
     """Return the sentence on the next boot where the device was not found."""
     if isinstance(entry.device_number, Known):
         return ""
+    if not _is_missing(entry):
+        return "Whether its device is attached is unknown."
     if _is_optional(entry):
         return "Its device was not found; the boot continues without it (nofail)."
     return (
