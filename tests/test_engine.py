@@ -12,13 +12,22 @@ from hypothesis import strategies as st
 from ext4audit.engine import audit, judge, rated
 from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile, all_profiles
-from ext4audit.facts.mount import ATIME_OPTIONS
+from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber
 from ext4audit.facts.options import recognize
-from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
 from ext4audit.report import Outcome, Source
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
 from ext4audit.rules import all_rules
-from support.builders import filesystem, host, unknown
+from support.builders import disk, filesystem, host, known, unknown
 from support.hosts.any_host import HOSTS
 
 LIVE = Source("live", "db1")
@@ -167,6 +176,21 @@ def test_a_host_without_filesystems_has_no_verdicts_on_them() -> None:
     report = audit(LIVE, host(), (rule_that(FINDING),))
     assert report.verdicts == ()
     assert report.complete
+
+
+def test_commands_are_kept_from_what_may_be_another_way_to_a_mounted_filesystem() -> None:
+    """Of the target itself only this is known: it is not mounted. A copy has its own disk."""
+    step = Step(Phase.IMMEDIATE, "e2fsck -p /dev/sdb")
+    rules = [rule_that(FINDING._replace(remedies=(Remedy("Do.", Disruption.ONLINE, (step,)),)))]
+    for name, steps in (("sdb", ()), ("vdb", (step,))):
+        stack = known(disk(name, DeviceNumber(8, 16)))
+        target = filesystem(alive=False, mounts=(), number=DeviceNumber(8, 16), stack=stack)
+        on = host(target, lower=(filesystem(),), devices=known(()))
+        (verdict,) = audit(LIVE, on, rules).verdicts
+        assert [r.steps for f in verdict.findings for r in f.remedies] == [steps]
+        others = host(target, lower=(filesystem(uuid="another"),))
+        (verdict,) = audit(LIVE, others, rules).verdicts
+        assert [r.steps for f in verdict.findings for r in f.remedies] == [(step,)]
 
 
 def test_clones_are_identified_by_their_device_number() -> None:

@@ -67,7 +67,8 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object:
     """Return a finding whose remedies name what stands in their way on this host.
 
-    That is what must be stopped before they unmount, and a device that cannot be opened.
+    That is what must be stopped before they unmount, a device that cannot be opened, and a
+    mounted filesystem that may be the same one.
     """
     if fs is None or not isinstance(output, Finding):
         return output
@@ -76,6 +77,9 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
         found = tuple(remedies.with_holders(each, fs, host) for each in found)
     if isinstance(fs.primary, Unknown):
         found = tuple(remedies.with_refusal(each, fs) for each in found)
+    twin = host.mounted_twin(fs)
+    if twin is not None and host.is_same_storage(fs, twin) is not False:
+        found = tuple(remedies.with_twin(each, fs, twin) for each in found)
     return output._replace(remedies=found)
 
 

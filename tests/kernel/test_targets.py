@@ -187,3 +187,25 @@ def test_a_report_is_never_written_over_a_block_device(scratch: Make) -> None:
         one.fsck()
     finally:
         run("losetup", "--detach", device)
+
+
+def test_nothing_is_ordered_for_the_second_device_of_what_is_mounted(scratch: Make) -> None:
+    """Through it, e2fsck and tune2fs would write to the mounted filesystem."""
+    one = scratch().make("-O", "^metadata_csum").mount()
+    second = run("losetup", "--find", "--show", one.image).strip()
+    try:
+        for target in (second, one.device):
+            done = cli("scan", "-f", "json", "--pedantic", target)
+            found: dict[str, Any] = json.loads(done.stdout)
+            assert [fs["device"] for fs in found["filesystems"]] == [target]
+            remedies = [
+                remedy
+                for verdict in found["verdicts"]
+                for finding in verdict["findings"]
+                for remedy in finding["remedies"]
+            ]
+            assert remedies
+            commands = "\n".join(s["command"] for r in remedies for s in r["steps"])
+            assert second not in commands
+    finally:
+        run("losetup", "--detach", second)

@@ -90,7 +90,10 @@ def assemble_host(
 
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
-    lower = [read_filesystem(number) for number in _lower(filesystems, inventory.names)]
+    below = _lower(filesystems, inventory.names)
+    if not all(fs.alive for fs in filesystems):  # one of those that are may be on the same disk
+        below = sorted(inventory.names.keys() - {fs.device_number for fs in filesystems})
+    lower = [read_filesystem(number) for number in below]
     devices = without_contradiction(devices, [*filesystems, *lower])
     container = read_container(source, inventory.mounts)
     out_of_scope = _out_of_scope(container, only)

@@ -220,6 +220,77 @@ def listed_device(devices: tuple[LsblkDevice, ...], number: DeviceNumber) -> Lsb
     return next(iter(devices_by_number(devices).get(number, ())), None)
 
 
+ONE_PATH = frozenset({"ata", "mmc", "sata", "usb"})
+"""Transports by which a disk cannot appear a second time."""
+ONE_PATH_NAMES = ("mmcblk", "vd", "xvd")
+IDENTITIES = ("ID_SERIAL", "ID_WWN_WITH_EXTENSION")
+"""What udev knows of a disk that is the same by each path to it."""
+
+
+def is_same_storage(
+    one: BlockDevice, other: BlockDevice, rows: tuple[LsblkDevice, ...] = ()
+) -> bool | None:
+    """Whether two devices show the same bytes; None where nothing tells.
+
+    Two loop devices over one file do, and two paths to one disk without dm-multipath. A copy is
+    known by its own file, logical volume or serial number.
+    """
+    if one.device_number == other.device_number:
+        return True
+    if one.loop or other.loop:
+        return _is_same_file(one, other)
+    kinds = {one.kind, other.kind}
+    if kinds <= {"disk", "partition"}:
+        return _is_same_part(one, other, rows)
+    if one.dm and other.dm and one.dm.uuid.startswith("LVM-") and other.dm.uuid.startswith("LVM-"):
+        return None if one.dm.uuid == other.dm.uuid else False
+    below, beside = one.leaves(), other.leaves()
+    if any(leaf.kind != "disk" for leaf in (*below, *beside)):
+        return None
+    apart = all(is_same_storage(a, b, rows) is False for a in below for b in beside)
+    return False if apart else None
+
+
+def _is_same_file(one: BlockDevice, other: BlockDevice) -> bool | None:
+    if one.loop and other.loop:
+        same = one.loop.backing_file == other.loop.backing_file
+        if not one.loop.backing_file or not other.loop.backing_file:
+            return None
+        return same and (one.loop.offset_bytes == other.loop.offset_bytes or None)
+    over, device = (one, other) if one.loop else (other, one)
+    file = over.loop.backing_file if over.loop else ""
+    if not file or file.startswith("/dev/"):
+        return True if file in {device.path, f"/dev/{device.name}"} else None
+    return False
+
+
+def _is_same_part(
+    one: BlockDevice, other: BlockDevice, rows: tuple[LsblkDevice, ...]
+) -> bool | None:
+    ours, theirs = (
+        next(iter(each.known_below), None) if each.kind == "partition" else each
+        for each in (one, other)
+    )
+    if ours is None or theirs is None:
+        return None
+    known = None not in {one.start_sectors, other.start_sectors}
+    if ours.device_number == theirs.device_number:
+        return False if known and one.start_sectors != other.start_sectors else None
+    if _has_one_path(ours, rows) or _has_one_path(theirs, rows):
+        return False
+    for key in IDENTITIES:
+        identity, its = dict(ours.udev).get(key), dict(theirs.udev).get(key)
+        if identity and its:
+            return identity == its and (one.start_sectors == other.start_sectors or None)
+    return None
+
+
+def _has_one_path(disk: BlockDevice, rows: tuple[LsblkDevice, ...]) -> bool:
+    row = listed_device(rows, disk.device_number)
+    buses = {row.transport if row else None, dict(disk.udev).get("ID_BUS")}
+    return disk.name.startswith(ONE_PATH_NAMES) or not ONE_PATH.isdisjoint(buses)
+
+
 class Partition(NamedTuple):
     """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
 

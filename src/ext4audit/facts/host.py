@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import read_table, remembered
-from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import (
     DeviceNumber,
@@ -259,7 +259,8 @@ class Host(NamedTuple):
     `virtualization` is the hypervisor ("kvm"), None on a physical machine. `container` is the
     kind of container that the scan ran in ("docker"), None on the host itself. `kernel_arguments`
     is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
-    `filesystems` are the audited ones; `lower` are others that their loop devices lie on.
+    `filesystems` are the audited ones; `lower` are others that their loop devices lie on, and all
+    that are mounted where an audited one is not.
 
     `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
     or ext4 on them that the kernel has mounted nowhere and no other device is made of.
@@ -304,6 +305,19 @@ class Host(NamedTuple):
             return None
         audited = filesystems_by_number(self.filesystems).get(device_number.value)
         return audited or filesystems_by_number(self.lower).get(device_number.value)
+
+    def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
+        """Return a mounted filesystem with the UUID of one that is not mounted, None if none is."""
+        if fs.alive or fs.uuid is None:
+            return None
+        same = (each for each in (*self.filesystems, *self.lower) if each.uuid == fs.uuid)
+        return next((each for each in same if each.alive), None)
+
+    def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
+        """Whether two filesystems are one, seen through two devices; None where nothing tells."""
+        rows = for_wording(self.devices, ())
+        above, beside = for_wording(one.stack, None), for_wording(other.stack, None)
+        return is_same_storage(above, beside, rows) if above and beside else None
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

@@ -199,3 +199,14 @@ def with_refusal(remedy: Remedy, fs: Filesystem) -> Remedy:
         return remedy
     note = f"{fs.device} cannot be opened here, even by root: {OUTSIDE}."
     return remedy._replace(summary=f"{remedy.summary} {note}")
+
+
+def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
+    """Return a remedy without commands, because the mounted `twin` may be the same filesystem."""
+    if not remedy.steps:
+        return remedy
+    note = (
+        f"No commands: {twin.device} has the same UUID and is mounted. Where {fs.device} is "
+        "another way to the same storage, they would damage it."
+    )
+    return remedy._replace(summary=f"{remedy.summary} {note}", steps=())

@@ -292,6 +292,45 @@ def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
     assert remedy.summary.startswith("Find out which device is the copy")
 
 
+def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
+    """Build a host with one filesystem on /dev/sda and on a disk of the SAN beside it."""
+    first, second = (
+        disk(name, number, udev=(("ID_SERIAL", identity),))
+        for name, number, identity in (("sda", DeviceNumber(8, 0), "1"), ("sdb", SDB, serial))
+    )
+    rows = (listed(transport="fc"), listed("sdb", SDB, transport="fc"))
+    other = filesystem(number=SDB, name="sdb", stack=known(second))
+    if not is_mounted:
+        other = other._replace(alive=False, mounts=())
+    mounted = (filesystem(stack=known(first)), *((other,) if is_mounted else ()))
+    idle = () if is_mounted else (other,)
+    return host(*mounted, devices=known(rows), idle=known(idle), fstab=NAMED)
+
+
+@pytest.mark.parametrize(
+    ("on", "words"),
+    [
+        (on_paths("2"), "Give the copy sdb its own UUID."),
+        (on_paths("1"), "Write through sda only"),
+        (on_paths("1", is_mounted=True), "Write through sda only"),
+        (on_paths(""), "First rule out that it is another path to the disk of sda"),
+        (
+            with_rows(
+                listed("sdb", SDB, transport=None),
+                devices=known((listed(transport=None), listed("sdb", SDB, transport=None))),
+            ),
+            "First rule out",
+        ),
+    ],
+)
+def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) -> None:
+    """By a second path, e2fsck and tune2fs would write to the mounted filesystem."""
+    (finding,) = verdict(on).findings
+    (remedy,) = finding.remedies
+    assert words in remedy.summary
+    assert bool(remedy.steps) is words.startswith("Give the copy")
+
+
 @pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])
 def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
     """What lsblk shows of such a label need not be what stands there."""

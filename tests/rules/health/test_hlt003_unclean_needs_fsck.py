@@ -13,7 +13,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
-from support.builders import filesystem, host, known, superblock, unknown
+from support.builders import UUID, disk, filesystem, host, known, listed, superblock, unknown
 from support.remedies.case import RemedyCase, Stage
 from support.scratch import run
 
@@ -79,6 +79,25 @@ def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
     (finding,) = verdict(lying(idle(features=REPLAY, uuid=str(mounted.uuid)))).findings
     assert finding.severity is Severity.INFO
     assert finding.remedies == ()
+
+
+@pytest.mark.parametrize(("serial", "outcome"), [("1", Outcome.PASS), ("2", Outcome.FAIL)])
+def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
+    serial: str, outcome: Outcome
+) -> None:
+    """The journal of a mounted filesystem is never replayed; it may be one below, too."""
+    stacks = [
+        known(disk(name, number, udev=(("ID_SERIAL", identity),)))
+        for name, number, identity in (
+            ("sda", DeviceNumber(8, 0), "1"),
+            ("sdb", DeviceNumber(8, 16), serial),
+        )
+    ]
+    path = idle(uuid=UUID, features=REPLAY)._replace(stack=stacks[1])
+    live = filesystem(stack=stacks[0])
+    rows = known((listed(transport="iscsi"),))
+    assert verdict(host(live, idle=known((path,)), devices=rows)).outcome is outcome
+    assert verdict(host(path, lower=(live,), devices=rows)).outcome is outcome
 
 
 def test_hlt003_judges_a_target_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,6 +126,30 @@ def test_lay009_cites_the_sectors_of_both() -> None:
         ("sda1", "sectors 2048 to 4095"),
         ("sda3", "sectors 4000 to 4999"),
     ]
+
+
+SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))
+
+
+@pytest.mark.parametrize(
+    ("other", "read_only", "outcome"),
+    [
+        (on(SECOND_LOOP), False, Outcome.FAIL),
+        (on(SECOND_LOOP), True, Outcome.NOT_APPLICABLE),
+        (on(SECOND_LOOP, alive=False), False, Outcome.NOT_APPLICABLE),
+        (on(SECOND_LOOP, "/another"), False, Outcome.NOT_APPLICABLE),
+        (on(disk()), False, Outcome.NOT_APPLICABLE),
+    ],
+    ids=["mounted twice", "both read-only", "not mounted", "another UUID", "a copy"],
+)
+def test_lay009_finds_one_filesystem_that_is_mounted_through_two_devices(
+    other: Filesystem, *, read_only: bool, outcome: Outcome
+) -> None:
+    """Two loop devices over one file; `on` makes the UUID of the mount point."""
+    one, other = (fs._replace(read_only=known(read_only)) for fs in (on(loop()), other))
+    found = verdict(one, other)
+    assert found.outcome is outcome
+    assert all(finding.severity is Severity.CRITICAL for finding in found.findings)
 
 
 REMEDIES_NOT_RUN = "Data that is overwritten comes from a backup: the remedy is advice in words."

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts import remembered
-from ext4audit.facts.devices import BlockDevice, LsblkDevice
+from ext4audit.facts.devices import ONE_PATH, BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
 from ext4audit.facts.superblock import Superblock
@@ -127,16 +128,23 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
 
     Where none or several are mounted, the copy cannot be distinguished from the original.
     """
-    copies = [row for row in twins.devices if not is_mounted(host, row)]
-    if len(twins.devices) - len(copies) != 1:
+    mounted = [row for row in twins.devices if is_mounted(host, row)]
+    copies = [row for row in twins.devices if row not in mounted]
+    twice = next((pair for pair in combinations(mounted, 2) if is_same_storage(host, *pair)), None)
+    if twice:
+        yield _by_hand(*twice, twins.key, is_same=True)
+    elif len(mounted) != 1:
         kind = "UUID (tune2fs -U random)" if twins.key == "UUID" else "label (tune2fs -L)"
         yield Remedy(
             summary=f"Find out which device is the copy, unmount it and change its {kind}; or use "
             "a unique device path in fstab.",
             disruption=Disruption.UNMOUNT,
         )
-        return
-    for row in copies:
+    for row in copies if len(mounted) == 1 else ():
+        same = is_same_storage(host, mounted[0], row)
+        if same is not False:
+            yield _by_hand(mounted[0], row, twins.key, is_same=same is True)
+            continue
         give = (
             remedies.superblock_fields.new_uuid
             if twins.key == "UUID"
@@ -149,6 +157,31 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
             trade_off="Choose this if the mounted device is the original. Anything that refers to "
             f"the copy by its old {twins.key} no longer finds it.{_when_merged(host, row)}",
         )
+
+
+def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | None:
+    """Whether two devices are one storage; None where nothing tells a copy from a second path."""
+    if not ONE_PATH.isdisjoint({one.transport, other.transport}):
+        return False
+    read = {fs.device_number: fs for fs in filesystems_seen(host)}
+    pair = read.get(one.device_number), read.get(other.device_number)
+    return host.is_same_storage(pair[0], pair[1]) if pair[0] and pair[1] else None
+
+
+def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool) -> Remedy:
+    """Return the advice where commands for one device may write to the other, mounted one."""
+    if is_same:
+        return Remedy(
+            f"Write through {original.name} only: e2fsck, tune2fs or a mount of {row.name} damages "
+            "the mounted filesystem. Detach the loop device, or let dm-multipath join the paths.",
+            Disruption.ONLINE,
+        )
+    return Remedy(
+        f"If {row.name} is a copy, give it its own {key} (tune2fs). First rule out that it is "
+        f"another path to the disk of {original.name} (lsblk -o NAME,SIZE,WWN,SERIAL): e2fsck and "
+        "tune2fs would then damage the mounted filesystem.",
+        Disruption.ONLINE,
+    )
 
 
 def _when_merged(host: Host, row: LsblkDevice) -> str:

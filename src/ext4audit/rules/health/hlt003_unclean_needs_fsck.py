@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
-from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -81,14 +80,13 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     if not signs:
         yield Citation(fs.device, superblock.state or "clean", _origin(fs))
         return
-    twin = _alive(host).get(fs.uuid) if fs.uuid is not None else None
-    yield _snapshot(fs, twin, signs) if twin else _unclean(fs, signs)
-
-
-@remembered
-def _alive(host: Host) -> Mapping[str | None, Filesystem]:
-    """Return the first mounted filesystem with each UUID."""
-    return {fs.uuid: fs for fs in reversed(host.filesystems) if fs.alive}
+    twin = host.mounted_twin(fs)
+    if twin is None:
+        yield _unclean(fs, signs)
+    elif host.is_same_storage(fs, twin):
+        yield Citation(fs.device, f"the same storage as {twin.device}, mounted", _origin(fs))
+    else:
+        yield _snapshot(fs, twin, signs)
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:
@@ -118,7 +116,8 @@ def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
 def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Finding:
     return Finding(
         message=f"{fs.device} has the UUID of {twin.device}, which is mounted: it is probably a "
-        f"snapshot of it, in the state that a crash would leave ({', '.join(signs)}).",
+        "snapshot of it, in the state that a crash would leave, or another way to the same disk "
+        f"({', '.join(signs)}).",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=_cite(fs, signs),

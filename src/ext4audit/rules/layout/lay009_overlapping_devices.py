@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+
+TABLE = "/proc/self/mountinfo"
 
 
 class Part(NamedTuple):
@@ -45,6 +47,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether two mounted ext4 filesystems lie on the same sectors of a disk: on partitions that
     overlap, or one on the whole disk and the other on a partition of it. The partitions below
     arrays and logical volumes count as well. Only partitions below ext4 filesystems are known.
+    One filesystem that is mounted through two devices counts, too: two loop devices over one
+    file, or two paths to one disk without dm-multipath.
 
     ## Why it matters
 
@@ -63,7 +67,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
+    twice = [other for other in _seen(host) if _is_mounted_twice(fs, other, host)]
+    yield from (_twice(fs, other) for other in twice)
     own = need(_parts_of(fs))
+    if twice and not own:
+        return
     if not own:
         raise NotApplicable("it is on no disk")
     taken, gaps = _taken(host.filesystems)
@@ -77,6 +85,19 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from map(_cite, own)
     if gaps:
         raise Undetermined(gaps)
+
+
+def _seen(host: Host) -> tuple[Filesystem, ...]:
+    return (*host.filesystems, *host.lower)
+
+
+def _is_mounted_twice(fs: Filesystem, other: Filesystem, host: Host) -> bool:
+    """Whether another superblock in memory is of the same storage, and one of them is written."""
+    if not other.alive or fs.uuid is None or other.uuid != fs.uuid:
+        return False
+    if other.device_number == fs.device_number or not host.is_same_storage(fs, other):
+        return False
+    return not all(for_wording(each.read_only, False) for each in (fs, other))
 
 
 @remembered
@@ -125,6 +146,28 @@ def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part
 def _cite(part: Part) -> Citation:
     place = f"/sys/class/block/{part.device.name}"
     return Citation(part.device.name, f"sectors {part.start} to {part.end - 1}", place)
+
+
+def _twice(fs: Filesystem, other: Filesystem) -> Finding:
+    return Finding(
+        message=f"{fs.device} and {other.device} are the same storage, and both are mounted: the "
+        "kernel takes them for two filesystems, which overwrite each other.",
+        severity=Severity.CRITICAL,
+        confidence=Confidence.CONFIRMED,
+        citations=tuple(
+            Citation(each.device, f"{each.uuid} on {', '.join(each.mount_points)}", TABLE)
+            for each in (fs, other)
+        ),
+        remedies=(
+            Remedy(
+                "Stop all writers, unmount both, and check it through one of the devices "
+                "(e2fsck -f). Detach the other loop device, or let dm-multipath join the paths.",
+                Disruption.UNMOUNT,
+            ),
+        ),
+        fact=f"twice {other.uuid}",
+        summary="one filesystem is mounted through two devices",
+    )
 
 
 def _finding(other: Filesystem, own: Part, its: Part) -> Finding:
