@@ -11,8 +11,19 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
 
 SMALL, USUAL = 128, 256
-NOT_IN_PLACE = frozenset({"flex_bg", "metadata_csum"})
-"""tune2fs 1.47.0 refuses the first, and damaged three of four filesystems with the second."""
+IN_PLACE = frozenset(
+    (
+        "64bit dir_index dir_nlink ea_inode encrypt ext_attr extent extra_isize fast_commit "
+        "filetype has_journal huge_file large_dir large_file meta_bg needs_recovery orphan_file "
+        "orphan_present quota resize_inode sparse_super sparse_super2 stable_inodes uninit_bg "
+        "verity"
+    ).split()
+)
+"""Features with which tune2fs 1.47.0 enlarged inodes, files and directories unharmed.
+
+It refuses flex_bg. It damaged all filesystems with bigalloc or mmp, or of revision 0, whose inodes
+stay small, and three of four with metadata_csum.
+"""
 
 
 @rule(
@@ -43,9 +54,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Create the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only if neither
-    flex_bg nor metadata_csum is on: it refuses the first, and with the second, version 1.47.0
-    damaged the filesystem in three of four tests.
+    Create the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only without
+    some features: it refuses flex_bg, and version 1.47.0 damaged every filesystem with bigalloc,
+    mmp or the format of revision 0 in tests, and three of four with metadata_csum.
 
     ## When to ignore
 
@@ -87,7 +98,7 @@ def _is_boot(fs: Filesystem) -> bool:
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
-    if superblock.features & NOT_IN_PLACE:
+    if superblock.revision != 1 or superblock.features - IN_PLACE:
         return Remedy(
             "Back up, recreate with mkfs.ext4 -I 256, and restore: mkfs DESTROYS all data on "
             f"{fs.device}. Do not use tune2fs -I here.",
