@@ -12,7 +12,15 @@ from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout.advice import advice_for
 from ext4audit.remedies.mkfs import even_out_bitmaps
 from support.builders import layout, superblock
+from support.images.mke2fs import (
+    measure_image,
+    needs_e2fsprogs,
+    read_superblock,
+    run,
+    sparse_image,
+)
 
+FEATURES = superblock().features
 HOT = (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0)
 
 
@@ -47,6 +55,63 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
     command, *_ = recreated(striped(**geometry))
     stride = 0 if " -G 1 " in command else 128
     assert command.endswith(f"-E stride={stride},stripe_width={128 * columns} /dev/md0")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "-g 32744 -G 16 -i 16384 -E"),
+        ({"inode_bytes": 512}, " -I 512 "),
+        ({"reserved_blocks": 0}, " -m 0 "),
+        ({"size_blocks": 1000, "reserved_blocks": 5}, " -m 0.5 "),
+        ({"size_blocks": 1000, "reserved_blocks": 50}, "-G 16 -i 16384 -E"),
+        ({"errors": "remount-ro"}, " -e remount-ro "),
+        ({"errors": "Unknown (7)"}, "-G 16 -i 16384 -E"),
+        ({"label": "my data"}, " -L 'my data' "),
+        ({"label": "x\n"}, "-G 16 -i 16384 -E"),
+        ({"features": FEATURES | {"casefold", "sparse_super2"}}, " -O casefold,sparse_super2 "),
+        ({"features": FEATURES - {"64bit", "has_journal"}}, " -O ^64bit,^has_journal "),
+        ({"features": FEATURES - {"flex_bg"}, "flex_bg_groups": None}, "-g 32744 -G 16 -i"),
+        (
+            {"features": FEATURES | {"sparse_super2"}, "backup_bgs": ()},
+            "stripe_width=1536,num_backup_sb=0 ",
+        ),
+    ],
+)
+def test_what_is_recreated_stays_as_it_is(changes: dict[str, Any], words: str) -> None:
+    """Only what differs from mke2fs's choice is in the line."""
+    command, *_ = recreated(striped(), superblock(**changes))
+    assert words in command
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    "options",
+    [
+        "-I 512 -m 0 -L 'my data' -e remount-ro -O ^64bit,^resize_inode,quota",
+        "-m 0.5 -O ^has_journal,casefold,meta_bg,^resize_inode",
+        "-O sparse_super2 -E num_backup_sb=1",
+        "-O ^flex_bg,uninit_bg,^metadata_csum -E stride=0",
+        "-O bigalloc -C 65536 -b 2048 -I 1024",
+        "-t ext3",
+    ],
+)
+def test_a_recreated_filesystem_has_all_properties_of_the_old_one(options: str) -> None:
+    """mke2fs runs the printed line; only groups, flex groups and the stripe differ."""
+    with sparse_image(100 << 30) as image:
+        run(f"mkfs.ext4 -q {options} {image}")
+        old = read_superblock(image)
+        on_array = measure_image(image, 12, 512)
+        (remedy, *_) = even_out_bitmaps(str(image), on_array, old)
+        run(remedy.steps[0].command)
+        new = read_superblock(image)
+        assert (new.inode_bytes, new.label, new.errors) == (old.inode_bytes, old.label, old.errors)
+        assert new.features - {"flex_bg"} == old.features - {"flex_bg"}
+        assert new.backup_bgs is None or old.backup_bgs is not None
+        assert len(new.backup_bgs or ()) == len(old.backup_bgs or ())
+        assert (
+            abs((new.reserved_blocks or 0) - (old.reserved_blocks or 0)) <= old.size_blocks // 500
+        )
 
 
 def test_the_check_reads_the_size_of_groups() -> None:

@@ -156,8 +156,8 @@ def _incurable(layout: MetadataLayout, geometry: StripeGeometry, superblock: Sup
 
 def _recreate(advice: MkfsAdvice) -> str:
     return (
-        f"Back up, recreate the filesystem with {advice.options}, restore. "
-        "Nothing smaller changes the groups."
+        f"Back up, recreate the filesystem with {advice.options}, restore; it gets a new "
+        "UUID. Nothing smaller changes the groups."
     )
 
 

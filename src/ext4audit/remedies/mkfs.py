@@ -11,9 +11,21 @@ from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import bytes_per_inode, described
 from ext4audit.layout.levels import NEAR_2
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES
 from ext4audit.remedies import quote
 
 NEAR_COPIES_MASK = 0xFF
+CHOSEN_FEATURES = frozenset(
+    "bigalloc casefold ea_inode encrypt fast_commit inline_data large_dir meta_bg mmp project "
+    "quota sparse_super2 stable_inodes uninit_bg verity".split()
+)
+"""Features that mke2fs makes only where they are named. orphan_file and metadata_csum_seed are
+left to mke2fs.conf: neither changes what the filesystem can hold."""
+LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
+"""Features that mke2fs makes unless it is told not to; the kernel sets large_file by itself."""
+ERRORS = frozenset({"remount-ro", "panic"})
+USUAL_INODE_BYTES = 256
+USUAL_RESERVED_PERCENT = 5
 
 
 def even_out_bitmaps(
@@ -76,10 +88,10 @@ def _recreate(
         steps=steps if quoted else (),
         destructive=True,
         trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
-        "With very many inodes mke2fs silently lowers the group size, so verify it. Copy label, "
-        "UUID, reserved blocks and all features that are not named here yourself. There is no "
-        "smaller change: stride and stripe width only affect the allocator and move no bitmap, and "
-        "resize2fs keeps the group size.",
+        "With very many inodes mke2fs silently lowers the group size, so verify it. The "
+        "filesystem gets a new UUID: change lines of fstab that name the old one. Journal size and "
+        "default mount options are those of mke2fs. There is no smaller change: stride and stripe "
+        "width only affect the allocator and move no bitmap, and resize2fs keeps the group size.",
     )
 
 
@@ -90,23 +102,57 @@ def _mkfs(
     # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB
     # chunks served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
     stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
+    extended = [f"stride={stride}", f"stripe_width={chunk_blocks * _data_columns(geometry)}"]
+    if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
+        extended.append(f"num_backup_sb={len(superblock.backup_bgs)}")
+    packs = "flex_bg" in superblock.features or advice.flex_bg_groups > 1
     command = [
         "mkfs.ext4",
         f"-b {layout.block_bytes}",
         f"-g {advice.blocks_per_group_option}",
-        f"-G {advice.flex_bg_groups}",
-        *_kept(layout, superblock),
-        f"-E stride={stride},stripe_width={chunk_blocks * _data_columns(geometry)}",
+        *([f"-G {advice.flex_bg_groups}"] if packs else []),
+        *_kept(superblock),
+        *_features(superblock.features | _implied(layout, packs=packs)),
+        *_kept_sizes(layout, superblock),
+        f"-E {','.join(extended)}",
     ]
     return " ".join(command)
 
 
-def _kept(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]:
-    """Yield the options of the present filesystem that decide where metadata lies."""
+def _kept(superblock: Superblock) -> Iterator[str]:
+    """Yield the options of the present filesystem that mke2fs would choose otherwise."""
+    if superblock.inode_bytes not in {None, USUAL_INODE_BYTES}:
+        yield f"-I {superblock.inode_bytes}"
+    reserved, blocks = superblock.reserved_blocks, superblock.size_blocks
+    if reserved is not None and abs(reserved - blocks * USUAL_RESERVED_PERCENT / 100) > 1:
+        yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
+    if superblock.errors in ERRORS:
+        yield f"-e {superblock.errors}"
+    label = quote(superblock.label or "")
+    if superblock.label and label:
+        yield f"-L {label}"
+
+
+def _implied(layout: MetadataLayout, *, packs: bool) -> frozenset[str]:
+    """Return the features that -G and -C need."""
+    clusters = {"bigalloc"} if layout.cluster_blocks > 1 else set()
+    return frozenset(clusters | ({"flex_bg"} if packs else set()))
+
+
+def _features(features: frozenset[str]) -> Iterator[str]:
+    """Yield -O with the features that differ from those that mke2fs chooses."""
+    words = [
+        *sorted(features & CHOSEN_FEATURES),
+        *(f"^{name}" for name in sorted(LEFT_OUT_FEATURES - features)),
+    ]
+    if words:
+        yield f"-O {','.join(words)}"
+
+
+def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]:
+    """Yield cluster size and bytes per inode, which decide where metadata lies."""
     if layout.cluster_blocks > 1:
-        yield f"-O bigalloc -C {layout.cluster_blocks * layout.block_bytes}"
-    if "meta_bg" in superblock.features:
-        yield "-O meta_bg,^resize_inode"
+        yield f"-C {layout.cluster_blocks * layout.block_bytes}"
     ratio = bytes_per_inode(described(layout, superblock))
     if ratio:
         yield f"-i {ratio}"

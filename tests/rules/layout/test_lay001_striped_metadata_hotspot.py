@@ -245,7 +245,10 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
             striped(
                 layout(HOT),
                 superblock=known(
-                    superblock(features=frozenset({"meta_bg"}), inodes_per_group=None)
+                    superblock(
+                        features=superblock().features - {"resize_inode"} | {"meta_bg"},
+                        inodes_per_group=None,
+                    )
                 ),
             ),
             "mkfs.ext4 -b 4096 -g 32744 -G 16 -O meta_bg,^resize_inode "
