@@ -21,6 +21,27 @@ def settings(found: Provisioned) -> list[dict[str, Any]]:
 
 
 DISK = {"label": "data", "filesystem": "ext4", "device": "/dev/xvdb"}
+AZURE = "/dev/disk/azure/scsi1/lun0"
+MOUNTED = {"mount_point": "/srv", "mount_options": "noatime"}
+
+
+def mounted(
+    device: str,
+    *,
+    on: str,
+    place: str = "/srv",
+    alias: str = "",
+    layout: object = None,
+    partition: object = None,
+) -> dict[str, object]:
+    """Build a document with one filesystem, and a line of mounts."""
+    name = device.partition(".")[0]
+    return {
+        "device_aliases": {name: alias},
+        "disk_setup": {name: {"layout": layout}},
+        "fs_setup": [{"filesystem": "ext4", "device": device, "partition": partition}],
+        "mounts": [["swap", None], [on, place, "ext4", "noatime"]],
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,11 +82,31 @@ DISK = {"label": "data", "filesystem": "ext4", "device": "/dev/xvdb"}
                 "mount_options": "defaults,nofail,x-systemd.after=cloud-init.service",
             },
         ),
+        (
+            mounted("ephemeral0.1", on="ephemeral0.1", alias="/dev/sdb", layout=[66, [33, 82]]),
+            {"mkfs": "", "device": "/dev/sdb1", **MOUNTED},
+        ),
+        (mounted(AZURE, on=f"{AZURE}-part1", partition=1), {"device": f"{AZURE}-part1", **MOUNTED}),
+        (mounted("/dev/vdb1", on="vdb"), {"device": "/dev/vdb1", **MOUNTED}),
+        (mounted("/dev/vdb", on="vdb"), {"device": "/dev/vdb", **MOUNTED}),
+        (mounted("/dev/vdb", on="vdb", partition=2), {"device": "/dev/vdb2"}),
+        (
+            mounted("/dev/nvme1n1", on="/dev/nvme1n1p1", layout=True, partition="auto"),
+            {"device": "/dev/nvme1n1p1", **MOUNTED},
+        ),
+        (mounted("/dev/vdb", on="/dev/vdb", layout=True), {"device": "/dev/vdb1", **MOUNTED}),
+        (
+            mounted("ephemeral0.0", on="ephemeral0.0", alias="/dev/vdb"),
+            {"device": "/dev/vdb", **MOUNTED},
+        ),
+        (mounted("/dev/vdb", on="/dev/vdb", place="none"), {"device": "/dev/vdb"}),
     ],
 )
 def test_cloud_init(document: object, expected: dict[str, str]) -> None:
     """The device by alias and partition, the options of mke2fs, and the line of mounts."""
-    assert settings(parse_cloud_init(document)) == [expected]
+    (found,) = settings(parse_cloud_init(document))
+    assert found == {"mkfs": "", **found, **expected}
+    assert ("mount_point" in found) is ("mount_point" in expected)
 
 
 def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
@@ -75,6 +116,8 @@ def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
         "fs_setup": [{**DISK, "partition": number} for number in (1, 2)],
     }
     assert [each.share for each in parse_cloud_init(document).planned] == [25.0, 75.0]
+    dotted = mounted("ephemeral0.1", on="x", layout=[66, [33, 82]])
+    assert [each.share for each in parse_cloud_init(dotted).planned] == [66.0]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +149,10 @@ def test_cloud_init_says_what_it_leaves_out() -> None:
     """Other types are not planned."""
     found = parse_cloud_init({"fs_setup": [DISK, {**DISK, "filesystem": "xfs"}]})
     assert (len(found.planned), found.skipped) == (1, ("/dev/xvdb is xfs",))
+
+
+ARRAY = "".join(f"part raid.{number} --size=1000\n" for number in (1, 2, 3))
+VOLUME = "volgroup vg pv.1\nlogvol /d --vgname=vg --name=d --size=100 --fstype=ext4"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +195,41 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
     assert settings(parse_kickstart(text)) == [expected]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("part /d --fstype=ext4 --active --size=500", {"size": "500M"}),
+        ("part /d --fstype=ext4 --label --size=500", {"size": "500M", "mkfs": ""}),
+        ("part /d --type ext4 --usepart=sda1 --size=500", {"device": "/dev/sda1"}),
+        ("%ksappend http://x/y\npart /d --fstype=ext4 --size=500", {"size": "500M"}),
+        (
+            f"{ARRAY}raid pv.1 --level=0 --chunksize=64 raid.1 raid.2 raid.3\n{VOLUME}",
+            {"raid0": 3, "chunk": "64K", "size": "100M", "device": "/dev/vg/d"},
+        ),
+        (
+            f"{ARRAY}raid pv.1 --level=1 raid.1 raid.2 raid.3\n{VOLUME} --thin --poolname=p",
+            {"size": "100M"},
+        ),
+        (
+            f"{ARRAY}raid /d --fstype=ext4 --level=10 raid.1 raid.2 raid.3",
+            {"raid10": 3, "size": "1500M"},
+        ),
+    ],
+)
+def test_kickstart_is_read_as_anaconda_does(text: str, expected: dict[str, object]) -> None:
+    """An option without a value takes no other option, and a volume lies on the array below."""
+    (found,) = settings(parse_kickstart(text))
+    assert {key: found.get(key) for key in expected} == expected
+    assert ("raid1" in found, "raid0" in found) == (False, "raid0" in expected)
+
+
+def test_a_volume_on_several_devices_with_an_array_is_not_planned() -> None:
+    """Nothing says on which of them it lies."""
+    text = f"{ARRAY}raid pv.1 --level=1 raid.1 raid.2\npart pv.2 --size=9\n{VOLUME}"
+    found = parse_kickstart(text.replace("volgroup vg pv.1", "volgroup vg pv.1 pv.2"))
+    assert found.skipped == ("/d is on several devices, and some of them are arrays",)
+
+
 def test_kickstart_skips_sections_and_other_types() -> None:
     """Scripts are not commands of storage."""
     text = "part / --fstype=xfs --size=1\n%pre\npart /a --fstype=ext4 --size=1\n%end\npart swap\n"
@@ -176,12 +258,22 @@ def test_kickstart_that_cannot_be_read_is_refused(text: str, reported: str) -> N
 CLASS = {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "ebs.csi.aws.com"}
 
 
+def longhorn(parameters: dict[str, str]) -> dict[str, object]:
+    """Build a class of a driver whose disks are not known."""
+    return {**CLASS, "provisioner": "driver.longhorn.io", "parameters": parameters}
+
+
+def volume(**spec: object) -> dict[str, object]:
+    """Build a PersistentVolume of this source."""
+    return {"kind": "PersistentVolume", "metadata": {"name": "fast"}, "spec": spec}
+
+
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
         (
             {**CLASS, "mountOptions": ["noatime", "discard"]},
-            {"mkfs": "", "mount_options": "noatime,discard", "on": "aws-ebs"},
+            {"mkfs": "-m 0", "mount_options": "noatime,discard", "on": "aws-ebs"},
         ),
         (
             {
@@ -189,11 +281,36 @@ CLASS = {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "e
                 "provisioner": "x",
                 "parameters": {"fsType": "ext3", "blockSize": "1024", "inodeSize": "512"},
             },
-            {"mkfs": "-t ext3 -b 1024 -I 512", "mount_options": ""},
+            {"mkfs": "-t ext3 -m 0 -b 1024 -I 512", "mount_options": ""},
         ),
         (
             {**CLASS, "parameters": {"ext4BigAlloc": "true", "ext4ClusterSize": "16384"}},
-            {"mkfs": "-O bigalloc -C 16384", "mount_options": "", "on": "aws-ebs"},
+            {"mkfs": "-m 0 -O bigalloc -C 16384", "mount_options": "", "on": "aws-ebs"},
+        ),
+        (
+            {**CLASS, "parameters": {"ext4EncryptionSupport": "true"}},
+            {"mkfs": "-m 0 -O encrypt", "mount_options": "", "on": "aws-ebs"},
+        ),
+        (
+            longhorn({"fsType": "ext4", "mkfsParams": "-I 256 -O ^metadata_csum,^64bit"}),
+            {"mkfs": "-m 0 -I 256 -O ^metadata_csum,^64bit", "mount_options": ""},
+        ),
+        (
+            longhorn({"fs": "ext4", "createoptions": "-b 2048"}),
+            {"mkfs": "-b 2048", "mount_options": ""},
+        ),
+        (
+            longhorn({"fstype": "ext4", "mkfsOptions": '["-m", "0 1"]'}),
+            {"mkfs": "-m '0 1'", "mount_options": ""},
+        ),
+        (longhorn({"fsType": "ext2"}), {"mkfs": "-t ext2", "mount_options": ""}),
+        (
+            volume(gcePersistentDisk={"pdName": "x"}),
+            {"mkfs": "-m 0", "mount_options": "", "on": "gcp-pd"},
+        ),
+        (
+            volume(local={"path": "/dev/sdb", "fsType": "ext4"}),
+            {"mkfs": "-m 0", "mount_options": ""},
         ),
         (
             {
@@ -204,7 +321,7 @@ CLASS = {"kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "e
                     "csi": {"driver": "pd.csi.storage.gke.io", "fsType": "ext4"},
                 },
             },
-            {"mkfs": "", "mount_options": "", "on": "gcp-pd", "size": "100Gi"},
+            {"mkfs": "-m 0", "mount_options": "", "on": "gcp-pd", "size": "100Gi"},
         ),
     ],
 )
@@ -212,6 +329,27 @@ def test_storage_classes(document: object, expected: dict[str, str]) -> None:
     """Types, options and sizes; each is mounted by its name."""
     found = settings(parse_storage([None, {"kind": "List", "items": [document]}]))
     assert found == [{**expected, "mount_point": "/mnt/fast"}]
+
+
+@pytest.mark.parametrize(
+    ("document", "skipped"),
+    [
+        ({**CLASS, "provisioner": "efs.csi.aws.com"}, "StorageClass fast is of no type"),
+        ({**CLASS, "provisioner": "kubernetes.io/no-provisioner"}, "StorageClass fast is of no"),
+        ({**CLASS, "parameters": {"fsType": "xfs"}}, "StorageClass fast is xfs"),
+        (volume(nfs={"server": "x"}), "PersistentVolume fast is of no type"),
+        (volume(local={"path": "/srv"}), "PersistentVolume fast is of no type"),
+        (
+            volume(csi={"driver": "ebs.csi.aws.com"}, volumeMode="Block"),
+            "PersistentVolume fast is a block device",
+        ),
+    ],
+)
+def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:
+    """A driver that is not known, a network filesystem and a raw device are not called ext4."""
+    found = parse_storage([document])
+    assert found.planned == ()
+    assert found.skipped[0].startswith(skipped)
 
 
 @pytest.mark.parametrize(
@@ -230,6 +368,7 @@ def test_quantities(text: str, size: str) -> None:
         (["x"], "a document is not a mapping"),
         ([{**CLASS, "mountOptions": "noatime"}], "mountOptions is not a list"),
         ([{**CLASS, "parameters": ["x"]}], "parameters is not a mapping"),
+        ([longhorn({"fsType": "ext4", "mkfsOptions": "[" * 4000})], "nested|delimiter|value"),
     ],
 )
 def test_other_manifests_are_refused(documents: list[object], reported: str) -> None:

@@ -21,6 +21,7 @@ from ext4audit.cli.output import progress
 from ext4audit.cli.plans import CACHES, KEYS, plan_of
 from ext4audit.cli.plans.files import (
     STANDARD_INPUT,
+    STATED_SIZE,
     PlanFile,
     read_cloud_init,
     read_kickstart,
@@ -162,6 +163,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     _check_several(plans, options)
     for sentence in read.skipped:
         print_diagnostic(f"not planned: {sentence}")
+    if given["size"] and all(each.get(STATED_SIZE) for each in read.filesystems):
+        print_diagnostic("--size is not used: the document states every size")
     codes = [_one(plan, given, options) for plan in plans]
     return next((code for code in BY_WEIGHT if code in codes), max(codes))
 
@@ -231,5 +234,5 @@ def _settings(given: dict[str, Any], read: PlanFile) -> Iterator[dict[str, Any]]
     levels = [key for key in flags if key.startswith("raid")]
     for found in read.filesystems:
         kept = {k: v for k, v in found.items() if not (levels and k.startswith("raid"))}
-        share = kept.pop("share_of_size", None)
-        yield {**kept, **flags, **({"size": share} if share else {})}
+        size = kept.pop(STATED_SIZE, None)
+        yield {**kept, **flags, **({"size": size} if size else {})}

@@ -17,7 +17,12 @@ from ext4audit.parsers.provisioning import Planned, Provisioned, listed, mapping
 DEFAULT_FIELDS = ("", "", "auto", "defaults,nofail,x-systemd.after=cloud-init.service", "0", "2")
 """`mount_default_fields` where the document sets none (cloudinit/config/cc_mounts.py)."""
 DEVICE, PLACE, OPTIONS = 0, 1, 3
-WHOLE_DEVICE = frozenset({"", "auto", "any", "none"})
+WHOLE_DEVICE = frozenset({"", "auto", "any", "none", "0"})
+CHOSEN = frozenset({"", "auto", "any"})
+"""What cloud-init replaces by a partition, where the device has one (cc_disk_setup.py)."""
+FIRST = "1"
+_DOTTED = re.compile(r"(.+)\.([0-9]+|auto|any|none)", re.IGNORECASE)
+"""A device and its partition: "ephemeral0.1"."""
 
 
 def parse_cloud_init(document: object) -> Provisioned:
@@ -44,18 +49,34 @@ def _name(setup: Mapping[str, Any]) -> str:
 def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
     if setup.get("cmd"):
         raise ValueError(f"{_name(setup)}: `cmd` is a command of one's own, which is not read")
-    alias = text_of(setup.get("device"))
+    written = text_of(setup.get("device"))
+    dotted = _DOTTED.fullmatch(written)
+    alias = dotted[1] if dotted else written
     aliases = mapping(config.get("device_aliases") or {}, "device_aliases")
     device = text_of(aliases.get(alias)) or alias
-    partition = text_of(setup.get("partition")).lower()
+    layout = _layout(config, {alias, device})
+    partition = (dotted[2] if dotted else text_of(setup.get("partition"))).lower()
+    if partition in CHOSEN and layout:
+        partition = FIRST
     number = "" if partition in WHOLE_DEVICE else partition
     label = text_of(setup.get("label"))
     settings = {"mkfs": " ".join(_arguments(setup, label))}
+    path = _partition_of(device, number)
     if device.startswith("/"):
-        settings["device"] = _partition_of(device, number)
-    names = {alias, device, f"LABEL={label}", _partition_of(device, number), f"{alias}.{number}"}
+        settings["device"] = path
+    names = {path, f"LABEL={label}", f"{alias}.{number}"}
+    names |= set() if number else {written, alias, device}
     settings |= _mount(config, names - {"", "LABEL="})
-    return Planned(settings, _share(config, {alias, device}, number))
+    return Planned(settings, _share(device, layout, number))
+
+
+def _layout(config: Mapping[str, Any], names: set[str]) -> object:
+    """Return the partitions that `disk_setup` makes of a device, None where it makes none."""
+    disks = mapping(config.get("disk_setup") or {}, "disk_setup")
+    found = [
+        mapping(disk, "disk_setup").get("layout") for name, disk in disks.items() if name in names
+    ]
+    return next((each for each in found if each is True or isinstance(each, list)), None)
 
 
 def _arguments(setup: Mapping[str, Any], label: str) -> Iterator[str]:
@@ -72,39 +93,52 @@ def _arguments(setup: Mapping[str, Any], label: str) -> Iterator[str]:
 def _partition_of(device: str, number: str) -> str:
     if not number or not device:
         return device
+    if device.startswith("/dev/disk/"):
+        return f"{device}-part{number}"
     return f"{device}{'p' if device[-1].isdigit() else ''}{number}"
 
 
 def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
-    """Return mount point and options of the line of `mounts` for one of the names."""
+    """Return mount point and options of the line of `mounts` for one of the names.
+
+    cloud-init puts /dev/ before the name of a disk, and mounts the first partition of a disk that
+    has one.
+    """
     defaults = listed(config.get("mount_default_fields") or DEFAULT_FIELDS, "mount_default_fields")
-    for entry in listed(config.get("mounts"), "mounts"):
-        line = [text_of(field) for field in listed(entry, "mounts")]
-        if not line or line[DEVICE] not in names:
-            continue
-        fields = [*line, *("" for _ in range(len(line), len(DEFAULT_FIELDS)))]
-        options = fields[OPTIONS] or text_of(_at(defaults, OPTIONS))
-        return {"mount_point": fields[PLACE], "mount_options": options}
+    entries = (listed(entry, "mounts") for entry in listed(config.get("mounts"), "mounts"))
+    lines = [[text_of(field) for field in entry] for entry in entries]
+    placed = [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
+    for named in (_as_written, _first_partition):
+        for line in placed:
+            if not names & named(line[DEVICE]):
+                continue
+            fields = [*line, *("" for _ in range(len(line), len(DEFAULT_FIELDS)))]
+            options = fields[OPTIONS] or text_of(_at(defaults, OPTIONS))
+            return {"mount_point": fields[PLACE], "mount_options": options}
     return {}
+
+
+def _as_written(name: str) -> set[str]:
+    return {name, f"/dev/{name}"}
+
+
+def _first_partition(name: str) -> set[str]:
+    return {_partition_of(each, FIRST) for each in _as_written(name)} | {f"{name}.{FIRST}"}
 
 
 def _at(fields: Sequence[object], index: int) -> object:
     return fields[index] if index < len(fields) else ""
 
 
-def _share(config: Mapping[str, Any], names: set[str], number: str) -> float | None:
+def _share(device: str, layout: object, number: str) -> float | None:
     """Return the percentage of the disk that `disk_setup` gives to a partition."""
-    disks = mapping(config.get("disk_setup") or {}, "disk_setup")
-    for name, disk in disks.items():
-        layout = mapping(disk, "disk_setup").get("layout")
-        if name not in names or not isinstance(layout, list) or not number.isdecimal():
-            continue
-        index = int(number) - 1
-        if not 0 <= index < len(layout):
-            raise ValueError(f"{name}: disk_setup has no partition {number}")
-        part = layout[index]
-        text = text_of(part[0] if isinstance(part, list) and part else part)
-        if not re.fullmatch(r"[0-9]{1,3}", text):
-            raise ValueError(f"{name}: {text!r} is not a percentage of the disk")
-        return float(text)
-    return None
+    if not isinstance(layout, list) or not number.isdecimal():
+        return None
+    index = int(number) - 1
+    if not 0 <= index < len(layout):
+        raise ValueError(f"{device}: disk_setup has no partition {number}")
+    part = layout[index]
+    text = text_of(part[0] if isinstance(part, list) and part else part)
+    if not re.fullmatch(r"[0-9]{1,3}", text):
+        raise ValueError(f"{device}: {text!r} is not a percentage of the disk")
+    return float(text)

@@ -15,10 +15,15 @@ from ext4audit.facts.mount import EXT_FSTYPES
 from ext4audit.parsers.provisioning import LONGEST_TEXT, Planned, Provisioned
 
 FLAGS = frozenset(
-    "grow asprimary noformat encrypted recommended hibernation useexisting resize thin thinpool "
-    "disklabel".split()
+    "active asprimary backuppassphrase disklabel encrypted grow hibernation noformat recommended "
+    "resize thin thinpool useexisting".split()
 )
 """Options without a value."""
+OTHER_NAMES = {"type": "fstype", "usepart": "onpart", "ondrive": "ondisk"}
+"""Second names of options (pykickstart: FC3_PartData)."""
+COMMANDS = frozenset({"part", "partition", "raid", "volgroup", "logvol"})
+OF_ONE_LINE = ("%include", "%ksappend")
+"""What begins with "%" and has no %end."""
 USUAL_CHUNK_KIB = 512
 """mdadm(8): the default of --chunk."""
 MOST_LINES = 10_000
@@ -37,19 +42,29 @@ class _Command(NamedTuple):
 def parse_kickstart(text: str) -> Provisioned:
     """Return the ext filesystems of a file; raises ValueError for one without any storage."""
     commands = [*_commands(text)]
-    sizes = {each.arguments[0]: each for each in commands if each.name == "part" and each.arguments}
+    named = [each for each in commands if each.arguments]
+    sizes = {each.arguments[0]: each for each in named if each.name == "part"}
+    arrays = {each.arguments[0]: each for each in named if each.name == "raid"}
+    volumes = {each.arguments[0]: each.arguments[1:] for each in named if each.name == "volgroup"}
     found, skipped = [], []
     for each in commands:
         place = each.arguments[0] if each.arguments else ""
         if not place.startswith("/"):
             continue  # swap, and the members of arrays and volume groups
+        below = volumes.get(each.options.get("vgname", ""), ())
+        array = arrays.get(below[0]) if len(below) == 1 else None
         fstype = each.options.get("fstype", "")
         if fstype not in EXT_FSTYPES:
             skipped.append(f"{place} is {fstype or 'of the default type'}")
         elif "noformat" in each.options:
             skipped.append(f"{place} is not formatted")
+        elif array is None and any(name in arrays for name in below):
+            skipped.append(f"{place} is on several devices, and some of them are arrays")
         else:
-            found.append(Planned({**_common(each, place, fstype), **_storage(each, sizes)}))
+            stripe = _level_of(array) if array and "thin" not in each.options else {}
+            found.append(
+                Planned({**_common(each, place, fstype), **_storage(each, sizes), **stripe})
+            )
     if not found and not skipped:
         raise ValueError("it has no part, raid or logvol with a mount point")
     return Provisioned(tuple(found), tuple(skipped))
@@ -62,11 +77,11 @@ def _commands(text: str) -> Iterator[_Command]:
         raise ValueError(f"it has more than {MOST_LINES} lines")
     for number, line in enumerate(lines, start=1):
         stripped = line.strip()
-        if stripped.startswith("%") and not stripped.startswith("%include"):
+        if stripped.startswith("%") and not stripped.startswith(OF_ONE_LINE):
             in_section = stripped.split()[0] != "%end"
             continue
         word = stripped.partition(" ")[0]
-        if in_section or word not in {"part", "partition", "raid", "logvol"}:
+        if in_section or word not in COMMANDS:
             continue
         if len(line) > LONGEST_TEXT:
             raise ValueError(f"line {number} is longer than {LONGEST_TEXT} characters")
@@ -79,13 +94,15 @@ def _commands(text: str) -> Iterator[_Command]:
 def _command(words: Sequence[str]) -> _Command:
     arguments: list[str] = []
     options: dict[str, str] = {}
-    rest = iter(words[1:])
-    for word in rest:
+    rest = [*reversed(words[1:])]
+    while rest:
+        word = rest.pop()
         if not word.startswith("--"):
             arguments.append(word)
             continue
         name, equals, value = word[2:].partition("=")
-        options[name] = value if equals or name in FLAGS else next(rest, "")
+        takes_next = not equals and name not in FLAGS and rest and not rest[-1].startswith("--")
+        options[OTHER_NAMES.get(name, name)] = rest.pop() if takes_next else value
     name = "part" if words[0] == "partition" else words[0]
     return _Command(name, tuple(arguments), options)
 
@@ -134,20 +151,27 @@ def _mib(command: _Command) -> str:
 
 
 def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
-    level = _level(command.options.get("level", ""))
-    spares = command.options.get("spares", "0")
+    settings = _level_of(command)
+    settings["device"] = _path(command.options.get("device", "md0"))
     members = command.arguments[1:]
-    count = len(members) - (int(spares) if spares.isdecimal() else 0)
-    if count < 1:
-        raise ValueError(f"raid {command.arguments[0]}: it names no members")
-    settings: dict[str, Any] = {level: count, "device": _path(command.options.get("device", "md0"))}
-    if level != "raid1":
-        settings["chunk"] = f"{command.options.get('chunksize') or USUAL_CHUNK_KIB}K"
     parts = [sizes[name] for name in members if name in sizes]
     if len(parts) == len(members) and not any(map(_takes_the_rest, parts)):
         smallest = min(int(_mib(part)[:-1]) for part in parts)
-        settings["size"] = f"{_data_columns(level, count) * smallest}M"
+        level = _level(command.options.get("level", ""))
+        settings["size"] = f"{_data_mib(level, settings[level], smallest)}M"
     return settings
+
+
+def _level_of(array: _Command) -> dict[str, Any]:
+    """Return the members and the chunk of an array."""
+    level = _level(array.options.get("level", ""))
+    spares = array.options.get("spares", "0")
+    count = len(array.arguments) - 1 - (int(spares) if spares.isdecimal() else 0)
+    if count < 1:
+        raise ValueError(f"raid {array.arguments[0]}: it names no members")
+    if level == "raid1":
+        return {level: count}
+    return {level: count, "chunk": f"{array.options.get('chunksize') or USUAL_CHUNK_KIB}K"}
 
 
 def _level(text: str) -> str:
@@ -157,9 +181,9 @@ def _level(text: str) -> str:
     return level
 
 
-def _data_columns(level: str, members: int) -> int:
+def _data_mib(level: str, members: int, member_mib: int) -> int:
     if level == "raid1":
-        return 1
+        return member_mib
     if level == "raid10":
-        return members // NEAR_COPIES
-    return members - PARITY.get(level, 0)
+        return members * member_mib // NEAR_COPIES
+    return (members - PARITY.get(level, 0)) * member_mib

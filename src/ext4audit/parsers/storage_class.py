@@ -1,21 +1,26 @@
 """StorageClass and PersistentVolume of Kubernetes, as settings of plans.
 
 Sources: kubernetes.io, "Storage Classes" and "Persistent Volumes"; the parameters of the drivers:
-docs/parameters.md of kubernetes-sigs/aws-ebs-csi-driver.
+docs/parameters.md of kubernetes-sigs/aws-ebs-csi-driver, longhorn.io, "Storage Class Parameters",
+examples/rbd/storageclass.yaml of ceph/ceph-csi. What drivers pass to mke2fs by themselves:
+mount_linux.go of kubernetes/mount-utils, which they share.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ext4audit.facts.mount import EXT_FSTYPES
 from ext4audit.parsers.provisioning import Planned, Provisioned, listed, mapping, text_of
 
-FSTYPE_KEYS = ("csi.storage.k8s.io/fstype", "fsType", "fstype")
+FSTYPE_KEYS = ("csi.storage.k8s.io/fstype", "fstype", "fs")
 DEFAULT_FSTYPE = "ext4"
-"""Of the drivers below where no type is set."""
+"""Of the drivers and sources below where no type is set; others have no filesystem, or their own
+default."""
 DISKS = {
     "ebs.csi.aws.com": "aws-ebs",
     "kubernetes.io/aws-ebs": "aws-ebs",
@@ -24,6 +29,22 @@ DISKS = {
     "disk.csi.azure.com": "azure-disk",
     "kubernetes.io/azure-disk": "azure-disk",
 }
+SOURCES = {
+    "awsElasticBlockStore": "aws-ebs",
+    "gcePersistentDisk": "gcp-pd",
+    "azureDisk": "azure-disk",
+    "cinder": None,
+    "fc": None,
+    "iscsi": None,
+    "rbd": None,
+    "vsphereVolume": None,
+}
+"""Sources of a volume that are disks, and the kind where it is known."""
+UNRESERVED = "-m 0"
+WITH_RESERVE = frozenset({"ext2"})
+"""mount-utils makes ext3 and ext4 with -m0."""
+ADDED_WORDS, OWN_WORDS = ("mkfsparams",), ("mkfsoptions", "createoptions")
+"""Parameters with options of mke2fs that a driver adds to its own, or takes in their place."""
 MKFS = {"blocksize": "-b", "inodesize": "-I", "bytesperinode": "-i", "numberofinodes": "-N"}
 """Parameters of the EBS driver, and the flags that it passes to mke2fs."""
 MOUNTS = "/mnt"
@@ -38,16 +59,14 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
     for document in documents:
         for item in _items(document):
             kind, name = text_of(item.get("kind")), _name(item)
-            fields = (
-                _of_class(item) if kind == CLASS else _of_volume(item) if kind == VOLUME else None
-            )
-            if fields is None:
+            if kind not in {CLASS, VOLUME}:
                 continue
+            fields = _of_class(item) if kind == CLASS else _of_volume(item)
             fstype = fields.pop("fstype")
             if fstype in EXT_FSTYPES:
                 found.append(Planned({**fields, "mount_point": f"{MOUNTS}/{name or kind}"}))
             else:
-                skipped.append(f"{kind} {name} is {fstype}")
+                skipped.append(f"{kind} {name} is {fstype or 'of no type that it names'}")
     if not found and not skipped:
         raise ValueError(f"it has no {CLASS} and no {VOLUME}")
     return Provisioned(tuple(found), tuple(skipped))
@@ -70,19 +89,25 @@ def _name(item: Mapping[str, Any]) -> str:
 
 def _of_class(item: Mapping[str, Any]) -> dict[str, Any]:
     parameters = mapping(item.get("parameters") or {}, "parameters")
-    named = (text_of(parameters.get(key)) for key in FSTYPE_KEYS)
-    fstype = next(filter(None, named), DEFAULT_FSTYPE)
+    values = {str(key).lower(): text_of(value) for key, value in parameters.items()}
+    named = (values.get(key, "") for key in FSTYPE_KEYS)
+    driver = text_of(item.get("provisioner"))
+    fstype = next(filter(None, named), DEFAULT_FSTYPE if driver in DISKS else "")
     return {
         "fstype": fstype,
-        "mkfs": " ".join(_arguments(parameters, fstype)),
-        **_shared(item.get("mountOptions"), text_of(item.get("provisioner"))),
+        "mkfs": " ".join(_arguments(values, fstype)),
+        **_shared(item.get("mountOptions"), DISKS.get(driver)),
     }
 
 
-def _arguments(parameters: Mapping[str, Any], fstype: str) -> Iterator[str]:
-    values = {str(key).lower(): text_of(value) for key, value in parameters.items()}
+def _arguments(values: Mapping[str, str], fstype: str) -> Iterator[str]:
     if fstype != DEFAULT_FSTYPE:
         yield f"-t {fstype}"
+    own = [_words(values[key]) for key in OWN_WORDS if values.get(key)]
+    if fstype not in WITH_RESERVE and not own:
+        yield UNRESERVED
+    yield from own
+    yield from (_words(values[key]) for key in ADDED_WORDS if values.get(key))
     for key, flag in MKFS.items():
         if values.get(key):
             yield f"{flag} {values[key]}"
@@ -90,25 +115,42 @@ def _arguments(parameters: Mapping[str, Any], fstype: str) -> Iterator[str]:
         yield "-O bigalloc"
         if values.get("ext4clustersize"):
             yield f"-C {values['ext4clustersize']}"
+    if values.get("ext4encryptionsupport", "").lower() == "true":
+        yield "-O encrypt"
+
+
+def _words(text: str) -> str:
+    """Return options of mke2fs that are a text, or a list in JSON."""
+    if not text.startswith("["):
+        return text
+    try:
+        words = listed(json.loads(text), "options of mke2fs")
+    except RecursionError:
+        raise ValueError(f"{text[:40]!r} is nested too deep") from None
+    return shlex.join(text_of(word) for word in words)
 
 
 def _of_volume(item: Mapping[str, Any]) -> dict[str, Any]:
     spec = mapping(item.get("spec") or {}, "spec")
-    sources = [each for each in spec.values() if isinstance(each, Mapping)]
-    fstype = next(filter(None, (text_of(each.get("fsType")) for each in sources)), DEFAULT_FSTYPE)
+    sources = {key: each for key, each in spec.items() if isinstance(each, Mapping)}
+    named = next(filter(None, (text_of(each.get("fsType")) for each in sources.values())), "")
     driver = text_of(mapping(spec.get("csi") or {}, "csi").get("driver"))
+    kinds = [SOURCES[key] for key in sources if key in SOURCES]
+    kinds += [DISKS[driver]] if driver in DISKS else []
+    fstype = named or (DEFAULT_FSTYPE if kinds else "")
+    if text_of(spec.get("volumeMode")) == "Block":
+        fstype = "a block device"
     capacity = text_of(mapping(spec.get("capacity") or {}, "capacity").get("storage"))
     fields = {
         "fstype": fstype,
-        "mkfs": "" if fstype == DEFAULT_FSTYPE else f"-t {fstype}",
-        **_shared(spec.get("mountOptions"), driver),
+        "mkfs": " ".join(_arguments({}, fstype)),
+        **_shared(spec.get("mountOptions"), next(filter(None, kinds), None)),
     }
     return {**fields, "size": size_of_quantity(capacity)} if capacity else fields
 
 
-def _shared(options: object, driver: str) -> dict[str, str]:
+def _shared(options: object, disks: str | None) -> dict[str, str]:
     words = ",".join(text_of(each) for each in listed(options, "mountOptions"))
-    disks = DISKS.get(driver)
     return {"mount_options": words, **({"on": disks} if disks else {})}
 
 

@@ -172,6 +172,27 @@ def test_cloud_init_is_planned(tmp_path: Path) -> None:
     assert report["filesystems"][0]["stack"][0].get("size_bytes", 1 << 30) == 1 << 30
 
 
+@pytest.mark.parametrize(
+    ("lines", "sizes_mib"),
+    [
+        (["/a --size=300"], [300]),
+        (["/a --size=300", "/b --size=1 --grow"], [300, 2048]),
+    ],
+)
+def test_a_stated_size_is_not_replaced(
+    tmp_path: Path, lines: list[str], sizes_mib: list[int]
+) -> None:
+    """--size is for a filesystem whose size the document leaves open, and is else reported."""
+    file = tmp_path / "server.ks"
+    file.write_text("".join(f"part {line} --fstype=ext4\n" for line in lines))
+    words = ["--from-kickstart", str(file), "--size", "2G", "--select", "CAP002", "-f", "ndjson"]
+    done = run("plan", *words, "--os", "debian:12")
+    reports = [json.loads(line) for line in done.stdout.splitlines()]
+    stacks = [report["filesystems"][0]["stack"][0] for report in reports]
+    assert [stack["size_bytes"] >> 20 for stack in stacks] == sizes_mib
+    assert ("--size is not used" in done.stderr) is (2048 not in sizes_mib)
+
+
 HOSTILE = {
     "merge keys": "a: &a {x: 1}\nb: {<<: [*a, *a]}\n",
     "aliases": "a: &a [1]\nb: [" + ", ".join(["*a"] * 200) + "]\n",

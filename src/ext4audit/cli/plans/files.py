@@ -24,6 +24,8 @@ from ext4audit.policy import NEVER
 LARGEST_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 MOST_FILESYSTEMS = 64
+STATED_SIZE = "stated_size"
+"""The key of a size that --size does not replace."""
 FILESYSTEMS = "filesystem"
 TEXT_KEYS = frozenset({"kernel", "os", "target_e2fsprogs", "device", "mount_point", "mkfs", "on"})
 POLICY_KEYS = {"select": "wanted", "ignore": "ignored", "profile": "profiles", "fail_on": "fail_on"}
@@ -159,11 +161,14 @@ def _check_number(found: Provisioned) -> None:
 
 
 def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:
-    """Return the settings with the part of --size that the document gives to the filesystem."""
+    """Return the settings with the size that the document states, or its part of --size.
+
+    --size is for what a document leaves open: it replaces no size that stands there.
+    """
     if planned.share is None or size is None:
-        return planned.settings
+        return {**planned.settings, STATED_SIZE: planned.settings.get("size")}
     sectors = int(size_of(str(size)) * planned.share / 100) // 512
-    return {**planned.settings, "share_of_size": str(sectors * 512)}
+    return {**planned.settings, STATED_SIZE: str(sectors * 512)}
 
 
 def _yaml(path: str, flag: str) -> list[Any]:
