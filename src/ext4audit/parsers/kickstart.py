@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ext4audit.facts.mount import EXT_FSTYPES
-from ext4audit.parsers.provisioning import LONGEST_TEXT, Planned, Provisioned
+from ext4audit.parsers.provisioning import LONGEST_TEXT, Planned, Provisioned, rendered
 
 FLAGS = frozenset(
     "active asprimary backuppassphrase disklabel encrypted grow hibernation noformat recommended "
@@ -86,7 +86,7 @@ def _commands(text: str) -> Iterator[_Command]:
         if len(line) > LONGEST_TEXT:
             raise ValueError(f"line {number} is longer than {LONGEST_TEXT} characters")
         try:
-            yield _command(shlex.split(line, comments=True))
+            yield _command(shlex.split(rendered(line), comments=True))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from None
 
@@ -114,6 +114,8 @@ def _common(command: _Command, place: str, fstype: str) -> dict[str, Any]:
         words.append(f"-L {shlex.quote(options['label'])}")
     if options.get("fsprofile"):
         words.append(f"-T {shlex.quote(options['fsprofile'])}")
+    if options.get("bytes-per-inode"):
+        words.append(f"-i {shlex.quote(options['bytes-per-inode'])}")
     return {
         "mount_point": place,
         "mount_options": options.get("fsoptions", ""),
@@ -137,6 +139,14 @@ def _path(name: str) -> str:
     return name if name.startswith("/") else f"/dev/{name}"
 
 
+def _array_path(name: str) -> str:
+    """Return where an array appears: "md0" and "0" are numbers, "boot" is a name (md(4))."""
+    number = re.fullmatch(r"(?:md)?([0-9]+)", name)
+    if number:
+        return f"/dev/md{number[1]}"
+    return name if name.startswith("/") else f"/dev/md/{name}"
+
+
 def _takes_the_rest(command: _Command) -> bool:
     return (
         "percent" in command.options or "grow" in command.options or "size" not in command.options
@@ -152,7 +162,7 @@ def _mib(command: _Command) -> str:
 
 def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
     settings = _level_of(command)
-    settings["device"] = _path(command.options.get("device", "md0"))
+    settings["device"] = _array_path(command.options.get("device", "md0"))
     members = command.arguments[1:]
     parts = [sizes[name] for name in members if name in sizes]
     if len(parts) == len(members) and not any(map(_takes_the_rest, parts)):

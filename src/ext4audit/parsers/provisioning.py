@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 LONGEST_TEXT = 4096
+PLACEHOLDERS = ("${", "{{", "{%", "<%", "%{")
+"""What Terraform, Jinja, Helm and ERB replace before a document is read."""
 
 
 class Planned(NamedTuple):
@@ -50,4 +52,11 @@ def text_of(value: object) -> str:
     text = str(value)
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"{text[:40]!r} is longer than {LONGEST_TEXT} characters")
+    return rendered(text)
+
+
+def rendered(text: str) -> str:
+    """Return a text; ValueError for one of a template, which names no device, size or option."""
+    if any(each in text for each in PLACEHOLDERS):
+        raise ValueError(f"{text[:80]!r} is of a template: render it first")
     return text
