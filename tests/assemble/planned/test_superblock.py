@@ -23,7 +23,8 @@ UUID = "c0ffee00-1111-2222-3333-444455556666"
 PLACED = (
     "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
     "inode_count flex_bg_groups cluster_blocks stride_blocks stripe_width_blocks features "
-    "default_mount_options errors label groups"
+    "default_mount_options errors label groups journal_bytes "
+    "reserved_blocks"
 ).split()
 
 
@@ -123,6 +124,8 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan("-i 4096 -I 128", size_bytes=40 * GIB),
         disk_plan(size_bytes=5 * TIB),
         disk_plan("-t ext3", size_bytes=9 * GIB),
+        disk_plan("-N 50000000 -J size=4096", size_bytes=2 * TIB),
+        disk_plan("-i 67108864 -J size=4 -E orphan_file_size=1M", size_bytes=3 * TIB),
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )
@@ -228,6 +231,45 @@ def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
     found = predict(plan("-g 100"), search_path=(str(tmp_path),)).superblock
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
+
+
+@pytest.mark.parametrize(
+    ("words", "reported"),
+    [
+        ("-b 1000", "1000 is not a size of blocks"),
+        ("-i x", "-i x: not a number"),
+        ("-N 5m", "-N 5m: not a number"),
+        ("-m 51", "-m 51: not a percentage of at most 50"),
+        ("-E num_backup_sb=x", "num_backup_sb= x: not a number"),
+    ],
+)
+def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) -> None:
+    """And not a function of Python."""
+    found = without_mke2fs(disk_plan(words), NO_MKE2FS).superblock
+    assert isinstance(found, Unknown)
+    assert reported in found.detail
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    "words",
+    ["-t ext3", "-t ext2", "-b 4k -i 16k", "-O bigalloc -C 64k", "-i 1M -J size=64 -m 0.5"],
+)
+def test_without_mke2fs_options_mean_the_same(words: str) -> None:
+    """Units, and the features of each type."""
+    of = disk_plan(words, size_bytes=40 * GIB)
+    one, other = superblock_of(predict(of)), superblock_of(without_mke2fs(of, NO_MKE2FS))
+    names = "block_bytes cluster_blocks inode_count journal_bytes groups reserved_blocks".split()
+    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+    newer = {"metadata_csum_seed", "orphan_file"}
+    assert one.features - newer == other.features - newer
+
+
+def test_without_mke2fs_a_type_of_usage_is_not_known() -> None:
+    """What -T means is in a file of mke2fs."""
+    found = without_mke2fs(disk_plan("-T largefile4"), NO_MKE2FS).superblock
+    assert isinstance(found, Unknown)
+    assert (found.why, found.hint) == (Why.UNSUPPORTED, "install e2fsprogs")
 
 
 @needs_e2fsprogs

@@ -8,6 +8,7 @@ gives the places of the metadata. Without mke2fs, the rules of upstream mke2fs 1
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ext4audit.assemble import ask
@@ -34,6 +35,16 @@ CLOSED_FORM = "closed form of mke2fs's placement"
 NO_MKE2FS = "install e2fsprogs"
 MOVING = frozenset({"resize", "packed_meta_blocks"})
 """Options of -E that move the bitmaps, or change the blocks before them."""
+AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
+"""Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
+BASE_FEATURES = frozenset(
+    "dir_index ext_attr filetype large_file resize_inode sparse_super".split()
+)
+"""base_features of mke2fs.conf, which ext2 has; ext3 also has a journal."""
+MOST_PERCENT = 50
+LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1024, 65536
+_WITH_UNITS = frozenset({"-b", "-C", "-i"})
+_BINARY_UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 SMALLER = "use a machine with more memory, or a smaller -G"
 
 
@@ -127,6 +138,10 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
     if words.value("-T") is None and len(dry.usage_types):
         usage = words.with_value("-T", ",".join(dry.usage_types))
     size_bytes = min(SMALL_BYTES, plan.size_bytes)
+    flags, parameters_of_size = AT_REAL_SIZE_ONLY
+    for flag in flags:
+        usage = usage.without_value(flag)
+    usage = usage.without_extended(*parameters_of_size)
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
     origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
@@ -164,22 +179,40 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
         inodes_per_group=made.inodes_per_group,
         inode_count=dry.inodes,
         cluster_blocks=made.cluster_blocks,
-        journal_bytes=made.journal_bytes,
+        journal_bytes=_journal_bytes(words, made),
         descriptor_bytes=made.descriptor_bytes,
         reserved_gdt_blocks=made.reserved_gdt_blocks,
         first_meta_bg=made.first_meta_bg,
         backup_bgs=made.backup_bgs,
-        reserved_blocks=None,
+        reserved_blocks=_reserved_blocks(_percent(words, small), made.size_blocks),
         free_blocks=None,
         free_inodes=None,
         kbytes_written=None,
     )
 
 
+def _percent(words: MkfsArguments, small: Superblock) -> float:
+    """Return the reserve as -m gives it, else as mke2fs.conf does, by what is made of it."""
+    given = words.value("-m")
+    if given is not None:
+        return float(given)
+    return round((small.reserved_blocks or 0) * 100 / small.size_blocks, 2)
+
+
+def _reserved_blocks(percent: float, size_blocks: int) -> int:
+    return int(percent * size_blocks / 100)
+
+
+def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
+    """Return the size of the journal, by -J in MiB where it is given."""
+    sizes = re.findall(r"(?:^|,)size=([0-9]+)(?=,|$)", words.value("-J") or "")
+    return int(sizes[-1]) << 20 if sizes and made.has_journal else made.journal_bytes
+
+
 def _backups(words: MkfsArguments) -> int:
     prefix = "num_backup_sb="
     numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
-    return int(numbers[-1]) if numbers else 2
+    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else 2
 
 
 def _placed(
@@ -220,19 +253,34 @@ def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknow
 
 def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
     """Compute superblock and table by the rules of upstream mke2fs 1.47, with a doubt."""
+    usage = plan.mkfs.value("-T")
+    if usage is not None:
+        detail = f"what -T {usage} means is in mke2fs.conf: {unknown.detail}"
+        missing = Unknown("planned superblock", Why.UNSUPPORTED, detail, NO_MKE2FS)
+        return Prediction(missing, missing, "computed", (), ())
     superblock = derive(
         "planned superblock",
-        lambda: parameters(plan.size_bytes, _upstream(plan)),
+        lambda: _with_reserves(plan, parameters(plan.size_bytes, _upstream(plan))),
         origin=f"rules of mke2fs 1.47, {CLOSED_FORM}",
     )
     doubt = Unknown("planned block groups", unknown.why, unknown.detail, unknown.hint or NO_MKE2FS)
     return _placed(superblock, CLOSED_FORM, (doubt,))
 
 
+def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
+    """Return the superblock with its journal and the blocks for root, which -J and -m give."""
+    text = plan.mkfs.value("-m") or "5"
+    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?", text) or float(text) > MOST_PERCENT:
+        raise ValueError(f"-m {text}: not a percentage of at most {MOST_PERCENT}")
+    reserved = _reserved_blocks(float(text), made.size_blocks)
+    return made._replace(journal_bytes=_journal_bytes(plan.mkfs, made), reserved_blocks=reserved)
+
+
 def _upstream(plan: Plan) -> MkfsOptions:
     """Return the options of the plan, completed by the mke2fs.conf of upstream."""
     words = plan.mkfs
-    features = set(DEFAULT_FEATURES)
+    features = set(DEFAULT_FEATURES if plan.fstype == "ext4" else BASE_FEATURES)
+    features |= {"has_journal"} if plan.fstype == "ext3" else set()
     for word in words.features:
         if word == "none":
             features.clear()
@@ -242,7 +290,7 @@ def _upstream(plan: Plan) -> MkfsOptions:
             features.add(word.removeprefix("+"))
     options = MkfsOptions(
         features=frozenset(features),
-        block_bytes=_number(words, "-b"),
+        block_bytes=_block_bytes(words),
         group_option=_number(words, "-g"),
         flex_bg_groups=_number(words, "-G") or 16,
         bytes_per_inode=_number(words, "-i"),
@@ -260,6 +308,22 @@ def _upstream(plan: Plan) -> MkfsOptions:
     )
 
 
+def _block_bytes(words: MkfsArguments) -> int | None:
+    found = _number(words, "-b")
+    is_power = found is None or not found & (found - 1)
+    if found is not None and not (is_power and LEAST_BLOCK_BYTES <= found <= MOST_BLOCK_BYTES):
+        raise ValueError(f"{found} is not a size of blocks")
+    return found
+
+
 def _number(words: MkfsArguments, flag: str) -> int | None:
     value = words.value(flag)
-    return None if value is None else int(value)
+    return None if value is None else _parsed(flag, value)
+
+
+def _parsed(flag: str, value: str) -> int:
+    """Return a number of mke2fs, which may have a unit: "16k"."""
+    match = re.fullmatch(r"([0-9]{1,19})([kmg]?)", value, re.IGNORECASE)
+    if match is None or (match[2] and flag not in _WITH_UNITS):
+        raise ValueError(f"{flag} {value}: not a number")
+    return int(match[1]) << _BINARY_UNITS[match[2].lower()]
