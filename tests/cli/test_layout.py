@@ -142,7 +142,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/dev", "--offset", "1M"], "--offset on a device needs --members and --chunk"),
         (["/", "--members", "12", "--chunk", "x"], "'x' is not a size"),
         (["/", "--members", "1", "--chunk", "64K"], "raid0 takes 2 to 1920 members"),
-        (["/", "--members", "12", "--chunk", "1000"], "1000 is not a multiple of 512 bytes"),
+        (["/", "--members", "12", "--chunk", "512KB"], "chunks are binary: 512K"),
         (["/", *TWELVE, "--offset", "100"], "100 is not a multiple of 512 bytes"),
         (
             ["/", "--members", "3", "--chunk", "64K", "--level", "raid6"],

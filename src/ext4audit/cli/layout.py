@@ -22,7 +22,7 @@ from ext4audit.cli.output import (
     width,
     write,
 )
-from ext4audit.cli.plans.values import check_members, size_of
+from ext4audit.cli.plans.values import check_members, chunk_of, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources import ArchiveError, ResolvePath
@@ -36,7 +36,7 @@ TIMEOUT_SECONDS = 60.0
 
 
 def _sectors(text: str) -> int:
-    """Return bytes; ValueError for sizes that no device has, such as a chunk of 1 byte."""
+    """Return bytes; ValueError for an offset within a sector."""
     size_bytes = size_of(text)
     if size_bytes % SECTOR_BYTES:
         raise ValueError(f"{text} is not a multiple of {SECTOR_BYTES} bytes")
@@ -47,7 +47,7 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     try:
         if text is None or (option.name == "offset" and text.strip() == "0"):
             return None
-        return _sectors(text)
+        return chunk_of(text) if option.name == "chunk" else _sectors(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from ext4audit.cli.plans.values import count_of, mount_options_of, path_of, size_of
+from ext4audit.cli.plans.values import chunk_of, count_of, mount_options_of, path_of, size_of
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,23 @@ def test_other_sizes_are_refused(text: str) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match=r"not a size|1 PiB"):
         size_of(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("512KB", "512KB is 512000 bytes; chunks are binary: 512K"),
+        ("64 kb", "64 kb is 64000 bytes; chunks are binary: 64 k"),
+        ("512", "512 is not a multiple of 4096 bytes (512K?)"),
+        ("1K", "1K is not a multiple of 4096 bytes"),
+        ("0", "0 is not between"),
+    ],
+)
+def test_a_chunk_that_no_array_has_is_refused(text: str, reported: str) -> None:
+    """512KB is what people write for mdadm's 512K; stride=125 would not fit any disk."""
+    with pytest.raises(ValueError, match=re.escape(reported)):
+        chunk_of(text)
+    assert [chunk_of(each) for each in ("64K", "512KiB", "520K")] == [65536, 524288, 532480]
 
 
 @pytest.mark.parametrize(

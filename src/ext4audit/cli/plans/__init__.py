@@ -13,6 +13,7 @@ from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
     check_members,
+    chunk_of,
     count_of,
     mount_options_of,
     path_of,
@@ -26,8 +27,6 @@ from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 
 T = TypeVar("T")
 
-PAGE_BYTES = 4096
-"""md's smallest chunk; for all levels but RAID0 it must be a power of two (md(4))."""
 DEVICES = {False: "/dev/sdX", True: "/dev/md0"}
 MOUNT_POINT = "/data"
 CACHES = {"back": "write back", "through": "write through"}
@@ -97,9 +96,9 @@ def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
         if settings.get("chunk") is not None:
             raise click.UsageError("--chunk needs --raid0, --raid10, --raid5 or --raid6")
         return 0
-    chunk_bytes = _required(settings, "chunk", size_of)
-    odd = chunk_bytes & (chunk_bytes - 1) if level != "raid0" else chunk_bytes % PAGE_BYTES
-    if chunk_bytes < PAGE_BYTES or odd:
+    chunk_bytes = _required(settings, "chunk", chunk_of)
+    # For all levels but RAID0 it must be a power of two (md(4)).
+    if level != "raid0" and chunk_bytes & (chunk_bytes - 1):
         raise click.UsageError(
             f"--chunk {settings['chunk']}: md does not support this chunk size for {level}"
         )

@@ -43,6 +43,25 @@ def size_of(text: str) -> int:
     return size_bytes
 
 
+CHUNK_STEP_BYTES = 4096
+"""Chunks of md and LVM are multiples of it (md(4), lvcreate(8))."""
+
+
+def chunk_of(text: str) -> int:
+    """Return the bytes of a chunk; ValueError for a size that no array has.
+
+    People write the 512K of mdadm as 512KB, or as 512 as on mdadm's command line.
+    """
+    size_bytes = size_of(text)
+    number = text.strip().rstrip("bB").rstrip()
+    if number != text.strip() and number[-1:].upper() in _POWERS:
+        raise ValueError(f"{text} is {size_bytes} bytes; chunks are binary: {number}")
+    if size_bytes % CHUNK_STEP_BYTES:
+        hint = f" ({text}K?)" if text.isdecimal() else ""
+        raise ValueError(f"{text} is not a multiple of {CHUNK_STEP_BYTES} bytes{hint}")
+    return size_bytes
+
+
 def count_of(value: object) -> int:
     """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
     number = int(str(value))
