@@ -30,6 +30,7 @@ _LINES = {
     "inodes_per_group": re.compile(r"^([0-9]+) inodes per group$", re.MULTILINE),
 }
 _USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
+_WARNING = re.compile(r"^(?:mke2fs: )?Warning: ([^\n]*[^\n\s])\s*$", re.MULTILINE | re.IGNORECASE)
 
 
 class DryRun(NamedTuple):
@@ -87,6 +88,11 @@ def parse_dry_run(text: str) -> DryRun:
     usage = _USAGE.search(text)
     arguments = re.findall(r"'([^']*)'", usage[1]) if usage else []
     return DryRun(**numbers, usage_types=tuple(arguments[1:]))
+
+
+def parse_warnings(text: str) -> tuple[str, ...]:
+    """Return the warnings of mke2fs, each once: a label that it cuts, a type that it ignores."""
+    return tuple(dict.fromkeys(_WARNING.findall(text)))
 
 
 def _options(arguments: list[str]) -> Iterator[tuple[str, str | None]]:

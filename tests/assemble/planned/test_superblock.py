@@ -100,6 +100,20 @@ def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, reporte
 
 
 @needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        ("-L 12345678901234567", "label too long; will be truncated to '1234567890123456'"),
+        ("-T bogus", "the fs_type bogus is not defined in mke2fs.conf"),
+    ],
+)
+def test_a_warning_of_mke2fs_is_shown(words: str, warned: str) -> None:
+    """The lines that are to be used would print it when they run."""
+    assert predict(disk_plan(words)).assumed[1:] == (f"mke2fs warns: {warned}",)
+    assert predict(disk_plan()).assumed[1:] == ()
+
+
+@needs_e2fsprogs
 def test_a_silently_lowered_group_size_is_seen() -> None:
     """Very many inodes make groups smaller than the option -g (mke2fs 1.47.0)."""
     made = superblock_of(predict(disk_plan("-N 5300000 -g 32744", size_bytes=20 * GIB)))

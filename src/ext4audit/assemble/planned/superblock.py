@@ -26,7 +26,7 @@ from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
-from ext4audit.parsers.mke2fs import DryRun, parse_dry_run
+from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_warnings
 from ext4audit.sources import RunCommand, Source
 
 SMALL_BYTES = 1 << 30
@@ -63,7 +63,8 @@ def predict_superblock(source: Source, plan: Plan) -> Prediction:
     made = simulated(source, plan, words, found.value)
     if made is None:
         made = computed(source, plan, words, found.value)
-    return _finished(plan, made, local)
+    warnings = tuple(f"mke2fs warns: {each}" for each in parse_warnings(for_wording(dry, "")))
+    return _finished(plan, made._replace(assumed=warnings), local)
 
 
 def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
@@ -95,7 +96,7 @@ def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -
     return made._replace(
         superblock=superblock,
         doubts=doubts,
-        assumed=tuple(_assumed(plan, made.basis, local)),
+        assumed=(*_assumed(plan, made.basis, local), *made.assumed),
     )
 
 
