@@ -187,9 +187,11 @@ def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
 @pytest.mark.parametrize("word", ["resize=3T", "packed_meta_blocks=1"])
 def test_what_the_closed_form_does_not_know_is_a_doubt(word: str) -> None:
     """These words of -E move metadata."""
-    doubts = computed(plan(f"-E {word}")).doubts
-    assert [each.what for each in doubts] == ["planned block groups"]
-    assert word in doubts[0].detail
+    made = computed(plan(f"-E {word}"))
+    assert [each.what for each in made.doubts] == ["planned block groups"]
+    assert word in made.doubts[0].detail
+    assert isinstance(made.table, Unknown) is word.startswith("packed")
+    assert computed(plan("-E packed_meta_blocks=0")).doubts == ()
 
 
 @needs_e2fsprogs

@@ -33,7 +33,8 @@ SMALL_BYTES = 1 << 30
 """The size of the simulation for the features, where the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
 NO_MKE2FS = "install e2fsprogs"
-MOVING = frozenset({"resize", "packed_meta_blocks"})
+PACKED = "packed_meta_blocks"
+MOVING = frozenset({"resize", PACKED})
 """Options of -E that move the bitmaps, or change the blocks before them."""
 AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
 """Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
@@ -152,7 +153,11 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
         small,
         origin=origin,
     )
-    return _placed(superblock, origin, (*_unseen(words), *_disagreement(superblock, dry)))
+    unseen = _unseen(words)
+    placed = _placed(superblock, origin, (*unseen, *_disagreement(superblock, dry)))
+    # With "resize" only the first bitmaps move; packed ones lie elsewhere altogether.
+    is_packed = words.has_extended(PACKED) and unseen
+    return placed._replace(table=unseen[0]) if is_packed else placed
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
@@ -230,6 +235,7 @@ def _placed(
 def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
     """Return a doubt where an option moves metadata in a way that the closed form lacks."""
     moving = [each for each in words.extended if each.partition("=")[0] in MOVING]
+    moving = [each for each in moving if each != f"{PACKED}=0"]
     if not moving:
         return ()
     detail = f"-E {','.join(moving)} moves metadata in a way that the closed form does not model"
