@@ -1,8 +1,9 @@
 """Change one operator or number of the package at a time, and run the unit tests of its module.
 
 `uv run --with cosmic-ray python tests/mutation/sample.py 60` tries 60 mutants of the rooms that
-decide. A second argument is the seed of the sample. cosmic-ray provides the operators. Mutants are
-written to a temporary copy of the package. The exit code is 1 when fewer than 90 % are killed.
+decide. A second argument is the seed of the sample; further ones are the rooms to sample, such as
+`60 0 rules layout`. cosmic-ray provides the operators. Mutants are written to a temporary copy of
+the package. The exit code is 1 when fewer than 90 % are killed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import NamedTuple
@@ -64,9 +65,9 @@ class Mutant(NamedTuple):
         return f"src/ext4audit/{self.module}:{self.line} {self.operator} #{self.occurrence}"
 
 
-def main(count: int, seed: int) -> bool:
+def main(count: int, seed: int, rooms: Sequence[str]) -> bool:
     """Try mutants and print the survivors; return whether enough are killed."""
-    sample = random.Random(seed).sample(list(mutants()), count)  # noqa: S311 - reproducible
+    sample = random.Random(seed).sample(list(mutants(rooms)), count)  # noqa: S311 - reproducible
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "ext4audit"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -80,9 +81,9 @@ def main(count: int, seed: int) -> bool:
     return 100 * killed >= LEAST_KILLED_PERCENT * count
 
 
-def mutants() -> Iterator[Mutant]:
-    """Yield the mutants of the rooms that can change what a module does."""
-    for path in modules():
+def mutants(rooms: Sequence[str]) -> Iterator[Mutant]:
+    """Yield the mutants of rooms that can change what a module does."""
+    for path in modules(rooms):
         text = path.read_text()
         nodes = list(ast_nodes(get_ast(text)))
         for name in OPERATORS:
@@ -105,9 +106,9 @@ def is_idle(text: str, operator: str, occurrence: int, line: int) -> bool:
     return is_flag and STRICT_ZIP.search(text.splitlines()[line - 1]) is not None
 
 
-def modules() -> list[Path]:
-    """Return the modules of the rooms."""
-    return sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py"))
+def modules(rooms: Sequence[str] = ROOMS) -> list[Path]:
+    """Return the modules of rooms."""
+    return sorted(path for room in rooms for path in (PACKAGE / room).rglob("*.py"))
 
 
 def tests_of(module: Path) -> tuple[Path, ...]:
@@ -163,4 +164,5 @@ def passes(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(not main(*map(int, [*sys.argv[1:], "60", "0"][:2])))
+    count, seed, *rooms = [*sys.argv[1:], *("60", "0")[len(sys.argv) - 1 :]]
+    sys.exit(not main(int(count), int(seed), rooms or ROOMS))
