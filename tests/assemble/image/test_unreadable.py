@@ -73,6 +73,8 @@ def test_a_file_that_could_hold_a_filesystem_is_no_plain_file(tmp_path: Path) ->
         path.touch()
         grow(path, size_bytes)
         assert isinstance(explain(LiveSource(), str(path)), kind)
+    named.touch()
+    assert reason(named) == "the file is empty"
     named.write_bytes(b"text\n")
     assert "no superblock at byte 1024" in reason(named)
     grow(named, 65536)

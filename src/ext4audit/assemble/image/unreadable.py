@@ -38,7 +38,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
         return BadImage(found)
     whole = isinstance(source.fetch(ReadBytes(path, SMALLEST_BYTES - 1, 1)), Known)
     if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
-        if not _beginning(source, path, 0) and not _first_byte(source, path):
+        if not _first_byte(source, path):
             return BadImage("the file is empty")
         what = "only zeros" if _is_zeroed(source, path) else "no superblock"
         return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup superblock")
