@@ -46,6 +46,7 @@ def of_groups(groups: int, **changes: Any) -> Superblock:
         ({"descriptor_bytes": 32}, 32, 128),
         ({"descriptor_bytes": 128}, 128, 32),
         ({"descriptor_bytes": None}, 64, 64),
+        ({"descriptor_bytes": 0}, 64, 64),
         ({"descriptor_bytes": None, "features": frozenset()}, 32, 128),
         ({"descriptor_bytes": 64, "block_bytes": 65536}, 64, 1024),
         ({"descriptor_bytes": 64, "block_bytes": 1024}, 64, 16),

@@ -150,9 +150,8 @@ _LARGE_DESCRIPTOR_BYTES = 64
 
 def descriptor_bytes(superblock: Superblock) -> int:
     """Return the size of one group descriptor: where it is not known, the one that mke2fs makes."""
-    if superblock.descriptor_bytes is not None:
-        return superblock.descriptor_bytes
-    return _LARGE_DESCRIPTOR_BYTES if "64bit" in superblock.features else _SMALL_DESCRIPTOR_BYTES
+    made = _LARGE_DESCRIPTOR_BYTES if "64bit" in superblock.features else _SMALL_DESCRIPTOR_BYTES
+    return superblock.descriptor_bytes or made
 
 
 def descriptors_per_block(superblock: Superblock) -> int:
@@ -264,9 +263,6 @@ def _groups(superblock: Superblock) -> int:
 MOST_INODES = (1 << 32) - 1
 
 
-WIDE_DESCRIPTOR_BYTES, DESCRIPTOR_BYTES = 64, 32
-
-
 class Ceiling(NamedTuple):
     """The largest size in bytes, and which of the two limits it is: inodes or descriptors."""
 
@@ -289,9 +285,7 @@ def ceiling_of(superblock: Superblock) -> Ceiling | None:
     )
     if not (each and group and inodes) or superblock.first_block is None:
         return None
-    usual = WIDE_DESCRIPTOR_BYTES if "64bit" in superblock.features else DESCRIPTOR_BYTES
-    per_block = each // (superblock.descriptor_bytes or usual)
     by_inodes = MOST_INODES // inodes
-    by_descriptors = (group - superblock.first_block) * per_block
+    by_descriptors = (group - superblock.first_block) * (each // descriptor_bytes(superblock))
     groups = min(by_inodes, by_descriptors)
     return Ceiling(groups * group * each, is_of_inodes=by_inodes <= by_descriptors)

@@ -131,6 +131,11 @@ def test_cap005_grows_nothing_with_recorded_errors() -> None:
 DEFAULTS = superblock().features
 NONE_RESERVED = known(superblock(size_blocks=20 * GIB // BLOCK, reserved_gdt_blocks=None))
 
+NARROW = superblock(
+    size_blocks=20 * GIB // BLOCK, features=DEFAULTS - {"64bit"}, reserved_gdt_blocks=10
+)
+"""Each descriptor block describes 16 GiB; with 64bit, half of it."""
+
 
 def with_features(*features: str, without: str = "") -> dict[str, Any]:
     """Build the superblock of 20 GiB with other features than mke2fs's."""
@@ -149,6 +154,14 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
         (of(20, 8_220), "6.1.84", ""),
         (of(12_000, 16_384), "6.1.83", ""),
         (of(12_000, 16_400), "6.1.83", "its reserved group descriptors end at 16 TiB"),
+        (of(20, 192, superblock=known(NARROW)), "6.1.83", ""),
+        (of(20, 193, superblock=known(NARROW)), "6.1.83", "descriptors end at 192 GiB"),
+        (of(20, 104, superblock=known(NARROW._replace(features=DEFAULTS))), "6.1.83", ""),
+        (
+            of(20, 105, superblock=known(NARROW._replace(features=DEFAULTS))),
+            "6.1.83",
+            "descriptors end at 104 GiB",
+        ),
         (of(20, 100, **with_features("meta_bg")), "6.1.83", "it has meta_bg"),
         (of(20, 100, **with_features(without="resize_inode")), "6.8.2", "it lacks resize_inode"),
         (of(20, 100, **with_features(without="resize_inode")), "6.8.3", ""),

@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout import ceiling_of
+from ext4audit.layout import ceiling_of, descriptor_bytes
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -189,7 +189,6 @@ def _reserved_end(superblock: Superblock) -> int | None:
     reserved = superblock.reserved_gdt_blocks
     if each is None or group is None or reserved is None:
         return None
-    wide = 64 if "64bit" in superblock.features else 32
-    blocks_of_one = each // (superblock.descriptor_bytes or wide) * group
+    blocks_of_one = each // descriptor_bytes(superblock) * group
     used = -(-superblock.size_blocks // blocks_of_one)
     return min((used + reserved) * blocks_of_one, BLOCKS_OF_32_BITS) * each
