@@ -126,6 +126,29 @@ def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, wh
     assert finding.remedies == ()
 
 
+@pytest.mark.parametrize(
+    ("entry", "cited"),
+    [
+        (fstab_entry(mount_point="/srv"), "is attached"),
+        (
+            fstab_entry(mount_point="/srv", number=unknown("device UUID=…", Why.ABSENT)),
+            "was not found",
+        ),
+    ],
+)
+def test_drf006_cites_the_entry_its_device_and_the_empty_place(
+    entry: FstabEntry, cited: str
+) -> None:
+    """Each with the place where it was read."""
+    (finding,) = verdict(having(entry)).findings
+    spec = entry.line.spec
+    assert [citation.value for citation in finding.citations] == [
+        f"{spec} /srv ext4 defaults",
+        f"{spec} {cited}",
+        "nothing on /srv",
+    ]
+
+
 AWAY = unknown("device UUID=…", Why.ABSENT)
 ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
 
