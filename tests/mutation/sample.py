@@ -113,8 +113,11 @@ def modules(rooms: Sequence[str] = ROOMS) -> list[Path]:
 
 def tests_of(module: Path) -> tuple[Path, ...]:
     """Return the tests that mirror a module, those of its importers, their folder, their room's."""
-    dotted = ".".join(module.with_suffix("").parts)
-    uses = f"from ext4audit.{dotted} import", f" {dotted}.", f"({dotted}."
+    is_package = module.stem == "__init__"
+    dotted = ".".join((module.parent if is_package else module.with_suffix("")).parts)
+    uses = [f"from ext4audit.{dotted} import"]
+    if not is_package:  # the bare name of a package is a word of docstrings, too
+        uses += [f" {dotted}.", f"({dotted}."]
     texts = {path: path.read_text() for path in modules()}
     users = (path for path, text in texts.items() if any(use in text for use in uses))
     mirrors = [mirror_of(path) for path in (PACKAGE / module, *users)]
