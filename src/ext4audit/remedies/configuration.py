@@ -134,10 +134,10 @@ def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
     found: list[Step] = []
     places: dict[int, int] = {}
     for step in steps:
-        edit, place = step.change, -1
+        edit, place = step.change, len(found)
         if isinstance(edit, LineEdit):
-            place = places.setdefault(edit.line_number, len(found))
-        both = _both(found[place], step) if 0 <= place < len(found) else None
+            place = places.setdefault(edit.line_number, place)
+        both = _both(found[place], step) if place < len(found) else None
         if both:
             found[place] = both
         else:
