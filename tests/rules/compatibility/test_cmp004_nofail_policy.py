@@ -64,6 +64,12 @@ def verdict(on: Host) -> Verdict:
             for where in ("/", "/boot", "/boot/", "/boot/grub", "/usr", "/usr/local", "/var")
         ),
         (machine(entry(), volume("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
+        # Which disks are below it, or below the root, is not known: nothing says that they are one.
+        (machine(entry(), volume("/data")._replace(stack=unknown("stack"))), Outcome.FAIL),
+        (
+            host(volume("/data"), virtualization="kvm", fstab=known((entry(),))),
+            Outcome.FAIL,
+        ),
         (machine(entry(), volume("/elsewhere")), Outcome.NOT_APPLICABLE),
         (machine(entry(fstype="auto")), Outcome.NOT_APPLICABLE),
         (machine(entry(), virtualization=None), Outcome.NOT_APPLICABLE),

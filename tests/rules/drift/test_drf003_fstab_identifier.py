@@ -340,6 +340,46 @@ def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
+@pytest.mark.parametrize(
+    ("on", "cited", "summary"),
+    [
+        (
+            with_rows(COPY),
+            ["fstab line 7", f"ext4 UUID={UUID} LABEL=", f"ext4 UUID={UUID} LABEL="],
+            "several devices have a UUID that fstab or root= uses",
+        ),
+        (
+            with_rows(devices=known(LABELLED), fstab=known((fstab_entry(spec="LABEL=data"),))),
+            [
+                "fstab line 7",
+                f"ext4 UUID={UUID} LABEL=data",
+                f"ext4 UUID={OTHER_UUID} LABEL=data",
+            ],
+            "several devices have a LABEL that fstab or root= uses",
+        ),
+        (
+            with_rows(COPY, fstab=BY_PATH),
+            [f"ext4 UUID={UUID} LABEL=", f"ext4 UUID={UUID} LABEL="],
+            "several devices have the same UUID",
+        ),
+        (
+            host(ON_ORIGIN, devices=known(VOLUMES), fstab=BY_PATH),
+            [f"ext4 UUID={UUID} LABEL="] * 2,
+            "LVM snapshots have the UUID of their origin",
+        ),
+    ],
+    ids="used-uuid used-label unused snapshot".split(),
+)
+def test_drf003_cites_who_uses_the_name_and_who_has_it(
+    on: Host, cited: list[str], summary: str
+) -> None:
+    """What lsblk shows of each device, behind the entry that goes by the name."""
+    (finding,) = verdict(on).findings
+    uses = [c.label for c in finding.citations if c.label.startswith("fstab")]
+    assert [*uses, *(c.value for c in finding.citations if c.label not in uses)] == cited
+    assert finding.summary == summary
+
+
 def test_drf003_takes_the_label_off_the_copy() -> None:
     """A filesystem needs no label."""
     named = known((fstab_entry(spec='LABEL="data"'),))

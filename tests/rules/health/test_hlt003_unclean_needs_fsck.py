@@ -100,6 +100,13 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
     assert verdict(host(path, lower=(live,), devices=rows)).outcome is outcome
 
 
+def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
+    """A baseline knows each of several by its UUID, be it a copy of a mounted one or not."""
+    copied = str(filesystem().uuid)
+    both = lying(idle(state="not clean"), idle(name="sdc", uuid=copied, state="not clean"))
+    assert [finding.fact for finding in verdict(both).findings] == [OTHER_UUID, copied]
+
+
 def test_hlt003_judges_a_target_once() -> None:
     """A device that is a target and idle is one subject."""
     target = idle(state="not clean")
