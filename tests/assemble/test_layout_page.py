@@ -6,9 +6,11 @@ import pytest
 
 from ext4audit.assemble.layout_page import page_of_image
 from ext4audit.evidence import Known, Unknown
+from ext4audit.sources import ReadBytes
 from support.hosts.evidence_host import HostEvidence
 from support.images.mke2fs import stripe
 from support.images.partitioned import (
+    BLOCKS_PER_GROUP,
     descriptor_bytes,
     descriptors_at,
     superblock_at,
@@ -16,6 +18,7 @@ from support.images.partitioned import (
 )
 
 PATH = "/img"
+TWO_GROUPS_BYTES = 2 * BLOCKS_PER_GROUP * 4096
 
 
 def with_filesystem(offset: int = 0) -> HostEvidence:
@@ -33,6 +36,24 @@ def test_an_image_is_a_single_device() -> None:
     assert page.value.layout.geometry is None
     assert page.value.layout.bitmaps.loads == (4,)
     assert (page.value.advice, page.value.stack) == (None, PATH)
+
+
+@pytest.mark.parametrize(
+    ("last", "details"),
+    [
+        (TWO_GROUPS_BYTES - 1, []),
+        (TWO_GROUPS_BYTES - 2, [f"it is truncated: it should have {TWO_GROUPS_BYTES} bytes"]),
+        (TWO_GROUPS_BYTES, [f"it is truncated: it should have {TWO_GROUPS_BYTES} bytes"]),
+    ],
+    ids=["whole", "a byte short", "only a byte behind it"],
+)
+def test_an_image_is_truncated_without_its_last_byte(last: int, details: list[str]) -> None:
+    """The doubt says how long a whole image is."""
+    page = page_of_image(
+        with_filesystem().tell(ReadBytes(PATH, last, 1), b"\0").source(), PATH, None, 0
+    )
+    assert isinstance(page, Known)
+    assert [gap.detail for gap in page.value.layout.doubts] == details
 
 
 @pytest.mark.parametrize("offset", [0, 1 << 20])

@@ -132,6 +132,13 @@ def test_other_geometries(
     assert advised(members, chunk_kib, block) == options
 
 
+@pytest.mark.parametrize(("cluster_bytes", "flex_bg_groups"), [(8192, 8), (16384, 4), (65536, 1)])
+def test_larger_clusters_want_smaller_flex_groups(cluster_bytes: int, flex_bg_groups: int) -> None:
+    """A group of as many larger clusters is longer, and a flex group of 16 steps over more."""
+    block = made(features=BIGALLOC, cluster_bytes=cluster_bytes)
+    assert advised(6, 512, block, "raid6") == (32744, flex_bg_groups, False)
+
+
 def test_group_sizes_that_look_even_at_infinity_and_are_not_are_refused() -> None:
     """Chunks of 8 MiB: 32760 stays on one of 8 members for 32 GiB before it moves on."""
     eight = map_of(stripe(8, 8192))
