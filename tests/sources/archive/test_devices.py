@@ -113,13 +113,14 @@ def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str
     assert found.number_of("/dev/disk/by-uuid/def") == "253:3"
 
 
-def test_dmsetup_info_tells_names_numbers_and_uuids() -> None:
-    """Where neither links nor lsblk name the mapped devices."""
+@pytest.mark.parametrize("option", ["-c", "-C"])
+def test_dmsetup_info_tells_names_numbers_and_uuids(option: str) -> None:
+    """Where neither links nor lsblk name the mapped devices; Insights spells it -C."""
     text = (
         "Name             Maj Min Stat Open Targ Event  UUID\n"
         "vg-root          253   0 L--w    1    1      0 LVM-abc\n"
     )
-    found = table({"sos_commands/devicemapper/dmsetup_info_-c": text})
+    found = table({f"sos_commands/devicemapper/dmsetup_info_{option}": text})
     assert shown(found) == [("253:0", "dm-0", None, "vg-root")]
     assert found.by_number["253:0"].mapper_uuid == "LVM-abc"
 
@@ -141,7 +142,7 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
     """The kernel puts a "p" after a disk that ends in a digit; EC2 has xvda1 without xvda."""
     disks = ("sda", "nvme0n1", "loop1", "dm-1", "md127", "sdp")
     lines = [f" 8 {minor} 9 {disk_name}" for minor, disk_name in enumerate(disks)]
-    found = table({"proc/partitions": "\n".join((*lines, f" 8 99 9 {name}"))})
+    found = table({"proc/partitions": "\n".join((*lines, f" 8 99 9 {name}\n"))})
     assert found.by_number["8:99"].parent == disk
 
 
@@ -199,7 +200,7 @@ def test_each_form_of_lsblk_gives_what_it_has(
     file: str, text: str, values: dict[str, str] | None
 ) -> None:
     """Under the names of sysfs; later columns of a table are not read, for they shift."""
-    found = table({"proc/partitions": "8 0 9 sda", f"sos_commands/block/{file}": text})
+    found = table({"proc/partitions": "8 0 9 sda\n", f"sos_commands/block/{file}": text})
     row = found.by_number["8:0"].row
     assert (dict(row.attributes) if row else None) == values
 

@@ -6,7 +6,12 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import Output
-from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
+from ext4audit.sources.archive.layouts import (
+    CUT_OFF,
+    TIMED_OUT,
+    SosCapture,
+    SupportconfigCapture,
+)
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
 
@@ -64,8 +69,8 @@ def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
 def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
     """In sos 3 there is none; numbered files of one name are all candidates, in their order."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
-    held = sosreport_capture({name: "one", f"{name}.1": "two", f"{name}.3": "another device's"})
-    assert held.run("dumpe2fs -h /dev/vg/lv") == [Output("one", name), Output("two", f"{name}.1")]
+    held = sosreport_capture({name: "1\n", f"{name}.1": "2\n", f"{name}.3": "another device's\n"})
+    assert held.run("dumpe2fs -h /dev/vg/lv") == [Output("1\n", name), Output("2\n", f"{name}.1")]
     assert held.run("dumpe2fs -h /dev/vda") == []
 
 
@@ -75,16 +80,16 @@ def test_a_manifest_says_which_command_a_file_is_of() -> None:
     text = manifest(
         entry("dumpe2fs -h /dev/vg.lv", one, 0), entry("/sbin/dumpe2fs  -h /dev/vg/lv", two, 1)
     )
-    held = sosreport_capture({one: "dot", two: "slash", "sos_reports/manifest.json": text})
-    assert held.run("dumpe2fs -h /dev/vg/lv") == [Output("slash", two, 1)]
-    assert held.run("dumpe2fs -h /dev/vg.lv") == [Output("dot", one, 0)]
+    held = sosreport_capture({one: "dot\n", two: "slash\n", "sos_reports/manifest.json": text})
+    assert held.run("dumpe2fs -h /dev/vg/lv") == [Output("slash\n", two, 1)]
+    assert held.run("dumpe2fs -h /dev/vg.lv") == [Output("dot\n", one, 0)]
 
 
 def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> None:
     """The name alone would say that it is."""
     member = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
     text = manifest(entry("dumpe2fs -h /dev/vg.lv", member))
-    held = sosreport_capture({member: "dot", "sos_reports/manifest.json": text})
+    held = sosreport_capture({member: "dot\n", "sos_reports/manifest.json": text})
     assert held.run("dumpe2fs -h /dev/vg/lv") == []
 
 
@@ -104,9 +109,9 @@ def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> Non
 def test_a_manifest_of_another_shape_is_as_good_as_none(text: str) -> None:
     """The names of the files remain."""
     held = sosreport_capture(
-        {"sos_commands/kernel/uname_-a": "L", "sos_reports/manifest.json": text}
+        {"sos_commands/kernel/uname_-a": "L\n", "sos_reports/manifest.json": text}
     )
-    assert held.run("uname -a") == [Output("L", "sos_commands/kernel/uname_-a")]
+    assert held.run("uname -a") == [Output("L\n", "sos_commands/kernel/uname_-a")]
 
 
 def test_a_file_that_the_manifest_names_and_nobody_packed_is_a_failure() -> None:
@@ -128,13 +133,65 @@ def test_all_outputs_of_a_program_are_found_by_either_way() -> None:
     """`lsblk` and its options, and not `lsblkx`."""
     text = manifest(entry("lsblk -t", "sos_commands/block/t"))
     files = {
-        "sos_commands/block/t": "1",
-        "sos_commands/block/lsblk": "2",
-        "sos_commands/block/lsblk_-D": "3",
-        "sos_commands/block/lsblkx": "4",
+        "sos_commands/block/t": "1\n",
+        "sos_commands/block/lsblk": "2\n",
+        "sos_commands/block/lsblk_-D": "3\n",
+        "sos_commands/block/lsblkx": "4\n",
         "sos_reports/manifest.json": text,
     }
-    assert [output.text for output in sosreport_capture(files).outputs("lsblk")] == ["1", "2", "3"]
+    found = sosreport_capture(files).outputs("lsblk")
+    assert [output.text for output in found] == ["1\n", "2\n", "3\n"]
+
+
+OUTPUTS = {f"insights_commands/{name}": f"{name}" for name in "abcdefgh"}
+
+
+def insights_capture(files: dict[str, str]) -> SosCapture:
+    """Return the capture of an Insights archive with these files."""
+    return SosCapture(archive(files), "", kind="insights", commands="insights_commands")
+
+
+def test_what_is_cut_off_is_no_evidence() -> None:
+    """A file of the kernel and an output end with a newline; other files may lack it."""
+    files = {
+        "proc/sys/vm/dirty_ratio": "4",
+        "etc/fstab": "/dev/a / ext4",
+        "sos_commands/kernel/sysctl_-a": "vm.dirty_background_ratio = 10\nvm.dirty_ratio = 4",
+        "sos_commands/kernel/uname_-a": "Linux\n",
+    }
+    held = sosreport_capture(files)
+    cut = held.read("/proc/sys/vm/dirty_ratio")
+    assert isinstance(cut, Unknown)
+    assert (cut.why, cut.detail) == (Why.UNPARSABLE, CUT_OFF)
+    assert held.read("/etc/fstab") == Known("/dev/a / ext4", "/etc/fstab")
+    assert held.run("sysctl -a") == [Output(CUT_OFF, "sos_commands/kernel/sysctl_-a", 1)]
+
+
+@pytest.mark.parametrize("status", [124, 137])
+def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int) -> None:
+    """An array would have fewer members."""
+    member = "sos_commands/md/mdadm_-D_.dev.md"
+    text = manifest(entry("mdadm -D /dev/md0", member, status))
+    held = sosreport_capture({member: "/dev/md0:\n", "sos_reports/manifest.json": text})
+    assert held.outputs("mdadm") == [Output(TIMED_OUT, member, status)]
+
+
+def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
+    """Insights joins the lines since 2024."""
+    held = insights_capture({**OUTPUTS, "proc/cmdline": "ro quiet", "etc/fstab": "", "x": "a\n"})
+    assert held.read("/proc/cmdline") == Known("ro quiet\n", "/proc/cmdline")
+    assert (held.read("/etc/fstab"), held.read("/x")) == (
+        Known("", "/etc/fstab"),
+        Known("a\n", "/x"),
+    )
+    assert held.run("a") == [Output("a\n", "insights_commands/a")]
+
+
+@pytest.mark.parametrize("ended", ["insights_commands/a", "insights_commands/h"])
+def test_one_output_that_ends_with_a_newline_proves_that_others_are_cut_off(ended: str) -> None:
+    """Archives of before are no different from sosreports."""
+    files = {**OUTPUTS, ended: "x\n", "proc/cmdline": "ro qu"}
+    assert isinstance(insights_capture(files).read("/proc/cmdline"), Unknown)
 
 
 def test_an_archive_of_directories_holds_no_output() -> None:
@@ -172,6 +229,7 @@ text
 #==[ Command ]======================================#
 # /usr/bin/uname -a
 second
+
 """
 
 
@@ -216,6 +274,19 @@ def test_the_error_of_a_missing_program_is_its_output() -> None:
     assert [output.text for output in supportconfig_capture().outputs("mdadm")] == [
         "ERROR: Command not found or not executable\n"
     ]
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n#==[ Comma"])
+def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None:
+    """Each ends with a blank line; those before the end are whole."""
+    start, _, fstab = TEXT.partition("#==[ Configuration File ]")
+    text = "#==[ Configuration File ]" + fstab.partition("\nUUID=2")[0]
+    found = supportconfig_capture(start + text + end).read("/etc/fstab")
+    assert isinstance(found, Unknown)
+    assert (found.why, found.detail) == (Why.UNPARSABLE, "fs-diskio.txt is cut off in it")
+    assert supportconfig_capture(start + text + end).run("uname -a")[0].status is None
+    cut = supportconfig_capture(start.rstrip("\n")).run("uname -a")
+    assert cut == [Output(CUT_OFF, "fs-diskio.txt: uname -a", 1)]
 
 
 @pytest.mark.parametrize("text", ["", "#==[ Command ]===#", "#==[ Command ]===#\n\n# x\n", "x\n"])

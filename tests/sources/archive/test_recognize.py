@@ -14,7 +14,7 @@ SUSE = {
     "basic-environment.txt": (
         "#==[ Command ]===#\n# /bin/date\nFri Feb 16 09:21:33 UTC 2024\n\n"
         "#==[ Command ]===#\n# /bin/uname -a\n"
-        "Linux sles-1 5.14.21-150500.55.44-default #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
+        "Linux sles-1 5.14.21-150500.55.44-default #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n\n"
     )
 }
 INSIGHTS = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.devices import read_devices
 from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.archive.system import (
@@ -176,6 +176,8 @@ def mountinfo(files: dict[str, str]) -> object:
         ({"proc/1/mountinfo": MOUNTINFO, "proc/mounts": "x"}, MOUNTINFO, "/proc/1/mountinfo"),
         ({"proc/self/mountinfo": "\n", "proc/mounts": MOUNTS}, MADE, "/proc/mounts"),
         ({"etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
+        ({"proc/self/mountinfo": MOUNTINFO[:-9], "proc/mounts": MOUNTS}, MADE, "/proc/mounts"),
+        ({"proc/mounts": MOUNTS[:-9], "etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
         (
             {"sos_commands/filesys/mount_-l": MOUNT},
             MADE,
@@ -186,6 +188,21 @@ def mountinfo(files: dict[str, str]) -> object:
 def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: str) -> None:
     """Best is mountinfo as it is; else one is made, with options divided and parents by place."""
     assert mountinfo(files) == Known(text, origin)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"proc/self/mountinfo": MOUNTINFO[:-1]},
+        {"proc/mounts": MOUNTS[:-9]},
+        {"proc/mounts": MOUNTS[:-9], "sos_commands/filesys/mount_-l": MOUNT[:-3]},
+    ],
+)
+def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
+    """A mount that it lacks would be said to be absent, and "nobarr" not to be nobarrier."""
+    found = mountinfo(files)
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
 
 
 def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:

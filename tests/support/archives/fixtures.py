@@ -150,8 +150,8 @@ def supportconfig() -> dict[str, str]:
 
 
 def _sections(*sections: tuple[str, str, str]) -> str:
-    return "\n".join(
-        f"#==[ {kind} ]==={'=' * 30}#\n# {title}\n{body}" for kind, title, body in sections
+    return "".join(
+        f"#==[ {kind} ]==={'=' * 30}#\n# {title}\n{body}\n" for kind, title, body in sections
     )
 
 

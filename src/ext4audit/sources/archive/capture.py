@@ -32,6 +32,8 @@ NO_COMPLAINT = re.compile(
 """The proof of success for an output without a better one."""
 _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABSENT}
 """Exit statuses of timeout(1), under which sos and Insights run each command."""
+STOPPED = frozenset({124, 137})
+"""Those of a command that was stopped: what it printed until then may be a part."""
 _HINTS = {
     Why.DENIED: "capture again as root, outside containers",
     Why.TIMED_OUT: "capture again with a longer timeout",
@@ -56,7 +58,10 @@ class Capture(Protocol):
         ...
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where the archive does not hold it."""
+        """Return a file's text, None where the archive does not hold it.
+
+        A file of /proc or /sys that is cut off is Unknown.
+        """
         ...
 
     def children(self, path: str) -> tuple[str, ...] | None:

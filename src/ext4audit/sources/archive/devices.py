@@ -28,6 +28,8 @@ MOUNT_TABLES = ("/proc/self/mountinfo", "/proc/1/mountinfo")
 _MOUNTED_MAPPER = re.compile(
     r"^\d+ \d+ (\d{1,9}:(\d{1,9})) [^\n]* - ext[234] /dev/mapper/([^ /\\\n]+) \S+$", re.MULTILINE
 )
+MAPPER_LISTS = ("dmsetup info -c", "dmsetup info -C")
+"""sos's and Insights' spelling."""
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _BLKID_COLUMNS = {
@@ -195,12 +197,12 @@ def _mapped(table: DeviceTable, name: str) -> Device | None:
 
 
 def _add_mapper_names(table: DeviceTable, capture: Capture) -> None:
-    """Add dm names: from the links below /dev/mapper, and from `dmsetup info -c`."""
+    """Add dm names: from the links below /dev/mapper, and from dmsetup."""
     for path in (*table.nodes, *table.links):
         number = table.number_of(path)
         if path.startswith("/dev/mapper/") and number in table.by_number:
             _name_mapper(table, table.by_number[number], path.removeprefix("/dev/mapper/"))
-    for line in output_of(capture, "dmsetup info -c").text.split("\n"):
+    for line in output_of(capture, *MAPPER_LISTS).text.split("\n"):
         found = _INFO_ROW.fullmatch(line)
         if found:
             device = table.add(f"{found[2]}:{found[3]}", f"dm-{found[3]}")

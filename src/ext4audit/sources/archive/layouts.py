@@ -3,11 +3,15 @@
 - sosreport and Insights: files are copied to the path that they had on the host. Outputs lie below
   `sos_commands/<plugin>/` or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json`
   has the command line of each. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read),
-  insights/core/context.py.
+  insights/core/context.py. Since 2024 Insights joins the lines that it has cleaned, so that no
+  text ends with a newline (insights-core 3.8, ContentProvider.write).
 - supportconfig: text files of sections. A section begins with `#==[ Command ]===…` or
-  `#==[ Configuration File ]===…`, then `# ` and the command line or the path. Comments and blank
-  lines of copied files are removed, so line numbers are not those of the host. Source:
-  supportutils 3.1 (supportconfig.rc), facts only.
+  `#==[ Configuration File ]===…`, then `# ` and the command line or the path, and ends with a
+  blank line. Comments and blank lines of copied files are removed, so line numbers are not those
+  of the host. Source: supportutils 3.1 (supportconfig.rc), facts only.
+
+What is cut off or was stopped is no evidence: the rest of a number is another number, and a
+device that a listing lacks would be said to be absent.
 """
 
 from __future__ import annotations
@@ -15,18 +19,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from itertools import islice
+from typing import Any, cast
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import ArchiveError, decode
+from ext4audit.sources import ArchiveError, ReadFile, decode, whole
 from ext4audit.sources.archive import TEXTS
-from ext4audit.sources.archive.capture import Output, mangle, numbered
+from ext4audit.sources.archive.capture import STOPPED, Output, mangle, numbered
 from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100
 _HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
+_END = "#==[ End ]==#"
 _ABSENT = " - File not found"
+CUT_OFF = "it is cut off: its last line has no end"
+TIMED_OUT = "it timed out, and what it printed may be a part"
+_SAMPLE = 8
+"""How many outputs are looked at for whether the archive's texts end with a newline."""
 
 
 class SosCapture:
@@ -39,26 +50,51 @@ class SosCapture:
         self.kind = kind
         self._archive = archive
         self._root = f"{root}/" if root else ""
+        folder = f"{self._root}{commands}/"
+        self._all_outputs = [name for name in archive.names() if name.startswith(folder)]
         self._by_line = _manifest(self.read(MANIFEST))
         claimed = {member for runs in self._by_line.values() for member, _ in runs}
         self._outputs: dict[str, Output] = {}
         self._by_name: dict[str, list[str]] = {}
-        folder = f"{self._root}{commands}/"
-        for name in archive.names():
+        for name in self._all_outputs:
             member = name.removeprefix(self._root)
-            if name.startswith(folder) and member not in claimed:
+            if member not in claimed:
                 self._by_name.setdefault(name.rpartition("/")[2], []).append(member)
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where the archive does not hold it."""
-        name = self._root + path.lstrip("/")
+        """Return a file's text, None where the archive does not hold it.
+
+        A file of the kernel that is cut off is unknown.
+        """
         try:
-            return Known(decode(self._archive.read(name)), path)
+            text = decode(self._archive.read(self._root + path.lstrip("/")))
         except ArchiveError as error:
             folder, _, last = path.strip("/").rpartition("/")
             if last not in (self.children(folder) or ()):
                 return None
             return Unknown(path, Why.FAILED, str(error))
+        return cast("Evidence[str]", whole(ReadFile(path), Known(self._ended(text), path)))
+
+    def _ended(self, text: str) -> str:
+        """Return a text with the end of its last line, which an archive of joined lines lacks."""
+        is_open = bool(text) and not text.endswith("\n")
+        return f"{text}\n" if is_open and self._joins_lines else text
+
+    @cached_property
+    def _joins_lines(self) -> bool:
+        """Whether none of the archive's first outputs ends with a newline."""
+        ends = list(islice(self._ends(), _SAMPLE))
+        return len(ends) == _SAMPLE and b"\n" not in ends
+
+    def _ends(self) -> Iterator[bytes]:
+        """Yield the last byte of each output that has any."""
+        for name in self._all_outputs:
+            try:
+                content = self._archive.read(name)
+            except ArchiveError:
+                continue
+            if content:
+                yield content[-1:]
 
     def children(self, path: str) -> tuple[str, ...] | None:
         """Return the names in a directory, None where the archive does not hold it."""
@@ -106,8 +142,11 @@ class SosCapture:
 
     def _read_output(self, member: str, status: int | None) -> Output:
         found = self.read(member)
+        if status in STOPPED:
+            return Output(TIMED_OUT, member, status)
         if isinstance(found, Known):
-            return Output(found.value, member, status)
+            is_cut = bool(found.value) and not found.value.endswith("\n")
+            return Output(CUT_OFF, member, 1) if is_cut else Output(found.value, member, status)
         detail = found.detail if isinstance(found, Unknown) else "not in the archive"
         return Output(detail, member, status or 1)
 
@@ -158,7 +197,7 @@ class SupportconfigCapture:
 
     def __init__(self, archive: Archive, root: str) -> None:
         self._commands: dict[str, list[Output]] = {}
-        self._files: dict[str, Known[str]] = {}
+        self._files: dict[str, Evidence[str]] = {}
         present = archive.children(root)
         for name in TEXTS:
             if name in present:
@@ -168,12 +207,15 @@ class SupportconfigCapture:
         for kind, title, body in _sections(text):
             if kind == "Command":
                 line = _without_folder(title)
-                self._commands.setdefault(line, []).append(Output(body, f"{name}: {line}"))
+                origin = f"{name}: {line}"
+                output = Output(CUT_OFF, origin, 1) if body is None else Output(body, origin)
+                self._commands.setdefault(line, []).append(output)
             elif title.startswith("/") and not title.endswith(_ABSENT):
-                self._files.setdefault(title, Known(body, title))
+                cut = Unknown(title, Why.UNPARSABLE, f"{name} is cut off in it", "capture it again")
+                self._files.setdefault(title, cut if body is None else Known(body, title))
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where no section holds it."""
+        """Return a file's text, None where no section holds it; one that is cut off is unknown."""
         return self._files.get(path)
 
     def children(self, path: str) -> tuple[str, ...] | None:
@@ -193,20 +235,23 @@ class SupportconfigCapture:
         return [output for line in lines for output in self._commands[line]]
 
 
-def _sections(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield type, title and body of each section.
+def _sections(text: str) -> Iterator[tuple[str, str, str | None]]:
+    """Yield type, title and body of each section; the body is None if the text ends in it.
 
     A body may hold a line that looks like a heading (a log does); it then ends early, and what
     follows has a title of its own.
     """
     kind, lines = "", list[str]()
-    for line in [*text.replace("\r\n", "\n").split("\n"), "#==[ End ]==#"]:
+    plain = text.replace("\r\n", "\n")
+    for line in [*plain.split("\n"), _END]:
         heading = _HEADING.fullmatch(line)
         if heading is None:
             lines.append(line)
             continue
         if kind and lines and lines[0].startswith("# "):
-            yield kind, lines[0][2:].strip(), "\n".join(lines[1:]).strip("\n") + "\n"
+            is_cut = line is _END and not plain.endswith("\n\n")
+            body = None if is_cut else "\n".join(lines[1:]).strip("\n") + "\n"
+            yield kind, lines[0][2:].strip(), body
         kind, lines = heading["type"], []
 
 

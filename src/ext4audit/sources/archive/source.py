@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import cast, overload
+from typing import overload
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
@@ -27,7 +27,6 @@ from ext4audit.sources import (
     Uname,
     VirtualMemory,
     describe,
-    whole,
 )
 from ext4audit.sources.archive import HostArchive, first_few
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
@@ -218,7 +217,7 @@ class ArchiveSource:
         if path == MOUNTINFO:
             return self._mountinfo
         found = self._sysfs.read(path) if path.startswith("/sys/") else None
-        found = found or self._file(path)
+        found = found or self._capture.read(path)
         if isinstance(found, Known) and path.endswith("/mountinfo"):
             return Known(without_sysroot(found.value, self._sysroot), found.origin)
         if found is None and path.startswith("/proc/sys/"):
@@ -226,10 +225,6 @@ class ArchiveSource:
         if found is None and path == CONTAINER_KIND:
             return container(self._capture)
         return found
-
-    def _file(self, path: str) -> Found:
-        found = self._capture.read(path)
-        return None if found is None else cast("Found", whole(ReadFile(path), found))
 
     def _list(self, path: str) -> Found:
         names = self._capture.children(path)

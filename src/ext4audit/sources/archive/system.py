@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeAlias
 
-from ext4audit.evidence import Evidence, Known
+from ext4audit.evidence import Evidence, Known, Unknown
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
@@ -179,19 +179,23 @@ def read_mountinfo(
     """Return the text of mountinfo, or one composed; None where no mount table was captured.
 
     From a container, sos reads its own table, and the files of the host below `sysroot`. Only
-    commands run in that directory.
+    commands run in that directory. A table that is cut off counts as none, and is the reason
+    where no other one is there.
     """
+    unknown: Unknown | None = None
     for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
             return Known(without_sysroot(found.value, sysroot), path)
+        unknown = unknown or (found if isinstance(found, Unknown) else None)
     for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
-        if isinstance(table, Known) and table.value.strip():
+        if isinstance(table, Known) and table.value.strip() and table.value.endswith("\n"):
             return _mountinfo_of(_parse_mount_table(table.value), devices, path)
+        unknown = unknown or (table if isinstance(table, Unknown) else None)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
-    return _mountinfo_of(lines, devices, output.origin) if lines else None
+    return _mountinfo_of(lines, devices, output.origin) if lines else unknown
 
 
 def sysroot_of(capture: Capture) -> str:
