@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import ActiveProfile, Filesystem, all_profiles
-from ext4audit.facts.mount import Provenance
+from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur002_hidden_superblock_default import (
@@ -122,6 +122,23 @@ def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) 
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert verdict.unknowns[0].hint == "run as root"
+
+
+@pytest.mark.parametrize(
+    ("layers", "outcome"),
+    [
+        ((), Outcome.UNDETERMINED),
+        ((Layer(Provenance.MOUNT, "nobarrier", "mountinfo"),), Outcome.PASS),
+    ],
+)
+def test_what_an_unknown_kernel_may_have_as_its_default_is_undetermined(
+    layers: tuple[Layer, ...], outcome: Outcome
+) -> None:
+    """Whether it differs from the default is then open; the mount table hides nothing it lists."""
+    found = options("nobarrier")
+    changed = tuple(option._replace(layers=layers) for option in found.options)
+    fs = filesystem(options=known(found._replace(options=changed)))
+    assert judge(check, fs, host(fs, kernel=unknown("kernel release"))).outcome is outcome
 
 
 def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:

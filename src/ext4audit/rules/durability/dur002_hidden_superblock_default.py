@@ -102,6 +102,19 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     string = _string(fs)
     if hidden or string:
         yield _finding(fs, host, options, hidden, string)
+    if any(_may_be_hidden(option) for option in options.options):
+        need(host.kernel)
+
+
+def _may_be_hidden(option: EffectiveOption) -> bool:
+    """Whether it is hidden unless it is the default of the kernel."""
+    is_listed = any(layer.provenance is Provenance.MOUNT for layer in option.layers)
+    return (
+        option.token in DANGEROUS
+        and not option.hidden
+        and not is_listed
+        and option.set_by is not Provenance.IMPLIED
+    )
 
 
 class OnDiskDefault(NamedTuple):
