@@ -220,6 +220,7 @@ def _text(label: str, last_mounted_on: str, string: str) -> str:
         "Inode count:              16\nBlock count:              4096\n"
         "First block:              0\nBlock size:               4096\n"
         "Blocks per group:         32768\nInodes per group:         16\n"
+        "Inode size:\t          256\n"
         "Journal size:             4096k\n"
         "First error function:     x\nJournal size:             1G\n"
         "Journal features:         (none)\nJournal size:             8M\n"
@@ -269,6 +270,7 @@ def test_no_string_that_fits_its_field_forges_another(
     [
         ("Filesystem volume name:", "文件系统卷名:"),
         ("Block count:              5242880\n", ""),
+        ("Inode size:\t          256\n", ""),
         ("Block count:              5242880", "Block count:              many"),
         ("Block size:               4096", "Block size:               0"),
         ("Blocks per group:         32768", "Blocks per group:         0"),

@@ -108,7 +108,7 @@ def parse_superblock(text: str) -> Superblock:
         first_block=_number(first, "First block"),
         blocks_per_group=_positive(first, "Blocks per group"),
         inodes_per_group=_number(first, "Inodes per group"),
-        inode_bytes=_number(first, "Inode size", 128),
+        inode_bytes=_number(first, "Inode size", 128 if int(match["revision"]) == 0 else None),
         inode_count=_number(first, "Inode count"),
         flex_bg_groups=_number(first, "Flex block group size", 1),
         cluster_blocks=_number(first, "Cluster size", block_bytes) // block_bytes,

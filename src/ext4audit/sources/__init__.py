@@ -234,8 +234,8 @@ def encode(text: str) -> bytes:
         raise OSError(errno.EINVAL, f"not a name: {error.reason}") from error
 
 
-VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3}-[0-9]{4}\)")
-"""The first line on stderr of e2fsprogs: "dumpe2fs 1.47.0 (5-Feb-2023)"."""
+VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)")
+"""The first line on stderr of e2fsprogs: "dumpe2fs 1.47.0 (5-Feb-2023)", "… (10-July-2018)"."""
 
 _WHY = {
     errno.ENOENT: Why.ABSENT,

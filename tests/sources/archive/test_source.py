@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     CapturedDumpe2fs,
     EffectiveUser,
@@ -19,7 +21,16 @@ from ext4audit.sources import (
     Uname,
     VirtualMemory,
 )
-from support.archives.contents import DATA_UUID, MOUNTINFO, ROOT_UUID, header, sosreport
+from support.archives.contents import (
+    DATA_UUID,
+    MOUNTINFO,
+    ROOT_UUID,
+    SOS_LINKS,
+    header,
+    recognised,
+    sos_files,
+    sosreport,
+)
 
 FULL = "".join((header(DATA_UUID), "\nGroup 0: (Blocks 0-32767)\n  Primary superblock at 0\n"))
 UDEV = (
@@ -208,6 +219,40 @@ def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
     answered = found.source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vda1")))
     assert isinstance(answered, Known)
     assert answered.origin == "sos_commands/filesys/dumpe2fs_-h_.dev.root"
+
+
+def header_of_vdb(files: dict[str, str]) -> Evidence[str]:
+    """Return the answer of an archive with these files in the place of the header of vdb."""
+    others = sos_files()
+    del others["sos_commands/filesys/dumpe2fs_-h_.dev.vdb"]
+    source = recognised({**others, **files}, SOS_LINKS).source
+    return source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
+
+
+@pytest.mark.parametrize("manifest", [False, True])
+def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
+    """Until sos 4.0; the dumpe2fs of RHEL 7 ignored it."""
+    name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.data"
+    command = {"exec": "dumpe2fs -h /dev/vdb /data", "filepath": name, "return_code": 0}
+    plugins = {"filesys": {"commands": [command]}}
+    told = json.dumps({"components": {"report": {"plugins": plugins}}})
+    files = {name: header(DATA_UUID), **({"sos_reports/manifest.json": told} if manifest else {})}
+    assert header_of_vdb(files) == Known(header(DATA_UUID), name)
+
+
+def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
+    """That of a container has the host's below its own; the usage is no superblock."""
+    name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.host.data"
+    table = (
+        "10 1 0:40 / / rw - overlay overlay rw\n"
+        "11 10 253:1 / /host rw - ext4 /dev/vda1 rw\n"
+        "12 11 253:16 / /host/data rw - ext4 /dev/vdb rw\n"
+    )
+    usage = "dumpe2fs 1.44.3 (10-July-2018)\nUsage: dumpe2fs [-bfghimxV] device\n"
+    refused = header_of_vdb({name: usage, "proc/1/mountinfo": table})
+    assert isinstance(refused, Unknown)
+    assert refused.detail == f"{name}: Usage: dumpe2fs [-bfghimxV] device"
+    assert refused.hint == "capture again with ext4audit collect"
 
 
 def test_the_header_of_another_device_is_no_answer() -> None:

@@ -41,6 +41,7 @@ from ext4audit.sources.archive.system import (
     memory,
     mount_of,
     mount_points_of,
+    mounted_places,
     mounted_sources,
     node_name,
     printed_name,
@@ -52,7 +53,7 @@ from ext4audit.sources.archive.system import (
     uname,
     without_sysroot,
 )
-from ext4audit.sources.archive.tool_output import DiskFree, find_groups, find_header
+from ext4audit.sources.archive.tool_output import DiskFree, Names, find_groups, find_header
 from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"
@@ -160,6 +161,10 @@ class ArchiveSource:
         return mounted_sources(self._table)
 
     @cached_property
+    def _places(self) -> dict[str, tuple[str, ...]]:
+        return mounted_places(self._table, self._sysroot)
+
+    @cached_property
     def _mounts(self) -> tuple[MountPoint, ...]:
         return mount_points_of(self._table)
 
@@ -250,13 +255,14 @@ class ArchiveSource:
             return None
         return self._disk_free.statfs(path, mount[1], self._number_of)
 
-    def _names(self, path: str) -> tuple[str, ...]:
+    def _names(self, path: str) -> Names:
         """Return all paths of the device that a path leads to, the mount table's first."""
         number = self._number_of(path)
         if number is None:
-            return (path,)
+            return Names((path,))
         others = self._paths.get(number, ())
-        return tuple(dict.fromkeys((*self._sources.get(number, ()), path, *others)))
+        paths = dict.fromkeys((*self._sources.get(number, ()), path, *others))
+        return Names(tuple(paths), self._places.get(number, ()))
 
     def _run(self, argv: tuple[str, ...]) -> Found:
         known: dict[str, Callable[[tuple[str, ...]], Found]] = {

@@ -244,6 +244,16 @@ def mounted_sources(mountinfo: str) -> dict[str, tuple[str, ...]]:
     return {number: tuple(dict.fromkeys(sources)) for number, sources in found.items()}
 
 
+def mounted_places(mountinfo: str, sysroot: str = "/") -> dict[str, tuple[str, ...]]:
+    """Return the ext2, ext3 and ext4 mount points by number, as sos saw and spelt them."""
+    found: dict[str, list[str]] = {}
+    for line in mountinfo.split("\n"):
+        match = _NUMBERED.fullmatch(line)
+        if match and match[3] in _EXT:
+            found.setdefault(match[1], []).append(sysroot.rstrip("/") + match[2])
+    return {number: tuple(places) for number, places in found.items()}
+
+
 def mounted_file(capture: Capture, number: str) -> Known[str] | None:
     """Return the image file behind a loop device: mount(8) names it where mountinfo does not."""
     places = {

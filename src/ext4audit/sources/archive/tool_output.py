@@ -6,7 +6,9 @@ leading ones are parsed there.
 
 sos and Insights run `dumpe2fs -h` on the sources of the mount table, which are often other names
 than a person uses (/dev/root, /dev/disk/by-uuid/…). The file name that a command got is lossy,
-and the text does not name its device: its UUID must agree with blkid's.
+and the text does not name its device: its UUID must agree with blkid's. Until sos 4.0 the mount
+point was a second argument (`dumpe2fs -h /dev/sda1 /boot`), which dumpe2fs ignored before 1.43,
+and since refuses with its usage.
 
 sos runs `df -al` and `df -ali`. The superblock's own counts of free blocks and inodes are no
 substitute: the kernel writes them at times only, so that a filesystem could look emptier than it
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
@@ -106,28 +109,35 @@ def lsblk_rows(capture: Capture) -> tuple[Row, ...]:
     return tuple(sorted(rows, key=lambda row: (not row.pairs, row.number is None)))
 
 
-def find_header(
-    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
-) -> Evidence[str] | None:
-    """Return the superblock's text of the device that has these paths, None without any.
+class Names(NamedTuple):
+    """The paths of one device, and its mount points as the mount table spells them."""
+
+    paths: tuple[str, ...]
+    mount_points: tuple[str, ...] = ()
+
+    def outputs(self, capture: Capture, program: str) -> list[Output]:
+        """Return the outputs of a program that ran on the device."""
+        lines = (
+            f"{program} {path}{place}"
+            for path in self.paths
+            for place in ("", *(f" {mount_point}" for mount_point in self.mount_points))
+        )
+        return [output for line in lines for output in capture.run(line)]
+
+
+def find_header(capture: Capture, names: Names, blkid: Blkid, what: str) -> Evidence[str] | None:
+    """Return the superblock's text of the device that has these names, None without any.
 
     A full dump (`-k filesys.dumpe2fs=on`) begins with the header, and serves as well.
     """
-    outputs = [
-        output
-        for path in paths
-        for line in (f"dumpe2fs -h {path}", f"dumpe2fs {path}")
-        for output in capture.run(line)
-    ]
-    return _only_match(outputs, HEADER, _uuid_of(paths, blkid), what)
+    outputs = [*names.outputs(capture, "dumpe2fs -h"), *names.outputs(capture, "dumpe2fs")]
+    return _only_match(outputs, HEADER, _uuid_of(names.paths, blkid), what)
 
 
-def find_groups(
-    capture: Capture, paths: Sequence[str], blkid: Blkid, what: str
-) -> Evidence[str] | None:
-    """Return the full dump of the device that has these paths, None without any."""
-    outputs = [output for path in paths for output in capture.run(f"dumpe2fs {path}")]
-    return _only_match(outputs, GROUPS, _uuid_of(paths, blkid), what)
+def find_groups(capture: Capture, names: Names, blkid: Blkid, what: str) -> Evidence[str] | None:
+    """Return the full dump of the device that has these names, None without any."""
+    outputs = names.outputs(capture, "dumpe2fs")
+    return _only_match(outputs, GROUPS, _uuid_of(names.paths, blkid), what)
 
 
 def _rows(text: str, origin: str) -> Iterator[Row]:
@@ -197,12 +207,19 @@ def _only_match(
     judged = [judge(output, proof, what) for output in outputs]
     good = [each for each in judged if isinstance(each, Known)]
     if not good:
-        return judged[0] if judged else None
+        return _hinted(judged[0]) if judged else None
     own = [each for each in good if not known_uuid or _uuid(each.value) == known_uuid]
     if len({_uuid(each.value) for each in own}) == 1:
         return own[0]
     detail = f"{good[0].origin}: {'not this device by its UUID' if not own else 'ambiguous name'}"
     return Unknown(what, Why.FAILED, f"{detail}; two devices may have one file name", _HINT)
+
+
+def _hinted(failure: Evidence[str]) -> Evidence[str]:
+    """Return a failure with a hint."""
+    if isinstance(failure, Unknown) and not failure.hint:
+        return replace(failure, hint=_HINT)
+    return failure
 
 
 def _uuid_of(paths: Sequence[str], blkid: Blkid) -> str:
