@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import tarfile
 from pathlib import Path
 
@@ -13,9 +14,12 @@ from ext4audit.evidence import need
 from ext4audit.renderers import Audited, json_v1
 from ext4audit.report import Outcome, Report, Source
 from ext4audit.rules import all_rules
+from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import open_captured
+from support.archives.contents import archive
 from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
 from support.formats.golden import FOR_EVERY_STORY, check_golden
+from support.hosts.law import changes
 
 STORIES = sorted(path for path in ARCHIVES.iterdir() if path.is_dir())
 
@@ -50,6 +54,56 @@ def test_the_tar_gives_the_report_of_its_directory(story: Path, tmp_path: Path) 
     reports = [report_of(path) for path in (packed(story, tmp_path), story / "archive")]
     first, second = (json_v1.render_report(report, tool_version="0") for report in reports)
     assert first == second
+
+
+def contents_of(story: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the wanted files of an archive, and its links."""
+    top = story / "archive"
+    paths = {str(path.relative_to(top)): path for path in top.rglob("*")}
+    links = {name: str(path.readlink()) for name, path in paths.items() if path.is_symlink()}
+    files = {
+        name: path.read_bytes()
+        for name, path in paths.items()
+        if name not in links and path.is_file() and is_wanted(name)
+    }
+    return files, links
+
+
+WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
+WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
+"""It passes because of a feature; without the superblock the size alone says the same."""
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
+    """A file that is not there, that is empty, and that ends in the midst of a line."""
+    files, links = contents_of(story)
+    before = report_without(files, links)
+    names = [name for name in files if not name.endswith(WHOLE_WHEREVER_THEY_END)]
+    chance = random.Random(story.name)  # noqa: S311
+    broken = {}
+    for name in chance.sample(names, min(len(names), 12)):
+        content = files[name]
+        places = range(1, len(content))
+        inside = [at for at in places if b"\n" not in content[at - 1 : at + 1]]
+        cuts = [content[:at] for at in chance.sample(inside, min(len(inside), 4))]
+        others = {other: text for other, text in files.items() if other != name}
+        for less in (others, *({**files, name: text} for text in (b"", *cuts))):
+            after = report_without(less, links)
+            found = changes(before, after) if before and after else []
+            shown = [change for change in found if change != WITHOUT_A_SUPERBLOCK]
+            if shown:
+                broken[name] = shown
+    assert broken == {}
+
+
+def report_without(files: dict[str, bytes], links: dict[str, str]) -> Report | None:
+    """Audit what is left of an archive, None where it is no archive any more."""
+    found = recognise(archive(files, links=links))
+    if found is None:
+        return None
+    host = assemble_host(found.source, found.taken_at)
+    return audit(Source(found.kind, host.name), host, all_rules())
 
 
 JUDGED_BY_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()

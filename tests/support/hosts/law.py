@@ -172,7 +172,15 @@ def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
     Beside what is lost by it (a finding, a doubt), this is a reason that changes: where a verdict
     was PASS and is NOT_APPLICABLE, or the reverse, one of the two was said without knowing.
     """
-    before, after = told(loss.story).report, report_without(loss)
+    found = changes(told(loss.story).report, report_without(loss))
+    told_of = EXCUSES if excuses is None else excuses
+    lost = (loss.ask, *loss.more)
+    excused = {excuse.change for excuse in told_of if any(map(excuse.asks, lost))}
+    return [each for each in found if each not in excused]
+
+
+def changes(before: Report, after: Report) -> list[str]:
+    """Return what a report says more calmly than the one before."""
     now = _by_device(after)
     found = []
     for key, verdict in _by_device(before).items():
@@ -184,10 +192,7 @@ def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
             found.append(f"{key[0]}: {verdict.outcome.value}, then {other.outcome.value}")
     if after.complete and not before.complete:
         found.append("complete")
-    told_of = EXCUSES if excuses is None else excuses
-    lost = (loss.ask, *loss.more)
-    excused = {excuse.change for excuse in told_of if any(map(excuse.asks, lost))}
-    return [each for each in found if each not in excused]
+    return found
 
 
 def _audited(source: MapSource | RecordingSource) -> Report:
