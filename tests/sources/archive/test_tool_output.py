@@ -4,7 +4,7 @@ import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import StatFilesystem
-from support.archives.contents import sosreport
+from support.archives.contents import DATA_UUID, header, sosreport
 
 FOLDER = "sos_commands/filesys"
 BLOCKS = """\
@@ -21,7 +21,7 @@ proc                 0      0       0     - /proc
 /dev/vdb        655360     11  655349    1% /data
 /dev/vdb        655360     11  655349    1% /da ta
 """
-DATA = "253:16 1024 10255636 10255612 9712868 655360 655349"
+DATA = "253:16 4096 2563909 2563903 2428217 655360 655349"
 
 
 def fetched(files: dict[str, str], path: str = "/data") -> object:
@@ -38,7 +38,7 @@ def fetched(files: dict[str, str], path: str = "/data") -> object:
     ],
 )
 def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
-    """Total, free, free for users, all in KiB; all inodes, and the free ones."""
+    """Total, free, free for users, all in blocks; all inodes, and the free ones."""
     files = {f"{FOLDER}/{blocks}": BLOCKS, f"{FOLDER}/{inodes}": INODES}
     assert fetched(files) == Known(DATA, f"{FOLDER}/{blocks}, {FOLDER}/{inodes}")
 
@@ -60,6 +60,38 @@ def test_half_an_answer_is_none(blocks: str, inodes: str) -> None:
     assert isinstance(found, Unknown)
     assert found.why is Why.NOT_CAPTURED
     assert found.hint == "capture again with sos report -e filesys, or with ext4audit collect"
+
+
+FORGED = "size:               5000"
+HEADER = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
+BLKID = "sos_commands/block/blkid_-c_.dev.null"
+
+
+@pytest.mark.parametrize(
+    ("files", "block_bytes"),
+    [
+        ({HEADER: header(DATA_UUID).replace("size:               4096", FORGED)}, None),
+        ({HEADER: header(DATA_UUID).replace("<none>", "x\nBlock size:               1")}, None),
+        ({HEADER: "Operation not permitted\n"}, None),
+        ({HEADER: "", BLKID: '/dev/vdb: BLOCK_SIZE="2048" TYPE="ext4"\n'}, 2048),
+        ({BLKID: f'/dev/vdb: UUID="{DATA_UUID}" BLOCK_SIZE="512" TYPE="ext4"\n'}, 4096),
+    ],
+)
+def test_the_size_of_a_block_is_not_that_of_dfs_units(
+    files: dict[str, str], block_bytes: int | None
+) -> None:
+    """Counts in KiB of a filesystem of 4 KiB were judged as one of small blocks."""
+    found = fetched({f"{FOLDER}/df_-al": BLOCKS, f"{FOLDER}/df_-ali": INODES, **files})
+    if block_bytes is None:
+        assert isinstance(found, Unknown)
+        assert "in KiB, and the size of a block is not in the archive" in found.detail
+        assert found.hint == "capture again with ext4audit collect"
+    else:
+        assert isinstance(found, Known)
+        assert found.value.split(" ")[1:3] == [
+            str(block_bytes),
+            str(10255636 * 1024 // block_bytes),
+        ]
 
 
 @pytest.mark.parametrize("path", ["/data/x", "/nowhere"])

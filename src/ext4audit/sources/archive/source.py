@@ -53,7 +53,13 @@ from ext4audit.sources.archive.system import (
     uname,
     without_sysroot,
 )
-from ext4audit.sources.archive.tool_output import DiskFree, Names, find_groups, find_header
+from ext4audit.sources.archive.tool_output import (
+    DiskFree,
+    Names,
+    find_block_bytes,
+    find_groups,
+    find_header,
+)
 from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"
@@ -253,16 +259,24 @@ class ArchiveSource:
         mount = mount_of(path, self._mount_points)
         if mount is None or mount[2] != path:
             return None
-        return self._disk_free.statfs(path, mount[1], self._number_of)
+        return self._disk_free.statfs(path, mount[1], self._number_of, self._block_bytes(mount[1]))
+
+    def _block_bytes(self, number: str) -> int | None:
+        """Return the size of a block of the filesystem on a device, None where it is not known."""
+        names = self._names_of(number)
+        header = find_header(self._capture, names, self._blkid, f"superblock of {number}")
+        return find_block_bytes(header, names.paths, self._blkid)
 
     def _names(self, path: str) -> Names:
         """Return all paths of the device that a path leads to, the mount table's first."""
         number = self._number_of(path)
-        if number is None:
-            return Names((path,))
+        return Names((path,)) if number is None else self._names_of(number, path)
+
+    def _names_of(self, number: str, *paths: str) -> Names:
+        """Return the names of a device, `paths` behind those of the mount table."""
         others = self._paths.get(number, ())
-        paths = dict.fromkeys((*self._sources.get(number, ()), path, *others))
-        return Names(tuple(paths), self._places.get(number, ()))
+        every = dict.fromkeys((*self._sources.get(number, ()), *paths, *others))
+        return Names(tuple(every), self._places.get(number, ()))
 
     def _run(self, argv: tuple[str, ...]) -> Found:
         known: dict[str, Callable[[tuple[str, ...]], Found]] = {

@@ -10,9 +10,9 @@ and the text does not name its device: its UUID must agree with blkid's. Until s
 point was a second argument (`dumpe2fs -h /dev/sda1 /boot`), which dumpe2fs ignored before 1.43,
 and since refuses with its usage.
 
-sos runs `df -al` and `df -ali`. The superblock's own counts of free blocks and inodes are no
-substitute: the kernel writes them at times only, so that a filesystem could look emptier than it
-is.
+sos runs `df -al` and `df -ali`, which count in KiB, not in blocks. The superblock's own counts of
+free blocks and inodes are no substitute: the kernel writes them at times only, so that a filesystem
+could look emptier than it is.
 """
 
 from __future__ import annotations
@@ -65,6 +65,8 @@ _LSBLK_COLUMNS = {
 }
 _MAPPED = frozenset({"lvm", "crypt", "mpath", "dm", "dmraid", "stratis", "vdo"})
 HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
+_BLOCK_SIZE = re.compile(r"^Block size: {15}(\d+)$", re.MULTILINE)
+_POSSIBLE_BLOCKS = {str(1 << bits): 1 << bits for bits in range(10, 17)}
 GROUPS = re.compile(r"^Group \d+: \(Blocks \d+-\d+\)", re.MULTILINE)
 _HINT = "capture again with ext4audit collect"
 Blkid: TypeAlias = Mapping[str, Mapping[str, str]]
@@ -232,6 +234,20 @@ def _uuid(text: str) -> str:
     return found[1].lower() if found else ""
 
 
+def find_block_bytes(
+    header: Evidence[str] | None, paths: Sequence[str], blkid: Blkid
+) -> int | None:
+    """Return the size of a block by the superblock's text, else by blkid's of today.
+
+    A label can forge a line: two different ones are none.
+    """
+    text = header.value if isinstance(header, Known) else ""
+    printed = _BLOCK_SIZE.findall(text) or [
+        blkid[path]["BLOCK_SIZE"] for path in paths if "BLOCK_SIZE" in blkid.get(path, {})
+    ]
+    return _POSSIBLE_BLOCKS.get(printed[0]) if len(set(printed)) == 1 else None
+
+
 class Counts(NamedTuple):
     """One filesystem's line of df: in KiB, or in inodes."""
 
@@ -255,12 +271,17 @@ class DiskFree:
                     self._rows.setdefault((unit, counts.mount_point), []).append(counts)
 
     def statfs(
-        self, mount_point: str, number: str, number_of: Callable[[str], str | None]
-    ) -> Known[str] | None:
+        self,
+        mount_point: str,
+        number: str,
+        number_of: Callable[[str], str | None],
+        block_bytes: int | None,
+    ) -> Evidence[str] | None:
         """Return the numbers of statvfs(3) at a mount point, None where df has not both lines.
 
         `number` is the filesystem's device there, `number_of` returns that of a source. Lines of
-        other devices are what lies below: df lists overmounted filesystems, too.
+        other devices are what lies below: df lists overmounted filesystems, too. df counts in KiB
+        whatever the size of a block is.
         """
         found = []
         for unit in ("", _INODES):
@@ -270,9 +291,13 @@ class DiskFree:
                 return None
             found.append(own[-1])
         blocks, inodes = found
-        free = max(blocks.total - blocks.used, blocks.free)
-        values = (KIB, blocks.total, free, blocks.free, inodes.total, inodes.free)
         origin = f"{self._origins['']}, {self._origins[_INODES]}"
+        if block_bytes is None:
+            detail = f"{origin}: in KiB, and the size of a block is not in the archive"
+            return Unknown(f"statfs {mount_point}", Why.NOT_CAPTURED, detail, _HINT)
+        free = max(blocks.total - blocks.used, blocks.free)
+        counts = (count * KIB // block_bytes for count in (blocks.total, free, blocks.free))
+        values = (block_bytes, *counts, inodes.total, inodes.free)
         return Known(" ".join((number, *map(str, values))), origin)
 
 
