@@ -23,6 +23,7 @@ from support.remedies.plain import printed, there_and_back
 IDLE = filesystem(alive=False, mounts=())
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = f"{HELD}{{ e2fsck -f -p /dev/sda || test $? -eq 1; }}"
+REBUILT = "{ e2fsck -f -p -D /dev/sda || test $? -eq 1; }"
 LISTED = "tune2fs -l /dev/sda | grep -E '^Filesystem features:'"
 
 
@@ -88,7 +89,7 @@ def test_checksums_are_turned_off_again_without_a_trace(before: str, also: str) 
     """The rollback clears uninit_bg, which tune2fs sets, unless it was there before."""
     held = superblock(features=frozenset({"extent", *before.split()}))
     assert printed(enable_metadata_csum(IDLE, held)) == steps(
-        (CHECK, "tune2fs -O metadata_csum /dev/sda"),
+        (CHECK, f"tune2fs -O metadata_csum /dev/sda && {REBUILT}"),
         (f"{LISTED} | grep -qw metadata_csum",),
         (f"{CHECK} && tune2fs -O ^metadata_csum{also} /dev/sda",),
     )

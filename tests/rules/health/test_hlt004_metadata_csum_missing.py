@@ -10,7 +10,7 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt004_metadata_csum_missing import check
 from support.builders import GIB, filesystem, host, known, superblock, unknown
-from support.remedies.case import RemedyCase
+from support.remedies.case import RemedyCase, Stage
 
 MODERN = frozenset({"has_journal", "extent", "64bit", "flex_bg"})
 
@@ -84,6 +84,16 @@ def test_a_plan_is_reported_the_option_of_mkfs() -> None:
 
 # Checksums are turned on, and the features are as before after the rollback.
 REMEDY = "Turn on metadata checksums"
+
+
+def fill_directory(stage: Stage) -> None:
+    """Make blocks of a directory that 50 names of 12 bytes fill to the last byte."""
+    folder = stage.mount_point / "full"
+    folder.mkdir()
+    for number in range(2000):
+        (folder / f"{number:012d}").touch()
+
+
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",
@@ -91,6 +101,12 @@ REMEDY_CASES = (
         mke2fs=("-O", "^metadata_csum"),
         fstab="noatime",
         mount="noatime",
+    ),
+    RemedyCase(
+        name="directories without room for a checksum",
+        remedy=REMEDY,
+        mke2fs=("-b", "1024", "-O", "^metadata_csum"),
+        prepare=fill_directory,
     ),
     RemedyCase(
         name="with uninit_bg, as mke2fs 1.42 made it",

@@ -66,6 +66,20 @@ class Stage:
             return assemble_host(LiveSource(), TAKEN_AT)
         return scan(self.mount_point if os.path.ismount(self.mount_point) else self.device)
 
+    def names(self) -> list[str]:
+        """Return all names on the mounted filesystem; a directory that cannot be read is an error.
+
+        Nothing where it is not mounted.
+        """
+        if not os.path.ismount(self.mount_point):
+            return []
+
+        def fail(error: OSError) -> None:
+            raise error
+
+        walk = os.walk(self.mount_point, onerror=fail)
+        return sorted(f"{folder}/{name}" for folder, _, files in walk for name in ("", *files))
+
     def judge(self, rule: Rule, *, whole: bool = False, alter: Alter | None = None) -> Verdict:
         """Return the verdict of a rule on this filesystem, or on the host."""
         host = self.host(whole=whole)
@@ -142,14 +156,16 @@ class RemedyCase:
     def run(self, rule: Rule, stage: Stage) -> None:
         """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean.
 
+        All files can be read behind the remedy.
         A rollback of what has not run, and a second one, leave everything as it was.
         """
         self.set_up(stage)
-        before = stage.state()
+        before, names = stage.state(), set(stage.names())
         cure = self.find(self.judge(rule, stage))
         self._try_undo(cure)
         assert stage.state() == before
         carry_out(cure, stage)
+        assert names <= set(stage.names())
         cured = self.judge(rule, stage)
         assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
         if self.restores:

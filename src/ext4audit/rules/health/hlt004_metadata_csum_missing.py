@@ -42,9 +42,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Turn it on with tune2fs while the filesystem is unmounted and freshly checked. tune2fs rewrites
-    all metadata, which takes as long as a check. Without the feature 64bit, the checksums of group
-    descriptors and bitmaps have only 16 bits: run `resize2fs -b` first.
+    Turn it on with tune2fs while the filesystem is unmounted and freshly checked, then run
+    `e2fsck -f -D`: full blocks of directories have no room for a checksum, and the kernel cannot
+    read them until e2fsck has rebuilt them. tune2fs rewrites all metadata, which takes as long as
+    a check. Without the feature 64bit, the checksums of group descriptors and bitmaps have only 16
+    bits: run `resize2fs -b` first.
 
     ## When to ignore
 
