@@ -412,7 +412,7 @@ def test_the_advice_for_the_default_on_twelve_disks() -> None:
         "The bitmaps: -g 32744 -G 16 spreads them over all disks, evenness 1.00 instead of 0.25."
     )
     assert advice.recreate == (
-        "Back up, recreate the filesystem with -g 32744 -G 16, restore. "
+        "Back up, recreate the filesystem with -g 32744 -G 16, restore; it gets a new UUID. "
         "Nothing smaller changes the groups."
     )
     assert advice.in_place is not None

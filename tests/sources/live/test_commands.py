@@ -8,8 +8,10 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -65,6 +67,33 @@ def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()
+
+
+class InterruptedStart(subprocess.Popen[bytes]):
+    """A program that has begun when Ctrl-C arrives, and of which nobody knows yet."""
+
+    started: ClassVar[list[int]] = []
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.started.append(self.pid)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+
+def test_an_interrupt_while_a_program_starts_leaves_none_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The interrupt is handled when the program is known and can be ended."""
+    monkeypatch.setattr(subprocess, "Popen", InterruptedStart)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run([b"/bin/sleep", b"300"], {}, timeout_seconds=300, output_limit_bytes=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (pid,) = InterruptedStart.started
+    assert not Path(f"/proc/{pid}").exists()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 LSBLK = RunCommand(("lsblk",))

@@ -92,7 +92,25 @@ def run(
     program is killed together with its children: a hung tool's child holds the same pipe.
     """
     deadline = time.monotonic() + timeout_seconds
-    process = subprocess.Popen(
+    # Ctrl-C waits until the process is known: in Popen it would leave one that nobody ends.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = _start(argv, environment)
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            stdout, stderr = _drain(process, deadline, output_limit_bytes)
+            status = _wait(process, deadline)
+        finally:
+            _end(process)
+    except (TimeoutError, subprocess.TimeoutExpired):
+        raise TimeoutError(f"no answer within {timeout_seconds:g} s") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    return Finished(status, stdout, stderr)
+
+
+def _start(argv: Sequence[bytes], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -101,14 +119,6 @@ def run(
         env=environment,
         start_new_session=True,
     )
-    try:
-        stdout, stderr = _drain(process, deadline, output_limit_bytes)
-        status = _wait(process, deadline)
-    except (TimeoutError, subprocess.TimeoutExpired):
-        raise TimeoutError(f"no answer within {timeout_seconds:g} s") from None
-    finally:
-        _end(process)
-    return Finished(status, stdout, stderr)
 
 
 def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
