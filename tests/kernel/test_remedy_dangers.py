@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.engine import judge
 from ext4audit.evidence import need
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
+from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
 from support.scratch import Scratch, apply, judge_host, roll_back, run, scan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
@@ -189,3 +191,26 @@ def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc
     assert not os.path.ismount(one.mount_point)
     refused = subprocess.run(["e2fsck", "-p", device], capture_output=True, check=False)
     assert refused.returncode == E2FSCK_GAVE_UP
+
+
+@pytest.mark.parametrize("by_another_node", [False, True])
+def test_what_a_process_has_open_is_not_checked(
+    scratch: Make, tmp_path: Path, *, by_another_node: bool
+) -> None:
+    """A virtual machine opens its disk without excluding others, libvirt's by a node of its own."""
+    one = scratch().make()
+    run("debugfs", "-w", "-R", "set_super_value state 0", one.image)
+    device = run("losetup", "--find", "--show", one.image).strip()
+    node = tmp_path / "node"
+    minor = os.minor(Path(device).stat().st_rdev)
+    run("mknod", node, "b", "7", str(minor))
+    try:
+        host = scan(device)
+        (finding,) = judge(unclean, None, host).findings
+        (command, *_) = (step.command for step in finding.remedies[0].steps)
+        with Path(node if by_another_node else device).open("rb"):
+            assert subprocess.run(["sh", "-c", command], check=False).returncode == 1
+            assert "not clean" in run("tune2fs", "-l", device)
+        apply(finding.remedies[0])
+    finally:
+        run("losetup", "--detach", device)

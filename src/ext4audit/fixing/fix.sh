@@ -315,6 +315,11 @@ unmount() { # directory, key, kernel's name, number, command, again
 		;;
 	esac
 }
+# By any node of it: a virtual machine opens its disks without excluding others.
+is_open() { # device
+	[ -b "$1" ] || return 1
+	find /proc/[0-9]*/fd -exec stat -Lc %t:%T {} + 2>/dev/null | grep -qx "$(stat -Lc %t:%T "$1")"
+}
 # The exit status of e2fsck is a sum: 1 is what was corrected, 4 and more is what is left.
 check() { # device, kernel's name, command, undo, done
 	case $mode in
@@ -322,6 +327,7 @@ check() { # device, kernel's name, command, undo, done
 	show) say "    $3" ;;
 	run)
 		[ ! -e "/sys/fs/ext4/$2" ] || fails "$1 is still mounted somewhere" || return
+		! is_open "$1" || fails "a process, such as a virtual machine, has $1 open" || return
 		status=0
 		e2fsck -f -p "$1" </dev/null || status=$?
 		[ $status -gt 1 ] || return 0

@@ -17,13 +17,13 @@ from ext4audit.fixing.composition import compose, name_of
 from ext4audit.remedies import quote
 
 TOOLS = (
-    "awk blkid blockdev cat chmod cmp cp cut date dd debugfs dumpe2fs e2fsck findfs findmnt grep "
-    "head id ln ls mkdir mktemp mount mountpoint mv od readlink resize2fs rm sed sort stat sync "
-    "sysctl tail tr tune2fs umount wc"
+    "awk blkid blockdev cat chmod cmp cp cut date dd debugfs dumpe2fs e2fsck find findfs findmnt "
+    "grep head id ln ls mkdir mktemp mount mountpoint mv od readlink resize2fs rm sed sort stat "
+    "sync sysctl tail tr tune2fs umount wc"
 ).split()
 ALWAYS = frozenset(
-    "awk cat chmod cmp cp cut date dd grep head id ln mkdir mv od readlink rm sed stat sync tail "
-    "tr wc".split()
+    "awk cat chmod cmp cp cut date dd find grep head id ln mkdir mv od readlink rm sed stat sync "
+    "tail tr wc".split()
 )
 """The tools that fix.sh itself calls; the others only if a remedy does."""
 NEW_UUID = "tune2fs -U "

@@ -192,6 +192,13 @@ CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
 """e2fsck(8) exits with 1 when it has corrected something, which is no failure."""
 PREEN = CHECK.replace("-f -p", "-p")
 """Without -f, e2fsck checks everything where the superblock records errors."""
+OPENED = (
+    "find /proc/[0-9]*/fd -exec stat -Lc {form} {{}} + 2>/dev/null | "
+    'grep -qx "$(stat -Lc {form} {device})"'
+)
+"""Fails where no process has a device open, by any of its nodes: a virtual machine opens its disks
+without excluding others, and e2fsck then does not notice it."""
+NUMBER_OF_DEVICE, NUMBER_OF_FILE = "%t:%T", "%d:%i"
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
 """Options that the mount table shows after an error, and that no mount accepts."""
 LOOK_FIRST = (
@@ -360,8 +367,10 @@ def _if_unmounted(
     which only running it tells, carries what tells that it is done.
     """
     free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    first = free if fs.alive else f"{free} && {unopened(fs)}"
     steps = [
-        Step(Phase.IMMEDIATE, f"{free} && {each}", change=_check_of(fs, each)) for each in work
+        Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=_check_of(fs, each))
+        for i, each in enumerate(work)
     ]
     last_change = max((i for i, step in enumerate(steps) if step.change is None), default=-1)
     if last_change >= 0:
@@ -369,6 +378,13 @@ def _if_unmounted(
     if undo:
         steps[-1] = steps[-1]._replace(undo=" && ".join((free, *undo)))
     return tuple(steps)
+
+
+def unopened(fs: Filesystem) -> str:
+    """Return the command that fails while a process has the device or the image open."""
+    kind = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
+    form = NUMBER_OF_FILE if kind == "image" else NUMBER_OF_DEVICE
+    return f"! {OPENED.format(form=form, device=quote(fs.device))}"
 
 
 def _check_of(fs: Filesystem, command: str) -> Check | None:

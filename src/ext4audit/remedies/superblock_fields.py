@@ -288,9 +288,11 @@ def _identifier_steps(
     found = f'"$(blkid -p -o value -s {key} {device})"'
     check = f"blkid -p {device} && test {found} {expected}"
     free = f"test ! -e {held}"
+    opened = remedies.remount.OPENED.format(form=remedies.remount.NUMBER_OF_DEVICE, device=device)
     change = f"{free} && tune2fs {option} {new} {device}"
+    check_it = remedies.remount.CHECK.format(device=device)
     return (
-        Step(Phase.IMMEDIATE, f"{free} && {remedies.remount.CHECK.format(device=device)}"),
+        Step(Phase.IMMEDIATE, f"{free} && ! {opened} && {check_it}"),
         Step(Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check),
         Step(Phase.VERIFY, check),
     )

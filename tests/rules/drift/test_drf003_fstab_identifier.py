@@ -30,6 +30,7 @@ from support.builders import (
     unknown,
 )
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import UNOPENED
 from support.scratch import run
 
 SDB = DeviceNumber(8, 16)
@@ -268,7 +269,10 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
     assert [(step.phase, step.command) for step in remedy.lines] == [
         (
             Phase.IMMEDIATE,
-            "test ! -e /sys/fs/ext4/sdb && { e2fsck -f -p /dev/sdb || test $? -eq 1; }",
+            (
+                f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
+                "{ e2fsck -f -p /dev/sdb || test $? -eq 1; }"
+            ),
         ),
         (Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/sdb && tune2fs -U random /dev/sdb"),
         (

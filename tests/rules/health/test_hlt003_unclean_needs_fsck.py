@@ -15,6 +15,7 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
 from support.builders import UUID, disk, filesystem, host, known, listed, superblock, unknown
 from support.remedies.case import RemedyCase, Stage
+from support.remedies.plain import UNOPENED
 from support.scratch import run
 
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
@@ -125,7 +126,10 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
     assert [(step.phase, step.command) for step in remedy.lines] == [
         (
             Phase.IMMEDIATE,
-            "test ! -e /sys/fs/ext4/sdb && { e2fsck -p /dev/sdb || test $? -eq 1; }",
+            (
+                f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
+                "{ e2fsck -p /dev/sdb || test $? -eq 1; }"
+            ),
         ),
         (
             Phase.VERIFY,

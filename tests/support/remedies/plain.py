@@ -20,10 +20,21 @@ def there_and_back(steps: Iterable[Step]) -> list[str]:
     return plain((*own, *back))
 
 
+UNOPENED = (
+    "! find /proc/[0-9]*/fd -exec stat -Lc %t:%T {{}} + 2>/dev/null | "
+    'grep -qx "$(stat -Lc %t:%T {device})" && '
+)
+"""How the first command for what is not mounted begins: no process may have the device open."""
+
+
 def printed(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the lines of steps and of their rollback: phases and commands, and nothing else."""
+    """Return the lines of steps and of their rollback: phases and commands, and nothing else.
+
+    That no process has /dev/sda open, which the first command asks, is left out.
+    """
     lines = Remedy("", Disruption.ONLINE, tuple(steps)).lines
-    return tuple(Step(step.phase, step.command) for step in lines)
+    opened = UNOPENED.format(device="/dev/sda")
+    return tuple(Step(step.phase, step.command.replace(opened, "")) for step in lines)
 
 
 def commands(steps: Iterable[Step], *phases: Phase) -> list[str]:
