@@ -342,6 +342,12 @@ def test_without_udev_the_superblocks_tell() -> None:
     assert names(other) == []
 
 
+def test_an_external_journal_is_no_filesystem() -> None:
+    """Without udev its superblock looks like that of one."""
+    journal = dumpe2fs_text(features="journal_dev")
+    assert names(without_types(with_spare()).dumpe2fs("/dev/sdc", journal)) == []
+
+
 def test_without_udev_and_root_it_is_not_known() -> None:
     """Devices without a type are probed for superblocks."""
     found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", denied()))

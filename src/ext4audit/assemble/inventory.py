@@ -240,6 +240,8 @@ def read_idle(
         if not free.value:
             continue
         fs = read(number)
+        if isinstance(fs.superblock, Known) and fs.superblock.value.is_journal:
+            continue
         if has_types or isinstance(fs.superblock, Known):
             found.append(fs)
         elif fs.superblock.why in {Why.DENIED, Why.TIMED_OUT}:

@@ -105,6 +105,11 @@ class Superblock(NamedTuple):
         return "has_journal" in self.features
 
     @property
+    def is_journal(self) -> bool:
+        """Whether it is the superblock of an external journal, and of no filesystem."""
+        return "journal_dev" in self.features
+
+    @property
     def external_journal(self) -> int | None:
         """The encoded number of the device with the journal, None where it lies inside."""
         inside = self.journal_inode or self.journal_bytes

@@ -122,7 +122,7 @@ def parse_image_superblock(data: bytes) -> Superblock:
     crc32c of the bytes before it (ext4_superblock_csum()), there with metadata_csum only.
     """
     superblock = parse_raw_superblock(data)
-    if "journal_dev" in superblock.features:
+    if superblock.is_journal:
         raise ValueError("it is an external journal, not a filesystem")
     _check_sizes(superblock)
     if "metadata_csum" in superblock.features:

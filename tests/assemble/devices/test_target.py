@@ -238,6 +238,11 @@ def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
                 "(dumpe2fs: Bad magic number in super-block (exit status 1))"
             ),
         ),
+        (
+            "jbd",
+            dumpe2fs_text(features="journal_dev"),
+            NotExt4("not ext4: it is an external journal, not a filesystem"),
+        ),
         (None, denied(), Unreachable("cannot be read: Permission denied; run as root")),
         (
             None,

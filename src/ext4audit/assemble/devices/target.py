@@ -126,7 +126,9 @@ class TargetResolver(NamedTuple):
             return Superblocks((number,))
         superblock = dump_superblock(self.source, path, number)
         if isinstance(superblock, Known):
-            return Superblocks((number,), "not mounted: audited from its superblock")
+            journal = NotExt4("not ext4: it is an external journal, not a filesystem")
+            found = Superblocks((number,), "not mounted: audited from its superblock")
+            return journal if superblock.value.is_journal else found
         devices = for_wording(list_devices(self.source), ())
         fstype = next((each.fstype for each in devices if each.device_number == number), None)
         if fstype in EXT_FSTYPES:
