@@ -195,6 +195,10 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "cut in bzip2": (lambda: bz2.compress(GOOD)[:-9], "truncated"),
     "damaged gzip": (lambda: gzip.compress(GOOD)[:-8] + b"01234567", "damaged"),
     "garbage after gzip": (lambda: gzip.compress(GOOD) + b"garbage", "damaged"),
+    "an image of a disk": (
+        lambda: bytes(1024) + b"\x01" * 1024,
+        "not an archive; audit an image as a TARGET, without --from",
+    ),
     "two joined tars": (lambda: GOOD + GOOD, "data follows the end"),
     "garbage": (lambda: b"\x8f\x01" * 600, "not a tar archive"),
     "empty": (lambda: b"", "not a tar archive"),

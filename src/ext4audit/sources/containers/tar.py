@@ -67,6 +67,8 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
         raise ArchiveError("not a tar archive")
     archive = MemoryArchive(label, limits)
     extensions = _Extensions()
+    if not any(stream.peek(BLOCK_BYTES)) and not stream.is_padded_to_its_end():
+        raise ArchiveError("not an archive; audit an image as a TARGET, without --from")
     while any(block := stream.read(BLOCK_BYTES)):
         if not _checksum_fits(block):
             raise ArchiveError("damaged: a member's header has a wrong checksum")
