@@ -106,6 +106,13 @@ def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
         mount_options_of(f"noatime,{word}")
 
 
+@pytest.mark.parametrize("word", ["remount", "bind", "rbind", "move"])
+def test_an_operation_of_mount_is_no_option(word: str) -> None:
+    """`mount -o remount` mounts nothing that is not mounted, and `bind` no filesystem."""
+    with pytest.raises(ValueError, match="an operation of mount"):
+        words_of(f"noatime,{word}")
+
+
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])
 def test_a_limit_is_a_number_that_is_not_negative(text: str) -> None:
     """Flags and files are held to the same."""

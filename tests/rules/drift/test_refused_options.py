@@ -73,6 +73,7 @@ def refusals(found: Verdict) -> list[Finding]:
         (("ro=recursive", "noatime=recursive", "sync=1", "user=somebody"), NEW, False),
         (("defaults", "noatime", "nofail", "_netdev", "x-systemd.automount", "user"), NEW, False),
         (("context=system_u:object_r:tmp_t:s0", "errors=remount-ro"), NEW, False),
+        (("seclabel", "noatime"), NEW, False),
         (("usrquota", "grpquota", "stripe=16", "discard", "lazytime", "acl", "user_xattr"), NEW,
          False),
     ],

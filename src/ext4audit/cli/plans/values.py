@@ -17,6 +17,8 @@ _CHOICES = {
 }
 """Values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2). A plan with
 data=bogus must not get a mount line that fails."""
+_OPERATIONS = frozenset({"remount", "bind", "rbind", "move"})
+"""Words with which mount(8) does something else than mount a filesystem."""
 LARGEST_BYTES = 1 << 50
 """More than mke2fs 1.47 can make in memory or on a disk of today: it gives up at 16 PiB."""
 
@@ -87,6 +89,8 @@ def mount_options_of(text: str) -> tuple[str, ...]:
     parts = re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
     for word in parts:
         name, _, value = word.partition("=")
+        if name in _OPERATIONS:
+            raise ValueError(f"{word}: not an option of a filesystem, but an operation of mount(8)")
         if name in _CHOICES and value not in _CHOICES[name]:
             raise ValueError(f"{word}: the kernel refuses it ({', '.join(_CHOICES[name])})")
     return tuple(word for word in parts if word and word != "defaults")

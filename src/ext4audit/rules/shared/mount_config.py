@@ -43,9 +43,10 @@ PROTECTING = HARDENING - {"ro"}
 """Those that SEC002 judges when they are lost, and DRF002 leaves to it."""
 CMDLINE = "/proc/cmdline rootflags="
 FOR_OTHERS = frozenset(
-    "context fscontext defcontext rootcontext loop offset sizelimit uhelper helper".split()
+    "context fscontext defcontext rootcontext seclabel loop offset sizelimit uhelper helper".split()
 )
-"""Options with a value that mount(8) or a security module takes."""
+"""Options that mount(8) or a security module takes. SELinux puts seclabel in the mount table, and
+takes it back (security/selinux/hooks.c)."""
 
 
 class MountConfig(NamedTuple):
