@@ -64,7 +64,9 @@ def test_a_mount_point_is_quoted_for_the_shell_and_for_fstab() -> None:
 
 def test_the_root_is_checked_first() -> None:
     """The last field of fstab."""
-    assert "0 1\\n" in lines(disk_plan("", mount_point="/"))["fstab"]
+    found = lines(disk_plan("", mount_point="/"))
+    assert "0 1\\n" in found["fstab"]
+    assert "mount" not in found  # over the root of the running system
 
 
 def test_without_a_superblock_there_is_nothing_to_check() -> None:

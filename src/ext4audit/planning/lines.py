@@ -40,9 +40,10 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
     if chosen and superblock is not None and superblock.blocks_per_group is not None:
         purpose = "check: mke2fs silently lowers -g if there are many inodes"
         yield PlanLine("verify", purpose, _verify(superblock, device))
-    options = f" -o {shlex.quote(','.join(plan.mount_options))}" if plan.mount_options else ""
-    mount = f"mkdir -p {where} && mount -t {plan.fstype}{options} {device} {where}"
-    yield PlanLine("mount", "mount it now", mount)
+    if plan.mount_point != "/":  # the running system has a root
+        options = f" -o {shlex.quote(','.join(plan.mount_options))}" if plan.mount_options else ""
+        mount = f"mkdir -p {where} && mount -t {plan.fstype}{options} {device} {where}"
+        yield PlanLine("mount", "mount it now", mount)
     yield PlanLine("fstab", "print its line of /etc/fstab", _fstab(plan, device))
     if superblock is not None and superblock.block_bytes:
         yield from _tune_stripe(plan, superblock.block_bytes, device)
