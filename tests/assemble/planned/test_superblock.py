@@ -231,6 +231,17 @@ def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
     assert str(file) in made.assumed[0]
 
 
+@needs_e2fsprogs
+def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -> None:
+    """The mke2fs of the host would make nothing either."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text("[fs_types]\n ext4 = { features = has_journal\n }\n")
+    found = predict(disk_plan(configuration=str(file))).superblock
+    assert isinstance(found, Unknown)
+    assert found.why is Why.FAILED
+    assert "Syntax error" in found.detail
+
+
 def test_without_mke2fs_all_is_computed_and_doubted(tmp_path: Path) -> None:
     """By the rules of upstream's mke2fs 1.47."""
     made = predict(plan("-g 32744 -O ^has_journal"), search_path=(str(tmp_path),))

@@ -32,6 +32,8 @@ from ext4audit.sources import RunCommand, Source
 SMALL_BYTES = 1 << 30
 """The size of the simulation for the features, where the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
+BROKEN_CONFIGURATION = "mke2fs config file"
+"""In what mke2fs prints of an mke2fs.conf that it cannot parse: it then makes nothing."""
 NO_MKE2FS = "install e2fsprogs"
 PACKED = "packed_meta_blocks"
 MOVING = frozenset({"resize", PACKED})
@@ -52,6 +54,8 @@ SMALLER = "use a machine with more memory, or a smaller -G"
 def predict_superblock(source: Source, plan: Plan) -> Prediction:
     """Predict the filesystem of a plan; `source` runs mke2fs and reads what it made."""
     local = ask(source, RunCommand(("mke2fs", "-V")), parse_banner, "version of mke2fs")
+    if isinstance(local, Unknown) and BROKEN_CONFIGURATION in local.detail:
+        return Prediction(local, local, "simulated", (), ())
     if isinstance(local, Unknown):
         return _finished(plan, without_mke2fs(plan, local), local)
     words = _adjusted(plan, local.value)
