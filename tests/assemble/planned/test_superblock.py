@@ -232,6 +232,22 @@ def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
 
 
 @needs_e2fsprogs
+def test_a_large_filesystem_has_64bit_by_the_configuration(tmp_path: Path) -> None:
+    """mke2fs.conf of e2fsprogs 1.42 turns it on where the number of blocks needs it."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text(
+        "[defaults]\n base_features = sparse_super,filetype,resize_inode\n"
+        "[fs_types]\n ext4 = {\n features = has_journal,extent\n auto_64-bit_support = 1\n }\n"
+    )
+    made = [
+        superblock_of(predict(disk_plan(configuration=str(file), size_bytes=size * TIB)))
+        for size in (1, 28)
+    ]
+    assert ["64bit" in each.features for each in made] == [False, True]
+    assert [each.descriptor_bytes for each in made] == [32, 64]
+
+
+@needs_e2fsprogs
 def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -> None:
     """The mke2fs of the host would make nothing either."""
     file = tmp_path / "mke2fs.conf"

@@ -25,7 +25,12 @@ from ext4audit.facts.features_and_bugs import (
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.groups import is_exact, predict_table
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.layout.mkfs_parameters import (
+    DEFAULT_FEATURES,
+    MOST_OF_32_BITS,
+    MkfsOptions,
+    parameters,
+)
 from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_warnings
 from ext4audit.sources import RunCommand, Source
 
@@ -167,8 +172,10 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
     """Return the superblock of the real size, with the features of the small one."""
     clusters = small.cluster_blocks or 1
+    # auto_64-bit_support of mke2fs.conf: no other filesystem has that many blocks.
+    wide = {"64bit"} if dry.blocks > MOST_OF_32_BITS else set()
     options = MkfsOptions(
-        features=small.features,
+        features=small.features | wide,
         block_bytes=dry.block_bytes,
         group_option=dry.blocks_per_group // clusters,
         flex_bg_groups=small.flex_bg_groups or 1,
