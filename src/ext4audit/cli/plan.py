@@ -219,7 +219,7 @@ def _read(given: dict[str, Any]) -> PlanFile:
     }
     named = [key for key in readers if given[key]]
     if len(named) > 1:
-        raise click.UsageError("FILE and the options --from-... with a file exclude each other")
+        raise click.UsageError("the options --from-... with a file exclude each other and FILE")
     return readers[named[0]](given[named[0]]) if named else PlanFile(({},), {})
 
 

@@ -130,6 +130,7 @@ def test_all_missing_flags_are_named_at_once() -> None:
         (["--on", "floppy"], "floppy"),
         (["--page-size", "5K"], "Linux has pages of 4K, 16K and 64K"),
         (["--from-kickstart", "/nonexistent"], "No such file"),
+        (["x", "--from-kickstart", "y"], "ext4audit: the options --from-... with a file exclude"),
     ],
 )
 def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:

@@ -12,12 +12,14 @@ import click
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
+    amount_of,
     check_members,
     chunk_of,
     count_of,
     mount_options_of,
     path_of,
     size_of,
+    whole_of,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import QueueLimits
@@ -50,7 +52,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     given = (*assumed, *_decimal(settings), *host.assumed)
     return Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
-        size_bytes=_required(settings, "size", size_of),
+        size_bytes=_required(settings, "size", amount_of),
         level=level,
         members=members,
         chunk_bytes=_chunk_bytes(settings, level),
@@ -152,7 +154,7 @@ def _truth(value: object) -> bool:
 
 
 def _whole(settings: Mapping[str, Any], key: str) -> int:
-    return _parsed(settings, key, int)
+    return _parsed(settings, key, whole_of)
 
 
 def _required(settings: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:

@@ -87,6 +87,8 @@ def _checked(
     found = {}
     for key, value in table.items():
         name = key.replace("-", "_")
+        if name in found:
+            raise click.UsageError(f"{path}: {key} is set twice, as {name} too")
         if name not in keys:
             known = (*keys, *POLICY_KEYS, FILESYSTEMS)
             raise click.UsageError(f"{path}: unknown key {key!r}{did_you_mean(key, known)}")
@@ -108,6 +110,8 @@ def _policy(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
+        if POLICY_KEYS[name] in found:
+            raise click.UsageError(f"{path}: {key} is set twice, as {name} too")
         words = (value,) if isinstance(value, str) else value
         if not isinstance(words, list | tuple) or not all(isinstance(w, str) for w in words):
             raise click.UsageError(f"{path}: {key} is not a string or a list of strings")

@@ -45,6 +45,17 @@ def size_of(text: str) -> int:
     return size_bytes
 
 
+LEAST_AMOUNT_BYTES = 1 << 20
+
+
+def amount_of(text: str) -> int:
+    """Return the bytes of a device or of memory; ValueError where a unit was forgotten."""
+    size_bytes = size_of(text)
+    if text.strip().isdecimal() and size_bytes < LEAST_AMOUNT_BYTES:
+        raise ValueError(f"{text} is {size_bytes} bytes: {text.strip()}G?")
+    return size_bytes
+
+
 CHUNK_STEP_BYTES = 4096
 """Chunks of md and LVM are multiples of it (md(4), lvcreate(8))."""
 
@@ -64,9 +75,16 @@ def chunk_of(text: str) -> int:
     return size_bytes
 
 
+def whole_of(value: object) -> int:
+    """Return a whole number; ValueError for anything else, such as the true of TOML."""
+    if not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
+        raise ValueError(f"{value} is not a whole number")
+    return int(str(value))
+
+
 def count_of(value: object) -> int:
     """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
-    number = int(str(value))
+    number = whole_of(value)
     if number < 0:
         raise ValueError(f"{number} is negative")
     return number
