@@ -26,6 +26,7 @@ LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
 ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
 USUAL_RESERVED_PERCENT = 5
+MUCH_DENSER = 0.98
 
 
 def even_out_bitmaps(
@@ -154,6 +155,10 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
     if layout.cluster_blocks > 1:
         yield f"-C {layout.cluster_blocks * layout.block_bytes}"
     ratio = bytes_per_inode(described(layout, superblock))
+    if ratio and superblock.inode_count:
+        # A last group that is cut off has as many inodes as the others, for fewer bytes.
+        whole = layout.size_blocks * layout.block_bytes // superblock.inode_count
+        ratio = whole if whole < ratio * MUCH_DENSER else ratio
     if ratio:
         yield f"-i {ratio}"
 

@@ -236,7 +236,10 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
             id="256 KiB",
         ),
         pytest.param(
-            striped(layout(HOT)._replace(cluster_blocks=16, blocks_per_group=524288)),
+            striped(
+                layout(HOT)._replace(cluster_blocks=16, blocks_per_group=524288),
+                superblock=known(superblock(inode_count=None)),
+            ),
             "mkfs.ext4 -b 4096 -g 32744 -G 1 -O bigalloc -C 65536 -i 262144 "
             "-E stride=0,stripe_width=1536 /dev/md127",
             id="bigalloc; without packing a stride would move the bitmaps",
