@@ -155,7 +155,9 @@ def test_a_fresh_filesystem_is_empty_but_for_its_metadata(
     assert found.block_bytes == 4096
 
 
-@pytest.mark.parametrize("changes", [{"block_bytes": None}, {"inode_count": None}])
+@pytest.mark.parametrize(
+    "changes", [{"block_bytes": None}, {"inode_count": None}, {"reserved_blocks": None}]
+)
 def test_the_usage_of_unknown_sizes_is_an_error(changes: dict[str, None]) -> None:
     """Nothing is guessed."""
     with pytest.raises(ValueError, match="sizes are not known"):

@@ -127,6 +127,7 @@ def test_all_missing_flags_are_named_at_once() -> None:
     ("words", "reported"),
     [
         (["--os", "plan9:4"], "its kernels are not listed here; give --kernel"),
+        (["--os", "debian"], "--os debian: its kernels are not listed here"),
         (["--on", "floppy"], "floppy"),
         (["--page-size", "5K"], "Linux has pages of 4K, 16K and 64K"),
         (["--from-kickstart", "/nonexistent"], "No such file"),

@@ -274,7 +274,7 @@ def planned_usage(superblock: Superblock) -> Usage:
     journal, and the rest of a thousandth is neglected. ValueError where a size is unknown.
     """
     block_bytes, inodes = superblock.block_bytes, superblock.inode_count
-    if not block_bytes or inodes is None:
+    if not block_bytes or inodes is None or superblock.reserved_blocks is None:
         raise ValueError("the superblock's sizes are not known")
     free = superblock.free_blocks
     if free is None:
@@ -285,7 +285,7 @@ def planned_usage(superblock: Superblock) -> Usage:
         block_bytes=block_bytes,
         size_blocks=free,
         free_blocks=free,
-        available_blocks=max(0, free - (superblock.reserved_blocks or 0)),
+        available_blocks=max(0, free - superblock.reserved_blocks),
         inodes=inodes,
         free_inodes=inodes - _FIRST_INODES if free_inodes is None else free_inodes,
     )

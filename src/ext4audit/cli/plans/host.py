@@ -65,7 +65,7 @@ def _kernels(
     found = kernels_of(name, version)
     if not found:
         raise click.UsageError(
-            f"--os {name}:{version}: its kernels are not listed here; give --kernel RELEASE too "
+            f"--os {settings['os']}: its kernels are not listed here; give --kernel RELEASE too "
             f"(listed: {', '.join(known_releases())})"
         )
     origin = f"--os {name}:{version}"
