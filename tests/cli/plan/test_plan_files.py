@@ -92,6 +92,15 @@ def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_closed_standard_input_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As cron or a service may have it."""
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run_program(["plan", "-"]) == 2
+    assert "-: standard input is closed" in capsys.readouterr().err
+
+
 def test_three_flags_are_enough_for_a_cloud_volume() -> None:
     """A size, an option, the distribution: nothing that is open can fail the plan."""
     words = "--size 2TB --mount-options noatime --os debian:12".split()

@@ -68,6 +68,8 @@ def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
 def _text(path: str) -> str:
     try:
         if path == STANDARD_INPUT:
+            if sys.stdin is None:  # closed by the caller
+                raise click.UsageError(f"{path}: standard input is closed")
             raw = sys.stdin.buffer.read(LARGEST_BYTES + 1)
             if len(raw) > LARGEST_BYTES:
                 raise click.UsageError(f"{path}: it is longer than 1 MiB")
