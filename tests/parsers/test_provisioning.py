@@ -341,11 +341,11 @@ def test_storage_classes(document: object, expected: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("document", "skipped"),
     [
-        ({**CLASS, "provisioner": "efs.csi.aws.com"}, "StorageClass fast is of no type"),
-        ({**CLASS, "provisioner": "kubernetes.io/no-provisioner"}, "StorageClass fast is of no"),
+        ({**CLASS, "provisioner": "efs.csi.aws.com"}, "StorageClass fast names no type"),
+        ({**CLASS, "provisioner": "kubernetes.io/no-provisioner"}, "StorageClass fast names no"),
         ({**CLASS, "parameters": {"fsType": "xfs"}}, "StorageClass fast is xfs"),
-        (volume(nfs={"server": "x"}), "PersistentVolume fast is of no type"),
-        (volume(local={"path": "/srv"}), "PersistentVolume fast is of no type"),
+        (volume(nfs={"server": "x"}), "PersistentVolume fast names no type"),
+        (volume(local={"path": "/srv"}), "PersistentVolume fast names no type"),
         (
             volume(csi={"driver": "ebs.csi.aws.com"}, volumeMode="Block"),
             "PersistentVolume fast is a block device",

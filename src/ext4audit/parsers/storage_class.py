@@ -66,7 +66,8 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
             if fstype in EXT_FSTYPES:
                 found.append(Planned({**fields, "mount_point": f"{MOUNTS}/{name or kind}"}))
             else:
-                skipped.append(f"{kind} {name} is {fstype or 'of no type that it names'}")
+                what = f"is {fstype}" if fstype else "names no type of filesystem"
+                skipped.append(f"{kind} {name} {what}")
     if not found and not skipped:
         raise ValueError(f"it has no {CLASS} and no {VOLUME}")
     return Provisioned(tuple(found), tuple(skipped))
