@@ -212,6 +212,8 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
             f"{ARRAY}raid pv.1 --level=0 raid.1 raid.2 raid.3\n{VOLUME} --thin --poolname=p",
             {"size": "100M"},
         ),
+        ("part /d --fstype=ext4 --size=9 --grow --maxsize=500", {"size": "500M"}),
+        ("part /d --fstype=ext4 --size=9 --grow", {"size": None}),
         ("raid /d --fstype=ext4 --level=1 --device=0 a b", {"device": "/dev/md0"}),
         ("raid /d --fstype=ext4 --level=1 --device=boot a b", {"device": "/dev/md/boot"}),
         ("raid /d --fstype=ext4 --level=1 --device=/dev/md7 a b", {"device": "/dev/md7"}),

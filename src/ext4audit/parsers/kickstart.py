@@ -127,7 +127,12 @@ def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]
     """Return the device and its size; it has none where the disk decides it."""
     if command.name == "raid":
         return _array(command, sizes)
-    size = {} if _takes_the_rest(command) else {"size": _mib(command)}
+    if not _takes_the_rest(command):
+        size = {"size": _mib(command, "size")}
+    elif "grow" in command.options and "maxsize" in command.options:
+        size = {"size": _mib(command, "maxsize")}  # on any disk that is large enough
+    else:
+        size = {}
     if command.name == "logvol":
         group, name = command.options.get("vgname", ""), command.options.get("name", "")
         return {**size, "device": f"/dev/{group}/{name}"} if group and name else size
@@ -153,10 +158,10 @@ def _takes_the_rest(command: _Command) -> bool:
     )
 
 
-def _mib(command: _Command) -> str:
-    text = command.options.get("size", "")
+def _mib(command: _Command, option: str) -> str:
+    text = command.options.get(option, "")
     if not re.fullmatch(r"[0-9]{1,12}", text):
-        raise ValueError(f"--size={text}: not a number of MiB")
+        raise ValueError(f"--{option}={text}: not a number of MiB")
     return f"{text}M"
 
 
@@ -166,7 +171,7 @@ def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
     members = command.arguments[1:]
     parts = [sizes[name] for name in members if name in sizes]
     if len(parts) == len(members) and not any(map(_takes_the_rest, parts)):
-        smallest = min(int(_mib(part)[:-1]) for part in parts)
+        smallest = min(int(_mib(part, "size")[:-1]) for part in parts)
         level = _level(command.options.get("level", ""))
         settings["size"] = f"{_data_mib(level, settings[level], smallest)}M"
     return settings
