@@ -145,6 +145,10 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
             ["--size", "1G", "--raid0", "3", "--chunk", "512"],
             "--chunk: 512 is not a multiple of 4096 bytes (512K?)",
         ),
+        (
+            ["--size", "1T", "--raid0", "4", "--chunk", "1T"],
+            "--chunk 1T: the array has no whole stripe",
+        ),
         (["--size", "1G", "--mkfs", "-g 100"], "blocks per group must be multiple of 8"),
         (["--size", "1G", "--mkfs", "-S"], "-S: it writes superblocks"),
         (["--size", "1G", "--mkfs", "; reboot"], "is not an option"),

@@ -50,7 +50,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     host = planned_host(with_virtualization(settings, disks))
     settings, assumed = with_disks(settings, disks, host)
     given = (*assumed, *_decimal(settings), *host.assumed)
-    return Plan(
+    plan = Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
         size_bytes=_required(settings, "size", amount_of),
         level=level,
@@ -62,6 +62,9 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
         queue=_queue(settings),
         host=replace(host, assumed=given),
     )
+    if plan.chunk_bytes * plan.data_members > plan.size_bytes:
+        raise click.UsageError(f"--chunk {settings['chunk']}: the array has no whole stripe")
+    return plan
 
 
 def _check_complete(settings: Mapping[str, Any], level: str) -> None:
