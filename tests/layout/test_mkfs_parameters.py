@@ -119,13 +119,22 @@ def test_a_last_group_that_is_too_small_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tail_blocks", "kept"),
-    [(2 + 512 + 49, False), (2 + 512 + 50, True)],
+    ("groups", "tail_blocks", "kept"),
+    [
+        (10, 2 + 512 + 49, False),
+        (10, 2 + 512 + 50, True),
+        # A backup: the superblock, a block of descriptors, and what is reserved for growth.
+        (9, 2 + 512 + 1 + 1 + 143 + 49, False),
+        (9, 2 + 512 + 1 + 1 + 144 + 50, True),
+    ],
 )
-def test_a_last_group_needs_50_blocks_beside_its_metadata(tail_blocks: int, *, kept: bool) -> None:
-    """Two bitmaps and 512 blocks of inodes, where it holds no backup of the superblock."""
-    made = parameters((10 * 32768 + tail_blocks) * 4096, MkfsOptions(inode_count=90_112))
-    assert made.size_blocks == 10 * 32768 + (tail_blocks if kept else 0)
+def test_a_last_group_needs_50_blocks_beside_its_metadata(
+    groups: int, tail_blocks: int, *, kept: bool
+) -> None:
+    """Two bitmaps and 512 blocks of inodes, and in group 9 a backup."""
+    whole = groups * 32768
+    made = parameters((whole + tail_blocks) * 4096, MkfsOptions(inode_count=(groups + 1) * 8192))
+    assert made.size_blocks == whole + (tail_blocks if kept else 0)
 
 
 @pytest.mark.parametrize(
@@ -181,13 +190,19 @@ def test_a_table_too_long_for_one_group_becomes_meta_bg() -> None:
 @pytest.mark.parametrize(
     ("size_bytes", "arguments", "options"),
     [
-        pytest.param(2 * MIB, "", MkfsOptions(), id="2 MiB, without a journal"),
+        pytest.param(2 * MIB, "", MkfsOptions(), id="2 MiB, the smallest with a journal"),
         pytest.param(100 * MIB + 12345, "", MkfsOptions(), id="100 MiB"),
         pytest.param(511 * MIB, "", MkfsOptions(), id="511 MiB"),
         pytest.param(3 * GIB, "", MkfsOptions(), id="3 GiB"),
         pytest.param(700 * GIB, "", MkfsOptions(), id="700 GiB"),
         pytest.param(5 * TIB, "", MkfsOptions(), id="5 TiB"),
         pytest.param(17 * TIB, "", MkfsOptions(), id="17 TiB"),
+        pytest.param(
+            MIB,
+            "-N 1 -I 128",
+            MkfsOptions(inode_count=1, inode_bytes=128),
+            id="inodes that are reserved only, and no journal",
+        ),
         pytest.param(
             20 * GIB,
             "-g 32744 -N 5300000",

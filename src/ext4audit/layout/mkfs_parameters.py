@@ -229,9 +229,9 @@ def _finished(made: Superblock) -> Superblock:
         (journal for below, journal in JOURNAL_BLOCKS if made.size_blocks < below),
         LARGEST_JOURNAL_BLOCKS,
     )
-    features = made.features if journal_blocks else made.features - {"has_journal"}
+    if not journal_blocks:
+        made = made._replace(features=made.features - {"has_journal"})
     return made._replace(
-        features=features,
         descriptor_bytes=descriptor_bytes(made),
         first_meta_bg=0,
         journal_bytes=journal_blocks * (made.block_bytes or 0) if made.has_journal else None,
