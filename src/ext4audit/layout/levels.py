@@ -274,6 +274,8 @@ def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Calla
 
 NO_LAYOUT = -1
 """The value of `md/layout` where no layout is set, as for every RAID0 of equal members."""
+LAYOUT_IS_NOT_OF_STRIPES = ("raid0", "raid4")
+"""RAID0's layout is about zones only, and RAID4 has one place for its parity."""
 ORDER_HINT = "set the layout with mdadm --update"
 """`mdadm --assemble --update=layout-original` or `layout-alternate` sets it for good (md(4))."""
 UNLIMITED_BYTES = 1 << 60
@@ -342,13 +344,9 @@ def split_md(name: str, array: MdArray) -> Split:
         unset = array.level == "raid0" and array.chunk_bytes > 0
         raise unmappable(f"{name}: {error}", ORDER_HINT if unset else MDSTAT) from error
     components = tuple((each.name, each.data_offset_sectors * SECTOR_BYTES) for each in members)
-    stripes = Stripes(array.level, array.chunk_bytes, _layout_of(array))
+    named = None if array.level in LAYOUT_IS_NOT_OF_STRIPES else layout
+    stripes = Stripes(array.level, array.chunk_bytes, named)
     return Split(layer, components, stripes if array.level in STRIPING_LEVELS else None)
-
-
-def _layout_of(array: MdArray) -> int | None:
-    """Return the layout number where it means something."""
-    return None if array.layout == NO_LAYOUT or array.level in {"raid0", "raid4"} else array.layout
 
 
 def _refuse_missing(name: str, array: MdArray, members: Iterable[MdMember]) -> None:
