@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ext4audit.assemble.layout_page import page_of_image
 from ext4audit.evidence import Known, Unknown
 from ext4audit.sources import ReadBytes
+from ext4audit.sources.live import LiveSource
 from support.hosts.evidence_host import HostEvidence
 from support.images.mke2fs import stripe
 from support.images.partitioned import (
     BLOCKS_PER_GROUP,
+    LINUX,
+    boot_record,
     descriptor_bytes,
     descriptors_at,
+    grow,
     superblock_at,
     superblock_bytes,
+    write_at,
 )
 
 PATH = "/img"
+MIB = 1 << 20
 TWO_GROUPS_BYTES = 2 * BLOCKS_PER_GROUP * 4096
 
 
@@ -66,6 +74,34 @@ def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
     assert len(page.value.layout.members) == 4
     assert page.value.advice is not None
     assert page.value.stack == "as stated"
+
+
+@pytest.mark.parametrize(
+    ("starts", "offset", "found"),
+    [
+        ((1,), 0, 1),
+        ((1,), 1, 1),
+        ((1, 300), 1, 1),
+        ((1, 300), 300, 300),
+        ((1, 300), 0, "2 filesystems start at bytes 1048576, 314572800: select one with --offset"),
+        ((1, 300), 2, "no filesystem starts at byte 2097152"),
+    ],
+)
+def test_a_partition_is_selected_by_its_offset(
+    starts: tuple[int, ...], offset: int, found: int | str, tmp_path: Path
+) -> None:
+    """All in MiB; without an offset there must be one filesystem."""
+    image = tmp_path / "disk.img"
+    write_at(image, {0: boot_record(*((LINUX, mib * 2048, 256 * 2048) for mib in starts))})
+    for mib in starts:
+        write_at(image, {mib * MIB + 1024: superblock_bytes(2)})
+        write_at(image, {mib * MIB + 4096: descriptor_bytes(0, 2)})
+    grow(image, 600 * MIB)
+    page = page_of_image(LiveSource(), str(image), stripe(4, 512), offset * MIB)
+    if isinstance(page, Unknown):
+        assert page.detail == found
+    else:
+        assert page.value.layout.geometry == stripe(4, 512)._replace(offset_bytes=int(found) * MIB)
 
 
 def test_an_image_without_a_filesystem_has_no_page() -> None:
