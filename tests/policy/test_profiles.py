@@ -116,6 +116,29 @@ def test_a_mistake_is_refused_with_the_nearest_name(text: str, message: str) -> 
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "has_broken", "valid"),
+    [
+        ("XAC001", True, True),
+        ("XAC001", False, False),
+        ("DUR099", True, False),
+        ("DUR001", False, True),
+    ],
+)
+def test_a_code_of_the_site_is_unknown_only_where_all_its_rules_were_read(
+    code: str, *, has_broken: bool, valid: bool
+) -> None:
+    """A file that could not be loaded may have any of the site's rules, and none of the tool's."""
+    rules = [*all_rules(), *([RULES["DUR001"]._replace(code="XXX001")] if has_broken else [])]
+    text = toml_reader().loads(f'[profile.data]\n{WHY}enable = ["{code}"]')
+    if valid:
+        (site,) = parse_policy(text, rules, did_you_mean, "/etc/site.toml").site_profiles
+        assert site.profile.enable == (code,)
+    else:
+        with pytest.raises(PolicyError, match=f"unknown rule '{code}'"):
+            parse_policy(text, rules, did_you_mean, "/etc/site.toml")
+
+
 def mounted(*tokens: str) -> Filesystem:
     """Build a filesystem on /data with some options, which its line of fstab sets."""
     return filesystem(

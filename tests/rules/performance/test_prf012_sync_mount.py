@@ -149,12 +149,22 @@ def test_no_commands_where_one_mount_is_not_all(
     assert reported in remedy.summary
 
 
-def test_rootflags_are_named() -> None:
-    """The kernel mounts the root with them, before fstab is read."""
-    boot = known(("quiet", "rootflags=sync"), "/proc/cmdline")
-    finding = finding_of(mounted("sync", mount_point="/"), kernel_arguments=boot)
-    assert "rootflags=" in finding.remedies[0].summary
-    assert "rootflags" in [citation.label for citation in finding.citations]
+@pytest.mark.parametrize(
+    ("mount_point", "flags", "named"),
+    [
+        ("/", "sync", True),
+        ("/", "noatime,dirsync", True),
+        ("/", "noatime", False),
+        ("/data", "sync", False),
+    ],
+)
+def test_rootflags_are_named(mount_point: str, flags: str, *, named: bool) -> None:
+    """The kernel mounts the root with them, before fstab is read, and no other filesystem."""
+    boot = known(("quiet", f"rootflags={flags}"), "/proc/cmdline")
+    finding = finding_of(mounted("sync", mount_point=mount_point), kernel_arguments=boot)
+    assert ("rootflags=" in finding.remedies[0].summary) is named
+    cited = {citation.label: citation.value for citation in finding.citations}
+    assert cited.get("rootflags") == (flags if named else None)
 
 
 # Sync goes by a remount, dirsync by a new mount.
