@@ -69,6 +69,7 @@ def test_cap001_gets_worse_as_inodes_run_out(used: int, severity: Severity) -> N
     (finding,) = verdict(using(used)).findings
     assert finding.severity is severity
     assert "45 GiB of space are free" in finding.message
+    assert finding.summary == ("no free inodes" if used == INODES else "inodes are running out")
 
 
 def test_cap001_says_how_many_files_are_left() -> None:

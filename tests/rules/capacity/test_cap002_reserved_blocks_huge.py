@@ -128,13 +128,20 @@ def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize(
-    ("free_percent", "severity"),
-    [(50, Severity.LOW), (15.1, Severity.LOW), (14.9, Severity.MEDIUM), (1, Severity.MEDIUM)],
+    ("free_percent", "severity", "summary"),
+    [
+        (50, Severity.LOW, "more than 50 GiB are reserved for root"),
+        (15.1, Severity.LOW, "more than 50 GiB are reserved for root"),
+        (14.9, Severity.MEDIUM, "space is scarce, and much of it is reserved for root"),
+        (1, Severity.MEDIUM, "space is scarce, and much of it is reserved for root"),
+    ],
 )
-def test_cap002_is_worse_where_users_run_out(free_percent: float, severity: Severity) -> None:
+def test_cap002_is_worse_where_users_run_out(
+    free_percent: float, severity: Severity, summary: str
+) -> None:
     """Below 10 % left for users the reserve is what they lack."""
     (finding,) = verdict(sized(2000, 5, free_percent=free_percent)).findings
-    assert finding.severity is severity
+    assert (finding.severity, finding.summary) == (severity, summary)
 
 
 @pytest.mark.parametrize(

@@ -150,30 +150,42 @@ def test_drf006_cites_the_entry_its_device_and_the_empty_place(
 
 
 AWAY = unknown("device UUID=…", Why.ABSENT)
+NOT_MOUNTED = "an fstab entry is not mounted"
 ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
 
 
 @pytest.mark.parametrize(
-    ("on", "severity"),
+    ("on", "severity", "summary"),
     [
-        pytest.param(having(fstab_entry("nofail", mount_point="/srv", number=AWAY)), "low"),
-        pytest.param(having(fstab_entry("defaults", mount_point="/srv", number=AWAY)), "high"),
-        pytest.param(having(fstab_entry("nofail", mount_point="/srv")), "low"),
-        pytest.param(having(fstab_entry("defaults", mount_point="/srv")), "high"),
-        pytest.param(
-            having(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))), "low"
+        (
+            having(fstab_entry("nofail", mount_point="/srv", number=AWAY)),
+            "low",
+            f"{NOT_MOUNTED}: its device was not found, which nofail allows",
         ),
-        pytest.param(
+        (
+            having(fstab_entry("defaults", mount_point="/srv", number=AWAY)),
+            "high",
+            f"{NOT_MOUNTED}: its device was not found",
+        ),
+        (having(fstab_entry("nofail", mount_point="/srv")), "low", NOT_MOUNTED),
+        (having(fstab_entry("defaults", mount_point="/srv")), "high", NOT_MOUNTED),
+        (
+            having(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))),
+            "low",
+            f"{NOT_MOUNTED}: its device was not found, which nofail allows",
+        ),
+        (
             host(
                 filesystem(mounts=(ON_TOP,)),
                 fstab=known((fstab_entry("nofail", mount_point="/srv", number=AWAY),)),
             ),
             "high",
+            "a different filesystem is mounted than fstab names",
         ),
     ],
     ids="away demanded attached attached-demanded unread another-there".split(),
 )
-def test_drf006_is_low_with_nofail(on: Host, severity: str) -> None:
+def test_drf006_is_low_with_nofail(on: Host, severity: str, summary: str) -> None:
     """The entry says that the filesystem may be missing, but not that another may replace it."""
     (finding,) = verdict(on).findings
-    assert finding.severity is Severity(severity)
+    assert (finding.severity, finding.summary) == (Severity(severity), summary)

@@ -77,12 +77,14 @@ def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
     (medium,) = verdict(stale).findings
     (low,) = verdict(stale, fstab=BY_PATH).findings
     assert (medium.severity, low.severity) == (Severity.MEDIUM, Severity.LOW)
+    assert medium.summary == "udev's record of the device names another filesystem"
     assert medium.message == (
         f"udev's record of /dev/sda is not that of its filesystem, but another one (xfs, {OTHER}); "
         f"the next mount of UUID={UUID} fails or finds another device."
     )
     (gone,) = verdict(BARE).findings
     assert "not that of its filesystem, but none" in gone.message
+    assert gone.summary == "udev does not know the filesystem on the device"
 
 
 REMEDIES_NOT_RUN = "Only a host where udevd runs can try it: the remedy is advice in words."

@@ -41,27 +41,32 @@ def hiding(*tokens: str, **changes: object) -> Filesystem:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "severity"),
+    ("tokens", "severity", "named"),
     [
-        (["data=writeback"], Severity.LOW),
-        (["data=journal"], Severity.LOW),
-        (["nodelalloc"], Severity.LOW),
-        (["discard"], Severity.LOW),
-        (["noblock_validity"], Severity.LOW),
-        (["noauto_da_alloc"], Severity.LOW),
-        (["nodioread_nolock"], Severity.LOW),
-        (["nobarrier"], Severity.LOW),
-        (["nodelalloc", "nobarrier"], Severity.LOW),
-        (["nodelalloc", "nobarrier", "data=writeback"], Severity.LOW),
+        (["data=writeback"], Severity.LOW, "data=writeback"),
+        (["data=journal"], Severity.LOW, "data=journal"),
+        (["nodelalloc"], Severity.LOW, "nodelalloc"),
+        (["discard"], Severity.LOW, "discard"),
+        (["noblock_validity"], Severity.LOW, "noblock_validity"),
+        (["noauto_da_alloc"], Severity.LOW, "noauto_da_alloc"),
+        (["nodioread_nolock"], Severity.LOW, "nodioread_nolock"),
+        (["nobarrier"], Severity.LOW, "nobarrier"),
+        (["nodelalloc", "nobarrier"], Severity.LOW, "nobarrier, nodelalloc"),
+        (
+            ["nodelalloc", "nobarrier", "data=writeback"],
+            Severity.LOW,
+            "data=writeback, nobarrier and 1 more",
+        ),
     ],
 )
 def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
-    tokens: list[str], severity: Severity
+    tokens: list[str], severity: Severity, named: str
 ) -> None:
     """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 say how bad it is."""
     finding = finding_of(hiding(*tokens))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert all(token in finding.message for token in tokens)
+    assert finding.summary == f"the superblock sets hidden options: {named}"
     hidden = [c.value.partition(",")[0] for c in finding.citations if c.label.startswith("hidden")]
     assert hidden == tokens
 

@@ -50,28 +50,42 @@ def commands(fs: Filesystem, *phases: Phase) -> list[str]:
 )
 def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
     """Every filesystem that was made without -e has it, and no database is to be seen there."""
-    assert finding_of(filesystem(mounts=(mount(place),))).severity is Severity.INFO
+    finding = finding_of(filesystem(mounts=(mount(place),)))
+    assert finding.severity is Severity.INFO
+    assert finding.summary.endswith("metadata error (default)")
 
 
 @pytest.mark.parametrize(
-    ("place", "severity", "words"),
+    ("place", "severity", "words", "summary"),
     [
-        ("/var/lib/postgresql", Severity.MEDIUM, "on the data directory of a database"),
-        ("/var/lib/mysql/data", Severity.MEDIUM, "on the data directory of a database"),
+        (
+            "/var/lib/postgresql",
+            Severity.MEDIUM,
+            "on the data directory of a database",
+            "on a database",
+        ),
+        (
+            "/var/lib/mysql/data",
+            Severity.MEDIUM,
+            "on the data directory of a database",
+            "on a database",
+        ),
         (
             "/var/lib/kubelet/pods/1/volumes/a/mount",
             Severity.LOW,
             "on a volume of an orchestrator",
+            "on volumes",
         ),
     ],
 )
 def test_databases_and_volumes_have_more_to_lose(
-    place: str, severity: Severity, words: str
+    place: str, severity: Severity, words: str, summary: str
 ) -> None:
     """The mount point shows what it is for."""
     finding = finding_of(filesystem(mounts=(mount(place),)))
     assert finding.severity is severity
     assert words in finding.message
+    assert finding.summary.endswith(f"metadata error, {summary}")
 
 
 def test_volumes_of_a_host_share_a_summary() -> None:
@@ -96,6 +110,7 @@ def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None
     finding = finding_of(filesystem(**changes))
     assert finding.severity is Severity.HIGH
     assert finding.message.endswith("it has already recorded errors: 3.")
+    assert finding.summary.endswith("metadata error, and errors are recorded")
     assert ("errors recorded", "3") in [(each.label, each.value) for each in finding.citations]
 
 

@@ -49,6 +49,10 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
     (finding,) = verdict(known(stack)).findings
     assert finding.severity is severity
     assert len(finding.remedies) == remedies
+    is_whole = severity is Severity.INFO
+    assert finding.summary == (
+        "the array is synchronizing" if is_whole else "the array lacks a member"
+    )
 
 
 @pytest.mark.parametrize(

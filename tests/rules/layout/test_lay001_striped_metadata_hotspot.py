@@ -165,6 +165,8 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
     """A hotspot of seeks is worse than a hotspot of queues; 3.99 is printed as 4, and is 4."""
     finding = finding_of(striped(layout(loads, groups=9594), rotational))
     assert (finding.severity, finding.confidence) == (severity, confidence)
+    how = "spread unevenly over the" if severity is Severity.INFO else "concentrated on a few"
+    assert finding.summary == f"bitmaps are {how} members of the stripe"
 
 
 def test_the_message_says_how_many_disks_work() -> None:

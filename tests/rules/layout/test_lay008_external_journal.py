@@ -90,6 +90,13 @@ def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidenc
     """A mirror whose journal is on one disk survives no loss of that disk."""
     finding = found(judged)
     assert (finding.severity, finding.confidence) == (severity, confidence)
+    is_exposed = severity is Severity.MEDIUM
+    assert ("although its array has redundancy" in finding.message) is is_exposed
+    assert finding.summary == (
+        "the journal is on a single disk, the filesystem on a redundant array"
+        if is_exposed
+        else "the journal is on another device"
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
     data = bytearray(1024)
     incompat = 0x80 | (0x10 if meta_bg else 0)
     for offset, form, value in (
-        (0x0, "I", groups * 8192),
+        (0x0, "I", groups * 8192 & 0xFFFFFFFF),
         (0x4, "I", groups * BLOCKS_PER_GROUP & 0xFFFFFFFF),
         (0x150, "I", groups * BLOCKS_PER_GROUP >> 32),
         (0x18, "I", 2),
