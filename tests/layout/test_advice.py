@@ -420,6 +420,28 @@ def test_the_advice_for_the_default_on_twelve_disks() -> None:
     assert "back up first" in advice.in_place
 
 
+@pytest.mark.parametrize(
+    ("flex_bg_groups", "members", "chunk_kib", "stride"),
+    [
+        (1, 16, 16, " Or keep the groups and set -E stride=4: "),
+        (1, 16, 512, " Or keep the groups and set -E stride=128: "),
+        (1, 12, 1024, ""),
+        (16, 16, 64, ""),
+    ],
+    ids=["small chunks", "large chunks", "it does not help", "packed"],
+)
+def test_a_stride_is_the_other_way_for_groups_that_are_not_packed(
+    flex_bg_groups: int, members: int, chunk_kib: int, stride: str
+) -> None:
+    """With the stride of a chunk, the bitmaps move from disk to disk."""
+    block = made(flex_bg_groups=flex_bg_groups)
+    measured = measure(predict_table(block), block, map_of(stripe(members, chunk_kib)))
+    recreate = layout_advice(measured, block).recreate or ""
+    assert "Back up, recreate" in recreate
+    assert ("Or keep the groups" in recreate) is bool(stride)
+    assert stride in recreate
+
+
 def test_the_advice_names_what_does_not_help() -> None:
     """Stride, flex_bg, tune2fs, resize2fs and a chunk of another power of two."""
     advice = " ".join(planned_advice(12).no_help)

@@ -311,9 +311,19 @@ def test_a_loop_device_lies_on_the_device_that_holds_its_file() -> None:
     assert (device.kind, device.loop.backing_file) == ("loop", "/var/disk.img")
     assert need(device.loop.backing_device_number) == DeviceNumber(8, 1)
     assert need(device.loop.backing_fstype) == "ext4"
+    assert device.loop.offset_bytes == 0
     assert [each.name for each in device.walk()] == ["loop0", "sda1", "sda"]
     assert isinstance(device.below, Known)
     assert device.below.origin == "/sys/dev/block/7:0/loop/backing_file"
+
+
+@pytest.mark.parametrize(("text", "offset_bytes"), [("1048576\n", 1 << 20), (absent(), 0)])
+def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: int) -> None:
+    """Without one, at the beginning of the file."""
+    host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
+    device = stack(host.file(f"/sys/dev/block/{LOOP}/loop/offset", text), LOOP)
+    assert device.loop is not None
+    assert device.loop.offset_bytes == offset_bytes
 
 
 def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:

@@ -40,7 +40,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
     if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
         if not _first_byte(source, path):
             return BadImage("the file is empty")
-        what = "only zeros" if _is_zeroed(source, path) else "no superblock"
+        what = "only zeros" if _is_zeroed(source, path, 0) else "no superblock"
         return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup superblock")
     return PlainFile()
 
@@ -99,7 +99,7 @@ def _first_byte(source: Source, path: str) -> bytes:
     return for_wording(source.fetch(ReadBytes(path, 0, 1)), b"")
 
 
-def _is_zeroed(source: Source, path: str, start_bytes: int = 0) -> bool:
+def _is_zeroed(source: Source, path: str, start_bytes: int) -> bool:
     place = ReadBytes(path, start_bytes + SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES)
     answer = source.fetch(place)
     return isinstance(answer, Known) and is_zero(answer.value)

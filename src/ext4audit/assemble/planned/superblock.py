@@ -229,7 +229,9 @@ def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
 def _backups(words: MkfsArguments) -> int:
     prefix = "num_backup_sb="
     numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
-    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else 2
+    if not numbers:
+        return MkfsOptions().backup_superblocks
+    return _parsed(f"-E {prefix}", numbers[-1])
 
 
 def _placed(
