@@ -80,6 +80,21 @@ def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
     assert "quotaon -p" in finding.remedies[0].summary
 
 
+@pytest.mark.parametrize(
+    ("fs", "fact"),
+    [
+        (having((), BOTH), "/data usrquota,grpquota"),
+        (having(("usrquota",), BOTH, superblock=FEATURE), "/data grpquota"),
+        (having(BOTH, BOTH), "quota files"),
+        (having((), (), superblock=FEATURE), "quota counts"),
+    ],
+)
+def test_cap007_names_each_defect(fs: Filesystem, fact: str) -> None:
+    """A baseline knows it by the place and the options, or by what is odd about the quota."""
+    (finding,) = verdict(fs).findings
+    assert finding.fact == fact
+
+
 def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     """All other words stay, and the rollback puts those of quotas back."""
     (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings

@@ -95,6 +95,7 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
 def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str) -> None:
     """A timeout that is there stays."""
     (finding,) = verdict(machine(entry(*options))).findings
+    assert finding.fact == "/data"
     (remedy,) = finding.remedies
     edit, check = plain(remedy.steps)
     assert edit == f"persistent: fstab 7: {','.join(options)} -> {after}"

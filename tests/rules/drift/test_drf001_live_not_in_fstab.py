@@ -80,6 +80,7 @@ def test_drf001_severity_is_that_of_what_changes(
     fs = live(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
     (finding,) = verdict(fs).findings
     assert finding.severity is severity
+    assert finding.fact == f"/data {','.join((*tokens, *flags))}"
 
 
 def test_drf001_counts_what_rootflags_asks_for() -> None:

@@ -87,6 +87,7 @@ def test_drf002_severity(word: str, severity: Severity) -> None:
     """What other rules judge is medium, the rest low, and a word that ext4 ignores is info."""
     (finding,) = verdict(asked(word)).findings
     assert finding.severity is severity
+    assert finding.fact == f"/data {word}"
 
 
 def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:

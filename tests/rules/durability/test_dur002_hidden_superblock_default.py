@@ -67,6 +67,7 @@ def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert all(token in finding.message for token in tokens)
     assert finding.summary == f"the superblock sets hidden options: {named}"
+    assert finding.fact == ",".join(sorted(tokens))
     hidden = [c.value.partition(",")[0] for c in finding.citations if c.label.startswith("hidden")]
     assert hidden == tokens
 

@@ -100,6 +100,7 @@ def steps_of(finding: Finding, phase: Phase) -> list[str]:
 def test_hlt008_writes_a_rule_for_the_model() -> None:
     """Names of NVMe disks can change between starts; instance stores keep their timeout."""
     (finding,) = verdict(nvme()).findings
+    assert finding.fact == EBS
     (change,) = finding.remedies[0].file_changes
     assert isinstance(change, NewFile)
     assert change.path == "/etc/udev/rules.d/60-ext4audit-timeout-amazon-elastic-block-store.rules"

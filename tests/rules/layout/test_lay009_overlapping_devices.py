@@ -67,9 +67,11 @@ SDB = disk("sdb", DeviceNumber(8, 16))
 )
 def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> None:
     """Each of the two has the finding."""
-    (finding,) = verdict(on(own), on(other, "/other")).findings
+    there = on(other, "/other")
+    (finding,) = verdict(on(own), there).findings
     assert finding.severity is Severity.CRITICAL
     assert "/other" in finding.message
+    assert finding.fact == there.uuid
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) 
     finding = finding_of(mounted(*words))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert f"/data is mounted with {' and '.join(words)}" in finding.message
+    assert finding.fact == ",".join(words)
 
 
 @pytest.mark.parametrize(

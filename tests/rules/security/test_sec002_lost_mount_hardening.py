@@ -77,6 +77,7 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
         "/data is mounted without nodev, noexec, which /etc/fstab line 7 sets: device nodes "
         "and programs on it can be used."
     )
+    assert finding.fact == "/data nodev,noexec"
     (remedy,) = finding.remedies
     quiet = "mount -o remount,bind,"
     assert [(step.phase, step.command) for step in remedy.lines] == [
