@@ -162,6 +162,7 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
         "striped 99999999999 128 8:0 0",
         "striped x 128 8:0 0",
         "snapshot-origin",
+        "snapshot-origin 8:0 0",
         "raid",
     ],
 )

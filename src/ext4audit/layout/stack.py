@@ -211,7 +211,7 @@ def _crypt(segment: DmSegment) -> Split:
 
 def _origin(segment: DmSegment) -> Split:
     """Parse "snapshot-origin device": it copies old data elsewhere, and keeps its own in place."""
-    return Split(mirrored(1), (_component((*segment.arguments[:1], "0")),))
+    return Split(mirrored(1), (_component((*segment.arguments, "0")),))
 
 
 def _striped(segment: DmSegment) -> Split:
