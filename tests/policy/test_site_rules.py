@@ -325,6 +325,17 @@ def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
             "yield Finding('m', Severity.LOW, Confidence.LIKELY, (), (Remedy('r', 'online'),))",
             "disruption of a Remedy is 'online'",
         ),
+        (
+            (
+                "remedy = Remedy('r', Disruption.ONLINE, (Step(Phase.IMMEDIATE, 3),)); "
+                "yield Finding('m', Severity.LOW, Confidence.LIKELY, (), (remedy,))"
+            ),
+            "command of a Step is 3",
+        ),
+        (
+            "yield Finding('m', Severity.LOW, Confidence.LIKELY, (Citation('a', 3, 'b'),))",
+            "value of a Citation is 3",
+        ),
         ("yield Citation('a', 3, 'b')", "value of a Citation is 3"),
         (
             "yield Finding('m', Severity.HIGH, Confidence.LIKELY, ())",

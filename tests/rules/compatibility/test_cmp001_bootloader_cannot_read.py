@@ -90,6 +90,24 @@ def test_cmp001_severity(
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
+@pytest.mark.parametrize(
+    ("loader", "subject"),
+    [
+        (BootLoader(Loader.GRUB, "2.05"), "GRUB 2.05 cannot"),
+        (BootLoader(Loader.GRUB, "2.06"), "GRUB 2.06 may not"),
+        (BootLoader(Loader.GRUB), "GRUB may not"),
+        (BootLoader(Loader.EXTLINUX), "extlinux may not"),
+        (BootLoader(Loader.NONE_FOUND), "The boot loader, which is unknown, may not"),
+    ],
+)
+def test_cmp001_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
+    """By its version, where that is known; it is sure of releases that lack the support."""
+    (finding,) = verdict(booted(SEED), known(loader)).findings
+    assert finding.message.startswith(f"{subject} support {SEED} on the filesystem")
+    verb = "cannot" if subject.endswith("cannot") else "may not"
+    assert finding.summary.startswith(f"the boot loader {verb} support features")
+
+
 def test_cmp001_commands() -> None:
     """The feature is taken out between an unmount and a mount, and put back by the rollback."""
     (finding,) = verdict(booted(SEED)).findings

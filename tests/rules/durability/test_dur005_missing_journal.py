@@ -94,6 +94,9 @@ def found(fs: Filesystem) -> Finding:
 STORE = known(disk(model="Amazon EC2 NVMe Instance Storage"))
 
 
+EFFECT = "a crash can lose files and needs a full e2fsck"
+
+
 @pytest.mark.parametrize(
     ("fs", "severity"),
     [
@@ -111,7 +114,9 @@ STORE = known(disk(model="Amazon EC2 NVMe Instance Storage"))
 )
 def test_dur005_severity_follows_what_is_lost(fs: Filesystem, severity: Severity) -> None:
     """The system and what lies below /var are precious; a cache or an instance store is not."""
-    assert found(fs).severity is severity
+    finding = found(fs)
+    assert finding.severity is severity
+    assert finding.summary == f"the filesystem has no journal: {EFFECT}"
 
 
 def test_what_is_not_mounted_may_never_be_written() -> None:
@@ -190,6 +195,7 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
     fs = without(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
     assert finding.message.startswith("The journal is not in use before the next mount: ")
+    assert finding.summary == f"the journal is not in use before the next mount: {EFFECT}"
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
     assert remedy.summary.startswith("Restart")
@@ -198,7 +204,8 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
 def test_a_journal_that_is_left_out_is_not_made_again() -> None:
     """With norecovery the journal is there: a mount without the word uses it."""
     finding = found(filesystem(options=known(unlisted("norecovery"))))
-    assert "norecovery" in finding.message
+    assert finding.message.startswith("norecovery disables the journal: ")
+    assert finding.summary == f"norecovery disables the journal: {EFFECT}"
     assert "without norecovery" in finding.remedies[0].summary
 
 
