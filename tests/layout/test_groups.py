@@ -280,6 +280,15 @@ def test_ordinary_filesystems_are_exact(block: Superblock, *, exact: bool) -> No
     assert is_exact(block) is exact
 
 
+@pytest.mark.parametrize(("tail_blocks", "exact"), [(564, False), (575, False), (576, True)])
+def test_a_last_group_must_hold_the_room_of_a_flex_group(tail_blocks: int, *, exact: bool) -> None:
+    """Twice 32 blocks and 512 of inodes: mke2fs makes it from 564 blocks on, and packs it anew."""
+    size_bytes = (32 * 32768 + tail_blocks) * 4096
+    block = parameters(size_bytes, MkfsOptions(flex_bg_groups=32, inode_count=33 * 8192))
+    assert block.groups == 33
+    assert is_exact(block) is exact
+
+
 def test_descriptors_in_two_places_are_not_exact() -> None:
     """A resize may switch to meta_bg; where it did, the old groups keep the old scheme."""
     made = parameters(TIB_CLOSED_FORM)

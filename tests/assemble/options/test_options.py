@@ -439,6 +439,8 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
         ({"stripe_width_blocks": 32769, "blocks_per_group": None}, ["stripe=32769"]),
         ({"stripe_width_blocks": 2}, ["stripe=2"]),
         ({"stripe_width_blocks": 1}, []),
+        ({"stripe_width_blocks": 1, "stride_blocks": 16}, []),
+        ({"stripe_width_blocks": 16, "stride_blocks": 1}, ["stripe=16"]),
         ({"stripe_width_blocks": 0, "stride_blocks": 1}, []),
     ],
 )
