@@ -88,19 +88,47 @@ def test_a_chain_of_boot_records_ends_at_the_limit_of_linux(disk: Path) -> None:
     assert numbers == list(range(5, 5 + 255))
 
 
+LINK = (0x05, 30000, 20000)
+FIRST = (LINUX, 2048, 16384)
+NONE = (0, 0, 0)
+
+
 @needs_partx
-def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(disk: Path) -> None:
-    """The extended partition here is as long as it must be for libblkid."""
+@pytest.mark.parametrize(
+    ("record", "last", "logical"),
+    [
+        ([FIRST, LINK], [(LINUX, 64, 16384)], 2),
+        ([LINK, FIRST], [(LINUX, 64, 16384)], 2),
+        ([FIRST, NONE, LINK], [(LINUX, 64, 16384)], 2),
+        ([FIRST, NONE, NONE, LINK], [(LINUX, 64, 16384)], 2),
+        ([FIRST, LINK, (LINUX, 20000, 4000)], [(LINUX, 64, 16384)], 3),
+        ([FIRST, LINK, NONE, (LINUX, 20000, 4000)], [(LINUX, 64, 16384)], 3),
+        # Up to the end of the extended partition, and of the part that the link gives.
+        ([FIRST, LINK, (LINUX, 20000, 130000)], [(LINUX, 64, 16384)], 3),
+        ([FIRST, LINK, (LINUX, 20000, 130001)], [(LINUX, 64, 16384)], 2),
+        ([FIRST, LINK], [(LINUX, 64, 99), NONE, (LINUX, 4000, 16000)], 3),
+        ([FIRST, LINK], [(LINUX, 64, 99), NONE, (LINUX, 4000, 16001)], 2),
+        ([FIRST, (0x05, 30000, 200000)], [(LINUX, 64, 99), NONE, (LINUX, 4000, 116000)], 3),
+        ([FIRST, (0x05, 30000, 200000)], [(LINUX, 64, 99), NONE, (LINUX, 4000, 116001)], 2),
+    ],
+)
+def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(
+    record: list[tuple[int, int, int]],
+    last: list[tuple[int, int, int]],
+    logical: int,
+    disk: Path,
+) -> None:
+    """All four entries count; the extended partition is as long as it must be for libblkid."""
     write_at(
         disk,
         {
             0: boot_record((LINUX, 2048, 32768), (0x05, EXTENDED, 150000)),
-            EXTENDED * SECTOR: boot_record((LINUX, 2048, 16384), (0x05, 30000, 20000)),
-            (EXTENDED + 30000) * SECTOR: boot_record((LINUX, 64, 16384)),
+            EXTENDED * SECTOR: boot_record(*record),
+            (EXTENDED + 30000) * SECTOR: boot_record(*last),
         },
     )
     assert in_sectors(disk) == told_by_partx(disk)
-    assert len(in_sectors(disk)) == 3
+    assert len(in_sectors(disk)) == 1 + logical
 
 
 @needs_partx

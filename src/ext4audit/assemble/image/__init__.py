@@ -47,6 +47,8 @@ SECTOR_BYTES = 512
 BLOCK_BYTES = (512, 4096)
 """The logical block sizes of disks: the unit of a GPT, which does not record it."""
 FIRST_LOGICAL = 5
+ENTRIES_IN_USE = 2
+"""A logical partition and a link. What follows may be garbage: Linux takes it where it fits."""
 
 
 def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
@@ -274,32 +276,41 @@ def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Itera
     for entry in entries:
         if entry.type not in EXTENDED or not entry.size_sectors:
             continue
-        for at_sectors, record in _chain(source, path, entry.start_sectors, seen):
-            for inner in record[:2]:
-                if inner.size_sectors and inner.type not in EXTENDED:
-                    yield _partition(number, at_sectors, inner)
+        for place, record in _chain(source, path, entry, seen):
+            for index, inner in enumerate(record):
+                if not inner.size_sectors or inner.type in EXTENDED:
+                    continue
+                if index < ENTRIES_IN_USE or _is_inside(inner, place, entry):
+                    yield _partition(number, place.start_sectors, inner)
                     number += 1
 
 
+def _is_inside(inner: BootEntry, place: BootEntry, whole: BootEntry) -> bool:
+    """Whether a partition lies in its part of an extended partition, and in all of it."""
+    end_sectors = inner.start_sectors + inner.size_sectors
+    room_sectors = whole.start_sectors + whole.size_sectors - place.start_sectors
+    return end_sectors <= min(place.size_sectors, room_sectors)
+
+
 def _chain(
-    source: Source, path: str, first_sectors: int, seen: set[int]
-) -> Iterator[tuple[int, tuple[BootEntry, ...]]]:
-    """Yield the sector and the content of each boot record of a chain.
+    source: Source, path: str, whole: BootEntry, seen: set[int]
+) -> Iterator[tuple[BootEntry, tuple[BootEntry, ...]]]:
+    """Yield the place and the content of each boot record of a chain.
 
     A chain ends where it returns to a record, leaves the image, or exceeds the limit of Linux.
     """
-    at_sectors = first_sectors
-    while at_sectors not in seen and len(seen) < MAX_PARTITIONS:
-        seen.add(at_sectors)
-        place = ReadBytes(path, at_sectors * SECTOR_BYTES, RECORD_BYTES)
-        record = derive(f"boot record of {path}", parse_boot_record, source.fetch(place))
+    place = whole
+    while place.start_sectors not in seen and len(seen) < MAX_PARTITIONS:
+        seen.add(place.start_sectors)
+        ask = ReadBytes(path, place.start_sectors * SECTOR_BYTES, RECORD_BYTES)
+        record = derive(f"boot record of {path}", parse_boot_record, source.fetch(ask))
         if isinstance(record, Unknown):
             return
-        yield at_sectors, record.value
-        links = [e for e in record.value[:2] if e.type in EXTENDED and e.size_sectors]
+        yield place, record.value
+        links = [e for e in record.value if e.type in EXTENDED and e.size_sectors]
         if not links:
             return
-        at_sectors = first_sectors + links[0].start_sectors
+        place = links[0]._replace(start_sectors=whole.start_sectors + links[0].start_sectors)
 
 
 def _partition(number: int, base_sectors: int, entry: BootEntry) -> Partition:
