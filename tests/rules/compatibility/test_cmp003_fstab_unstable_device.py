@@ -10,7 +10,7 @@ from ext4audit.engine import judge
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Severity
+from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp003_fstab_unstable_device import check
 from support.builders import UUID, filesystem, fstab_entry, host, known, listed, unknown
@@ -57,6 +57,8 @@ def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity
     """Two disks of a kind can swap; one disk of a virtual machine hardly moves."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.fact) == (severity, "/data")
+    is_sure = severity is Severity.HIGH
+    assert finding.confidence is (Confidence.CONFIRMED if is_sure else Confidence.LIKELY)
 
 
 @pytest.mark.parametrize(
