@@ -42,7 +42,9 @@ ATTRIBUTES = (
     '    KERNEL=="vdb"\n    ATTR{ro}=="0"\n    ATTR{size}=="20971520"\n'
     '    ATTR{queue/rotational}=="1"\n\n'
     "  looking at parent device '/devices/pci/virtio1':\n"
-    '    ATTRS{size}=="1"\n    ATTR{ro}=="1"\n'
+    '    ATTRS{size}=="1"\n    ATTR{ro}=="1"\n    ATTRS{model}=="Elastic Block Store  "\n\n'
+    "  looking at parent device '/devices/pci':\n"
+    '    ATTRS{model}=="a bus"\n'
 )
 
 
@@ -81,6 +83,11 @@ def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
             ReadFile("/sys/dev/block/253:16/queue/rotational"),
             {"sos_commands/block/udevadm_info_-ap_.sys.block.vdb": ATTRIBUTES},
             "1",
+        ),
+        (
+            ReadFile("/sys/dev/block/253:16/device/model"),
+            {"sos_commands/block/udevadm_info_-a_.dev.vdb": ATTRIBUTES},
+            "Elastic Block Store  ",
         ),
         (
             UdevDatabase("253:16"),

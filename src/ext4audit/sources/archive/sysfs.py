@@ -18,6 +18,8 @@ from ext4audit.sources.archive.system import mounted_file
 LISTINGS = "listings of block devices"
 Attributes = dict[str, Known[str]]
 _ATTRIBUTE = re.compile(r'^    ATTR\{([^}\n]+)\}=="(.*)"$', re.MULTILINE)
+_MODEL = re.compile(r'^    ATTRS\{model\}=="(.*)"$', re.MULTILINE)
+"""Of the first parent of a disk, which is its `device`."""
 _LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
 _PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
 _UNIT = re.compile(r"^Units.*= (\d{1,19}) bytes", re.MULTILINE)
@@ -174,8 +176,11 @@ class AttributeCollector:
             f"udevadm info -a {_path(device)}",
         ):
             output = output_of(self._capture, line)
-            own = output.text.partition("looking at parent device")[0]
+            own, *parents = output.text.split("looking at parent device", 2)
             found |= {key: Known(value, output.origin) for key, value in _ATTRIBUTE.findall(own)}
+            model = _MODEL.search(parents[0]) if parents and not device.parent else None
+            if model:
+                found["device/model"] = Known(model[1], output.origin)
         return found
 
     def _md(self, device: Device) -> Attributes:
