@@ -120,6 +120,12 @@ class FstabEntry(NamedTuple):
 SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
 """Flags that mountinfo lists beside ext4's options; a remount clears those that it omits."""
 
+SECURITY_OPTIONS = frozenset(
+    "seclabel context fscontext defcontext rootcontext smackfsdef smackfsfloor smackfshat "
+    "smackfsroot smackfstransmute".split()
+)
+"""What SELinux and Smack list there (security_sb_show_options): no mount option holds seclabel."""
+
 MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
 
 ATIME_OPTIONS: Mapping[str, str] = MappingProxyType(

@@ -607,6 +607,13 @@ def test_without_file_and_superblock_the_mount_tables_words_still_count() -> Non
     assert options.token("barrier") == Known("nobarrier", TABLE)
 
 
+def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> None:
+    """The options file never has it, so a host without that file had options more: seclabel."""
+    table = "rw,sync,lazytime,seclabel,context=a_t:s0,smackfsdef=_,nobarrier,new_one"
+    options = resolve(file=NO_FILE, table=table, on_disk=NO_SUPERBLOCK)
+    assert [each.token for each in options.options] == ["nobarrier", "new_one"]
+
+
 def test_a_gap_always_says_how_to_fill_it() -> None:
     """The superblock is known; the options that it does not contain need the options file."""
     gap = resolve(file=NO_FILE).token("journal_checksum")

@@ -205,6 +205,17 @@ def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
     assert found.why is Why.UNPARSABLE
 
 
+def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
+    """/proc/mounts lists both in one field."""
+    line = "/dev/vdb /data ext4 rw,nosuid,relatime,nosymfollow,idmapped,seclabel,nobarrier 0 0\n"
+    found = mountinfo({"proc/mounts": line})
+    assert isinstance(found, Known)
+    assert found.value == (
+        "1 0 253:16 / /data rw,nosuid,relatime,nosymfollow,idmapped - ext4 /dev/vdb "
+        "rw,seclabel,nobarrier\n"
+    )
+
+
 def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
     """No table would hide /dev/vda1; a table without the line would say "not mounted"."""
     found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})

@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, for_wording
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.mount import Layer, Mount, Provenance
+from ext4audit.facts.mount import (
+    SECURITY_OPTIONS,
+    SUPERBLOCK_FLAGS,
+    Layer,
+    Mount,
+    Provenance,
+)
 from ext4audit.facts.options import (
     FALSE_TOKENS,
     FULL_DISPLAY_TOKENS,
@@ -23,6 +29,7 @@ from ext4audit.facts.options import (
 )
 from ext4audit.facts.superblock import Superblock
 
+NOT_OF_EXT4 = {"ro", "rw", ""} | SUPERBLOCK_FLAGS | SECURITY_OPTIONS
 PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
     (
         "commit min_batch_time max_batch_time stripe inode_readahead_blks max_dir_size_kb "
@@ -180,13 +187,16 @@ def _has_journal(
 
 
 def _by_name(tokens: Sequence[str]) -> dict[str, str]:
-    """Map option names to canonical tokens; an unrecognized token is its own name."""
+    """Map option names to canonical tokens; an unrecognized token is its own name.
+
+    The mount table also lists what is not ext4's, and the options file never does.
+    """
     found = {}
     for token in tokens:
         recognized = recognize(token)
         if recognized is not None:
             found[recognized[0].name] = recognized[1]
-        elif token not in {"ro", "rw", ""}:
+        elif token.partition("=")[0] not in NOT_OF_EXT4:
             found[token] = token
     return found
 

@@ -159,7 +159,9 @@ UNKNOWN_NUMBER = "?:?"
 FIXED_FIELDS = 6
 """Before the optional fields of a line (proc_pid_mountinfo(5))."""
 _EXT = frozenset({"ext2", "ext3", "ext4"})
-_OF_A_MOUNT = frozenset("nosuid nodev noexec noatime nodiratime relatime strictatime".split())
+_OF_A_MOUNT = frozenset(
+    ("nosuid nodev noexec noatime nodiratime relatime strictatime nosymfollow idmapped").split()
+)
 """Flags of one mount; all other options are of the superblock (fs/proc_namespace.c)."""
 _MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[[^\]]*\])?")
 _NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
