@@ -265,6 +265,14 @@ def test_no_string_that_fits_its_field_forges_another(
     assert superblock.journal_bytes == 8 << 20
 
 
+def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
+    """`sos clean` and Insights replace host and user names, in labels and paths as well."""
+    label, place = "host0.obfuscateddomain0.com", f"/srv/{'obfuscateduser12/' * 6}data"
+    superblock = parse_superblock(_text(label, place, "nobarrier"))
+    assert (superblock.label, superblock.last_mounted_on) == (label, place)
+    assert superblock.mount_option_string == "nobarrier"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
