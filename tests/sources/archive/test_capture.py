@@ -100,6 +100,14 @@ def test_a_stored_error_message_is_the_reason_that_it_states(
     assert (found.what, found.why, found.hint) == ("superblock", why, hint)
 
 
+def test_the_hint_for_a_missing_program_names_its_package() -> None:
+    """What is asked begins with the program."""
+    missing = Output("/bin/bash: dumpe2fs: command not found\n", "member")
+    found = judge(missing, HEADER, "dumpe2fs -h /dev/vda")
+    assert isinstance(found, Unknown)
+    assert found.hint == "install e2fsprogs and capture again"
+
+
 def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
     """The banner of dumpe2fs is not the cause."""
     text = BANNER + "dumpe2fs: Bad magic number\nmore\n"

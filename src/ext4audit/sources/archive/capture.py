@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import VERSION_BANNER
+from ext4audit.sources import PACKAGES, VERSION_BANNER
 
 LONGEST_NAME = 255
 """NAME_MAX of Linux filesystems: sos cuts the name there."""
@@ -108,7 +108,9 @@ def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
         (line for line in lines if line and not VERSION_BANNER.fullmatch(line)), "no output"
     )
     why = _STATUS.get(output.status or 0) or _why(output.text)
-    return Unknown(what, why, f"{output.origin}: {cause[:200]}", _HINTS.get(why, ""))
+    package = PACKAGES.get(what.partition(" ")[0]) if why is Why.ABSENT else None
+    hint = f"install {package} and capture again" if package else _HINTS.get(why, "")
+    return Unknown(what, why, f"{output.origin}: {cause[:200]}", hint)
 
 
 def mangle(line: str) -> str:
