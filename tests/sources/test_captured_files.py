@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 
 import pytest
 
-from ext4audit.sources.captured_files import EMPTY, unwrap_task, why_no_snapshot
+from ext4audit.sources import ArchiveError
+from ext4audit.sources.captured_files import EMPTY, open_file, unwrap_task, why_no_snapshot
 from ext4audit.sources.snapshot import SnapshotError
 
 
@@ -45,6 +47,15 @@ def test_a_task_that_printed_nothing_has_a_reason(result: dict[str, object], rea
     """It is that of Ansible."""
     with pytest.raises(SnapshotError, match=reason):
         unwrap_task(json.dumps(result).encode())
+
+
+@pytest.mark.parametrize(
+    "start", [b"-----BEGIN PGP MESSAGE-----\n\nx", b"\x85\x02\x0c\x1f\x8b\x08"]
+)
+def test_an_encrypted_archive_is_called_so(start: bytes) -> None:
+    """It is secured-sosreport-….gpg; any three bytes are somewhere in it."""
+    with pytest.raises(ArchiveError, match=r"decrypt it first \(gpg -d\)"):
+        open_file(io.BytesIO(start + bytes(2000)), "x.gpg")
 
 
 REFUSAL = "neither a snapshot nor an archive, but the message of a command that failed"

@@ -37,11 +37,10 @@ def _error_pattern(which: str) -> str:
     )
 
 
-_LONGEST = 4096
-"""Of a name on one line, which `sos clean` may have made longer than its field."""
+# `sos clean` may have made a name longer than its field: one on one line forges no other.
 _SEQUENCE = re.compile(
-    rf"^Filesystem volume name:   (?P<label>[\s\S]{{0,16}}?|[^\n]{{0,{_LONGEST}}})\n"
-    rf"Last mounted on:          (?P<last_mounted_on>[\s\S]{{0,64}}?|[^\n]{{0,{_LONGEST}}})\n"
+    r"^Filesystem volume name:   (?P<label>[\s\S]{0,16}?|[^\n]{0,4096})\n"
+    r"Last mounted on:          (?P<last_mounted_on>[\s\S]{0,64}?|[^\n]{0,4096})\n"
     r"Filesystem UUID:          (?P<uuid><none>|[0-9a-f-]{36})\n"
     r"Filesystem magic number:  0x[0-9A-F]{4}\n"
     r"Filesystem revision #:    (?P<revision>[0-9]{1,10}) [^\n]*\n"

@@ -37,8 +37,11 @@ from ext4audit.sources.waiting import BoundedCalls
 def open_file(file: Readable, label: str) -> Captured:
     """Open evidence that is one file; raises ArchiveError and SnapshotError."""
     stream = Stream(file, ARCHIVE_LIMITS)
-    if is_tar(stream.peek(BLOCK_BYTES)):
+    start = stream.peek(BLOCK_BYTES)
+    if is_tar(start):
         return _open_tar(stream, label)
+    if start.startswith(_ENCRYPTED):
+        raise ArchiveError("encrypted, as by sos --encrypt: decrypt it first (gpg -d)")
     text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
     if is_wrapped(text):
         stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
@@ -117,6 +120,8 @@ def _reason(result: Mapping[str, object]) -> str | None:
     return f"{what}: {' '.join(message.split())[:_SHOWN]}" if message else what
 
 
+_ENCRYPTED = (b"-----BEGIN PGP MESSAGE", b"\x84", b"\x85", b"\x8c", b"\xc1", b"\xc3")
+"""A message of OpenPGP begins with an encrypted session key (RFC 4880, 4.2 and 5.1 and 5.3)."""
 _LONGEST = 80
 _TAR_MAGIC = re.compile(rb"ustar(?:\x0000|  \x00)")
 _GZIP_MAGIC = b"\x1f\x8b\x08"

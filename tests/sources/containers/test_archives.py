@@ -205,7 +205,11 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
     "a bomb of gzip": (lambda: gzip.compress(bytes(20 << 20)), "a bomb"),
     "a bomb of xz": (lambda: lzma.compress(bytes(20 << 20)), "a bomb"),
     "a bomb of bzip2": (lambda: bz2.compress(bytes(20 << 20)), "a bomb"),
-    "zstd": (lambda: b"\x28\xb5\x2f\xfd" + bytes(600), "zstd"),
+    "zstd": (lambda: b"\x28\xb5\x2f\xfd" + bytes(600), "it: compressed by zstd: unpack"),
+    "lz4": (lambda: b"\x04\x22\x4d\x18" + bytes(600), "it: compressed by lz4: unpack"),
+    "lzip": (lambda: b"LZIP\x01" + bytes(600), "it: compressed by lzip: unpack"),
+    "7z": (lambda: b"7z\xbc\xaf\x27\x1c" + bytes(600), "it: a 7z archive: unpack"),
+    "zip": (lambda: b"PK\x03\x04" + bytes(600), "it: a zip archive: unpack it first"),
     "xz that wants memory": (
         xz_of_a_large_dictionary,
         "damaged: Memory usage limit",

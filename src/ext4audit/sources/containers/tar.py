@@ -32,7 +32,14 @@ _FREE_BYTES = 8 << 20
 """The output to which the ratio does not apply: short texts compress to almost nothing."""
 _XZ_MEMORY_BYTES = 80 << 20
 """`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
-_ZSTD = b"\x28\xb5\x2f\xfd"
+_COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it first (zstd -d)",
+    b"\x04\x22\x4d\x18": "compressed by lz4: unpack it first (lz4 -d)",
+    b"LZIP": "compressed by lzip: unpack it first (lzip -d)",
+    b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it first (7z x)",
+}
+_UNREAD = _COMPRESSED | {b"PK\x03\x04": "a zip archive: unpack it first (unzip)"}
+"""Formats by their first bytes that the standard library cannot read in one pass."""
 _LARGEST_HEADER_BYTES = 1 << 20
 """Of all the extension headers before one member together; paths have 4 KiB at most."""
 _READ_KEYS = frozenset({"path", "linkpath", "size"})
@@ -58,7 +65,7 @@ def is_tar(start: bytes) -> bool:
 
 def is_compressed(start: bytes) -> bool:
     """Whether a file starts as a compressed one does, also one that `Stream` cannot read."""
-    return start.startswith((*_MAGIC, _ZSTD))
+    return start.startswith((*_MAGIC, *_COMPRESSED))
 
 
 def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> MemoryArchive:
@@ -133,7 +140,7 @@ class Stream:
         """Take one more chunk into the buffer; return whether there was one."""
         try:
             chunk = next(self._chunks, b"")
-        except TimeoutError:
+        except (TimeoutError, ArchiveError):
             raise
         except (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError) as error:
             raise ArchiveError(f"damaged: {error}") from None
@@ -150,8 +157,9 @@ class Stream:
 
     def _opened(self) -> Iterator[bytes]:
         first = next(compressed := self._compressed(), b"")
-        if first.startswith(_ZSTD):
-            raise ArchiveError("compressed by zstd: unpack it first (zstd -d)")
+        unread = next((what for magic, what in _UNREAD.items() if first.startswith(magic)), None)
+        if unread:
+            raise ArchiveError(unread)
         make = next((made for magic, made in _MAGIC.items() if first.startswith(magic)), None)
         if make is None:
             yield first
