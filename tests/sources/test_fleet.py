@@ -150,6 +150,21 @@ def test_files_beside_snapshots_are_ignored(
     assert fleet.ignored == ([] if meant else [f"{tmp_path}/{name}"])
 
 
+def test_the_folders_of_sos_collect_are_no_hosts(tmp_path: Path) -> None:
+    """Its archive is to be unpacked, and holds a log and a manifest of its own."""
+    tree(tmp_path, sos_logs__ui_DOT_log=b"x", sos_reports__manifest_DOT_json=b"{}", a_DOT_tar=b"x")
+    fleet = hosts_in(str(tmp_path))
+    assert fleet is not None
+    assert fleet.hosts == [Found(f"{tmp_path}/a.tar", "a")]
+    assert fleet.ignored == [f"{tmp_path}/sos_logs", f"{tmp_path}/sos_reports"]
+
+
+def test_an_encrypted_archive_is_of_a_host_that_could_not_be_read(tmp_path: Path) -> None:
+    """`sos report --encrypt` makes it; a host less would not be seen."""
+    top = tree(tmp_path, b_DOT_tar_DOT_xz_DOT_gpg=b"\x85\x02\x0c", a_DOT_tar=b"x")
+    assert found(top) == [("a.tar", "a"), ("b.tar.xz.gpg", "b.tar.xz.gpg")]
+
+
 def test_links_in_a_host_s_folder_are_not_followed(tmp_path: Path) -> None:
     """A host can send a link that leads anywhere, also round in a circle."""
     top = tmp_path / "fleet"

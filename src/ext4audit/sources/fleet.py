@@ -36,7 +36,9 @@ from ext4audit.sources.waiting import BoundedCalls, about, bounded_calls, is_of_
 
 _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")
-_ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)$", re.IGNORECASE)
+_ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)(?:\.gpg)?$", re.IGNORECASE)
+_OF_THE_COLLECTION = frozenset({"sos_logs", "sos_reports"})
+"""The folders of `sos collect` itself, beside the archives of the hosts."""
 _ONE_HOST = frozenset({MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
 """The names at the top of an unpacked archive of one host."""
 _CORE_COLLECTION = "data"
@@ -57,7 +59,7 @@ class Found(NamedTuple):
 
 
 class Fleet(NamedTuple):
-    """The hosts of a directory, and the paths of the files in it that are no evidence."""
+    """The hosts of a directory, and the paths of what else is in it: no evidence."""
 
     hosts: list[Found]
     ignored: list[str]
@@ -111,7 +113,8 @@ class _Look:
     def _add(self, fleet: Fleet, folder: str, entry: _Entry) -> None:
         """Add what a name in the directory stands for: hosts, or a file to ignore."""
         path = f"{folder}/{entry.name}"
-        if entry.kind == "file" and not self._is_evidence(path):
+        is_own = entry.kind == "directory" and entry.name in _OF_THE_COLLECTION
+        if is_own or (entry.kind == "file" and not self._is_evidence(path)):
             fleet.ignored.append(path)
             return
         below = [path]
