@@ -26,12 +26,12 @@ def held_bytes(*texts: str) -> int:
 class Limits(NamedTuple):
     """What one archive may cost: an archive is untrusted, and is read in memory.
 
-    `largest_kept_bytes` bounds what is held: contents, and the names of all members, for a path of
-    4 KiB makes 2,000 directories with paths of their own. With a decompressor (65 MiB) and the
-    program it stays below 256 MiB.
+    `largest_kept_bytes` bounds what is held: contents, like ones once, and the names of all
+    members, for a path of 4 KiB makes 2,000 directories with paths of their own. With a
+    decompressor (65 MiB) and the program it stays below 256 MiB.
     `largest_stream_bytes` bounds what is decompressed, unwanted members included.
-    `largest_ratio` is how many bytes one compressed byte may become, beyond the first 8 MiB:
-    42 KB of zip once became 4 PB.
+    `largest_ratio` is how many bytes one compressed byte may become, beyond the first
+    `free_stream_bytes`: 42 KB of zip once became 4 PB.
     """
 
     most_entries: int
@@ -39,11 +39,16 @@ class Limits(NamedTuple):
     largest_kept_bytes: int = 160 << 20
     largest_stream_bytes: int = 512 << 20
     largest_ratio: int = 200
+    free_stream_bytes: int = 8 << 20
 
 
 SNAPSHOT_LIMITS = Limits(most_entries=20_000)
-# A sosreport of a large host holds 60,000 files of sysfs, and gigabytes of logs beside them.
-ARCHIVE_LIMITS = Limits(most_entries=200_000, largest_stream_bytes=16 << 30)
+# A sosreport of a large host holds 60,000 files of sysfs, and gigabytes of logs beside them. Each
+# process has a copy of its mount table in it: on a node of Kubernetes these are hundreds of MiB,
+# which xz packs 1,700 times smaller, and `-o filesys` nothing else. 512 MiB take two seconds.
+ARCHIVE_LIMITS = Limits(
+    most_entries=200_000, largest_stream_bytes=16 << 30, free_stream_bytes=512 << 20
+)
 
 
 class Archive(Protocol):
@@ -114,6 +119,7 @@ class MemoryArchive:
         self._limits = limits
         self._nodes: dict[str, Node] = {"": Directory()}
         self._children: dict[str, list[str]] = {"": []}
+        self._files: dict[bytes, File] = {}
         self._room_bytes = limits.largest_kept_bytes
 
     @property
@@ -130,8 +136,14 @@ class MemoryArchive:
         if there is not None:
             raise ArchiveError(f"two members are named {name!r:.200}")
         if isinstance(node, File) and node.content is not None:
-            self._take(len(node.content))
+            node = self._held(node.content, node)
         self._insert(name, node)
+
+    def _held(self, content: bytes, file: File) -> File:
+        """Return the first file with this content; all others share it, and cost nothing."""
+        if content not in self._files:
+            self._take(len(content))
+        return self._files.setdefault(content, file)
 
     def _take(self, count: int) -> None:
         """Count what is held from now on."""

@@ -28,8 +28,6 @@ from ext4audit.sources.containers import (
 
 BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16
-_FREE_BYTES = 8 << 20
-"""The output to which the ratio does not apply: short texts compress to almost nothing."""
 _XZ_MEMORY_BYTES = 80 << 20
 """`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
 _COMPRESSED = {
@@ -148,7 +146,8 @@ class Stream:
         self._out_bytes += len(chunk)
         if self._out_bytes > self._limits.largest_stream_bytes:
             raise ArchiveError(f"unpacks to more than {self._limits.largest_stream_bytes} bytes")
-        allowed = max(_FREE_BYTES, self._in_bytes * self._limits.largest_ratio)
+        most = self._in_bytes * self._limits.largest_ratio
+        allowed = max(self._limits.free_stream_bytes, most)
         if self._out_bytes > allowed:
             raise ArchiveError(
                 f"unpacks to more than {self._limits.largest_ratio} times its size (a bomb)"
