@@ -21,6 +21,8 @@ R = TypeVar("R")
 
 OUTSIDE = "run on the host, outside containers"
 """The hint of what even root is refused: a container, or the device rules of its cgroup."""
+UNDATED = "1970-01-01T00:00:00Z"
+"""The time of evidence without one; the current time would make old evidence look fresh."""
 
 
 class Why(Enum):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.engine import audit
+from ext4audit.evidence import UNDATED
 from ext4audit.finding import Severity
 from ext4audit.renderers import Page
 from ext4audit.report import FixedFinding, Report, Source
@@ -38,6 +39,17 @@ def test_the_banner_says_what_the_exit_code_says(
     """The banner reads failed, incomplete or passed; an incomplete audit never reads as passed."""
     page = Page("1", "t", threshold=threshold, allow_incomplete=lenient)
     assert words(only(with_class(read(of, page=page), "banner"))).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("taken_at", "shown"),
+    [("2026-11-21T05:56:57Z", "taken at 2026-11-21T05:56:57Z"), (UNDATED, "undated")],
+)
+def test_the_time_of_an_undated_archive_is_not_1970(taken_at: str, shown: str) -> None:
+    """The time stands for one that is not known."""
+    page = words(read(report(host(taken_at=taken_at))))
+    assert f"), {shown}" in page
+    assert "1970" not in page
 
 
 def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ext4audit.evidence import Known, Unknown, for_wording
+from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
 from ext4audit.renderers import Page, data_files, listed
@@ -182,7 +182,8 @@ def _facts(report: Report) -> Iterator[Fact]:
     yield Fact("Kernel", kernel)
     yield Fact("Virtualization", for_wording(host.virtualization, None) or "")
     yield Fact("Container", for_wording(host.container, None) or "")
-    source = f"{report.source.kind} ({report.source.label}), taken at {host.taken_at}"
+    dated = "undated" if host.taken_at == UNDATED else f"taken at {host.taken_at}"
+    source = f"{report.source.kind} ({report.source.label}), {dated}"
     yield Fact("Evidence", source)
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
     yield Fact("Profiles", ", ".join(profiles))

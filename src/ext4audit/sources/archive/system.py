@@ -15,12 +15,9 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeAlias
 
-from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.evidence import UNDATED, Evidence, Known, Unknown
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
-
-UNDATED = "1970-01-01T00:00:00Z"
-"""The time of an undated archive; the current time would make old evidence look fresh."""
 
 LONGEST_UNAME = 1024
 """Six fields of at most 64 bytes each (uname(2)); a longer text is an attack on the pattern."""
