@@ -5,7 +5,8 @@ lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
 title='' steps=0 strict=true
 
-say() { printf '%s\n' "$*" | visible; }
+# Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
+say() { printf '%s\n' "$*" | visible || :; }
 # Control characters of hostile names do not reach the terminal.
 visible() { tr '\001-\010\013-\037\177' '?'; }
 tell() { printf 'fix: %s\n' "$*" | visible >&2; }
@@ -75,8 +76,12 @@ take_lock() {
 	done
 	locked=true
 	trap 'release' EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' HUP TERM
+	trap 'interrupted 130' INT
+	trap 'interrupted 143' HUP TERM
+}
+interrupted() { # exit status
+	tell 'interrupted: --undo takes back the started steps, --apply takes them back and begins again'
+	exit "$1"
 }
 release() { ! $locked || [ "$(readlink "$lock")" != "$me" ] || rm -f "$lock"; }
 
@@ -101,6 +106,12 @@ mount_above() { # a path: prints number and whether it is ro, of the mount that 
 		}
 		END { print found }' /proc/self/mountinfo
 }
+real_path() ( # a path: prints it without links, also where its end does not exist yet
+	case $1 in /*) place=$1 ;; *) place=$PWD/$1 ;; esac
+	missing=
+	until [ -d "$place/" ]; do missing=/${place##*/}$missing place=${place%/*}; done
+	cd -P "$place/" && echo "$(pwd)$missing"
+)
 group() { # a word: sets g, the flag of mount(8) that it is about; empty for an option of ext4
 	case $1 in
 	ro | rw) g=ro ;;
@@ -254,7 +265,7 @@ in_system() { # directory, key, number: names loop devices, swap files and devic
 holders() { # directory, key, kernel's name, number
 	found=$({ in_mount_tables "$2" "$4" && in_system "$1" "$2" "$4"; } | sed '$!s/$/, /' | tr -d '\n')
 	[ -z "$found" ] || fails "$1 is in use by $found" || return
-	case $(mount_above "$state_folder") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac
+	case $(mount_above "$(real_path "$state_folder")") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac
 }
 
 # Steps. Each obeys $mode: precheck (whether it can run), holds (0: what it leads to is so already;
@@ -270,9 +281,13 @@ run_step() { # command, undo, done
 	show) say "    $1" ;;
 	run) loudly "$1" || fails "failed: $1" ;;
 	undo)
-		case $2,$1 in
+		bare=${1#'test ! -e '*' && '}
+		case $2,$bare in
 		,ls\ * | ,until\ * | ,test\ *) ;;
-		,*) say "  cannot be undone: $1" ;;
+		,*)
+			irreversible=true
+			say "  cannot be undone: $bare"
+			;;
 		*) loudly "$2" || fails "failed: $2" ;;
 		esac
 		;;
@@ -575,9 +590,17 @@ is_applied() { # remedy
 		1) return 1 ;;
 		esac
 	done
-	$any && { $dry || "remedy_$1" verify; }
+	if $any; then
+		$dry || "remedy_$1" verify
+	else
+		state_of "R$1"
+		[ "$s" = complete ] && "remedy_$1" verify
+	fi
 }
-verify() { quietly "$1" || fails "verification failed: $1"; }
+verify() { # a command; a dry run leaves out one that writes a file
+	case $dry,$1 in true,*mktemp*) return 0 ;; esac
+	quietly "$1" || fails "verification failed: $1"
+}
 is_interrupted() { # remedy
 	state_of "R$1"
 	[ "$s" != complete ] || return
@@ -588,7 +611,7 @@ is_interrupted() { # remedy
 # to files: the filesystem stays unmounted until somebody has repaired and mounted it.
 take_back() { # remedy
 	state_of "R$1"
-	refusal=false
+	refusal=false irreversible=false
 	[ "$s" != refused ] || refusal=true
 	for n in $backwards; do
 		begun "$1.$n" || continue
@@ -680,6 +703,7 @@ apply_all() {
 roll_back() {
 	tell "$r. $title: $problem"
 	if take_back "$r"; then
+		! $irreversible || stop "$r. $title: rolled back, except what cannot be undone"
 		stop "$r. $title: rolled back; the state is as before this remedy"
 	fi
 	stop "$r. $title: not rolled back: $problem; --undo tries again"
@@ -699,7 +723,7 @@ verify_all() {
 	[ $failed = 0 ]
 }
 undo_all() {
-	made=0
+	made=0 left=0
 	[ -s "$state" ] || { say "nothing to undo: $state does not exist" && return; }
 	open_state
 	take_lock
@@ -713,9 +737,13 @@ undo_all() {
 		state_of "R$r"
 		[ "$s" = refused ] || record undoing "R$r" || stop "$problem"
 		take_back "$r" || stop "$r. $title: not undone: $problem; --undo tries again"
-		made=$((made + 1))
+		if $irreversible; then left=$((left + 1)); else made=$((made + 1)); fi
 	done
-	if [ $made = 0 ]; then say 'nothing to undo'; else say "$made undone"; fi
+	case $made,$left in
+	0,0) say 'nothing to undo' ;;
+	*,0) say "$made undone" ;;
+	*) stop "$made undone; $left cannot be undone, or only in part" ;;
+	esac
 }
 wrong_usage() {
 	echo "$usage" >&2

@@ -329,6 +329,12 @@ def elsewhere(_scene: Scene) -> Callable[[], object]:
     return end
 
 
+def state_behind_a_link(scene: Scene) -> Callable[[], object]:
+    """Let the folder of the records lead to the filesystem by a link; the folder does not exist."""
+    (scene.folder / "state").symlink_to(scene.where)
+    return lambda: (scene.folder / "state").unlink()
+
+
 def bound_elsewhere(scene: Scene) -> Callable[[], object]:
     """Bind it on a second directory."""
     other = scene.folder / "other"
@@ -344,6 +350,7 @@ def bound_elsewhere(scene: Scene) -> Callable[[], object]:
         (looped, "is in use by the loop device loop"),
         (elsewhere, "in the mount namespace of process "),
         (bound_elsewhere, "is in use by the mount on "),
+        (state_behind_a_link, "where this script records its steps"),
     ],
 )
 def test_what_holds_a_filesystem_is_named_before_the_unmount(

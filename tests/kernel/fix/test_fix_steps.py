@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.finding import Check, Disruption, NewFile, Phase, Remedy, Step, Unmount
+from ext4audit.finding import Check, Disruption, LineEdit, NewFile, Phase, Remedy, Step, Unmount
 from ext4audit.fixing import Chosen
 from ext4audit.fixing.script import Audited, build
 from ext4audit.rules import all_rules
@@ -145,6 +145,59 @@ def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
     done = scene.sh("--apply")
     assert (done.returncode, "verification failed: false" in done.stderr) == (1, True)
     assert not mark.exists()
+
+
+def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
+    """Also where a guard precedes the command; neither message claims the state before."""
+    held = scene.folder / "held"
+    write(
+        scene,
+        Step(Phase.IMMEDIATE, f"test ! -e {held} && touch {scene.folder / 'for-ever'}"),
+        Step(Phase.IMMEDIATE, f"test ! -e {held}"),
+        Step(Phase.VERIFY, f"test ! -e {scene.folder / 'broken'}"),
+    )
+    assert scene.sh("--apply").returncode == 0
+    done = scene.sh("--undo")
+    assert f"cannot be undone: touch {scene.folder / 'for-ever'}\n" in done.stdout
+    assert done.stdout.count("cannot be undone") == 1
+    assert (done.returncode, "0 undone; 1 cannot be undone" in done.stderr) == (1, True)
+    (scene.folder / "broken").touch()
+    done = scene.sh("--apply")
+    assert "rolled back, except what cannot be undone" in done.stderr
+    assert "as before" not in done.stderr
+
+
+def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
+    """Only the script's own record tells, as long as the verification still holds."""
+    broken = scene.folder / "broken"
+    write(scene, *check_steps(scene), Step(Phase.VERIFY, f"test ! -e {broken}"))
+    assert "1 to apply" in scene.sh().stdout
+    assert scene.sh("--apply").returncode == 0
+    assert "0 to apply" in scene.sh().stdout
+    assert scene.sh("--verify").returncode == 0
+    mounted = scene.state()["superblock"]
+    assert "nothing was changed" in scene.sh("--apply").stdout
+    assert scene.state()["superblock"] == mounted
+    broken.touch()
+    assert "1 to apply" in scene.sh().stdout
+    assert scene.sh("--verify").returncode == 1
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "&-"])
+def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: str) -> None:
+    """An edit failed without a reason when the name of its copy could not be printed."""
+    scene.fstab.write_text("a\n")
+    edit = LineEdit(str(scene.fstab), 1, "a", "b")
+    write(scene, Step(Phase.PERSISTENT, "sed", change=edit))
+    run("sh", "-c", f"EXT4AUDIT_STATE={scene.folder}/state sh {scene.script} --apply >{output}")
+    assert scene.fstab.read_text() == "b\n"
+
+
+def test_an_interrupted_run_says_how_to_go_on(scene: Scene) -> None:
+    """It ends where it is; the filesystem may be unmounted then."""
+    write(scene, Step(Phase.IMMEDIATE, "kill -s TERM $$", "true"))
+    done = scene.sh("--apply")
+    assert (done.returncode, "interrupted: --undo takes back" in done.stderr) == (143, True)
 
 
 def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
