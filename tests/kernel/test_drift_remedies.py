@@ -13,6 +13,7 @@ from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
 from ext4audit.sources.live import LiveSource
+from support.remedies.case import succeeds
 from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run, unique_label
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
@@ -288,3 +289,32 @@ def test_drf002_says_refused_of_what_mount_refuses(scratch: Make, etc: Path) -> 
     one.unmount()
     with pytest.raises(AssertionError, match=str(one.mount_point)):
         run("mount", one.mount_point)
+
+
+@pytest.mark.parametrize(
+    ("code", "mounted", "wanted", "word"),
+    [
+        ("SEC002", "noatime", "nosuid", ""),
+        ("DRF002", "nosuid", "nosuid,noatime", "Remount with the options"),
+        ("PRF008", "strictatime", "noatime", "Remount with"),
+        ("PRF012", "sync", "async", ""),
+    ],
+)
+def test_a_mount_below_on_the_same_directory_is_not_taken_for_it(
+    scratch: Make, etc: Path, code: str, mounted: str, wanted: str, word: str
+) -> None:
+    """Neither does it tell that the change is made already, nor that a missing one was made."""
+    one = scratch().make()
+    one.mount_point.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "nosuid,noatime", "below", one.mount_point)
+    one.mount(mounted)
+    etc.write_text(f"{one.device} {one.mount_point} ext4 {wanted} 0 0\n")
+    cure = remedy(one.judge(code), word)
+    done = [step.done for step in cure.steps if step.phase is Phase.IMMEDIATE]
+    checks = [step.command for step in cure.steps if step.phase is Phase.VERIFY]
+    assert done
+    assert not any(map(succeeds, done))
+    assert not all(map(succeeds, checks))
+    apply(cure)
+    assert all(map(succeeds, (*done, *checks)))
+    assert one.judge(code).outcome is Outcome.PASS

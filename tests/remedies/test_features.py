@@ -129,7 +129,7 @@ def test_ext3_becomes_ext4_in_fstab_first() -> None:
     ]
     assert [step.command for step in printed(found)[4:]] == [
         "tune2fs -l /dev/sda | grep '^Filesystem features:' | grep -qw extent",
-        "findmnt -no FSTYPE -M /data | grep -qx ext4",
+        "findmnt -nfd backward -o FSTYPE -M /data | grep -qx ext4",
         found[0].done,
     ]
 

@@ -21,7 +21,7 @@ from support.remedies.plain import there_and_back
 
 NOSUID = filesystem(fstab=known((fstab_entry("nosuid"),)))
 NODELALLOC = {"delalloc": "nodelalloc"}
-SHOWS_NOATIME = "verify: findmnt -no VFS-OPTIONS -M /data | grep -qw noatime"
+SHOWS_NOATIME = "verify: findmnt -nfd backward -o VFS-OPTIONS -M /data | grep -qw noatime"
 SHOWS_NODELALLOC = (
     "verify: grep -q . /proc/fs/ext4/sda/options && ! grep -qx delalloc /proc/fs/ext4/sda/options"
 )
@@ -64,7 +64,7 @@ def test_every_mount_gets_the_flag() -> None:
         "immediate: mount -o remount,rw,noatime /dev/sda /data",
         "immediate: mount -o remount,rw,noatime /dev/sda /b",
         SHOWS_NOATIME,
-        "verify: findmnt -no VFS-OPTIONS -M /b | grep -qw noatime",
+        "verify: findmnt -nfd backward -o VFS-OPTIONS -M /b | grep -qw noatime",
         "rollback: mount -o remount,rw,relatime /dev/sda /b",
         "rollback: mount -o remount,rw,relatime /dev/sda /data",
         "rollback: fstab 7: defaults,noatime -> defaults",
@@ -114,7 +114,7 @@ def test_strict_access_times_are_relaxed(wanted: str, fstab: str, edited: str) -
     assert lines == [
         f"persistent: fstab 7: {fstab} -> {edited}",
         f"immediate: mount -o remount,rw,{wanted} /dev/sda /data",
-        f"verify: findmnt -no VFS-OPTIONS -M /data | grep -qw {wanted}",
+        f"verify: findmnt -nfd backward -o VFS-OPTIONS -M /data | grep -qw {wanted}",
         "rollback: mount -o remount,rw,strictatime /dev/sda /data",
         f"rollback: fstab 7: {edited} -> {fstab}",
     ]
@@ -142,8 +142,8 @@ SYNCHRONOUS = filesystem(
     ),
 )
 NO_SYNC = (
-    "verify: findmnt -no FS-OPTIONS -M /data | grep -q . && "
-    "! findmnt -no FS-OPTIONS -M /data | grep -qwE 'sync|dirsync'"
+    "verify: findmnt -nfd backward -o FS-OPTIONS -M /data | grep -q . && "
+    "! findmnt -nfd backward -o FS-OPTIONS -M /data | grep -qwE 'sync|dirsync'"
 )
 
 
@@ -192,8 +192,8 @@ def test_flags_of_one_mount_leave_the_superblock_alone() -> None:
     hard = mount(flags=("ro", "nosuid", "noatime"))
     assert there_and_back(restore_flags(hard, ["nodev", "noexec"])) == [
         "immediate: mount -o remount,bind,ro,nosuid,noatime,nodev,noexec /dev/sda /data",
-        "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodev",
-        "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noexec",
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nodev",
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx noexec",
         "rollback: mount -o remount,bind,ro,nosuid,noatime /dev/sda /data",
     ]
     plain_mount = mount(super_options=("rw", "sync"))

@@ -135,7 +135,7 @@ def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
         "persistent: umount /data",
         "persistent: tune2fs -o ^nodelalloc /dev/sda",
         "persistent: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
-        "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodelalloc",
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nodelalloc",
         (
             "verify: ! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
             "grep -qwE 'nodelalloc'"

@@ -152,14 +152,14 @@ def test_what_an_entry_sets_comes_into_force() -> None:
         "immediate: mount -o remount,rw,noatime,nosuid,commit=30,dioread_nolock /dev/sda /data",
         "verify: grep -qx commit=30 /proc/fs/ext4/sda/options",
         "verify: grep -qx dioread_nolock /proc/fs/ext4/sda/options",
-        "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noatime",
-        "verify: findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nosuid",
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx noatime",
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nosuid",
         "rollback: mount -o remount,rw,suid,relatime,commit=5,dioread_lock /dev/sda /data",
     ]
     strict = there_and_back(remount_by_fstab(filesystem(), mount(), [], ["strictatime"]))
     assert strict[1] == (
-        "verify: findmnt -n /data && "
-        "! findmnt -no OPTIONS /data | tr , '\\n' | grep -qxE 'relatime|noatime'"
+        "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -q . && "
+        "! findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qxE 'relatime|noatime'"
     )
     assert remount_by_fstab(filesystem(), mount("/a\n"), [], []) == ()
 

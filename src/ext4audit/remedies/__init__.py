@@ -79,6 +79,14 @@ def in_phase(phase: Phase, commands: Iterable[str]) -> tuple[Step, ...]:
     return tuple(Step(phase, command) for command in commands)
 
 
+def mount_table(where: str, column: str) -> str:
+    """Return the command that prints a column of findmnt(8) for the topmost mount on a directory.
+
+    `where` is quoted. Without `-f -d backward` it prints the mounts that are hidden as well.
+    """
+    return f"findmnt -nfd backward -o {column} -M {where}"
+
+
 def _format(name: bytes) -> str:
     """Spell bytes as a format of printf(1), which takes a leading dash for an option."""
     return "".join(

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import quote
+from ext4audit.remedies import mount_table, quote
 from ext4audit.remedies.remount import (
     by_hand,
     checked,
@@ -265,7 +265,7 @@ def _is_ext4(fs: Filesystem) -> Iterator[str]:
     """Yield the commands that fail where extents are not set or a mount is not of ext4."""
     yield f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw extent"
     for mount in fs.mounts:
-        yield f"findmnt -no FSTYPE -M {quote(mount.mount_point)} | grep -qx ext4"
+        yield f"{mount_table(quote(mount.mount_point) or '', 'FSTYPE')} | grep -qx ext4"
 
 
 def _set(fs: Filesystem, features: str) -> str:

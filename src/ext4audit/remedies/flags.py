@@ -10,7 +10,7 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, FstabLine, Mount, flags_in_force
 from ext4audit.finding import LineEdit, Phase, Remount, Step
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, mount_table, quote
 from ext4audit.remedies.configuration import edit_options, merged
 from ext4audit.remedies.mounting import change_by_new_mount, mount_anew, single_mount
 from ext4audit.remedies.options import BINDS, change_options
@@ -128,7 +128,11 @@ def _relaxed(fs: Filesystem, mount: Mount, wanted: str) -> tuple[Step, ...]:
 
 def _flag_check(mount: Mount, flag: str) -> str:
     """Return the command that fails where the mount does not show the flag."""
-    return f"findmnt -no VFS-OPTIONS -M {quote(mount.mount_point)} | grep -qw {flag}"
+    return f"{_shown(mount, 'VFS-OPTIONS')} | grep -qw {flag}"
+
+
+def _shown(mount: Mount, column: str) -> str:
+    return mount_table(quote(mount.mount_point) or "", column)
 
 
 SYNCHRONOUS = "sync", "dirsync"
@@ -151,7 +155,7 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
         drop=SYNCHRONOUS,
         everywhere=True,
     )
-    shown = f"findmnt -no FS-OPTIONS -M {quote(mount.mount_point)}"
+    shown = _shown(mount, "FS-OPTIONS")
     checks = (f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'",)
     return _by_new_mount(fs, change, checks) if dirsync else _by_remount(fs, change, checks)
 
@@ -164,7 +168,7 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     where = quote(mount.mount_point)
     if where is None or mount.overmounted:
         return ()
-    shown = f"findmnt -no OPTIONS {where} | tr , '\\n'"
+    shown = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
     checks = [f"{shown} | grep -qx {flag}" for flag in flags]
     change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
     apply, undo = bind_command(mount, flags), bind_command(mount, ())

@@ -13,7 +13,7 @@ from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, mount_table, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
     BINDS,
@@ -218,5 +218,5 @@ def _other_states(name: str, token: str) -> tuple[str, ...]:
 
 def _table_checks(mount: Mount, tokens: Mapping[str, str]) -> list[str]:
     """Return the commands that fail where the mount table does not show the tokens."""
-    table = f"findmnt -no OPTIONS {quote(mount.mount_point)} | tr , '\\n'"
+    table = f"{mount_table(quote(mount.mount_point) or '', 'OPTIONS')} | tr , '\\n'"
     return [f"{table} | grep -qx {token}" for token in tokens.values()]

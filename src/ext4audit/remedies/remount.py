@@ -28,7 +28,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Remount, Step, Unmount
 from ext4audit.layout import usual_backups
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, mount_table, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
@@ -182,9 +182,9 @@ def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
 
 def _flag_check(where: str, flag: str) -> str:
     """Return the check of a flag; the mount table shows strictatime by neither of the others."""
-    options = f"findmnt -no OPTIONS {where} | tr , '\\n'"
+    options = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
     if flag == "strictatime":
-        return f"findmnt -n {where} && ! {options} | grep -qxE 'relatime|noatime'"
+        return f"{options} | grep -q . && ! {options} | grep -qxE 'relatime|noatime'"
     return f"{options} | grep -qx {flag}"
 
 

@@ -143,7 +143,7 @@ def test_drf002_never_takes_out_what_a_profile_demands() -> None:
     assert [step.command for step in remount.lines] == [
         "mount -o remount,rw,noatime,commit=20 /dev/sda /data",
         "grep -qx commit=20 /proc/fs/ext4/sda/options",
-        "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noatime",
+        "findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx noatime",
         "mount -o remount,rw,relatime,commit=5 /dev/sda /data",
     ]
     assert correct.summary.endswith("remove commit=20.")

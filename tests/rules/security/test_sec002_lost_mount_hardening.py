@@ -82,8 +82,8 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     quiet = "mount -o remount,bind,"
     assert [(step.phase, step.command) for step in remedy.lines] == [
         (Phase.IMMEDIATE, f"{quiet}rw,nosuid,noatime,nodev,noexec /dev/sda /data"),
-        (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx nodev"),
-        (Phase.VERIFY, "findmnt -no OPTIONS /data | tr , '\\n' | grep -qx noexec"),
+        (Phase.VERIFY, "findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nodev"),
+        (Phase.VERIFY, "findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx noexec"),
         (Phase.ROLLBACK, f"{quiet}rw,nosuid,noatime /dev/sda /data"),
     ]
 
