@@ -114,6 +114,15 @@ class Check(NamedTuple):
     device: str
 
 
+class Setting(NamedTuple):
+    """A value that a command replaces as a whole; `audited` succeeds while it is the audited one.
+
+    What another value held would be lost: the rollback restores the audited one.
+    """
+
+    audited: str
+
+
 class Step(NamedTuple):
     """One shell command of a remedy. All names in it are quoted for a POSIX shell.
 
@@ -127,7 +136,7 @@ class Step(NamedTuple):
     command: str
     undo: str = ""
     done: str = ""
-    change: LineEdit | NewFile | Remount | Unmount | Check | None = None
+    change: LineEdit | NewFile | Remount | Unmount | Check | Setting | None = None
 
 
 class Remedy(NamedTuple):

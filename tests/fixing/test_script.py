@@ -14,6 +14,7 @@ from ext4audit.finding import (
     Phase,
     Remedy,
     Remount,
+    Setting,
     Step,
     Unmount,
 )
@@ -81,6 +82,7 @@ def test_each_kind_of_change_has_its_function() -> None:
             Step(Phase.IMMEDIATE, "umount '/a b'", again, change=Unmount("/a b", again)),
             Step(Phase.IMMEDIATE, "e2fsck -p", "undo", "done", Check(device)),
             Step(Phase.IMMEDIATE, "tune2fs -m 1", "tune2fs -m 5", "true"),
+            Step(Phase.IMMEDIATE, "tune2fs -r 1", "tune2fs -r 5", "true", Setting("grep 5")),
             Step(Phase.IMMEDIATE, again, "umount '/a b'", "mountpoint"),
             Step(Phase.VERIFY, "grep -q z"),
         ),
@@ -97,10 +99,11 @@ def test_each_kind_of_change_has_its_function() -> None:
     assert second["1"].startswith(f"unmount '/a b' {key} {name} {number} ")
     assert second["2"] == f"check {device} {name} 'e2fsck -p' undo done"
     assert second["3"] == "run_step 'tune2fs -m 1' 'tune2fs -m 5' true"
-    assert second["4"].startswith(f"mount_step {key} ")
+    assert second["4"] == "setting 'tune2fs -r 1' 'tune2fs -r 5' true 'grep 5'"
+    assert second["5"].startswith(f"mount_step {key} ")
     assert second["verify"] == "verify 'grep -q z'"
     assert "steps=2 strict=true" in made.text
-    assert "steps=4 strict=false" in made.text
+    assert "steps=5 strict=false" in made.text
 
 
 def test_a_mount_without_an_unmount_names_its_directory() -> None:

@@ -293,6 +293,12 @@ run_step() { # command, undo, done
 		;;
 	esac
 }
+setting() { # command, undo, done, what succeeds while the value is the audited one
+	case $mode in
+	precheck) quietly "$4" || quietly "$3" || fails "the value has changed since the audit: $1" ;;
+	*) run_step "$1" "$2" "$3" ;;
+	esac
+}
 mount_step() { # key, command, undo, done
 	case $mode in
 	save) mounts_on "$1" ;;

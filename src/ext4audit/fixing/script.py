@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Step, Unmount
+from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
 from ext4audit.fixing import Chosen, LeftOut
 from ext4audit.fixing.composition import compose, name_of
 from ext4audit.remedies import quote
@@ -184,6 +184,8 @@ def _calls(
             case Check(device):
                 name = _on_device(each, device).name
                 yield _call("check", device, name, step.command, step.undo, step.done)
+            case Setting(audited):
+                yield _call("setting", step.command, step.undo, step.done, audited)
             case _ if step.command.startswith("mount ") and (place or UNMOUNT in step.undo):
                 where = place or shlex.split(step.command)[-1]
                 yield _call("mount_step", _key(where), step.command, step.undo, step.done)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ext4audit.facts.host import Memory
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import recognize
-from ext4audit.finding import LineEdit, NewFile, Phase, Step
+from ext4audit.finding import LineEdit, NewFile, Phase, Setting, Step
 from ext4audit.remedies import in_phase, quote
 
 FSTAB = "/etc/fstab"
@@ -281,8 +281,11 @@ def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
     )
     check = f"sysctl -n vm.dirty_bytes | grep -qx {limit_bytes}"
     undo = f"sysctl -w {' '.join(before)}"
+    # Where two assignments restore a limit, the second one is the audited value.
+    present = dict(each.split("=") for each in before)
+    audited = Setting(" && ".join(f"sysctl -n {k} | grep -qx {v}" for k, v in present.items()))
     return (
-        Step(Phase.IMMEDIATE, f"sysctl -w {assignments}", undo, check),
+        Step(Phase.IMMEDIATE, f"sysctl -w {assignments}", undo, check, audited),
         Step(
             Phase.PERSISTENT,
             f"printf '{lines}' > {SYSCTL_FILE}",
@@ -331,7 +334,8 @@ def _is_off(name: str) -> str:
 
 def _throttle_now(name: str, latency: int) -> Step:
     there, back = (f"echo {value} > {_attribute(name)}" for value in (0, latency))
-    return Step(Phase.IMMEDIATE, there, back, _is_off(name))
+    audited = Setting(f"grep -qx {latency} {_attribute(name)}")
+    return Step(Phase.IMMEDIATE, there, back, _is_off(name), audited)
 
 
 def _throttle_at_boot(name: str) -> Step:
@@ -370,7 +374,7 @@ def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) 
     path = f"/etc/udev/rules.d/60-ext4audit-timeout-{model.lower().replace(' ', '-')}.rules"
     write = f"echo '{udev_rule}' > {path}"
     return (
-        Step(Phase.IMMEDIATE, there, back, check),
+        Step(Phase.IMMEDIATE, there, back, check, Setting(f"grep -qx {present_msec} {attribute}")),
         Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n")),
         Step(Phase.VERIFY, check),
     )

@@ -13,7 +13,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
 from ext4audit.facts.options import recognize, spec_named
-from ext4audit.finding import Disruption, Phase, Step, Unmount
+from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
@@ -160,7 +160,9 @@ def _string_step(device: str, before: str, after: str) -> Step:
     done = f"{listed} | grep -qxE 'Mount options: +{pattern}'"
     cleared = f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
     undo = _set_string(device, before)
-    return Step(Phase.PERSISTENT, _set_string(device, after), undo, done if after else cleared)
+    audited = Setting(f"{listed} | grep -qxE 'Mount options: +{re.escape(before)}'")
+    new = _set_string(device, after)
+    return Step(Phase.PERSISTENT, new, undo, done if after else cleared, audited)
 
 
 def _set_bits(device: str | None, bits: Sequence[str]) -> str:

@@ -7,14 +7,14 @@ every mount then follows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.finding import Disruption, Phase, Remedy, Setting, Step
 from ext4audit.remedies import quote
 from ext4audit.remedies.remount import remount_step, usable_mount
 
@@ -56,7 +56,8 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
     device = quote(fs.device)
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     value = token.removeprefix("errors=")
-    stored = f"tune2fs -l {device} | grep -qx 'Errors behavior: *{ERRORS_FIELD[token]}'"
+    behavior = f"tune2fs -l {device} | grep -qx 'Errors behavior: *"
+    stored = f"{behavior}{ERRORS_FIELD[token]}'"
     in_force = f"grep -qx {token} {path}"
     return (
         remount_step(mount, (token,), (CONTINUE,), (in_force,)),
@@ -65,6 +66,7 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
             f"tune2fs -e {value} {device}",
             f"tune2fs -e continue {device}",
             stored,
+            Setting(f"{behavior}Continue'"),
         ),
         Step(Phase.VERIFY, in_force),
         Step(Phase.VERIFY, stored),
@@ -105,7 +107,10 @@ def _set_owner_fields(
     stored = f"! tune2fs -l {device} | grep '^Reserved blocks [ug]id: *[1-9]'"
     undo = f"tune2fs -u {before.reserved_uid} -g {before.reserved_gid} {device}"
     yield remount_step(mount, root, tuple(others.values()), checks)
-    yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored)
+    own = (("uid", before.reserved_uid), ("gid", before.reserved_gid))
+    listed = (f"tune2fs -l {device} | grep -q '^Reserved blocks {k}: *{n} '" for k, n in own)
+    audited = Setting(" && ".join(listed))
+    yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored, audited)
     for check in (*checks, stored):
         yield Step(Phase.VERIFY, check)
 
@@ -115,12 +120,17 @@ def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     if device is None:
         return ()
-    check = f"tune2fs -l {device} | grep -qE '^Reserved block count: +0$'"
+    check, audited = (_reserves(device, blocks) for blocks in (0, reserved_blocks))
     undo = f"tune2fs -r {reserved_blocks} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}", undo, check),
+        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}", undo, check, Setting(audited)),
         Step(Phase.VERIFY, check),
     )
+
+
+def _reserves(device: str, blocks: int) -> str:
+    """Return the command that fails while another number of blocks is reserved."""
+    return f"tune2fs -l {device} | grep -qE '^Reserved block count: +{blocks}$'"
 
 
 def find_many_files(fs: Filesystem) -> Remedy:
@@ -143,10 +153,10 @@ def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
     device = quote(fs.device)
     if device is None or before is None:
         return ()
-    check = f"tune2fs -l {device} | grep -qE '^Reserved block count: +{blocks}$'"
+    check, audited = (_reserves(device, number) for number in (blocks, before))
     undo = f"tune2fs -r {before} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"tune2fs -r {blocks} {device}", undo, check),
+        Step(Phase.IMMEDIATE, f"tune2fs -r {blocks} {device}", undo, check, Setting(audited)),
         Step(Phase.VERIFY, check),
     )
 
@@ -187,11 +197,9 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
         return ()
     old = superblock.stride_blocks, superblock.stripe_width_blocks
     stored = list(_is_stored(fs, (stride, width)))
+    done, audited = (_all(checks) for checks in (stored, _is_stored(fs, old)))
     store = Step(
-        Phase.PERSISTENT,
-        _store(fs, stride, width),
-        _store(fs, *old),
-        " && ".join(f"{{ {check}; }}" for check in stored),
+        Phase.PERSISTENT, _store(fs, stride, width), _store(fs, *old), done, Setting(audited)
     )
     return (
         *_remounted(fs, mount, width),
@@ -249,6 +257,10 @@ def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
             yield f"{listing} | grep -q UUID: && ! {listing} | grep -q '^{label}:'"
 
 
+def _all(checks: Iterable[str]) -> str:
+    return " && ".join(f"{{ {check}; }}" for check in checks)
+
+
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     """Return the steps that enlarge all inodes in place, which nothing takes back."""
     device = quote(fs.device)
@@ -289,11 +301,14 @@ def _identifier_steps(
     check = f"blkid -p {device} && test {found} {expected}"
     free = f"test ! -e {held}"
     opened = remedies.remount.OPENED.format(form=remedies.remount.NUMBER_OF_DEVICE, device=device)
+    audited = Setting(f"blkid -p {device} && test {found} = {before}")
     change = f"{free} && tune2fs {option} {new} {device}"
     check_it = remedies.remount.CHECK.format(device=device)
     return (
         Step(Phase.IMMEDIATE, f"{free} && ! {opened} && {check_it}"),
-        Step(Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check),
+        Step(
+            Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check, audited
+        ),
         Step(Phase.VERIFY, check),
     )
 

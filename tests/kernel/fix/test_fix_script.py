@@ -332,7 +332,7 @@ def elsewhere(_scene: Scene) -> Callable[[], object]:
 def state_behind_a_link(scene: Scene) -> Callable[[], object]:
     """Let the folder of the records lead to the filesystem by a link; the folder does not exist."""
     (scene.folder / "state").symlink_to(scene.where)
-    return lambda: (scene.folder / "state").unlink()
+    return (scene.folder / "state").unlink
 
 
 def bound_elsewhere(scene: Scene) -> Callable[[], object]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from ext4audit import remedies
+from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, Disruption, LineEdit, NewFile, Phase, Remedy, Step, Unmount
 from ext4audit.fixing import Chosen
 from ext4audit.fixing.script import Audited, build
+from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
 from support.remedies.fixing import Scene, some_of
 from support.scratch import run, scan
@@ -145,6 +149,57 @@ def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
     done = scene.sh("--apply")
     assert (done.returncode, "verification failed: false" in done.stderr) == (1, True)
     assert not mark.exists()
+
+
+def throttled(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the steps that switch writeback throttling of the device off."""
+    value = int(Path(f"/sys/block/{fs.name}/queue/wbt_lat_usec").read_text())
+    return remedies.configuration.disable_writeback_throttling([(fs.name, value)])[:1]
+
+
+OTHER_STRING = """umount {where} &&
+debugfs -w -R 'set_super_value mount_opts nodelalloc,commit=9' {device} &&
+mount {device} {where}"""
+
+
+@pytest.mark.parametrize(
+    ("change", "steps"),
+    [
+        ("tune2fs -r 77 {device}", lambda fs: fields.set_reserved_blocks(fs, 100)),
+        ("tune2fs -r 77 {device}", lambda fs: fields.reserve_nothing(fs, 3276)),
+        ("tune2fs -e panic {device}", lambda fs: fields.stop_at_errors(fs, "errors=remount-ro")),
+        (
+            "tune2fs -u 7 {device}",
+            lambda fs: fields.give_reserve_to_root(fs, {"resuid": "resuid=5"}),
+        ),
+        (
+            "tune2fs -E stride=3,stripe_width=6 {device}",
+            lambda fs: fields.set_stripe(fs, need(fs.superblock), 4, 8),
+        ),
+        (
+            OTHER_STRING,
+            lambda fs: remedies.options.change_option(fs, "delalloc", "delalloc"),
+        ),
+        ("echo 1234 > /sys/block/{name}/queue/wbt_lat_usec", throttled),
+    ],
+    ids=["reserve", "no reserve", "errors", "owner", "stripe", "string", "queue"],
+)
+def test_a_value_that_was_changed_since_is_refused(
+    scene: Scene, change: str, steps: Callable[[Filesystem], tuple[Step, ...]]
+) -> None:
+    """A rollback could not restore it. The audited value, and the wanted one, are taken."""
+    run("umount", scene.where)
+    run("tune2fs", "-r", "3276", "-u", "5", "-E", "mount_opts=nodelalloc", scene.device)
+    run("mount", scene.device, scene.where)
+    (fs,) = scan(scene.where).filesystems
+    write(scene, *steps(fs))
+    assert "1 to apply" in scene.sh().stdout
+    run("sh", "-c", change.format(device=scene.device, where=scene.where, name=scene.name))
+    before = scene.state()
+    for word in ((), ("--apply",)):
+        done = scene.sh(*word)
+        assert (done.returncode, "changed since the audit" in done.stderr) == (1, True), done.stderr
+    assert scene.state() == before
 
 
 def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
