@@ -97,12 +97,14 @@ def test_room_that_was_not_read_is_not_known(fs: Filesystem) -> None:
 
 @pytest.mark.parametrize("uuid", [None, "1ce5f3e4-1d4c-4d0a-9f3c-3d8a3c0f8b11"])
 def test_an_external_journal_comes_back_inside(uuid: str | None) -> None:
-    """The rollback needs the UUID of the device that had it."""
+    """The rollback needs the UUID of the device that had it; so does a lack of space inside."""
     fs = filesystem(**IDLE)
     steps = printed(move_journal_inside(fs, superblock(journal_uuid=uuid)))
+    clear, new = "tune2fs -O ^has_journal /dev/sda", "tune2fs -O has_journal /dev/sda"
+    outside = f"{{ {new} || tune2fs -J device=UUID={uuid} /dev/sda; }}"
     assert [step.command for step in steps[:3]] == [
         CHECK,
-        f"{HELD}tune2fs -O ^has_journal /dev/sda && tune2fs -O has_journal /dev/sda",
+        f"{HELD}{clear} && {outside if uuid else new}",
         "tune2fs -l /dev/sda | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",
     ]
     back = f"{HELD}tune2fs -O ^has_journal /dev/sda && tune2fs -J device=UUID={uuid} /dev/sda"

@@ -10,8 +10,8 @@ from ext4audit.engine import judge
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import with_refusal
+from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.remedies import MMP_NOTE, with_mmp, with_refusal
 from ext4audit.remedies.remount import (
     by_hand,
     check_filesystem,
@@ -22,7 +22,7 @@ from ext4audit.remedies.remount import (
     without_error_state,
 )
 from ext4audit.rules.durability.dur005_missing_journal import check
-from support.builders import disk, filesystem, host, known, mount, options, unknown
+from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
 from support.remedies.plain import UNOPENED, commands, printed
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
@@ -220,6 +220,56 @@ def test_what_opens_a_refused_device_says_so(
     remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
     shown = with_refusal(remedy, filesystem(primary=primary))
     assert shown.summary == f"Do it.{NOTE if told else ''}"
+
+
+HERE = "test -e /sys/fs/ext4/sda && "
+AWAY = "test ! -e /sys/fs/ext4/sda && "
+
+
+@pytest.mark.parametrize(
+    ("command", "undo", "forced"),
+    [
+        (
+            "tune2fs -e panic /dev/sda",
+            "tune2fs -e continue /dev/sda",
+            (f"{HERE}tune2fs -f -e panic /dev/sda", f"{HERE}tune2fs -f -e continue /dev/sda"),
+        ),
+        (
+            "touch a && tune2fs -O has_journal /dev/sda",
+            f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda",
+            (
+                f"touch a && {HERE}tune2fs -f -O has_journal /dev/sda",
+                f"umount /data && {AWAY}tune2fs -O ^has_journal /dev/sda",
+            ),
+        ),
+        (f"{AWAY}tune2fs -m 1 /dev/sda", "", None),
+        ("tune2fs -l /dev/sda | grep -q a", "", None),
+        ("mount -o remount,sync /dev/sda /data", "", None),
+    ],
+)
+def test_tune2fs_is_forced_on_a_mounted_filesystem_with_mmp(
+    command: str, undo: str, forced: tuple[str, str] | None
+) -> None:
+    """Where it is mounted here; unmounted, another host may have it, which -f would not see."""
+    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command, undo),))
+    marked = known(superblock(features=frozenset({"mmp"})))
+    shown = with_mmp(remedy, filesystem(superblock=marked))
+    step = shown.steps[0]
+    assert (step.command, step.undo) == (forced or (command, undo))
+    assert shown.summary == f"Do it.{MMP_NOTE if forced else ''}"
+    others = filesystem(), filesystem(superblock=marked, alive=False, mounts=())
+    assert all(with_mmp(remedy, fs) == remedy for fs in others)
+
+
+def test_tune2fs_is_not_forced_between_unmount_and_mount() -> None:
+    """The steps of one remedy follow each other."""
+    there = Step(Phase.IMMEDIATE, "umount /data", change=Unmount("/data", "mount /data"))
+    back = Step(Phase.IMMEDIATE, "mount -t ext4 /dev/sda /data")
+    write = Step(Phase.IMMEDIATE, "tune2fs -o ^acl /dev/sda")
+    fs = filesystem(superblock=known(superblock(features=frozenset({"mmp"}))))
+    remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, write, back, write))
+    forced = [step.command for step in with_mmp(remedy, fs).steps]
+    assert ["-f" in each for each in forced] == [False, False, False, True]
 
 
 def test_the_engine_adds_it_to_findings() -> None:

@@ -20,7 +20,7 @@ from ext4audit.remedies import quote
 from ext4audit.remedies.configuration import COMMA, OPTIONS
 
 MOUNT = re.compile(r"(?P<head>\bmount -t \S+ -o )(?P<options>'[^']*'|[^\s';]+)")
-FIELD = re.compile(r"\btune2fs (?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
+FIELD = re.compile(r"\btune2fs (?:-f )?(?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
 STRING = re.compile(r"\b(?:s_mount_opts|mount_opts=)")
 WORD = re.compile(r"[^ \t]+")
 T = TypeVar("T")

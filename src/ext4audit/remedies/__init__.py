@@ -25,7 +25,7 @@ from ext4audit.evidence import OUTSIDE, Unknown, Why, for_wording
 from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place
-from ext4audit.finding import Disruption, Phase, Remedy, Step
+from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
 
 if TYPE_CHECKING:
     from ext4audit.remedies import configuration as configuration
@@ -218,3 +218,36 @@ def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
         "another way to the same storage, they would damage it."
     )
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
+
+
+_WRITES = re.compile(r"\btune2fs (?=-[^lf])")
+MMP_NOTE = " tune2fs -f: because of the feature mmp it takes a mounted filesystem for a used one."
+
+
+def with_mmp(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy whose tune2fs writes to a mounted filesystem with the feature mmp.
+
+    tune2fs refuses it without -f (1.42 to 1.47), which leaves the check of another host's mount
+    out as well: the commands that need it test that the filesystem is mounted here.
+    """
+    superblock = for_wording(fs.superblock, None)
+    if not fs.alive or superblock is None or "mmp" not in superblock.features:
+        return remedy
+    held = f"test -e {quote(f'/sys/fs/ext4/{fs.name}')} && tune2fs -f "
+    steps, mounted = [], True
+    for step in remedy.steps:
+        mounted = (mounted and not isinstance(step.change, Unmount)) or step.command.startswith(
+            "mount "
+        )
+        command, undo = (
+            _WRITES.sub(held, each) if mounted and not re.search(_UNMOUNTED, each) else each
+            for each in (step.command, step.undo)
+        )
+        steps.append(step._replace(command=command, undo=undo))
+    if tuple(steps) == remedy.steps:
+        return remedy
+    return remedy._replace(steps=tuple(steps), summary=f"{remedy.summary}{MMP_NOTE}")
+
+
+_UNMOUNTED = r"\bumount |test ! -e /sys/fs/ext4/"
+"""What commands begin with that write to an unmounted filesystem."""

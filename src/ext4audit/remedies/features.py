@@ -83,10 +83,13 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
     There is no rollback where the superblock does not name the journal's UUID.
     """
     device, uuid = quote(fs.device), quote(superblock.journal_uuid or "")
-    back = f"tune2fs -O ^has_journal {device} && tune2fs -J device=UUID={uuid} {device}"
+    clear, outside = f"tune2fs -O ^has_journal {device}", f"tune2fs -J device=UUID={uuid} {device}"
+    back, make = f"{clear} && {outside}", f"tune2fs -O has_journal {device}"
+    # Where the new journal does not fit, the old one comes back.
+    new = f"{{ {make} || {outside}; }}" if superblock.journal_uuid else make
     return unmounted_steps(
         fs,
-        (checked(fs), f"tune2fs -O ^has_journal {device} && tune2fs -O has_journal {device}"),
+        (checked(fs), f"{clear} && {new}"),
         (f"tune2fs -l {device} | grep -qE '^Journal inode:[[:blank:]]+[1-9]'",),
         (back,) if superblock.journal_uuid else (),
     )

@@ -235,6 +235,7 @@ SUMMARY = "Stop writing at the first error"
 
 REMEDY_CASES = (
     RemedyCase(name="by the superblock", remedy=SUMMARY, fstab="defaults"),
+    RemedyCase(name="with mmp", remedy=SUMMARY, mke2fs=("-O", "mmp"), fstab="defaults"),
     RemedyCase(name="no fstab entry", remedy=SUMMARY, mount="nosuid"),
     RemedyCase(
         name="by fstab",

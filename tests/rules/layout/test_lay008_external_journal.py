@@ -111,8 +111,10 @@ def test_lay008_commands_put_the_journal_back() -> None:
     """The rollback names the journal by its UUID; without one there is none."""
     (remedy,) = found(on(outside())).remedies
     tuned = [step.command for step in remedy.lines if "^has_journal" in step.command]
-    guard = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && tune2fs"
-    assert tuned == [f"{guard} -O has_journal /dev/sda", f"{guard} -J device=UUID={UUID} /dev/sda"]
+    clear = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
+    back = f"tune2fs -J device=UUID={UUID} /dev/sda"
+    new = f"{{ tune2fs -O has_journal /dev/sda || {back}; }}"
+    assert tuned == [f"{clear}{new}", f"{clear}{back}"]
     (remedy,) = found(on(outside(uuid=None))).remedies
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
