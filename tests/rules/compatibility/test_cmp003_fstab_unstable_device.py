@@ -127,6 +127,11 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
         naming("/dev/sda1", devices=known((SDA, listed("sdb", DeviceNumber(8, 16))))),
         naming("/dev/sda1", devices=unknown("lsblk")),
         naming(
+            "/dev/sda1",
+            devices=known((listed(uuid=None)._replace(fstype=None),)),
+            idle=unknown("filesystems that are not mounted"),
+        ),
+        naming(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
         ),
         naming("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
@@ -153,6 +158,24 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
     assert plain(finding.remedies[0].steps)[0] == (
         "persistent: fstab 7: /dev/sdb -> UUID=11111111-2222-3333-4444-555555555555"
     )
+
+
+@pytest.mark.parametrize(
+    ("copied", "edit"),
+    [
+        (UUID, None),
+        ("11111111-2222-3333-4444-555555555555", "11111111-2222-3333-4444-555555555555"),
+    ],
+)
+def test_cmp003_reads_uuids_of_idle_filesystems_without_udev(copied: str, edit: str | None) -> None:
+    """No row of lsblk then has one: neither that of the entry nor that of a copy."""
+    bare = known((listed(uuid=None), listed("sdb", DeviceNumber(8, 16), uuid=None)))
+    idle = filesystem(number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=())
+    entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
+    on = naming("", fstab=known((entry,)), devices=bare, idle=known((idle,)))
+    (finding,) = verdict(on).findings
+    edits = [each for each in plain(finding.remedies[0].steps) if each.startswith("persistent")]
+    assert edits == ([f"persistent: fstab 7: /dev/sdb -> UUID={edit}"] if edit else [])
 
 
 # An entry that names a loop device by its number.

@@ -10,7 +10,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice, listed_device
-from ext4audit.facts.host import Host
+from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import (
     Citation,
@@ -191,6 +191,9 @@ def _uuid(entry: FstabEntry, host: Host) -> str | None:
         return fs.uuid
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return None
+    idle = filesystems_by_number(for_wording(host.idle, ())).get(entry.device_number.value)
+    if idle is not None and idle.uuid:
+        return idle.uuid
     device = listed_device(host.devices.value, entry.device_number.value)
     return device.uuid if device else None
 
@@ -199,15 +202,21 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     """Whether another device has the UUID, or may: a mount by UUID would take either."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
+    if isinstance(host.idle, Unknown) and not any(row.fstype for row in host.devices.value):
+        return True
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
 
 @remembered
 def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
-    """Return the devices that carry each UUID, by lsblk and by their superblocks."""
+    """Return the devices that carry each UUID, by lsblk and by their superblocks.
+
+    Without udev, lsblk knows no UUID.
+    """
     listed = for_wording(host.devices, ())
     pairs = [(device.uuid, device.device_number) for device in listed]
-    pairs += [(fs.uuid, fs.device_number) for fs in (*host.filesystems, *host.lower)]
+    read = (*host.filesystems, *host.lower, *for_wording(host.idle, ()))
+    pairs += [(fs.uuid, fs.device_number) for fs in read]
     found: dict[str, set[DeviceNumber]] = {}
     for uuid, number in pairs:
         found.setdefault((uuid or "").lower(), set()).add(number)
