@@ -96,6 +96,7 @@ def test_the_preconditions_are_checked_in_check_mode_and_change_nothing() -> Non
     made = tasks(edit(BEFORE, AFTER))
     guard = made[2]
     assert guard["ansible.builtin.command"]["argv"] == [
+        "sh",
         "/var/lib/ext4audit/fix-abc.sh",
         "--only",
         "1",
@@ -138,7 +139,8 @@ def test_a_line_is_edited_by_the_module_where_it_is_the_only_one() -> None:
     assert apply["when"][1] == f"{look['register']}.stdout != '1'"
     script = "/var/lib/ext4audit/fix-abc.sh"
     argv = [each["ansible.builtin.command"]["argv"] for each in (apply, verify)]
-    assert argv == [[script, "--apply", "--only", "1"], [script, "--verify", "--only", "1"]]
+    words = (["sh", script, word, "--only", "1"] for word in ("--apply", "--verify"))
+    assert argv == list(words)
     assert verify["changed_when"] is False
 
 

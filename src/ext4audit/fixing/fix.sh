@@ -277,6 +277,7 @@ run_step() { # command, undo, done
 		case $dry,$3 in *,) return 2 ;; true,*mktemp*) return 2 ;; esac
 		quietly "$3"
 		;;
+	precheck) case $1 in ls\ *) quietly "$1" || fails "failed: $1" ;; esac ;;
 	kind) return 1 ;;
 	show) say "    $1" ;;
 	run) loudly "$1" || fails "failed: $1" ;;

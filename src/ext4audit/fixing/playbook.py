@@ -63,6 +63,11 @@ def playbook(script: Script) -> str:
     return json.dumps([play], indent=2) + "\n"
 
 
+def _script(path: str, number: int, *words: str) -> list[str]:
+    """Return the call of the script for one remedy; by sh, because /var may be mounted noexec."""
+    return ["sh", path, *words, "--only", str(number)]
+
+
 def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
     """Return the tasks of one remedy: its preconditions, the change where needed, and the check."""
     found = f"remedy_{number}"
@@ -70,14 +75,14 @@ def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
     title = _escaped(each.title)
     made = _by_modules(number, each, path)
     tasks = [
-        _command(f"{title}: preconditions", [path, "--only", str(number)], check_mode=False)
+        _command(f"{title}: preconditions", _script(path, number), check_mode=False)
         | {"register": found, "changed_when": False}
     ]
     if made is None:
-        run = _command(f"{title}: apply", [path, "--apply", "--only", str(number)])
+        run = _command(f"{title}: apply", _script(path, number, "--apply"))
         return [*tasks, run | {"when": needed, **_register_change(f"applied_{number}")}]
     tasks += [task | {"when": [needed, *_conditions(task)]} for task in made]
-    verify = _command(f"{title}: verify", [path, "--verify", "--only", str(number)])
+    verify = _command(f"{title}: verify", _script(path, number, "--verify"))
     return [*tasks, verify | {"changed_when": False}]
 
 
@@ -152,7 +157,7 @@ def _if_one_line(
     lines, title = f"lines_{number}", _escaped(each.title)
     count = f'$1 !~ /^#/ && $2 == "{place}" {{ n++ }} END {{ print n + 0 }}'
     look = _command(f"{title}: lines for {place}", ["awk", count, FSTAB], check_mode=False)
-    run = _command(f"{title}: apply", [path, "--apply", "--only", str(number)])
+    run = _command(f"{title}: apply", _script(path, number, "--apply"))
     return [
         look | {"register": lines, "changed_when": False},
         *(task | {"when": f"{lines}.stdout == '1'"} for task in tasks),

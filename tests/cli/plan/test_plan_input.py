@@ -110,7 +110,7 @@ def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
 def test_an_operation_of_mount_is_no_option(word: str) -> None:
     """`mount -o remount` mounts nothing that is not mounted, and `bind` no filesystem."""
     with pytest.raises(ValueError, match="an operation of mount"):
-        words_of(f"noatime,{word}")
+        mount_options_of(f"noatime,{word}")
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])

@@ -123,6 +123,16 @@ def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene)
     assert not path.exists()
 
 
+def test_a_directory_that_cannot_be_listed_is_refused(scene: Scene) -> None:
+    """Before it is to be mounted on: the script would stop there, the remedies behind it undone."""
+    missing = scene.folder / "missing"
+    write(scene, Step(Phase.IMMEDIATE, f"ls -A {missing}"), Step(Phase.IMMEDIATE, "true", "true"))
+    done = scene.sh()
+    assert (done.returncode, f"refused: failed: ls -A {missing}" in done.stderr) == (1, True)
+    missing.mkdir()
+    assert "1 to apply" in scene.sh().stdout
+
+
 def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene) -> None:
     """Each step is verified by what it leads to."""
     mark = scene.folder / "mark"
