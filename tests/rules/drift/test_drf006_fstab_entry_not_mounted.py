@@ -172,7 +172,7 @@ ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
         (
             having(fstab_entry("nofail", mount_point="/srv", number=unknown("device"))),
             "low",
-            f"{NOT_MOUNTED}: its device was not found, which nofail allows",
+            NOT_MOUNTED,
         ),
         (
             host(
