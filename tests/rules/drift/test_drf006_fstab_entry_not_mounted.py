@@ -8,7 +8,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
-from ext4audit.finding import Severity
+from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
 from support.builders import UUID, filesystem, fstab_entry, host, known, mount, unknown
@@ -101,6 +101,7 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
     on = host(filesystem(mounts=(there,)), fstab=known((fstab_entry(mount_point="/srv"),)))
     (finding,) = verdict(on).findings
     assert finding.remedies == ()
+    assert finding.confidence is Confidence.CONFIRMED
     assert "/dev/sda (tmpfs, 0:44) on /srv" in {citation.value for citation in finding.citations}
 
 
@@ -189,3 +190,5 @@ def test_drf006_is_low_with_nofail(on: Host, severity: str, summary: str) -> Non
     """The entry says that the filesystem may be missing, but not that another may replace it."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.summary) == (Severity(severity), summary)
+    is_guess = summary.startswith("a different filesystem")  # the entry's device was not found
+    assert finding.confidence is (Confidence.LIKELY if is_guess else Confidence.CONFIRMED)

@@ -10,7 +10,7 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Phase, Severity
+from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
 from support.builders import UUID, disk, filesystem, host, known, listed, superblock, unknown
@@ -99,6 +99,23 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
     rows = known((listed(transport="iscsi"),))
     assert verdict(host(live, idle=known((path,)), devices=rows)).outcome is outcome
     assert verdict(host(path, lower=(live,), devices=rows)).outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("changes", "confidence"),
+    [
+        ({"features": REPLAY}, Confidence.LIKELY),
+        ({"features": ORPHANS}, Confidence.LIKELY),
+        ({"state": "not clean"}, Confidence.CONFIRMED),
+        ({"state": "clean with errors"}, Confidence.CONFIRMED),
+    ],
+)
+def test_hlt003_is_sure_where_the_state_says_so(
+    changes: dict[str, Any], confidence: Confidence
+) -> None:
+    """A journal to replay may be that of another host, which has the device mounted."""
+    (finding,) = verdict(lying(idle(**changes))).findings
+    assert finding.confidence is confidence
 
 
 def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
