@@ -50,6 +50,11 @@ def run(
     return ProbeRun(mode, taken_at, "db1", "", "/data", measured, 1.0, 0, (result,))
 
 
+def together(*runs: ProbeRun) -> ProbeRun:
+    """Return one run with the results of several."""
+    return runs[0]._replace(results=tuple(result for each in runs for result in each.results))
+
+
 def verdict(
     *confidences: Confidence, code: str = "DUR001", unknowns: bool = False, fs: Filesystem = FS
 ) -> Verdict:
@@ -157,6 +162,10 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
         (verdict(), [run("affected")], "is affected, and DUR001 has no finding"),
         (verdict(), [run("healthy")], None),
         (verdict(LIKELY), [run("affected", "PRF002")], None),
+        # Each result of a run is looked at, and each run.
+        (verdict(), [together(run("affected", "PRF002"), run("affected"))], "has no finding"),
+        (verdict(), [together(run("healthy"), run("affected"))], "has no finding"),
+        (verdict(), [run("affected", "PRF002"), run("affected")], "has no finding"),
     ],
 )
 def test_what_changes_nothing_is_reported(

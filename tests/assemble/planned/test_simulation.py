@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.planned.simulation import BESIDE_BYTES, _predicted_bytes, _spare_bytes
+from ext4audit.assemble.planned.simulation import (
+    BESIDE_BYTES,
+    _predicted_bytes,
+    _spare_bytes,
+    simulated,
+)
 from ext4audit.evidence import Known
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.sources import VirtualMemory
 from ext4audit.sources.captured import MapSource
+from support.hosts.plans import plan
 
 
 @pytest.mark.parametrize(
@@ -35,6 +41,16 @@ def test_a_quarter_of_the_memory_may_be_taken(available_bytes: int, spare_bytes:
     """And at most 300 MiB of it."""
     memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
     assert _spare_bytes(MapSource({VirtualMemory(): memory})) == spare_bytes
+
+
+@pytest.mark.parametrize(("missing_bytes", "is_tried"), [(0, True), (4, False)])
+def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: bool) -> None:
+    """Nothing answers here: what was tried has a superblock that is not known."""
+    dry = DryRun(4096, 8192, 32768, 0, 1, 32768, 8192, ())
+    available_bytes = 4 * _predicted_bytes(dry) - missing_bytes
+    memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
+    made = simulated(MapSource({VirtualMemory(): memory}), plan(), plan().mkfs, dry)
+    assert (made is not None) is is_tried
 
 
 def test_where_the_memory_is_not_known_none_is_taken() -> None:
