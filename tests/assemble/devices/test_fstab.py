@@ -216,3 +216,13 @@ def test_udevs_links_answer_where_lsblk_does_not(spec: str, path: str) -> None:
     """The link of the same name leads to the device."""
     host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
     assert resolve(host.node(path, "8:16"), spec) == Known(DeviceNumber(8, 16), f"path {path}")
+
+
+@pytest.mark.parametrize(("place", "is_found"), [("/", True), ("/data", False)])
+def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
+    place: str, *, is_found: bool
+) -> None:
+    """Fstab of Synology and of many embedded systems has /dev/root, which no node is."""
+    host = debian_host().file("/etc/fstab", f"/dev/root {place} ext4 defaults 0 1\n")
+    (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
+    assert isinstance(entry.device_number, Known) is is_found

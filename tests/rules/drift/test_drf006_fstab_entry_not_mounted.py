@@ -150,6 +150,28 @@ def test_drf006_cites_the_entry_its_device_and_the_empty_place(
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "mode", "severity", "words"),
+    [
+        ("LABEL=cloudimg-rootfs", "rw", Severity.LOW, "fails to remount it"),
+        ("LABEL=cloudimg-rootfs", "ro", Severity.HIGH, "fails to remount it"),
+        ("/dev/nowhere", "ro", Severity.LOW, "and remounts it"),
+    ],
+)
+def test_drf006_knows_that_the_root_is_mounted_before_fstab_is_read(
+    spec: str, mode: str, severity: Severity, words: str
+) -> None:
+    """WSL ships a label that no device has; only the remount of / fails, which may leave it ro."""
+    root = mount("/", super_options=(mode,))
+    entry = fstab_entry("discard", mount_point="/", spec=spec, number=AWAY)
+    entry = entry._replace(other_devices=(root.device_number,))
+    on = host(filesystem(mounts=(root,)), mounts=known((root,)), fstab=known((entry,)))
+    (finding,) = verdict(on).findings
+    assert finding.severity is severity
+    assert words in finding.message
+    assert "emergency" not in finding.message
+
+
 AWAY = unknown("device UUID=…", Why.ABSENT)
 NOT_MOUNTED = "an fstab entry is not mounted"
 ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")

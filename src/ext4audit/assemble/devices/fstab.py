@@ -176,6 +176,8 @@ def _represented(node: ResolvedPath) -> DeviceNumber:
 
 
 FSTAB = "/etc/fstab"
+KERNELS_ROOT = "/dev/root"
+"""What the kernel calls the root that it mounts itself; often no such node exists."""
 
 
 def read_fstab(
@@ -274,7 +276,7 @@ class _EntryReader(NamedTuple):
         if parts is not None:
             shown, origin = self._identifier(parts[0], mount.device_number)
             return (None if shown is None else same_identifier(*parts, shown)), origin
-        if mount.source == spec:
+        if mount.source == spec or (spec == KERNELS_ROOT and mount.mount_point == "/"):
             return True, "/proc/self/mountinfo"
         if isinstance(found, Unknown) and found.why is Why.ABSENT:
             return False, ""

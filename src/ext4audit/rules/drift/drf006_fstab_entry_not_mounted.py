@@ -35,7 +35,7 @@ def check(host: Host) -> RuleOutput:
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not mounted or
     has a different filesystem mounted. An entry with `nofail` that is not mounted has severity
     low, because `nofail` declares that the filesystem may be missing. A different filesystem in
-    its place is always high.
+    its place is high, unless the entry is that of a writable root and its device was not found.
 
     ## Why it matters
 
@@ -99,7 +99,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     )
     return Finding(
         message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
-        severity=Severity.HIGH if there or not _is_optional(entry) else Severity.LOW,
+        severity=_severity(entry, there),
         confidence=Confidence.LIKELY
         if there and isinstance(number, Unknown)
         else Confidence.CONFIRMED,
@@ -121,6 +121,18 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
     )
 
 
+def _severity(entry: FstabEntry, there: Sequence[Mount]) -> Severity:
+    """Return LOW where the line declares that it may be missing, or a writable root needs no line.
+
+    The root is mounted before fstab is read: only the remount of / fails without its device, and
+    not where the line has a path (measured with util-linux 2.38).
+    """
+    if entry.place == "/" and isinstance(entry.device_number, Unknown):
+        stays = not _is_path(entry) and any("ro" in m.super_options for m in there)
+        return Severity.HIGH if stays else Severity.LOW
+    return Severity.HIGH if there or not _is_optional(entry) else Severity.LOW
+
+
 def _summary(entry: FstabEntry, there: Sequence[Mount]) -> str:
     if there:
         return "a different filesystem is mounted than fstab names"
@@ -134,6 +146,10 @@ def _is_missing(entry: FstabEntry) -> bool:
     """Whether the device was looked for everywhere, and is not there."""
     number = entry.device_number
     return isinstance(number, Unknown) and number.why is Why.ABSENT
+
+
+def _is_path(entry: FstabEntry) -> bool:
+    return entry.line.spec.startswith("/")
 
 
 def _is_optional(entry: FstabEntry) -> bool:
@@ -157,6 +173,12 @@ def _at_boot(entry: FstabEntry) -> str:
         return ""
     if not _is_missing(entry):
         return "Whether its device is attached is unknown."
+    if entry.place == "/":
+        how = "remounts" if _is_path(entry) else "fails to remount"
+        return (
+            "Its device was not found; the boot goes on with the root that the kernel command line "
+            f"names, and {how} it with the options of this line."
+        )
     if _is_optional(entry):
         return "Its device was not found; the boot continues without it (nofail)."
     return (
