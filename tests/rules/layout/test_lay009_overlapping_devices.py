@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
@@ -128,6 +128,41 @@ def test_lay009_cites_the_sectors_of_both() -> None:
         ("sda1", "sectors 2048 to 4095"),
         ("sda3", "sectors 4000 to 4999"),
     ]
+
+
+def mapped(table: Evidence[tuple[DmSegment, ...]], minor: int = 9) -> BlockDevice:
+    """Build a mapped device on the whole disk sda."""
+    dm = DmDevice(f"map{minor}", "", table)
+    number = DeviceNumber(254, minor)
+    return disk(f"dm-{minor}", number, kind="dm-linear", below=known((disk(),)), dm=dm)
+
+
+def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[Any]:
+    """Build a table of one segment."""
+    return known((DmSegment(0, length, target, ("8:0", str(start))),))
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "outcome"),
+    [
+        (mapped(linear(5000)), FIRST, Outcome.PASS),
+        (mapped(linear(3000)), FIRST, Outcome.FAIL),
+        (FIRST, mapped(linear(5000)), Outcome.PASS),
+        (mapped(linear(5000)), mapped(linear(6000), 8), Outcome.PASS),
+        (mapped(linear(5000)), mapped(linear(5500), 8), Outcome.FAIL),
+        (mapped(linear(0, target="multipath")), FIRST, Outcome.FAIL),
+        (mapped(known((DmSegment(0, 9, "linear", ("8:0",)),))), FIRST, Outcome.FAIL),
+        (mapped(unknown("table")), FIRST, Outcome.UNDETERMINED),
+        (FIRST, mapped(unknown("table")), Outcome.UNDETERMINED),
+        (mapped(unknown("table")), mapped(unknown("table"), 8), Outcome.PASS),
+        (mapped(unknown("table")), part(1, 2048, 4096, SDB), Outcome.PASS),
+    ],
+)
+def test_lay009_takes_of_a_disk_what_a_mapped_device_maps(
+    own: BlockDevice, other: BlockDevice, outcome: Outcome
+) -> None:
+    """Kpartx maps partitions beside those of the kernel; only root may read the table."""
+    assert verdict(on(own), on(other, "/other")).outcome is outcome
 
 
 SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))

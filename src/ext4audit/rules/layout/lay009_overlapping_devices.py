@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts import remembered
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -17,12 +17,16 @@ TABLE = "/proc/self/mountinfo"
 
 
 class Part(NamedTuple):
-    """A range of sectors of a disk that a device below a filesystem takes; `end` is behind it."""
+    """A range of sectors of a disk that a device below a filesystem takes; `end` is behind it.
+
+    `gap` is why it is not known which sectors of this range it takes.
+    """
 
     disk: DeviceNumber
     device: BlockDevice
     start: int
     end: int
+    gap: Unknown | None = None
 
     def overlaps(self, other: Part) -> bool:
         """Whether another device takes some of the same sectors."""
@@ -78,13 +82,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     met = False
     for other, parts in taken:
         pair = _overlap(own, parts) if other.device_number != fs.device_number else None
-        if pair is not None:
+        unsure = [part.gap for part in pair or () if part.gap]
+        gaps += tuple(unsure)
+        if pair is not None and not unsure:
             met = True
             yield _finding(other, *pair)
     if not met:
         yield from map(_cite, own)
     if gaps:
-        raise Undetermined(gaps)
+        raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
 def _seen(host: Host) -> tuple[Filesystem, ...]:
@@ -134,13 +140,41 @@ def _parts(device: BlockDevice) -> Iterator[Part]:
         yield Part(device.device_number, device, 0, need(device.size_sectors))
     elif device.loop is None:
         for below in need(device.below):
-            yield from _parts(below)
+            yield from _mapped(device, below) if device.dm else _parts(below)
+
+
+def _mapped(device: BlockDevice, below: BlockDevice) -> Iterator[Part]:
+    """Yield what a mapped device takes of one below: of a disk only some sectors, if it is linear.
+
+    kpartx maps the partitions of a disk beside those of the kernel.
+    """
+    table = device.dm.table if device.dm else Known((), "")
+    if below.kind == "disk" and isinstance(table, Unknown):
+        yield from (part._replace(gap=table) for part in _parts(below))
+        return
+    segments = for_wording(table, ())
+    if below.kind != "disk" or not all(map(_is_linear, segments)):
+        yield from _parts(below)
+        return
+    for segment in segments:
+        number, start = segment.arguments[0], int(segment.arguments[1])
+        if number == str(below.device_number):
+            yield Part(below.device_number, device, start, start + segment.length_sectors)
+
+
+def _is_linear(segment: DmSegment) -> bool:
+    """Whether a segment names a device and the sector where it begins."""
+    return (
+        segment.target == "linear"
+        and segment.arguments[1:2] != ()
+        and (segment.arguments[1].isascii() and segment.arguments[1].isdecimal())
+    )
 
 
 def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part] | None:
     """Return the first two parts that overlap."""
-    pairs = ((a, b) for a in own for b in parts if a.disk == b.disk and a.overlaps(b))
-    return next(pairs, None)
+    pairs = [(a, b) for a in own for b in parts if a.disk == b.disk and a.overlaps(b)]
+    return min(pairs, key=lambda pair: any(part.gap for part in pair), default=None)
 
 
 def _cite(part: Part) -> Citation:
