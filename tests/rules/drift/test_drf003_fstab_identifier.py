@@ -384,10 +384,12 @@ def test_drf003_cites_who_uses_the_name_and_who_has_it(
     assert finding.summary == summary
 
 
-def test_drf003_takes_the_label_off_the_copy() -> None:
-    """A filesystem needs no label."""
+@pytest.mark.parametrize("transport", ["sata", "fc"])
+def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
+    """A filesystem needs no label; that UUIDs differ shows that there are two."""
     named = known((fstab_entry(spec='LABEL="data"'),))
-    (finding,) = verdict(with_rows(devices=known(LABELLED), fstab=named)).findings
+    rows = known(tuple(row._replace(transport=transport) for row in LABELLED))
+    (finding,) = verdict(with_rows(devices=rows, fstab=named)).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands[1:] == [
         "test ! -e /sys/fs/ext4/sdb && tune2fs -L '' /dev/sdb",

@@ -161,7 +161,8 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
 
 def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | None:
     """Whether two devices are one storage; None where nothing tells a copy from a second path."""
-    if not ONE_PATH.isdisjoint({one.transport, other.transport}):
+    differ = one.uuid and other.uuid and one.uuid.lower() != other.uuid.lower()
+    if differ or not ONE_PATH.isdisjoint({one.transport, other.transport}):
         return False
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     pair = read.get(one.device_number), read.get(other.device_number)
