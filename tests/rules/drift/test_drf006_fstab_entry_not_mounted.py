@@ -11,7 +11,7 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
-from support.builders import UUID, filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
 
 
 def verdict(on: Host) -> Verdict:
@@ -170,6 +170,20 @@ def test_drf006_knows_that_the_root_is_mounted_before_fstab_is_read(
     assert finding.severity is severity
     assert words in finding.message
     assert "emergency" not in finding.message
+
+
+@pytest.mark.parametrize(("name", "is_offered"), [("sdb", False), ("vdb", True)])
+def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
+    name: str, *, is_offered: bool
+) -> None:
+    """The kernel would take it for another filesystem. Of a virtual disk there is one way only."""
+    number = DeviceNumber(8, 16)
+    idle = filesystem(number=number, alive=False, mounts=(), stack=known(disk(name, number)))
+    entry = fstab_entry(spec=f"/dev/{name}", mount_point="/srv", number=known(number))
+    live = filesystem(stack=known(disk("sda")))
+    on = host(live, idle=known((idle,)), fstab=known((entry,)), devices=known(()))
+    (finding,) = verdict(on).findings
+    assert bool(finding.remedies) is is_offered
 
 
 AWAY = unknown("device UUID=…", Why.ABSENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
@@ -68,7 +68,7 @@ def check(host: Host) -> RuleOutput:
         elif isinstance(number, Unknown) and _may_be(entry, there):
             gaps.append(number)
         else:
-            yield _finding(entry, there)
+            yield _finding(entry, there, may_mount=not _may_be_mounted(host, entry))
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
@@ -87,7 +87,17 @@ def _is_expected(entry: FstabEntry) -> bool:
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
 
 
-def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
+def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
+    """Whether the device may be another way to a mounted filesystem: a mount would damage it."""
+    number = for_wording(entry.device_number, None)
+    for fs in for_wording(host.idle, ()):
+        twin = host.mounted_twin(fs) if fs.device_number == number else None
+        if twin is not None:
+            return host.is_same_storage(fs, twin) is not False
+    return False
+
+
+def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> Finding:
     line = entry.line
     number = entry.device_number
     where = (
@@ -115,7 +125,9 @@ def _finding(entry: FstabEntry, there: Sequence[Mount]) -> Finding:
                 *_nothing(entry, there),
             )
         ),
-        remedies=() if there or isinstance(number, Unknown) else tuple(_remedies(line.mount_point)),
+        remedies=tuple(_remedies(line.mount_point))
+        if may_mount and isinstance(number, Known) and not there
+        else (),
         fact=line.mount_point,
         summary=_summary(entry, there),
     )
