@@ -178,7 +178,9 @@ def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part
 
 
 def _cite(part: Part) -> Citation:
-    place = f"/sys/class/block/{part.device.name}"
+    table = part.device.dm.table if part.device.dm else None
+    sysfs = f"/sys/class/block/{part.device.name}"
+    place = table.origin if isinstance(table, Known) else sysfs
     return Citation(part.device.name, f"sectors {part.start} to {part.end - 1}", place)
 
 
