@@ -82,23 +82,32 @@ def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
     assert finding.remedies == ()
 
 
-@pytest.mark.parametrize(("serial", "outcome"), [("1", Outcome.PASS), ("2", Outcome.FAIL)])
+@pytest.mark.parametrize(
+    ("serial", "outcome", "has_doubt"),
+    [("1", Outcome.PASS, False), ("2", Outcome.FAIL, False), ("", Outcome.FAIL, True)],
+)
 def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
-    serial: str, outcome: Outcome
+    serial: str, outcome: Outcome, *, has_doubt: bool
 ) -> None:
     """The journal of a mounted filesystem is never replayed; it may be one below, too."""
-    stacks = [
+    first, second = (
         known(disk(name, number, udev=(("ID_SERIAL", identity),)))
         for name, number, identity in (
             ("sda", DeviceNumber(8, 0), "1"),
             ("sdb", DeviceNumber(8, 16), serial),
         )
-    ]
-    path = idle(uuid=UUID, features=REPLAY)._replace(stack=stacks[1])
-    live = filesystem(stack=stacks[0])
+    )
+    path = idle(uuid=UUID, features=REPLAY)._replace(stack=second)
+    live = filesystem(stack=first)
     rows = known((listed(transport="iscsi"),))
-    assert verdict(host(live, idle=known((path,)), devices=rows)).outcome is outcome
-    assert verdict(host(path, lower=(live,), devices=rows)).outcome is outcome
+    for on in (
+        host(live, idle=known((path,)), devices=rows),
+        host(path, lower=(live,), devices=rows),
+    ):
+        found = verdict(on)
+        assert found.outcome is outcome
+        doubts = ["another way to the same disk" in each.message for each in found.findings]
+        assert any(doubts) is has_doubt
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     elif host.is_same_storage(fs, twin):
         yield Citation(fs.device, f"the same storage as {twin.device}, mounted", _origin(fs))
     else:
-        yield _snapshot(fs, twin, signs)
+        sure = host.is_same_storage(fs, twin) is False
+        yield _snapshot(fs, twin, signs, "" if sure else ", or another way to the same disk")
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:
@@ -113,11 +114,10 @@ def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
     )
 
 
-def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str]) -> Finding:
+def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: str) -> Finding:
     return Finding(
         message=f"{fs.device} has the UUID of {twin.device}, which is mounted: it is probably a "
-        "snapshot of it, in the state that a crash would leave, or another way to the same disk "
-        f"({', '.join(signs)}).",
+        f"snapshot of it, in the state that a crash would leave{doubt} ({', '.join(signs)}).",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=_cite(fs, signs),
