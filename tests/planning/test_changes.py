@@ -113,6 +113,10 @@ def summaries(of: Plan, *codes: str, least: Severity = Severity.LOW) -> list[str
         (plan(chunk_bytes=256 << 10), ["Create it with -g 32744 -G 8"]),
         (plan(members=11), []),
         (
+            plan("-O ^flex_bg", level="raid10", members=21, chunk_bytes=64 << 10),
+            ["Create it with -E stride=0"],
+        ),
+        (
             plan("-g 30976", members=11),
             ["Omit -g: the default groups are evenly distributed on this array"],
         ),

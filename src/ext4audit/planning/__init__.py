@@ -186,6 +186,10 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
         if plan.mkfs.value("-g") is not None:
             summary = "Omit -g: the default groups are evenly distributed on this array"
             yield Change(summary, replace(plan, mkfs=plan.mkfs.without_value("-g")), remakes=True)
+        if advice.flex_bg_groups == 1 and superblock.stride_blocks:
+            # mke2fs moves bitmaps by the stride where flex_bg does not pack them.
+            mkfs = plan.mkfs.without_extended("stride").with_extended("stride=0")
+            yield Change("Create it with -E stride=0", replace(plan, mkfs=mkfs), remakes=True)
         return
     group, flex = str(advice.blocks_per_group_option), str(advice.flex_bg_groups)
     mkfs = plan.mkfs.with_value("-g", group).with_value("-G", flex)
