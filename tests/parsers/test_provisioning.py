@@ -116,6 +116,8 @@ def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
         "fs_setup": [{**DISK, "partition": number} for number in (1, 2)],
     }
     assert [each.share for each in parse_cloud_init(document).planned] == [25.0, 75.0]
+    named = {**document, "fs_setup": [{**DISK, "device": "/dev/xvdb2"}]}
+    assert [each.share for each in parse_cloud_init(named).planned] == [75.0]
     dotted = mounted("ephemeral0.1", on="x", layout=[66, [33, 82]])
     assert [each.share for each in parse_cloud_init(dotted).planned] == [66.0]
 
@@ -127,7 +129,6 @@ def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
         ({}, "it has no fs_setup"),
         ({"fs_setup": {}}, "fs_setup is not a list"),
         ({"fs_setup": ["x"]}, "fs_setup is not a mapping"),
-        ({"fs_setup": [{**DISK, "cmd": "mkfs -t ext4"}]}, "a command of one's own"),
         ({"fs_setup": [{**DISK, "label": ["x"]}]}, "is not a text"),
         ({"fs_setup": [{**DISK, "label": "x" * 5000}]}, "longer than 4096"),
         ({"fs_setup": [{**DISK, "device": "${device}"}]}, "is of a template: render it first"),
@@ -148,9 +149,12 @@ def test_cloud_init_of_another_shape_is_refused(document: object, reported: str)
 
 
 def test_cloud_init_says_what_it_leaves_out() -> None:
-    """Other types are not planned."""
-    found = parse_cloud_init({"fs_setup": [DISK, {**DISK, "filesystem": "xfs"}]})
-    assert (len(found.planned), found.skipped) == (1, ("/dev/xvdb is xfs",))
+    """Other types, and commands, are not planned, and hinder no others."""
+    others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]
+    found = parse_cloud_init({"fs_setup": [DISK, *others]})
+    assert len(found.planned) == 1
+    assert found.skipped[0] == "/dev/xvdb is xfs"
+    assert "a command of one's own" in found.skipped[1]
 
 
 ARRAY = "".join(f"part raid.{number} --size=1000\n" for number in (1, 2, 3))

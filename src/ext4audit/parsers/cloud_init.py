@@ -31,14 +31,20 @@ def parse_cloud_init(document: object) -> Provisioned:
     setups = [mapping(each, "fs_setup") for each in listed(config.get("fs_setup"), "fs_setup")]
     if not setups:
         raise ValueError("it has no fs_setup")
-    skipped = [each for each in setups if text_of(each.get("filesystem")) not in EXT_FSTYPES]
-    kept = [each for each in setups if each not in skipped]
+    skipped = [(each, _why_skipped(each)) for each in setups]
     return Provisioned(
-        tuple(_planned(each, config) for each in kept),
-        tuple(
-            f"{_name(each)} is {text_of(each.get('filesystem')) or 'of no type'}"
-            for each in skipped
-        ),
+        tuple(_planned(each, config) for each, why in skipped if not why),
+        tuple(f"{_name(each)} {why}" for each, why in skipped if why),
+    )
+
+
+def _why_skipped(setup: Mapping[str, Any]) -> str:
+    """Return why a filesystem is not planned, empty where it is."""
+    fstype = text_of(setup.get("filesystem"))
+    if fstype not in EXT_FSTYPES:
+        return f"is {fstype or 'of no type'}"
+    return (
+        "is made by a command of one's own (`cmd`), which is not read" if setup.get("cmd") else ""
     )
 
 
@@ -47,8 +53,6 @@ def _name(setup: Mapping[str, Any]) -> str:
 
 
 def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
-    if setup.get("cmd"):
-        raise ValueError(f"{_name(setup)}: `cmd` is a command of one's own, which is not read")
     written = text_of(setup.get("device"))
     dotted = _DOTTED.fullmatch(written)
     alias = dotted[1] if dotted else written
@@ -67,7 +71,17 @@ def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
     names = {path, f"LABEL={label}", f"{alias}.{number}"}
     names |= set() if number else {written, alias, device}
     settings |= _mount(config, names - {"", "LABEL="})
-    return Planned(settings, _share(device, layout, number))
+    disk, number = (device, number) if number else _disk_of(config, device)
+    return Planned(settings, _share(disk, layout or _layout(config, {disk}), number))
+
+
+def _disk_of(config: Mapping[str, Any], device: str) -> tuple[str, str]:
+    """Return the disk that `disk_setup` divides and the number of a partition named as a device."""
+    for name in mapping(config.get("disk_setup") or {}, "disk_setup"):
+        number = re.search(r"[0-9]{1,3}$", device)
+        if number and _partition_of(text_of(name), number[0]) == device:
+            return text_of(name), number[0]
+    return device, ""
 
 
 def _layout(config: Mapping[str, Any], names: set[str]) -> object:
