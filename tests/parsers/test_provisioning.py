@@ -242,6 +242,17 @@ def test_a_volume_on_several_devices_with_an_array_is_not_planned() -> None:
     assert found.skipped == ("/d is on several devices, and some of them are arrays",)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["raid /d --fstype=ext4 --level=RAID4 a b", f"raid pv.1 --level=linear a b\n{VOLUME}"],
+)
+def test_an_array_that_cannot_be_planned_hinders_no_other_filesystem(text: str) -> None:
+    """It is named."""
+    found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
+    assert [each["mount_point"] for each in settings(found)] == ["/a"]
+    assert found.skipped == ("/d is on an array of a level that cannot be planned",)
+
+
 def test_kickstart_skips_sections_and_other_types() -> None:
     """Scripts are not commands of storage."""
     text = "part / --fstype=xfs --size=1\n%pre\npart /a --fstype=ext4 --size=1\n%end\npart swap\n"
@@ -254,7 +265,6 @@ def test_kickstart_skips_sections_and_other_types() -> None:
     [
         ("", "it has no part, raid or logvol"),
         ("part /d --fstype=ext4 --size=x", "not a number of MiB"),
-        ("raid /d --fstype=ext4 --level=RAID4 a b", "not a level"),
         ("raid /d --fstype=ext4 --level=0", "names no members"),
         ('part /d --fstype="ext4', "line 1: No closing quotation"),
         ("part /d " + "x" * 5000, "line 1 is longer"),

@@ -27,6 +27,7 @@ OF_ONE_LINE = ("%include", "%ksappend")
 USUAL_CHUNK_KIB = 512
 """mdadm(8): the default of --chunk."""
 MOST_LINES = 10_000
+LEVELS = frozenset({"raid0", "raid1", "raid5", "raid6", "raid10"})
 NEAR_COPIES = 2
 PARITY = {"raid5": 1, "raid6": 2}
 
@@ -60,6 +61,8 @@ def parse_kickstart(text: str) -> Provisioned:
             skipped.append(f"{place} is not formatted")
         elif array is None and any(name in arrays for name in below):
             skipped.append(f"{place} is on several devices, and some of them are arrays")
+        elif not _can_be_planned(each if each.name == "raid" else array):
+            skipped.append(f"{place} is on an array of a level that cannot be planned")
         else:
             stripe = _level_of(array) if array and "thin" not in each.options else {}
             found.append(
@@ -190,10 +193,11 @@ def _level_of(array: _Command) -> dict[str, Any]:
 
 
 def _level(text: str) -> str:
-    level = f"raid{text.lower().removeprefix('raid')}"
-    if level not in {"raid0", "raid1", "raid5", "raid6", "raid10"}:
-        raise ValueError(f"--level={text}: not a level that can be planned")
-    return level
+    return f"raid{text.lower().removeprefix('raid')}"
+
+
+def _can_be_planned(array: _Command | None) -> bool:
+    return array is None or _level(array.options.get("level", "")) in LEVELS
 
 
 def _data_mib(level: str, members: int, member_mib: int) -> int:
