@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -408,9 +409,10 @@ def test_every_era_is_one_tuple_of_options(
 
 def test_the_quota_words_come_off_the_last_line() -> None:
     """What the kernel glues to the last line with commas are options of their own."""
-    assert parse_options_file("rw\nmax_dir_size_kb=0,jqfmt=vfsv1,usrjquota=a.user\n") == (
+    text = "rw\ninode_readahead_blks=32,jqfmt=vfsv1,usrjquota=a.user\n"
+    assert parse_options_file(text) == (
         "rw",
-        "max_dir_size_kb=0",
+        "inode_readahead_blks=32",
         "jqfmt=vfsv1",
         "usrjquota=a.user",
     )
@@ -418,7 +420,18 @@ def test_the_quota_words_come_off_the_last_line() -> None:
 
 def test_an_escaped_name_is_decoded_after_the_split() -> None:
     """A quota file's name with a comma stays in one piece."""
-    assert parse_options_file("rw\nusrjquota=a\\054b\n") == ("rw", "usrjquota=a,b")
+    tokens = parse_options_file("rw\ninode_readahead_blks=32,usrjquota=a\\054b\n")
+    assert tokens[-1] == "usrjquota=a,b"
+
+
+def test_a_file_that_is_cut_between_two_lines_is_refused(stored: Stored) -> None:
+    """Without `data=` there would be no journal, and without `nobarrier` nothing to report."""
+    whole = stored("ext4-options/6.x-default.txt")
+    ends = [match.end() for match in re.finditer("\n", whole.partition("inode_readahead")[0])]
+    assert len(ends) > 10
+    for end in ends:
+        with pytest.raises(ValueError, match="the options end before inode_readahead_blks="):
+            parse_options_file(whole[:end])
 
 
 @pytest.mark.parametrize("text", ["", "\n", "bsddf\nrw\n", "rwx\n", "No such file\n"])

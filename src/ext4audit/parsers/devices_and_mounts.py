@@ -150,10 +150,9 @@ def _line(number: int, line: str) -> FstabLine | None:
 def parse_options_file(text: str) -> tuple[str, ...]:
     """Parse the options file: one option a line, "rw" or "ro" first.
 
-    The quota options are appended to the last line, with commas, in every kernel from 3.4 to 7.2
-    (ext4_show_quota_options() of fs/ext4/super.c). Options that no mainline kernel prints are
-    kept: vendor kernels add their own. ValueError for a text that does not start with the
-    state; stat(2) reports 0 bytes for the real file, so an empty text means that nothing was read.
+    In every kernel from 3.4 to 7.2 the quota options are appended to the last line, with commas
+    (ext4_show_quota_options() of fs/ext4/super.c), and inode_readahead_blks= follows data=. Vendor
+    kernels add options, which are kept. ValueError for a text that is empty or cut.
     """
     tokens = tuple(
         decode_octal(token.strip()) for line in text.split("\n") for token in split_options(line)
@@ -161,6 +160,8 @@ def parse_options_file(text: str) -> tuple[str, ...]:
     tokens = tuple(token for token in tokens if token)
     if not tokens or tokens[0] not in {"rw", "ro"}:
         raise ValueError(f"{text[:40]!r} does not start with rw or ro")
+    if not any(token.startswith("inode_readahead_blks=") for token in tokens):
+        raise ValueError("the options end before inode_readahead_blks=")
     return tokens
 
 
