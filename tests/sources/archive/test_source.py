@@ -24,6 +24,7 @@ from ext4audit.sources import (
 from support.archives.contents import (
     DATA_UUID,
     MOUNTINFO,
+    PARTITIONS,
     ROOT_UUID,
     SOS_LINKS,
     header,
@@ -207,6 +208,19 @@ def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
     files = {"proc/1/mountinfo": f"{MOUNTINFO}41 40 253:1 / /data rw - ext4 /dev/vda1 rw\n"}
     below = answer(ResolvePath("/data/x/y"), files)
     assert below.split("\n") == ["mount_id=41", "device_number=253:1", "type=file"]
+
+
+@pytest.mark.parametrize(
+    ("copied", "level"), [("", "raid0"), ("raid", "raid0"), ("linear\n", "linear\n")]
+)
+def test_an_attribute_without_its_text_is_taken_from_an_output(copied: str, level: str) -> None:
+    """An empty level is that of an inactive array, which no filesystem is mounted on."""
+    files = {
+        "proc/partitions": f"{PARTITIONS} 9 0 20971520 md0\n",
+        "proc/mdstat": "md0 : active raid0 vdb[1] vda[0]\n      1 blocks 512k chunks\n\n",
+        "sys/block/md0/md/level": copied,
+    }
+    assert answer(ReadFile("/sys/dev/block/9:0/md/level"), files) == level
 
 
 def test_each_ask_is_answered_once() -> None:

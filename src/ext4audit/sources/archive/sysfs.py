@@ -40,11 +40,14 @@ class ArchiveSysfs:
         device, rest = self._locate(path)
         if device is None or not rest:
             return None
-        for directory in self._directories(device):
-            found = self._capture.read(f"{directory}/{rest}")
-            if found is not None:
-                return found
-        return self._attributes.attributes(device).get(rest)
+        copied = (
+            self._capture.read(f"{directory}/{rest}") for directory in self._directories(device)
+        )
+        found = next((each for each in copied if each is not None), None)
+        if isinstance(found, Known) and found.value:
+            return found
+        # What is empty or cut off may have been so on the host: a level is of an inactive array.
+        return self._attributes.attributes(device).get(rest) or found
 
     def children(self, path: str) -> Evidence[str] | None:
         """Return the names in a directory, separated by NUL; None where they are not known."""
