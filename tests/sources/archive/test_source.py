@@ -393,8 +393,35 @@ def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
     assert dev.value == "8:16"
 
 
-def test_a_start_is_in_sectors_of_512_bytes() -> None:
-    """It is fdisk that counts in the device's own sectors, and prints how long they are."""
-    text = "Units: sectors of 1 * 4096 = 4096 bytes\n/dev/vda1  *  256 100 99 1G 83 Linux\n"
-    files = {"sos_commands/block/fdisk_-l_.dev.vda": text}
-    assert answer(ReadFile("/sys/dev/block/253:1/start"), files) == "2048"
+FDISK, PARTED = "fdisk_-l_.dev.vda", "parted_-s_.dev.vda_unit_s_print"
+CYLINDERS = "Units = cylinders of 16065 * 512 = 8225280 bytes\n/dev/vda1  *  1 64 5120 83 Linux\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "start"),
+    [
+        (
+            {FDISK: "Units: sectors of 1 * 4096 = 4096 bytes\n/dev/vda1  *  256 100 99 1G 83 L\n"},
+            "2048",
+        ),
+        ({FDISK: CYLINDERS}, None),
+        (
+            {
+                FDISK: CYLINDERS,
+                PARTED: (
+                    "Model: Virtio Block Device (virtblk)\nDisk /dev/vda: 83886080s\n"
+                    "Sector size (logical/physical): 4096B/4096B\n\n"
+                    "Number  Start  End    Size   Type     File system  Flags\n"
+                    "11      34s    255s   222s   primary\n"
+                    " 1      256s   1023s  768s   primary  ext4         boot\n"
+                ),
+            },
+            "2048",
+        ),
+    ],
+)
+def test_a_start_is_in_sectors_of_512_bytes(files: dict[str, str], start: str | None) -> None:
+    """Both programs count in the disk's own sectors; the fdisk of RHEL 6 counts in cylinders."""
+    found = sosreport({f"sos_commands/block/{name}": text for name, text in files.items()})
+    told = found.source.fetch(ReadFile("/sys/dev/block/253:1/start"))
+    assert (told.value if isinstance(told, Known) else None) == start

@@ -7,6 +7,7 @@ a value that begins with "/"); lsblk, mdadm, losetup, fdisk and /proc/partitions
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 
 from ext4audit.evidence import Evidence, Known
@@ -22,7 +23,9 @@ _MODEL = re.compile(r'^    ATTRS\{model\}=="(.*)"$', re.MULTILINE)
 """Of the first parent of a disk, which is its `device`."""
 _LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
 _PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
-_UNIT = re.compile(r"^Units.*= (\d{1,19}) bytes", re.MULTILINE)
+_UNIT = re.compile(r"^Units.*\bsectors\b.*= (\d{1,19}) bytes", re.MULTILINE)
+_PARTED = re.compile(r"\s*(\d{1,4})\s+(\d{1,19})s\s.*")
+_PARTED_UNIT = re.compile(r"^Sector size \(logical/physical\): (\d{1,6})B/", re.MULTILINE)
 _BLOCK = re.compile(r"/sys/(?:dev/block/(\d+:\d+)|(?:class/)?block/([^/]+))(?:/(.*))?")
 _PROPERTY = re.compile(r"^E: ([^=\n]+)=(.*)$", re.MULTILINE)
 
@@ -208,18 +211,31 @@ class AttributeCollector:
         return {"loop/backing_file": mounted} if mounted else {}
 
     def _start(self, device: Device) -> Attributes:
-        """Return a partition's first sector of 512 bytes, from `fdisk -l` of its disk."""
+        """Return a partition's first sector of 512 bytes, from `parted` or `fdisk -l` of its disk.
+
+        Both count in the disk's own sectors. The fdisk of RHEL 6 counts in cylinders, the first of
+        which begins anywhere.
+        """
         disk = self._devices.by_number.get(device.parent) if device.parent else None
         if disk is None:
             return {}
-        output = output_of(self._capture, f"fdisk -l {_path(disk)}")
-        unit = _UNIT.search(output.text)
-        for line in output.text.split("\n"):
-            found = _PARTITION.fullmatch(line)
-            if found and unit and found[1] == _path(device):
-                sectors = int(found[2]) * int(unit[1]) // 512
-                return {"start": Known(str(sectors), output.origin)}
+        listings = (
+            (f"parted -s {_path(disk)} unit s print", _PARTED_UNIT, _PARTED, _number(device)),
+            (f"fdisk -l {_path(disk)}", _UNIT, _PARTITION, _path(device)),
+        )
+        for line, unit_of, pattern, name in listings:
+            output = output_of(self._capture, line)
+            unit = unit_of.search(output.text)
+            for row in map(pattern.fullmatch, output.text.split("\n")):
+                if row and unit and row[1] == name:
+                    sectors = int(row[2]) * int(unit[1]) // 512
+                    return {"start": Known(str(sectors), output.origin)}
         return {}
+
+
+def _number(device: Device) -> str:
+    """Return the number of a partition, as its name ends."""
+    return device.name[len(device.name.rstrip(string.digits)) :]
 
 
 def dm_lines(capture: Capture, verb: str, name: str) -> Output | None:
