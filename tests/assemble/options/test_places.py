@@ -85,6 +85,9 @@ def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
         ("data", "data=ordered", (4, 16, 18), False, Provenance.KERNEL_DEFAULT),
         ("data", "data=ordered", (4, 17), False, Provenance.MOUNT),
         ("data", "data=ordered", (4, 17, 0), False, Provenance.MOUNT),
+        ("barrier", "barrier", (2, 6, 32), True, Provenance.UNKNOWN),
+        ("barrier", "nobarrier", (2, 6, 32), True, Provenance.MOUNT),
+        ("barrier", "barrier", (3, 4), True, Provenance.MOUNT),
         ("commit", "commit=30", (6, 1, 0), True, Provenance.MOUNT),
         ("commit", "commit=30", (6, 1, 0), False, Provenance.UNKNOWN),
         ("stripe", "stripe=64", (6, 1, 0), False, Provenance.UNKNOWN),
@@ -100,7 +103,7 @@ def test_not_all_that_is_shown_was_given_to_mount(
     superblock_read: bool,
     provenance: Provenance,
 ) -> None:
-    """A value may be an unread superblock's; data=ordered was shown by itself until 4.16."""
+    """A value may be an unread superblock's; some defaults were once shown by themselves."""
     found = provenance_of_listed(
         spec_named(name),
         word,

@@ -41,9 +41,8 @@ PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
 WITHOUT_A_LAYER = frozenset({"resuid", "resgid"})
 """Values that a superblock field can set which our readers of superblocks do not show."""
 
-DATA_ORDERED = "data=ordered"
-DATA_ORDERED_PRINTED_BEFORE: Version = (4, 17)
-"""Older kernels list the default data mode like an explicit one."""
+PRINTED_BEFORE: Mapping[str, Version] = {"data=ordered": (4, 17), "barrier": (3, 4)}
+"""Defaults that older kernels list like explicit options; the latter as `barrier=1`."""
 
 UNRELIABLE_TABLE_TOKENS = frozenset({"block_validity", "user_xattr", "acl"})
 """Defaults that only an unreliable table lists. Stable kernels such as 4.19.222 are fixed."""
@@ -93,16 +92,14 @@ def provenance_of_listed(
 ) -> Provenance:
     """Return the provenance of an option that the table lists and no superblock layer sets.
 
-    It is not always mount(2): older kernels list the default data=ordered, and a superblock that
-    was not read can have set a value.
+    It is not always mount(2): older kernels list the default data=ordered and barrier=1, and a
+    superblock that was not read can have set a value.
     """
-    if spec is None or not spec.has_value:
-        return Provenance.MOUNT
-    if spec.name == "data":
-        old = upstream is None or upstream < DATA_ORDERED_PRINTED_BEFORE
-        if token != DATA_ORDERED or not old:
-            return Provenance.MOUNT
+    printed_before = PRINTED_BEFORE.get(token)
+    if printed_before and (upstream is None or upstream < printed_before):
         return Provenance.KERNEL_DEFAULT if is_default else Provenance.UNKNOWN
+    if spec is None or not spec.has_value or spec.name == "data":
+        return Provenance.MOUNT
     seen = superblock_read and spec.name not in WITHOUT_A_LAYER
     return Provenance.MOUNT if seen else Provenance.UNKNOWN
 
