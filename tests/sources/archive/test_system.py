@@ -205,6 +205,13 @@ def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
     assert found.why is Why.UNPARSABLE
 
 
+def test_a_mount_table_behind_a_link_that_leads_out_is_not_captured() -> None:
+    """/etc/mtab is one; the hint says how to capture a table."""
+    made = archive({"sos_commands/x/x": ""}, links={"etc/mtab": "/proc/self/mounts"})
+    held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
+    assert read_mountinfo(held, read_devices(held)) is None
+
+
 def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
     """/proc/mounts lists both in one field."""
     line = "/dev/vdb /data ext4 rw,nosuid,relatime,nosymfollow,idmapped,seclabel,nobarrier 0 0\n"

@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeAlias
 
-from ext4audit.evidence import UNDATED, Evidence, Known, Unknown
+from ext4audit.evidence import UNDATED, Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
@@ -181,20 +181,25 @@ def read_mountinfo(
     commands run in that directory. A table that is cut off counts as none, and is the reason
     where no other one is there.
     """
-    unknown: Unknown | None = None
+    cut: Unknown | None = None
     for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
             return Known(without_sysroot(found.value, sysroot), path)
-        unknown = unknown or (found if isinstance(found, Unknown) else None)
+        cut = cut or _cut(found)
     for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
         if isinstance(table, Known) and table.value.strip() and table.value.endswith("\n"):
             return _mountinfo_of(_parse_mount_table(table.value), devices, path)
-        unknown = unknown or (table if isinstance(table, Unknown) else None)
+        cut = cut or _cut(table)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
-    return _mountinfo_of(lines, devices, output.origin) if lines else unknown
+    return _mountinfo_of(lines, devices, output.origin) if lines else cut
+
+
+def _cut(table: Evidence[str] | None) -> Unknown | None:
+    """Return a table that is cut off; one behind a link out of the archive is as good as none."""
+    return table if isinstance(table, Unknown) and table.why is Why.UNPARSABLE else None
 
 
 def sysroot_of(capture: Capture) -> str:
