@@ -109,9 +109,13 @@ class Unmount(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A run of e2fsck that repairs what is safe to repair; where it refuses, nothing is mounted."""
+    """A run of e2fsck that repairs what is safe to repair; where it refuses, nothing is mounted.
+
+    `is_forced` is unset where it replays the journal, and checks only what needs a check.
+    """
 
     device: str
+    is_forced: bool = True
 
 
 class Setting(NamedTuple):

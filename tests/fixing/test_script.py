@@ -97,7 +97,7 @@ def test_each_kind_of_change_has_its_function() -> None:
     assert " false 'mount -o second' 'grep -q y' " in first["2"]
     assert first["verify"] == ":"
     assert second["1"].startswith(f"unmount '/a b' {key} {name} {number} ")
-    assert second["2"] == f"check {device} {name} 'e2fsck -p' undo done"
+    assert second["2"] == f"check {device} {name} -fp 'e2fsck -p' undo done"
     assert second["3"] == "run_step 'tune2fs -m 1' 'tune2fs -m 5' true"
     assert second["4"] == "setting 'tune2fs -r 1' 'tune2fs -r 5' true 'grep 5'"
     assert second["5"].startswith(f"mount_step {key} ")

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit import remedies
 from ext4audit.engine import judge
 from ext4audit.evidence import need
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Phase, Step
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
-from support.scratch import Scratch, apply, judge_host, roll_back, run, scan
+from support.scratch import Scratch, apply, judge_host, roll_back, run, run_shell, scan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]
@@ -212,5 +215,54 @@ def test_what_a_process_has_open_is_not_checked(
             assert subprocess.run(["sh", "-c", command], check=False).returncode == 1
             assert "not clean" in run("tune2fs", "-l", device)
         apply(finding.remedies[0])
+    finally:
+        run("losetup", "--detach", device)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        remedies.features.clear_fast_commit,
+        remedies.features.enable_large_dir,
+        remedies.features.index_directories,
+        lambda fs: remedies.options.clear_defaults(fs, {"acl": "noacl"}),
+        lambda fs: remedies.options.clear_defaults(fs, {"barrier": "barrier"}),
+        lambda fs: remedies.superblock_fields.set_stripe(fs, need(fs.superblock), 4, 8),
+    ],
+    ids=["fast_commit", "large_dir", "dir_index", "bits", "string", "stripe"],
+)
+def test_what_was_synced_before_a_crash_is_there_behind_a_change_of_the_superblock(
+    scratch: Make, tmp_path: Path, steps: Callable[[Filesystem], tuple[Step, ...]]
+) -> None:
+    """The replay of tune2fs leaves fast commits out, and that of the next mount keeps the change.
+
+    A copy of the mounted image is what a crash leaves.
+    """
+    one = scratch().make("-O", "fast_commit").tune("-E", "mount_opts=nobarrier").mount()
+    (one.mount_point / "old").touch()
+    run("sync", "-f", one.mount_point)
+    name = Path(one.device).name
+    for number in range(5):
+        run(
+            "dd", "if=/dev/zero", f"of={one.mount_point}/{number}", "bs=4k", "count=3", "conv=fsync"
+        )
+    assert int(Path(f"/proc/fs/ext4/{name}/fc_info").read_text().split()[2])
+    crashed = tmp_path / "crashed"
+    run("cp", one.image, crashed)
+    one.unmount()
+    device = run("losetup", "--find", "--show", crashed).strip()
+    try:
+        done = steps(scan(device).filesystems[0])
+        assert done
+        for step in done:
+            run_shell(step.command)
+        run("mount", device, one.mount_point)
+        left = {path.name for path in one.mount_point.iterdir()}
+        assert {str(number) for number in range(5)} <= left
+        for step in done:
+            if step.phase is Phase.VERIFY and "/proc/" not in step.command:
+                run_shell(step.command)
+        run("umount", one.mount_point)
+        run("e2fsck", "-fn", device)
     finally:
         run("losetup", "--detach", device)

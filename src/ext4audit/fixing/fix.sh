@@ -343,15 +343,15 @@ is_open() { # device
 	find /proc/[0-9]*/fd -exec stat -Lc %t:%T {} + 2>/dev/null | grep -qx "$(stat -Lc %t:%T "$1")"
 }
 # The exit status of e2fsck is a sum: 1 is what was corrected, 4 and more is what is left.
-check() { # device, kernel's name, command, undo, done
+check() { # device, kernel's name, how, command, undo, done
 	case $mode in
-	holds | kind) run_step "$3" "$4" "$5" ;;
-	show) say "    $3" ;;
+	holds | kind) run_step "$4" "$5" "$6" ;;
+	show) say "    $4" ;;
 	run)
 		[ ! -e "/sys/fs/ext4/$2" ] || fails "$1 is still mounted somewhere" || return
 		! is_open "$1" || fails "a process, such as a virtual machine, has $1 open" || return
 		status=0
-		e2fsck -f -p "$1" </dev/null || status=$?
+		e2fsck "$3" "$1" </dev/null || status=$?
 		[ $status -gt 1 ] || return 0
 		[ $status -lt 4 ] || record refused "R$r" || return
 		fails "e2fsck refused to repair $1 by itself (exit status $status)"
@@ -362,7 +362,7 @@ check() { # device, kernel's name, command, undo, done
 			mode=run
 			check "$@" || return
 		fi
-		[ -z "$4" ] || loudly "$4" || fails "failed: $4"
+		[ -z "$5" ] || loudly "$5" || fails "failed: $5"
 		;;
 	esac
 }

@@ -16,7 +16,13 @@ from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.configuration import edit_options
-from ext4audit.remedies.remount import mount_again, remount_step, typed, usable_mount
+from ext4audit.remedies.remount import (
+    mount_again,
+    remount_step,
+    replay_first,
+    typed,
+    usable_mount,
+)
 
 SAFE_STRING = r"[A-Za-z0-9_=.:/,-]*"
 """Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
@@ -57,7 +63,7 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     device = quote(fs.device)
     if device is None or not change.held or not _is_writable(fs):
         return ()
-    steps = [*_bit_steps(device, change)]
+    steps = [*replay_first(fs), *_bit_steps(device, change)]
     if change.string is not None:
         steps.append(_string_step(device, *change.string))
     return (*steps, Step(Phase.VERIFY, verify_command(fs, change)))

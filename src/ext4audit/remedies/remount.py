@@ -142,8 +142,8 @@ def revert_steps(
     blocked = NOT_BY_REMOUNT.intersection(option.name for option in options)
     if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
         return ()
-    path = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"! grep -qx {option.token} {path}" for option in options]
+    listed = quote(f"/proc/fs/ext4/{fs.name}/options")
+    checks = [f"! grep -qx {option.token} {listed}" for option in options]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
 
 
@@ -168,10 +168,7 @@ def remount_by_fstab(
 def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
     """Return the options that take flags back: the opposites, and the access times in force."""
     atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
-    return [
-        *opposites_of(flags),
-        *(atime if not ATIME_OPTIONS.keys().isdisjoint(flags) else ()),
-    ]
+    return [*opposites_of(flags), *(() if ATIME_OPTIONS.keys().isdisjoint(flags) else atime)]
 
 
 def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
@@ -199,6 +196,8 @@ OPENED = (
 """Fails where no process has a device open, by any of its nodes: a virtual machine opens its disks
 without excluding others, and e2fsck then does not notice it."""
 NUMBER_OF_DEVICE, NUMBER_OF_FILE = "%t:%T", "%d:%i"
+JOURNALED = frozenset({"needs_recovery", "fast_commit"})
+"""Features of a filesystem whose journal may have to be replayed, and not by tune2fs."""
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
 """Options that the mount table shows after an error, and that no mount accepts."""
 LOOK_FIRST = (
@@ -211,6 +210,11 @@ LOOK_FIRST = (
 def checked(fs: Filesystem) -> str:
     """Return the e2fsck command that resize2fs and tune2fs require before or after their work."""
     return CHECK.format(device=quote(fs.device))
+
+
+def preened(fs: Filesystem) -> str:
+    """Return the e2fsck command that replays the journal, and checks only what needs a check."""
+    return PREEN.format(device=quote(fs.device))
 
 
 def unmounted_steps(
@@ -232,6 +236,8 @@ def unmounted_steps(
     if quote(fs.device) is None or not _is_device(fs):
         return ()
     steps = _if_unmounted(fs, work, undo, " && ".join(verify) if verify_is_complete else "")
+    if work[0] not in {checked(fs), preened(fs)}:
+        steps = (*replay_first(fs), *steps)
     if fs.alive:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
@@ -240,6 +246,21 @@ def unmounted_steps(
             return ()
         steps = _between(fs, mount, steps)
     return (*steps, *(Step(Phase.VERIFY, command) for command in verify))
+
+
+def replay_first(fs: Filesystem) -> tuple[Step, ...]:
+    """Return the step that replays the journal before tune2fs or debugfs write to a device.
+
+    tune2fs leaves fast commits out of its replay, and files that were synced are lost (1.47.0).
+    debugfs replays nothing: the next mount does, and brings the old superblock back. Empty where
+    an unmount empties the journal.
+    """
+    features = fs.superblock.value.features if isinstance(fs.superblock, Known) else JOURNALED
+    is_replayed = fs.alive and not any("norecovery" in m.super_options for m in fs.mounts)
+    if is_replayed or JOURNALED.isdisjoint(features) or quote(fs.device) is None:
+        return ()
+    command = f"{_is_unused(fs)} && {preened(fs)}"
+    return (Step(Phase.IMMEDIATE, command, change=Check(fs.device, is_forced=False)),)
 
 
 def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
@@ -263,7 +284,7 @@ def preen(fs: Filesystem) -> tuple[Step, ...]:
     device = quote(fs.device)
     clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
     replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
-    return unmounted_steps(fs, (PREEN.format(device=device),), (f"{clean} && {replayed}",))
+    return unmounted_steps(fs, (preened(fs),), (f"{clean} && {replayed}",))
 
 
 def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
@@ -366,10 +387,10 @@ def _if_unmounted(
     The last one carries what takes all of them back. The last that is not a check of e2fsck, of
     which only running it tells, carries what tells that it is done.
     """
-    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
-    first = free if fs.alive else f"{free} && {unopened(fs)}"
+    free, first = _is_free(fs), _is_unused(fs)
+    checks = {checked(fs): Check(fs.device)}
     steps = [
-        Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=_check_of(fs, each))
+        Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
         for i, each in enumerate(work)
     ]
     last_change = max((i for i, step in enumerate(steps) if step.change is None), default=-1)
@@ -387,8 +408,13 @@ def unopened(fs: Filesystem) -> str:
     return f"! {OPENED.format(form=form, device=quote(fs.device))}"
 
 
-def _check_of(fs: Filesystem, command: str) -> Check | None:
-    return Check(fs.device) if command == checked(fs) else None
+def _is_free(fs: Filesystem) -> str:
+    return f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+
+
+def _is_unused(fs: Filesystem) -> str:
+    """Return the command that fails while it is mounted, or was idle and is open now."""
+    return _is_free(fs) if fs.alive else f"{_is_free(fs)} && {unopened(fs)}"
 
 
 def _is_device(fs: Filesystem) -> bool:

@@ -16,7 +16,7 @@ from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Setting, Step
 from ext4audit.remedies import quote
-from ext4audit.remedies.remount import remount_step, usable_mount
+from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
 ERRORS_FIELD = {"errors=remount-ro": "Remount read-only"}
@@ -204,7 +204,7 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
     return (
         *_remounted(fs, mount, width),
         *_without_stripe(fs),
-        *((store,) if old != (stride, width) else ()),
+        *((*replay_first(fs), store) if old != (stride, width) else ()),
         *_steps(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
     )
 

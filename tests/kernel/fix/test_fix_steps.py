@@ -167,6 +167,7 @@ def throttled(fs: Filesystem) -> tuple[Step, ...]:
     return remedies.configuration.disable_writeback_throttling([(fs.name, value)])[:1]
 
 
+OTHER_LATENCY = "cd /sys/block/{name}/queue && echo $(($(cat wbt_lat_usec) + 1)) > wbt_lat_usec"
 OTHER_STRING = """umount {where} &&
 debugfs -w -R 'set_super_value mount_opts nodelalloc,commit=9' {device} &&
 mount {device} {where}"""
@@ -190,7 +191,7 @@ mount {device} {where}"""
             OTHER_STRING,
             lambda fs: remedies.options.change_option(fs, "delalloc", "delalloc"),
         ),
-        ("echo 1234 > /sys/block/{name}/queue/wbt_lat_usec", throttled),
+        (OTHER_LATENCY, throttled),
     ],
     ids=["reserve", "no reserve", "errors", "owner", "stripe", "string", "queue"],
 )
@@ -210,6 +211,7 @@ def test_a_value_that_was_changed_since_is_refused(
         done = scene.sh(*word)
         assert (done.returncode, "changed since the audit" in done.stderr) == (1, True), done.stderr
     assert scene.state() == before
+    Path(f"/sys/block/{scene.name}/queue/wbt_lat_usec").write_text("-1")  # the default
 
 
 def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
