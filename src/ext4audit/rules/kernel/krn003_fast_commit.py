@@ -45,7 +45,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remove the feature while the filesystem is unmounted, or update the kernel.
+    Remove the feature while the filesystem is unmounted, or update the kernel. After a crash, run
+    `e2fsck -p` first: tune2fs does not replay fast commits.
 
     ## When to ignore
 

@@ -42,7 +42,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remove fast_commit while the filesystem is unmounted. inline_data cannot be removed.
+    Remove fast_commit while the filesystem is unmounted. inline_data cannot be removed. After a
+    crash, run `e2fsck -p` first: tune2fs does not replay fast commits.
 
     ## When to ignore
 
