@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.remedies import first_stop, with_holders
-from support.builders import filesystem, host, known, loop, mount, unknown
+from support.builders import filesystem, host, known, loop, mount, superblock, unknown
 
 ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=1)
 DATA = mount("/data", mount_id=30)
@@ -50,6 +50,25 @@ HOLDERS = {
     ),
     "a mount on it": ((BELOW._replace(parent_id=30),), "the mount on /data/tmp"),
 }
+
+
+@pytest.mark.parametrize(
+    ("options", "features", "told"),
+    [
+        (("rw", "usrjquota=aquota.user", "jqfmt=vfsv1"), "", True),
+        (("rw", "quota", "usrquota"), "", True),
+        (("rw", "quota", "usrquota"), "quota", False),
+        (("rw",), "", False),
+    ],
+)
+def test_quotas_of_the_old_format_are_turned_on_by_hand(
+    options: tuple[str, ...], features: str, *, told: bool
+) -> None:
+    """A mount turns on those of the feature only."""
+    held = known(superblock(features=frozenset({"extent", *features.split()})))
+    fs = filesystem(mounts=(DATA._replace(super_options=options),), superblock=held)
+    remedy = with_holders(Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT), fs, host(fs))
+    assert remedy.summary.endswith("(quotaon): the unmount turns them off.") == told
 
 
 @pytest.mark.parametrize(("mounts", "name"), HOLDERS.values(), ids=HOLDERS.keys())

@@ -466,7 +466,7 @@ place_writable() { # path
 		esac
 	done
 }
-at=0
+at=0 edited=''
 position() { # path, line number, chain: sets at, the place in the chain, from 1
 	text=$(sed -n "$2p" "$1" && echo .) && text=${text%.}
 	text=${text%"
@@ -484,7 +484,13 @@ edit_line() { # path, line number, place of this edit in the chain, chain
 	file=$1 line_number=$2 k=$3
 	shift 3
 	case $mode in
-	precheck) editable "$file" && position "$file" "$line_number" "$@" ;;
+	precheck)
+		editable "$file" && position "$file" "$line_number" "$@" || return
+		# Of several edits of a line, the first one must find what it starts from.
+		case $edited in *" $line_number "*) return ;; esac
+		edited="$edited $line_number "
+		$dry || [ $at -ge "$k" ] || fails "line $line_number of $file lacks the edit of an earlier remedy"
+		;;
 	holds) position "$file" "$line_number" "$@" && [ $at -gt "$k" ] ;;
 	show)
 		shift $((k - 1))
@@ -586,6 +592,7 @@ each_step() { # remedy: sets numbers, first to last and last to first
 }
 prechecked() { # remedy
 	"remedy_$1" filesystems || return
+	edited=''
 	for n in $forwards; do with_mode precheck "$1" "$n" || return; done
 }
 is_applied() { # remedy

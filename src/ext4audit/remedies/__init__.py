@@ -102,14 +102,29 @@ LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 
 
 def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
-    """Return a remedy with a sentence on the users of the filesystem, if it unmounts it.
+    """Return a remedy with sentences on the users of the filesystem and its quotas, if it unmounts.
 
     Advice is left as it is, and so are remedies for the root, which run from another system.
     """
     unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
     if not unmounts or not fs.alive or "/" in fs.mount_points:
         return remedy
-    return remedy._replace(summary=f"{remedy.summary}{first_stop(fs, host)}")
+    return remedy._replace(summary=f"{remedy.summary}{first_stop(fs, host)}{_then_quotas(fs)}")
+
+
+QUOTA_FILES = frozenset({"usrquota", "grpquota", "usrjquota", "grpjquota", "quota"})
+
+
+def _then_quotas(fs: Filesystem) -> str:
+    """Return the sentence on quotas that no mount turns on again; empty where there are none.
+
+    Those of the feature `quota` are in force from the mount on.
+    """
+    superblock = for_wording(fs.superblock, None)
+    names = {word.partition("=")[0] for mount in fs.mounts for word in mount.super_options}
+    if QUOTA_FILES.isdisjoint(names) or (superblock and "quota" in superblock.features):
+        return ""
+    return " Then turn its quotas on again (quotaon): the unmount turns them off."
 
 
 def first_stop(fs: Filesystem, host: Host) -> str:

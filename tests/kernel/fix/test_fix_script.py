@@ -185,6 +185,22 @@ def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
     assert scene.state() == before
 
 
+def test_a_remedy_alone_needs_the_edits_before_its_own(made: Made) -> None:
+    """It is refused before its remount; the dry run, as in Ansible's check mode, shows it."""
+    scene = made("noatime,commit=300")
+    run("mount", "-o", "remount,nobarrier", scene.device, scene.where)
+    scene.fstab.write_text(scene.fstab.read_text().replace("noatime", "noatime,nobarrier"))
+    scene.fix(*REMOUNT, "--select", "DUR001,DUR007", "--fail-on", "info")
+    before = scene.state()
+    assert "1 to apply" in succeeded(scene.sh("--only", "2"))
+    refused(scene.sh("--apply", "--only", "2"), "refused: line 2 of /etc/fstab lacks the edit of")
+    assert scene.state() == before
+    for number in "12":
+        succeeded(scene.sh("--apply", "--only", number))
+    succeeded(scene.sh("--undo"))
+    assert scene.state() == before
+
+
 def test_a_remount_keeps_what_was_changed_since(made: Made) -> None:
     """Flags are read when it runs, and the undo takes back its own words only."""
     scene = made()
