@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.archive.capture import NO_COMPLAINT, Output, judge, mangle, numbered
+from ext4audit.sources.archive.capture import (
+    CUT_OFF,
+    NO_COMPLAINT,
+    Output,
+    judge,
+    mangle,
+    numbered,
+)
 from ext4audit.sources.archive.tool_output import HEADER
 from support.archives.contents import DATA_UUID, header
 
@@ -80,6 +87,7 @@ BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         ),
         ("", 127, Why.ABSENT, "install the program and capture again"),
         ("", 124, Why.TIMED_OUT, "capture again with a longer timeout"),
+        (CUT_OFF, 1, Why.UNPARSABLE, "capture it again"),
         (
             "# ERROR: Command did not complete within the timeout period.\n",
             None,

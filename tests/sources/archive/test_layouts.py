@@ -5,13 +5,8 @@ import json
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.archive.capture import Output
-from ext4audit.sources.archive.layouts import (
-    CUT_OFF,
-    TIMED_OUT,
-    SosCapture,
-    SupportconfigCapture,
-)
+from ext4audit.sources.archive.capture import CUT_OFF, Output
+from ext4audit.sources.archive.layouts import TIMED_OUT, SosCapture, SupportconfigCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
 

@@ -34,7 +34,9 @@ _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABS
 """Exit statuses of timeout(1), under which sos and Insights run each command."""
 STOPPED = frozenset({124, 137})
 """Those of a command that was stopped: what it printed until then may be a part."""
+CUT_OFF = "it is cut off: its last line has no end"
 _HINTS = {
+    Why.UNPARSABLE: "capture it again",
     Why.DENIED: "capture again as root, outside containers",
     Why.TIMED_OUT: "capture again with a longer timeout",
     Why.ABSENT: "install the program and capture again",
@@ -129,6 +131,8 @@ def numbered(name: str, count: int) -> str:
 
 
 def _why(text: str) -> Why:
+    if text == CUT_OFF:
+        return Why.UNPARSABLE
     for pattern, why in (
         (_NOT_FOUND, Why.ABSENT),
         (_DENIED, Why.DENIED),

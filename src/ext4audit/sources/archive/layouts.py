@@ -26,7 +26,7 @@ from typing import Any, cast
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import ArchiveError, ReadFile, decode, whole
 from ext4audit.sources.archive import TEXTS
-from ext4audit.sources.archive.capture import STOPPED, Output, mangle, numbered
+from ext4audit.sources.archive.capture import CUT_OFF, STOPPED, Output, mangle, numbered
 from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
@@ -34,7 +34,6 @@ MOST_OF_ONE_NAME = 100
 _HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
 _END = "#==[ End ]==#"
 _ABSENT = " - File not found"
-CUT_OFF = "it is cut off: its last line has no end"
 TIMED_OUT = "it timed out, and what it printed may be a part"
 _SAMPLE = 8
 """How many outputs are looked at for whether the archive's texts end with a newline."""
