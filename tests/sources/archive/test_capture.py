@@ -6,6 +6,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.capture import (
     CUT_OFF,
     NO_COMPLAINT,
+    TAILED,
     Output,
     judge,
     mangle,
@@ -88,6 +89,7 @@ BANNER = "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         ("", 127, Why.ABSENT, "install the program and capture again"),
         ("", 124, Why.TIMED_OUT, "capture again with a longer timeout"),
         (CUT_OFF, 1, Why.UNPARSABLE, "capture it again"),
+        (TAILED, 1, Why.NOT_CAPTURED, "capture again with a larger --log-size"),
         (
             "# ERROR: Command did not complete within the timeout period.\n",
             None,

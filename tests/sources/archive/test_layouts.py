@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources.archive.capture import CUT_OFF, Output
+from ext4audit.sources.archive.capture import CUT_OFF, TAILED, Output
 from ext4audit.sources.archive.layouts import TIMED_OUT, SosCapture, SupportconfigCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, File, MemoryArchive
 from support.archives.contents import archive, below, empty
@@ -169,6 +169,15 @@ def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int)
     text = manifest(entry("mdadm -D /dev/md0", member, status))
     held = sosreport_capture({member: "/dev/md0:\n", "sos_reports/manifest.json": text})
     assert held.outputs("mdadm") == [Output(TIMED_OUT, member, status)]
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
+    """Such as that of a full dumpe2fs; the manifest names it where it lies."""
+    member = "sos_strings/filesys/dumpe2fs_.dev.vda.tailed"
+    told = manifest(entry("dumpe2fs  /dev/vda", member)) if listed else ""
+    files = {member: "Group 9: \n", "sos_commands/x": "", "sos_reports/manifest.json": told}
+    assert sosreport_capture(files).run("dumpe2fs /dev/vda") == [Output(TAILED, member, 1)]
 
 
 def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:

@@ -35,7 +35,9 @@ _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABS
 STOPPED = frozenset({124, 137})
 """Those of a command that was stopped: what it printed until then may be a part."""
 CUT_OFF = "it is cut off: its last line has no end"
+TAILED = "only its end was kept: it is larger than --log-size"
 _HINTS = {
+    Why.NOT_CAPTURED: "capture again with a larger --log-size",
     Why.UNPARSABLE: "capture it again",
     Why.DENIED: "capture again as root, outside containers",
     Why.TIMED_OUT: "capture again with a longer timeout",
@@ -131,8 +133,8 @@ def numbered(name: str, count: int) -> str:
 
 
 def _why(text: str) -> Why:
-    if text == CUT_OFF:
-        return Why.UNPARSABLE
+    if text in {CUT_OFF, TAILED}:
+        return Why.UNPARSABLE if text == CUT_OFF else Why.NOT_CAPTURED
     for pattern, why in (
         (_NOT_FOUND, Why.ABSENT),
         (_DENIED, Why.DENIED),

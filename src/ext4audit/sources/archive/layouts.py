@@ -26,12 +26,21 @@ from typing import Any, cast
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import ArchiveError, ReadFile, decode, whole
 from ext4audit.sources.archive import TEXTS
-from ext4audit.sources.archive.capture import CUT_OFF, STOPPED, Output, mangle, numbered
+from ext4audit.sources.archive.capture import (
+    CUT_OFF,
+    STOPPED,
+    TAILED,
+    Output,
+    mangle,
+    numbered,
+)
 from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100
 _HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
+_TAILS, _TAIL = "sos_strings/", ".tailed"
+"""Where sos puts the last 25 MiB of a longer output; a link stands in its place."""
 _END = "#==[ End ]==#"
 _ABSENT = " - File not found"
 TIMED_OUT = "it timed out, and what it printed may be a part"
@@ -50,15 +59,18 @@ class SosCapture:
         self._archive = archive
         self._root = f"{root}/" if root else ""
         folder = f"{self._root}{commands}/"
-        self._all_outputs = [name for name in archive.names() if name.startswith(folder)]
+        names = archive.names()
+        self._all_outputs = [name for name in names if name.startswith(folder)]
         self._by_line = _manifest(self.read(MANIFEST))
         claimed = {member for runs in self._by_line.values() for member, _ in runs}
         self._outputs: dict[str, Output] = {}
         self._by_name: dict[str, list[str]] = {}
-        for name in self._all_outputs:
+        tails = [name for name in names if name.startswith(f"{self._root}{_TAILS}")]
+        for name in (*self._all_outputs, *tails):
             member = name.removeprefix(self._root)
             if member not in claimed:
-                self._by_name.setdefault(name.rpartition("/")[2], []).append(member)
+                own = name.rpartition("/")[2].removesuffix(_TAIL)
+                self._by_name.setdefault(own, []).append(member)
 
     def read(self, path: str) -> Evidence[str] | None:
         """Return a file's text, None where the archive does not hold it.
@@ -140,6 +152,8 @@ class SosCapture:
         return self._outputs[member]
 
     def _read_output(self, member: str, status: int | None) -> Output:
+        if member.startswith(_TAILS) and member.endswith(_TAIL):
+            return Output(TAILED, member, 1)
         found = self.read(member)
         if status in STOPPED:
             return Output(TIMED_OUT, member, status)
