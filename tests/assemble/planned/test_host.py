@@ -111,6 +111,18 @@ def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "stripe", "options"),
+    [((), 1536, "rw,stripe=1536"), (("stripe=48",), 1536, "rw,stripe=48"), ((), 0, "rw")],
+)
+def test_the_line_has_the_stripe_of_the_superblock(
+    words: tuple[str, ...], stripe: int, options: str
+) -> None:
+    """The kernel lists the one that it takes from there, where no word sets another."""
+    made = superblock(stripe_width_blocks=stripe)
+    assert ",".join(planned_mount(plan("", *words), NUMBER, made).super_options) == options
+
+
+@pytest.mark.parametrize(
     ("words", "mount_point", "raw", "fsck_pass"),
     [
         ((), "/data", "defaults", 2),

@@ -20,6 +20,8 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.hosts.plans import disk_plan, host_of, plan
+from support.images.mke2fs import needs_e2fsprogs
 from support.remedies.case import RemedyCase, on_kernel
 from support.remedies.plain import plain
 
@@ -179,16 +181,14 @@ def test_rootflags_are_for_the_administrator() -> None:
     assert "rootflags=" in remedy.summary
 
 
-@pytest.mark.parametrize(
-    ("tokens", "outcome"), [((), Outcome.FAIL), (("stripe=48",), Outcome.FAIL)]
-)
-def test_of_a_plan_the_superblock_tells_the_stripe(
-    tokens: tuple[str, ...], outcome: Outcome
-) -> None:
-    """No mount table prints the stripe of what is not mounted yet; it is judged if asked for."""
-    assert verdict_of("6.6.9", *tokens, planned=True).outcome is outcome
-    none = known(superblock())
-    assert verdict_of("6.6.9", planned=True, superblock=none).outcome is Outcome.PASS
+@needs_e2fsprogs
+def test_a_plan_has_the_stripe_of_its_superblock() -> None:
+    """It is judged if it is asked for; without a stripe it passes."""
+    hosts = [host_of(of) for of in (plan(release="6.6.9"), disk_plan(release="6.6.9"))]
+    judged = [judge(check, each.filesystems[0], each) for each in hosts]
+    assert [each.outcome for each in judged] == [Outcome.FAIL, Outcome.PASS]
+    cited = {each.label: each.value for each in judged[0].findings[0].citations}
+    assert cited["option in force: stripe"] == "stripe=1536"
     assert not check.in_plans
 
 

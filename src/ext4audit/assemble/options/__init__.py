@@ -253,7 +253,7 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
     return known and not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
 
 
-def _stripe(superblock: Superblock) -> str | None:
+def stripe_of(superblock: Superblock) -> str | None:
     """Return the stripe that the kernel takes from the superblock fields (ext4_get_stripe_size).
 
     The kernel skips a stripe wider than a block group. A stripe of one block is none: mke2fs
@@ -269,7 +269,7 @@ def _field(option: str, superblock: Superblock) -> str | None:
     """Return the token of an option that a field of the superblock sets."""
     if option == "errors":
         return f"errors={superblock.errors}"
-    return _stripe(superblock) if option == "stripe" else None
+    return stripe_of(superblock) if option == "stripe" else None
 
 
 def _superblock_layers(spec: OptionSpec, superblock: Superblock, origin: str) -> list[Layer]:

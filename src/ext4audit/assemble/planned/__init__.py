@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.assemble.options import resolve_options
+from ext4audit.assemble.options import resolve_options, stripe_of
 from ext4audit.assemble.options.places import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
@@ -66,12 +66,12 @@ def _not_planned(what: str) -> Unknown:
 
 def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
     stack = planned_stack(plan)
-    mount = planned_mount(plan, stack.device_number)
-    shown = Known(mount, OPTIONS_ORIGIN)
     superblock = derive(
         "planned superblock", lambda made: _cleared(made, plan), predicted.superblock
     )
     known = for_wording(superblock, None)
+    mount = planned_mount(plan, stack.device_number, known)
+    shown = Known(mount, OPTIONS_ORIGIN)
     return Filesystem(
         device_number=stack.device_number,
         name=plan.name,
@@ -215,12 +215,16 @@ def _none(name: str) -> Unknown:
     return Unknown(f"queue/{name} of an array", Why.ABSENT, "an array has no queue")
 
 
-def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
+def planned_mount(plan: Plan, number: DeviceNumber, superblock: Superblock | None = None) -> Mount:
     """Return the line of mountinfo that the planned mount will have.
 
     It lists all ext4 options of the plan, also the defaults that a mount table hides, because
-    the plan sets them explicitly.
+    the plan sets them explicitly, and the stripe that the kernel takes from the superblock.
     """
+    options = _tokens(plan.mount_options)
+    stripe = stripe_of(superblock) if superblock else None
+    if stripe and not any(token.startswith("stripe=") for token in options):
+        options = (*options, stripe)
     flags = flags_of(plan.mount_options)
     state = "ro" if "ro" in flags else "rw"
     shared = tuple(flag for flag in flags if flag in SUPERBLOCK_FLAGS)
@@ -235,7 +239,7 @@ def planned_mount(plan: Plan, number: DeviceNumber) -> Mount:
         mount_options=(state, *own),
         fstype=plan.fstype,
         source=plan.device,
-        super_options=(state, *shared, *_tokens(plan.mount_options)),
+        super_options=(state, *shared, *options),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host, option_of
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -18,9 +18,7 @@ from ext4audit.rules.shared import (
     in_rootflags,
     update,
 )
-from ext4audit.rules.shared.quantities import at_mount, cite_hints, in_force
-
-NO_STRIPE = "stripe=0"
+from ext4audit.rules.shared.quantities import cite_hints, in_force
 
 
 @rule(
@@ -68,18 +66,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    stripe = _stripe(fs, host)
+    stripe = in_force(fs)
     if stripe == 0:
         yield from cite_option(fs, "stripe")
         return
     yield _finding(fs, host, need(exposed), stripe)
-
-
-def _stripe(fs: Filesystem, host: Host) -> int:
-    """Return the stripe in blocks; of the superblock in a plan, which has no mount table."""
-    option = option_of(fs, "stripe")
-    is_set = option is not None and option.token != NO_STRIPE
-    return at_mount(need(fs.superblock)) if host.planned and not is_set else in_force(fs)
 
 
 def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
