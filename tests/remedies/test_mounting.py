@@ -137,7 +137,8 @@ def test_an_option_moves_from_the_superblock_to_every_entry() -> None:
         "persistent: mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data",
         "verify: findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx nodelalloc",
         (
-            "verify: ! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
+            "verify: tune2fs -l /dev/sda | grep -q UUID: && "
+            "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
             "grep -qwE 'nodelalloc'"
         ),
         "rollback: umount /data",

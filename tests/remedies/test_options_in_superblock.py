@@ -219,6 +219,7 @@ def test_the_check_knows_every_spelling() -> None:
     fs = filesystem(superblock=known(TUNED))
     change = superblock_change(fs, {"barrier": "barrier", "data": "data=ordered"})
     assert verify_command(fs, change) == (
+        "tune2fs -l /dev/sda | grep -q UUID: && "
         "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' | "
         "grep -qwE 'data=writeback|journal_data_writeback|nobarrier|barrier=0'"
     )

@@ -120,15 +120,24 @@ def test_options_go_back_to_their_baseline() -> None:
     fs = mounted("commit=30", "nobarrier")
     assert there_and_back(revert_steps(fs, fs.mounts[0], in_force(fs, "commit", "barrier"))) == [
         "immediate: mount -o remount,rw,relatime,commit=5,barrier /dev/sda /data",
-        "verify: ! grep -qx commit=30 /proc/fs/ext4/sda/options",
-        "verify: ! grep -qx nobarrier /proc/fs/ext4/sda/options",
+        (
+            "verify: grep -q . /proc/fs/ext4/sda/options && "
+            "! grep -qx commit=30 /proc/fs/ext4/sda/options"
+        ),
+        (
+            "verify: grep -q . /proc/fs/ext4/sda/options && "
+            "! grep -qx nobarrier /proc/fs/ext4/sda/options"
+        ),
         "rollback: mount -o remount,rw,relatime,commit=30,nobarrier /dev/sda /data",
     ]
     locked = mounted("nodioread_nolock")
     steps = revert_steps(locked, locked.mounts[0], in_force(locked, "dioread_nolock"))
     assert there_and_back(steps) == [
         "immediate: mount -o remount,rw,relatime,dioread_nolock /dev/sda /data",
-        "verify: ! grep -qx nodioread_nolock /proc/fs/ext4/sda/options",
+        (
+            "verify: grep -q . /proc/fs/ext4/sda/options && "
+            "! grep -qx nodioread_nolock /proc/fs/ext4/sda/options"
+        ),
         "rollback: mount -o remount,rw,relatime,dioread_lock /dev/sda /data",
     ]
 

@@ -198,7 +198,10 @@ def test_the_rollback_restores_the_owners_that_the_superblock_has() -> None:
         "persistent: tune2fs -u 0 -g 0 /dev/sda",
         "verify: grep -qx resuid=0 /proc/fs/ext4/sda/options",
         "verify: grep -qx resgid=0 /proc/fs/ext4/sda/options",
-        "verify: ! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
+        (
+            "verify: tune2fs -l /dev/sda | grep -q UUID: && "
+            "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'"
+        ),
         "rollback: tune2fs -u 1000 -g 7 /dev/sda",
         "rollback: mount -o remount,rw,relatime,resuid=1000,resgid=100 /dev/sda /data",
     ]

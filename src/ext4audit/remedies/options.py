@@ -138,7 +138,7 @@ def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]
 def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
     if change.bits:
         listed = f"tune2fs -l {device} | grep '^Default mount options:'"
-        done = f"! {listed} | grep -qwE '{'|'.join(change.bits)}'"
+        done = f"{listed} && ! {listed} | grep -qwE '{'|'.join(change.bits)}'"
         clear = _set_bits(device, [f"^{bit}" for bit in change.bits])
         yield Step(Phase.PERSISTENT, clear, _set_bits(device, change.bits), done)
 
@@ -149,14 +149,16 @@ def _unseen_step(device: str, token: str) -> Step:
     clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
     some = f"tune2fs -l {device} | grep -q '^Mount options:'"
     undo = "" if _bits_of(token) else f"{some} || tune2fs -E mount_opts={token} {device}"
-    return Step(Phase.PERSISTENT, clear, undo, f"! tune2fs -l {device} | {only}")
+    done = f"tune2fs -l {device} | grep -q UUID: && ! tune2fs -l {device} | {only}"
+    return Step(Phase.PERSISTENT, clear, undo, done)
 
 
 def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
     """Return the command that fails while the superblock holds an unwanted token."""
     spellings = "|".join(_spellings(token) for token in change.held)
-    lines = f"tune2fs -l {quote(fs.device)} | grep -iE '^(default )?mount options:'"
-    return f"! {lines} | grep -qwE '{spellings}'"
+    listing = f"tune2fs -l {quote(fs.device)}"
+    lines = f"{listing} | grep -iE '^(default )?mount options:'"
+    return f"{listing} | grep -q UUID: && ! {lines} | grep -qwE '{spellings}'"
 
 
 def _string_step(device: str, before: str, after: str) -> Step:

@@ -143,7 +143,7 @@ def revert_steps(
     if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"! grep -qx {option.token} {listed}" for option in options]
+    checks = [f"grep -q . {listed} && ! grep -qx {option.token} {listed}" for option in options]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
 
 

@@ -104,7 +104,9 @@ def _set_owner_fields(
     device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
     root = [f"{name}=0" for name in others]
     checks = [f"grep -qx {token} {path}" for token in root]
-    stored = f"! tune2fs -l {device} | grep '^Reserved blocks [ug]id: *[1-9]'"
+    listing = f"tune2fs -l {device}"
+    owned = f"{listing} | grep '^Reserved blocks [ug]id: *[1-9]'"
+    stored = f"{listing} | grep -q UUID: && ! {owned}"
     undo = f"tune2fs -u {before.reserved_uid} -g {before.reserved_gid} {device}"
     yield remount_step(mount, root, tuple(others.values()), checks)
     own = (("uid", before.reserved_uid), ("gid", before.reserved_gid))

@@ -194,6 +194,7 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
         "mount -t ext4 -o rw,relatime /dev/sda /data",
         "grep -qx data=ordered /proc/fs/ext4/sda/options",
         (
+            "tune2fs -l /dev/sda | grep -q UUID: && "
             "! tune2fs -l /dev/sda | grep -iE '^(default )?mount options:' "
             "| grep -qwE 'data=writeback|journal_data_writeback'"
         ),

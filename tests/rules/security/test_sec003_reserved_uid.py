@@ -84,7 +84,10 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
         "mount -o remount,rw,relatime,resuid=0 /dev/sda /data",
         "tune2fs -u 0 -g 0 /dev/sda",
         "grep -qx resuid=0 /proc/fs/ext4/sda/options",
-        "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'",
+        (
+            "tune2fs -l /dev/sda | grep -q UUID: && "
+            "! tune2fs -l /dev/sda | grep '^Reserved blocks [ug]id: *[1-9]'"
+        ),
         "tune2fs -u 65534 -g 8 /dev/sda",
         "mount -o remount,rw,relatime,resuid=65534 /dev/sda /data",
     ]

@@ -9,6 +9,7 @@ rules. Commands are run as they are printed, by sh, on a loop device in a mount 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -203,6 +204,7 @@ def carry_out(cure: Remedy, stage: Stage) -> None:
     """Run the steps as printed, and ask before and after each whether it is done.
 
     What is done already changes nothing; what a check of e2fsck would do, only running it tells.
+    No check succeeds where the program that it asks fails.
     """
     for step in cure.steps:
         assert "--options-source" not in step.command + step.undo + step.done
@@ -213,11 +215,27 @@ def carry_out(cure: Remedy, stage: Stage) -> None:
         assert not step.done or succeeds(step.done), step
     for step in cure.steps:
         assert not step.done or succeeds(step.done), step
+    for check in {step.done for step in cure.steps} | {
+        step.command for step in cure.lines if step.phase is Phase.VERIFY
+    }:
+        assert not asks_a_program(check) or not succeeds(check, broken=True), check
 
 
-def succeeds(command: str) -> bool:
-    """Run a command by a POSIX shell, and return whether it succeeded."""
-    argv = ["sh", "-c", command]
+READERS = "tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split()
+
+
+def asks_a_program(command: str) -> bool:
+    """Whether a check reads what one of the programs prints."""
+    return not set(READERS).isdisjoint(re.findall(r"[a-z0-9]+", command))
+
+
+def succeeds(command: str, *, broken: bool = False) -> bool:
+    """Run a command by a POSIX shell, and return whether it succeeded.
+
+    `broken` lets the programs that a check reads from fail: what they do not print tells nothing.
+    """
+    fail = "".join(f"{name}() {{ return 1; }}; " for name in READERS) if broken else ""
+    argv = ["sh", "-c", f"{fail}{command}"]
     return subprocess.run(argv, capture_output=True, check=False, timeout=120).returncode == 0
 
 
