@@ -531,18 +531,21 @@ write_line() { # the line; on a copy, which takes the place of the file
 	rm -f "$copy"
 	fails "$file could not be edited: writing, checking or renaming $copy failed"
 }
-write_copy() { # the line
+write_copy() { # the line; the present one is in $text
+	[ "$(complaints "$1")" -le "$(complaints "$text")" ] || return
 	{
 		[ "$line_number" -le 1 ] || head -n $((line_number - 1)) "$file"
 		printf '%s' "$1"
 		[ "$(wc -l <"$file")" -lt "$line_number" ] || echo ''
 		tail -n "+$((line_number + 1))" "$file"
-	} >"$copy" && [ "$(complaints "$copy")" -le "$(complaints "$file")" ]
+	} >"$copy"
 }
 sync_file() { sync "$1" 2>/dev/null || sync; }
-# How many errors findmnt finds; 0 where it cannot verify (before util-linux 2.31).
-complaints() {
-	findmnt --verify --tab-file "$1" 2>&1 |
+# How many errors findmnt finds in one line; 0 where it cannot verify (before util-linux 2.31). It
+# looks at the directories of all lines that it gets, and never returns from one on a dead server.
+complaints() { # a line; overwrites the copy
+	printf '%s\n' "$1" >"$copy"
+	findmnt --verify --tab-file "$copy" 2>&1 |
 		awk '/ parse errors?, .* errors?, / { n = $1 + $4 } END { print n + 0 }'
 }
 new_file() { # path, content without its last newline
@@ -631,17 +634,19 @@ take_back() { # remedy
 		begun "$1.$n" || continue
 		if $refusal && ! with_mode kind "$1" "$n"; then continue; fi
 		with_mode undo "$1" "$n" || return
-		record undone "$1.$n" || return
+		undone "$1.$n"
 	done
 	if $refusal; then
 		for n in $backwards; do
 			begun "$1.$n" || continue
 			with_mode settled "$1" "$n" || return
-			record undone "$1.$n" || return
+			undone "$1.$n"
 		done
 	fi
-	record undone "R$1"
+	undone "R$1"
 }
+# On a full disk the rest is undone all the same; an --undo that repeats it changes nothing.
+undone() { record undone "$1" || tell "$problem"; } # a key
 apply_remedy() {
 	record applying "R$r" || return
 	for n in $forwards; do

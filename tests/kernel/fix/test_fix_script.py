@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from support import fuse_server
 from support.program import run as run_program
 from support.remedies.fixing import SHELLS, Scene, some_of
 from support.scratch import run
@@ -265,6 +268,52 @@ def test_an_fstab_that_cannot_be_replaced_is_refused(
         assert scene.state() == before
     finally:
         restore()
+
+
+def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
+    """The check by findmnt looks at the directories of all lines that it gets, and never returns."""
+    scene = made()
+    place, top = scene.folder / "dead", scene.folder / "top"
+    place.mkdir()
+    top.mkdir()
+    words = [sys.executable, fuse_server.__file__, str(place), str(top), "getattr", "0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "mounted\n"
+        try:
+            entry = f"\nserver:/x {place} nfs defaults 0 0\n"
+            scene.fstab.write_text(scene.fstab.read_text() + entry)
+            scene.fix(*TWO)
+            succeeded(scene.sh("--apply"))
+            assert entry in scene.fstab.read_text()
+        finally:
+            server.kill()
+            run("umount", "--lazy", place)
+
+
+@pytest.mark.parametrize("free_bytes", range(20, 200, 15))
+def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
+    made: Made, free_bytes: int
+) -> None:
+    """Never between: what was begun is taken back, although nothing can be recorded any more."""
+    scene = made("nobarrier,data=writeback")
+    scene.fix(*ANEW)
+    before, state = scene.state(), scene.folder / "state"
+    identity = re.search(r"^id=(\w+)$", scene.script.read_text(), re.MULTILINE)
+    assert identity is not None
+    state.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", state)
+    try:
+        padding = ("x\n" * 4096)[-(4096 - free_bytes) :]
+        (state / f"fix-{identity[1]}.state").write_text(padding)
+        done = scene.sh("--apply")
+        after = scene.state()
+    finally:
+        run("umount", state)
+    assert done.returncode == 1
+    assert "cannot write to" in done.stderr
+    assert after["mounts"] == before["mounts"] or "DUR001" in done.stdout
+    assert (after["fstab"] == before["fstab"]) == (after["options"] == before["options"])
 
 
 def test_two_do_not_run_at_once(made: Made) -> None:
