@@ -769,6 +769,10 @@ wrong_usage() {
 	exit 2
 }
 main() {
+	# No file may be opened in the place of a closed standard input, output or error.
+	[ -e /proc/$$/fd/0 ] || exec </dev/null
+	[ -e /proc/$$/fd/1 ] || exec >/dev/null
+	[ -e /proc/$$/fd/2 ] || exec 2>/dev/null
 	# Without a cache, what libblkid says of a device is what is on it now.
 	LC_ALL=C BLKID_FILE=/dev/null PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
 	export LC_ALL BLKID_FILE PATH

@@ -271,7 +271,7 @@ def test_an_fstab_that_cannot_be_replaced_is_refused(
 
 
 def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
-    """The check by findmnt looks at the directories of all lines that it gets, and never returns."""
+    """The check by findmnt looks at the directories of all lines that it gets, and hangs."""
     scene = made()
     place, top = scene.folder / "dead", scene.folder / "top"
     place.mkdir()

@@ -250,7 +250,7 @@ def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
     assert scene.sh("--verify").returncode == 1
 
 
-@pytest.mark.parametrize("output", ["/dev/full", "&-"])
+@pytest.mark.parametrize("output", ["/dev/full", "&- 2>&- <&-"])
 def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: str) -> None:
     """An edit failed without a reason when the name of its copy could not be printed."""
     scene.fstab.write_text("a\n")
