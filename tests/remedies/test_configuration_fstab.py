@@ -218,8 +218,9 @@ def test_the_commands_are_readable() -> None:
     assert edit is not None
     assert edit == Step(
         Phase.PERSISTENT,
-        "sed -i.$(date +%Y%m%d-%H%M%S)-7 7s/,barrier=0// /etc/fstab",
-        "sed -i '7s/noatime /noatime,barrier=0 /' /etc/fstab",
+        r"sed -i.$(date +%Y%m%d-%H%M%S)-7 "
+        r"'7s/ \/data ext4 noatime,barrier=0/ \/data ext4 noatime/' /etc/fstab",
+        r"sed -i '7s/ \/data ext4 noatime / \/data ext4 noatime,barrier=0 /' /etc/fstab",
         "sed -n 7p /etc/fstab | LC_ALL=C grep -qxF -e 'UUID=1 /data ext4 noatime 0 2'",
         LineEdit(
             "/etc/fstab",
@@ -251,7 +252,26 @@ def test_tabs_do_not_make_a_command_unreadable() -> None:
     r"""They are spelled \t, which GNU and busybox sed know, and not as octal of printf."""
     edit = edit_options(audited("UUID=1\t/data\text4\tdefaults\t0\t2"), [], ["noatime"])
     assert edit is not None
-    assert edit.command.endswith(r" '3s/defaults\t/defaults,noatime\t/' /etc/fstab")
+    before, after = r"\t\/data\text4\tdefaults\t", r"\t\/data\text4\tdefaults,noatime\t"
+    assert edit.command.endswith(f" '3s/{before}/{after}/' /etc/fstab")
+
+
+@pytest.mark.parametrize("sed", SEDS)
+@pytest.mark.parametrize("other", ["U /srv/data ext4 sync,x 0 2", "U /data2 ext4 sync,x 0 2"])
+def test_the_line_of_another_mount_point_is_not_edited(
+    tmp_path: Path, sed: str, other: str
+) -> None:
+    """A line that was inserted since the audit moves all others."""
+    before = place(tmp_path, other).read_bytes()
+    edits = (
+        edit_options(audited("U /data ext4 sync,x 0 2"), ["sync"], []),
+        edit_options(audited("U /data ext4 x,sync 0 2"), ["x"], []),
+        edit_spec(audited("U /data ext4 sync,x 0 2"), "UUID=1"),
+    )
+    for edit in edits:
+        assert edit is not None
+        assert run(edit.command, tmp_path, sed) == before
+        assert run(edit.undo, tmp_path, sed) == before
 
 
 @pytest.mark.parametrize("sed", SEDS)

@@ -230,14 +230,21 @@ def test_the_usual_case_reads_as_a_person_would_type_it() -> None:
     )
     assert printed(change_option(fs, "barrier", "barrier")) == (
         Step(Phase.IMMEDIATE, "mount -o remount,rw,relatime,barrier /dev/sda /data"),
-        Step(Phase.PERSISTENT, "sed -i.$(date +%Y%m%d-%H%M%S)-7 7s/,nobarrier// /etc/fstab"),
+        Step(
+            Phase.PERSISTENT,
+            r"sed -i.$(date +%Y%m%d-%H%M%S)-7 "
+            r"'7s/ \/data ext4 defaults,nobarrier/ \/data ext4 defaults/' /etc/fstab",
+        ),
         Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/sda/options"),
         Step(
             Phase.VERIFY,
             "sed -n 7p /etc/fstab | LC_ALL=C grep -qxF -e "
             "'UUID=4a1e8f2e-7a56-4f0a-9d0c-1c5d0a6e8b11 /data ext4 defaults 0 2'",
         ),
-        Step(Phase.ROLLBACK, "sed -i '7s/defaults /defaults,nobarrier /' /etc/fstab"),
+        Step(
+            Phase.ROLLBACK,
+            r"sed -i '7s/ \/data ext4 defaults / \/data ext4 defaults,nobarrier /' /etc/fstab",
+        ),
         Step(Phase.ROLLBACK, "mount -o remount,rw,relatime,nobarrier /dev/sda /data"),
     )
 

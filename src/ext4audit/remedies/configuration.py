@@ -1,9 +1,10 @@
 """Settings in files: a line of /etc/fstab; limits of dirty memory and attributes of block queues.
 
 Of fstab one field of one line is edited: options, device or type. The edit is two lines, before
-and after; the command is the shortest substitution that makes one of the other. It keeps a copy of
-the file with the date and time in its name. Where the line is not the audited one any more, it may
-match nothing, and says nothing: the verification does. Where fstab is a symbolic link, the new
+and after; the command is the shortest substitution that makes one of the other, mount point
+included: a line of another mount point is never changed. It keeps a copy of the file with the date
+and time in its name. Where the line is not the audited one any more, it matches nothing, and says
+nothing: the verification does. Where fstab is a symbolic link, the new
 file takes the place of the link, and what the link named stays as it was: no option of sed that
 follows links is known to both GNU and busybox, and another name of the file would make each
 command longer. Functions named `…_steps` return a whole change with its verification.
@@ -38,7 +39,7 @@ GAP = r"[ \t]+|,|\r\Z"
 """What separates fields and options, and a carriage return at the end of a line."""
 SPECIAL = frozenset(r".[*^$\/")
 """Characters that a basic regular expression of sed, delimited by /, does not match as such."""
-DEVICE, TYPE, OPTIONS = 0, 2, 3
+DEVICE, PLACE, TYPE, OPTIONS = 0, 1, 2, 3
 """The fields of a line, counted from 0 (fstab(5))."""
 
 
@@ -203,8 +204,12 @@ def _substitution(before: str, after: str) -> tuple[str, str]:
 
 
 def _replacements(before: str, after: str) -> Iterator[Replacement]:
-    """Yield what would do; the whole line is one that always fits."""
+    """Yield what would do; the whole line is one that always fits.
+
+    Each holds the mount point: a line that has moved since the audit is not taken for another one.
+    """
     head, tail = _common(before, after), _common(before[::-1], after[::-1])
+    place = [found.span() for found in re.finditer(r"[^ \t\r]+", before)][PLACE : PLACE + 1]
     edges = {0, len(before), *(edge for gap in re.finditer(GAP, before) for edge in gap.span())}
     starts = sorted(edge for edge in edges if edge <= head)
     stops = sorted(edge for edge in edges if edge >= len(before) - tail)
@@ -212,7 +217,9 @@ def _replacements(before: str, after: str) -> Iterator[Replacement]:
         _anchored(starts, 0, "^"), _anchored(stops, len(before), "$")
     ):
         stop_after = stop + len(after) - len(before)
-        if start <= min(stop, stop_after):
+        names_place = all(start < first and last < stop for first, last in place)
+        is_whole = (start, stop) == (0, len(before))
+        if start <= min(stop, stop_after) and (names_place or is_whole):
             old = before[start:stop]
             there, again = (_first_match(text, old, begin, end) for text in (before, after))
             if (there, again) == (start, None):

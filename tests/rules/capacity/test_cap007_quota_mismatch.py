@@ -102,7 +102,8 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     words = ",".join(("noatime", *JOURNALED))
     there, *_checks, back = plain(remedy.lines)
     assert there == f"persistent: fstab 7: {words} -> noatime"
-    assert back == f"rollback: sed -i '7s/noatime /{words} /' /etc/fstab"
+    place = r" \/data ext4"
+    assert back == f"rollback: sed -i '7s/{place} noatime /{place} {words} /' /etc/fstab"
 
 
 # Words of fstab that nobody needs.

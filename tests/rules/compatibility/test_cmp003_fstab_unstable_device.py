@@ -117,7 +117,7 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
             f"LC_ALL=C grep -qxF -e 'UUID={UUID} /data ext4 defaults 0 2'"
         ),
         f'verify: test "$(findfs UUID={UUID})" -ef /dev/sda1',
-        rf"rollback: sed -i '7s/UUID={UUID}/\/dev\/sda1/' /etc/fstab",
+        rf"rollback: sed -i '7s/UUID={UUID} \/data /\/dev\/sda1 \/data /' /etc/fstab",
     ]
 
 

@@ -418,7 +418,10 @@ def test_flags_and_options_are_one_series_of_commands() -> None:
     remedy = remedy_of(verdict_of(fs, "tidb"))
     assert [line for line in plain(remedy.lines) if "fstab" in line and "verify" not in line] == [
         "persistent: fstab 7: nosuid -> nosuid,noatime,nodelalloc",
-        "rollback: sed -i 7s/,noatime,nodelalloc// /etc/fstab",
+        (
+            r"rollback: sed -i '7s/ \/data ext4 nosuid,noatime,nodelalloc/ \/data ext4 nosuid/' "
+            "/etc/fstab"
+        ),
     ]
 
 
