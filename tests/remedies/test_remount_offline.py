@@ -14,12 +14,8 @@ from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import MMP_NOTE, with_mmp, with_refusal
 from ext4audit.remedies.remount import (
     by_hand,
-    check_filesystem,
-    preen,
-    repair_from_backup,
     unmounted_steps,
     why_by_hand,
-    without_error_state,
 )
 from ext4audit.rules.durability.dur005_missing_journal import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
@@ -110,21 +106,6 @@ def test_what_holds_a_filesystem_is_named_where_it_is_known() -> None:
     assert "no mount namespace and no open file uses it" in why_by_hand(unseen)
 
 
-def test_a_destroyed_superblock_is_repaired_by_a_person() -> None:
-    """The advice has no steps; what is mounted is saved before."""
-    advice = repair_from_backup(filesystem(), known(1024))
-    assert (advice.steps, advice.disruption) == ((), Disruption.UNMOUNT)
-    assert advice.summary.startswith("Copy the data first, before any unmount or restart")
-    assert "e2fsck -b 8193 -B 1024" in advice.summary
-    assert repair_from_backup(IDLE, unknown("block size")).summary.startswith("Find out what")
-
-
-def test_a_whole_image_is_written_as_a_device_is() -> None:
-    """e2fsprogs opens a file as it opens a device."""
-    whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
-    assert unmounted_steps(whole, ("work",), ())
-
-
 def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -> None:
     """A virtual machine may have: e2fsck does not notice it. What was just unmounted is not asked.
 
@@ -139,63 +120,6 @@ def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -
     )
     (first,) = unmounted_steps(image, ("one",), ())
     assert 'stat -Lc %d:%i /a.img)" && one' in first.command
-
-
-def test_preen_replays_and_verifies_a_clean_state() -> None:
-    """Without -f, so that e2fsck decides by the recorded errors what it reads."""
-    assert printed(preen(IDLE)) == (
-        Step(Phase.IMMEDIATE, f"{HELD}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"),
-        Step(
-            Phase.VERIFY,
-            "tune2fs -l /dev/sda | grep -qE '^Filesystem state: +clean$' && "
-            "! tune2fs -l /dev/sda | grep -qwE 'needs_recovery|orphan_present'",
-        ),
-    )
-
-
-def test_a_check_is_verified_by_the_error_counter() -> None:
-    """And by a written file where that is wanted; a repair has no rollback."""
-    counter = "grep -qx 0 /sys/fs/ext4/sda/errors_count"
-    remedy = check_filesystem(filesystem())
-    assert remedy.disruption is Disruption.UNMOUNT
-    assert remedy.summary.endswith("and mount it.")
-    assert commands(remedy.steps, Phase.IMMEDIATE) == [
-        "umount /data",
-        f"{HELD}{CHECK}",
-        "mount -t ext4 -o rw,relatime /dev/sda /data",
-    ]
-    assert commands(remedy.steps, Phase.VERIFY) == [counter]
-    assert not commands(remedy.steps, Phase.ROLLBACK)
-    tried = commands(check_filesystem(filesystem(), try_write=True).steps, Phase.VERIFY)
-    assert tried == [
-        counter,
-        'file=$(mktemp -p /data .ext4audit.XXXXXX) && sync "$file" && rm "$file"',
-    ]
-
-
-def test_no_file_is_written_through_a_read_only_mount() -> None:
-    """It would fail although the filesystem is repaired."""
-    fs = filesystem(mounts=(mount(flags=("ro",), super_options=("ro",)),))
-    steps = check_filesystem(fs, try_write=True).steps
-    assert not [step for step in steps if "mktemp" in step.command]
-
-
-def test_the_root_is_checked_by_a_reboot() -> None:
-    """It cannot be unmounted."""
-    remedy = check_filesystem(ROOT)
-    assert (remedy.disruption, remedy.steps) == (Disruption.REBOOT, ())
-
-
-def test_after_a_check_it_is_mounted_as_before_the_error() -> None:
-    """The options that an error added are not repeated, and a forced ro is rw again."""
-    forced = mount(super_options=("ro", "noatime", "emergency_ro", "shutdown", "abort"))
-    assert without_error_state(forced).super_options == ("rw", "noatime")
-    wanted = mount(flags=("ro",), super_options=("ro", "noatime"))
-    assert without_error_state(wanted) == wanted
-    steps = check_filesystem(filesystem(mounts=(forced,), fstab=known(()))).steps
-    (again,) = [step.command for step in steps if step.command.startswith("mount ")]
-    assert "emergency_ro" not in again
-    assert "rw" in again
 
 
 REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)
@@ -279,3 +203,9 @@ def test_the_engine_adds_it_to_findings() -> None:
     fs = filesystem(primary=REFUSED, superblock=REFUSED, options=known(listed))
     (finding,) = judge(check, fs, host(fs)).findings
     assert finding.remedies[0].summary.endswith(NOTE)
+
+
+def test_a_whole_image_is_written_as_a_device_is() -> None:
+    """e2fsprogs opens a file as it opens a device."""
+    whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
+    assert unmounted_steps(whole, ("work",), ())

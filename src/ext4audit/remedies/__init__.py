@@ -28,6 +28,7 @@ from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
 
 if TYPE_CHECKING:
+    from ext4audit.remedies import checking as checking
     from ext4audit.remedies import configuration as configuration
     from ext4audit.remedies import features as features
     from ext4audit.remedies import flags as flags

@@ -1,4 +1,4 @@
-"""Remount a filesystem so that only the named options change; or unmount it, check it, and go on.
+"""Remount a filesystem so that only the named options change; or unmount it, work on it, and go on.
 
 Device and directory are named, so that no mount(8) reads fstab: it finds a line there by the
 directory alone, also one that names another device, and takes flags and options from it. Without
@@ -11,9 +11,9 @@ Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and moun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
-from ext4audit.evidence import Evidence, Known, Unknown
+from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -26,8 +26,7 @@ from ext4audit.facts.mount import (
     flags_in_force,
 )
 from ext4audit.facts.options import recognize
-from ext4audit.finding import Check, Disruption, Phase, Remedy, Remount, Step, Unmount
-from ext4audit.layout import usual_backups
+from ext4audit.finding import Check, Phase, Remount, Step, Unmount
 from ext4audit.remedies import in_phase, mount_table, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
@@ -198,13 +197,6 @@ without excluding others, and e2fsck then does not notice it."""
 NUMBER_OF_DEVICE, NUMBER_OF_FILE = "%t:%T", "%d:%i"
 JOURNALED = frozenset({"needs_recovery", "fast_commit"})
 """Features of a filesystem whose journal may have to be replayed, and not by tune2fs."""
-ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
-"""Options that the mount table shows after an error, and that no mount accepts."""
-LOOK_FIRST = (
-    "Save dmesg and check the disk first (smartctl, /proc/mdstat): on failing hardware e2fsck can "
-    "make the damage worse. If -p gives up, e2fsck -f asks before each repair: take an image of "
-    "the device first."
-)
 
 
 def checked(fs: Filesystem) -> str:
@@ -277,89 +269,6 @@ def why_by_hand(fs: Filesystem) -> str:
             return "as soon as no mount namespace and no open file uses it"
         return "as soon as the mount namespace that uses it has unmounted it"
     return "as soon as it is not mounted anywhere"
-
-
-def preen(fs: Filesystem) -> tuple[Step, ...]:
-    """Return the steps that replay the journal and repair what is safe to repair (e2fsck -p)."""
-    device = quote(fs.device)
-    clean = f"tune2fs -l {device} | grep -qE '^Filesystem state: +clean$'"
-    replayed = f"! tune2fs -l {device} | grep -qwE 'needs_recovery|orphan_present'"
-    return unmounted_steps(fs, (preened(fs),), (f"{clean} && {replayed}",))
-
-
-def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
-    """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
-
-    It is verified by the kernel's error counter, by the mark in the superblock where it had one,
-    and with `try_write` by writing a file. Nothing takes back what e2fsck repairs.
-    """
-    if any(mount.mount_point == "/" for mount in fs.mounts):
-        return Remedy(
-            summary="Boot once with fsck.mode=force on the kernel command line, so that systemd or "
-            "the initramfs checks the root; or check it from a rescue system.",
-            disruption=Disruption.REBOOT,
-            trade_off=LOOK_FIRST,
-        )
-    before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
-    writes = _writes_a_file(fs) if try_write else ()
-    verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
-    steps = unmounted_steps(before, (checked(fs),), verify)
-    return Remedy(
-        summary="Stop all writers, unmount it, check it with e2fsck, and mount it"
-        f"{by_hand(fs, steps)}.",
-        disruption=Disruption.UNMOUNT,
-        steps=steps,
-        trade_off=LOOK_FIRST,
-    )
-
-
-def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
-    """Return the advice for a destroyed primary superblock; nothing is run for it.
-
-    The command names the first backup as mke2fs places it, where the size of a block is known.
-    """
-    save = "Copy the data first, before any unmount or restart. " if fs.alive else ""
-    command = "e2fsck -b, with the block of a backup, and -B, with the block size"
-    if isinstance(block_bytes, Known):
-        _group, block = usual_backups(block_bytes.value)[0]
-        command = f"e2fsck -b {block} -B {block_bytes.value}, the first backup of mke2fs"
-    return Remedy(
-        summary=f"{save}Find out what wrote to the device, take an image of it, and repair the "
-        f"image from a backup superblock: {command}.",
-        disruption=Disruption.UNMOUNT,
-        trade_off="e2fsck restores the state of the backup. Other overwritten blocks are lost.",
-    )
-
-
-def without_error_state(mount: Mount) -> Mount:
-    """Return a mount as it was before an error made the kernel refuse writes.
-
-    A superblock that is ro under a mount that is rw was made so by an error.
-    """
-    options = [option for option in mount.super_options if option not in ERROR_STATES]
-    if "ro" not in mount.mount_options:
-        options = ["rw" if option == "ro" else option for option in options]
-    return mount._replace(super_options=tuple(options))
-
-
-def _no_errors_left(fs: Filesystem) -> str:
-    """Return the command that fails while the kernel has errors on record."""
-    return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
-
-
-def _no_mark_left(fs: Filesystem) -> Iterator[str]:
-    """Yield the command that fails while a superblock that was marked with errors still is."""
-    state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
-    if "with errors" in (state or ""):
-        line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
-        yield f"{line} | grep -qv 'with errors'"
-
-
-def _writes_a_file(fs: Filesystem) -> Iterator[str]:
-    """Yield the command that writes a file, makes it durable and removes it."""
-    where = quote(fs.mount_points[0]) if fs.mount_points else None
-    if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
-        yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'
 
 
 def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, ...]:

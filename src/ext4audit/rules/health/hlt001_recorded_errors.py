@@ -78,7 +78,7 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_see_hlt002() if refused else remedies.remount.check_filesystem(fs),),
+        remedies=(_see_hlt002() if refused else remedies.checking.check_filesystem(fs),),
         summary="the kernel recorded errors; metadata may be damaged",
     )
 
@@ -91,7 +91,7 @@ def _marked(fs: Filesystem) -> Finding:
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_see_hlt002() if refused else remedies.remount.check_filesystem(fs),),
+        remedies=(_see_hlt002() if refused else remedies.checking.check_filesystem(fs),),
         fact="marked",
         summary="the superblock is marked with errors; metadata may be damaged",
     )

@@ -74,7 +74,7 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
         severity=stop.severity,
         confidence=stop.confidence,
         citations=(*stop.citations, *_record(fs)),
-        remedies=(*_find_out(stop), remedies.remount.check_filesystem(fs, try_write=True)),
+        remedies=(*_find_out(stop), remedies.checking.check_filesystem(fs, try_write=True)),
         summary=f"{CLAIM[stop.confidence].replace('The', 'the', 1)} after an error",
     )
 

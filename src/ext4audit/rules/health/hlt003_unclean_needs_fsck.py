@@ -138,7 +138,7 @@ def _repair(fs: Filesystem) -> Remedy:
     return Remedy(
         summary="Run e2fsck -p, which replays the journal and makes safe repairs.",
         disruption=Disruption.ONLINE,
-        steps=remedies.remount.preen(fs),
+        steps=remedies.checking.preen(fs),
         trade_off="Do not run it while another host or a virtual machine uses the device: two "
         "writers destroy the filesystem. If -p fails, image the device before e2fsck -f.",
     )

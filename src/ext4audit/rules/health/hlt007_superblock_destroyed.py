@@ -68,7 +68,7 @@ def _finding(fs: Filesystem, primary: PrimarySuperblock) -> Finding:
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(_cite(fs, primary)),
-        remedies=(remedies.remount.repair_from_backup(fs, block_bytes(fs)),),
+        remedies=(remedies.checking.repair_from_backup(fs, block_bytes(fs)),),
         summary=f"the superblock on the device is destroyed: {then}",
     )
 
