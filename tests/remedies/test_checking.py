@@ -15,8 +15,6 @@ from support.remedies.plain import commands, printed
 HELD = "test ! -e /sys/fs/ext4/sda && "
 CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
 ROOT = filesystem(mounts=(mount("/"),))
-ELSEWHERE = filesystem(mounts=())
-TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
 IDLE = filesystem(alive=False, mounts=())
 
 

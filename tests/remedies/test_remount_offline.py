@@ -22,7 +22,6 @@ from support.builders import disk, filesystem, host, known, mount, options, supe
 from support.remedies.plain import UNOPENED, commands, printed
 
 HELD = "test ! -e /sys/fs/ext4/sda && "
-CHECK = "{ e2fsck -f -p /dev/sda || test $? -eq 1; }"
 ROOT = filesystem(mounts=(mount("/"),))
 ELSEWHERE = filesystem(mounts=())
 TWICE = filesystem(mounts=(mount(), mount("/srv", mount_id=31)))
