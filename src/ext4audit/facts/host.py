@@ -308,16 +308,26 @@ class Host(NamedTuple):
 
     def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
         """Return a mounted filesystem with the UUID of one that is not mounted, None if none is."""
-        if fs.alive or fs.uuid is None:
-            return None
-        same = (each for each in (*self.filesystems, *self.lower) if each.uuid == fs.uuid)
-        return next((each for each in same if each.alive), None)
+        return None if fs.alive else next(iter(self.mounted_with_uuid(fs)), None)
+
+    def mounted_with_uuid(self, fs: Filesystem) -> tuple[Filesystem, ...]:
+        """Return the mounted filesystems with the UUID of one, with itself if it is mounted."""
+        return () if fs.uuid is None else _mounted_by_uuid(self).get(fs.uuid, ())
 
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
         """Whether two filesystems are one, seen through two devices; None where nothing tells."""
         rows = for_wording(self.devices, ())
         above, beside = for_wording(one.stack, None), for_wording(other.stack, None)
         return is_same_storage(above, beside, rows) if above and beside else None
+
+
+@remembered
+def _mounted_by_uuid(host: Host) -> Mapping[str, tuple[Filesystem, ...]]:
+    found: dict[str, tuple[Filesystem, ...]] = {}
+    for fs in (*host.filesystems, *host.lower):
+        if fs.alive and fs.uuid is not None:
+            found[fs.uuid] = (*found.get(fs.uuid, ()), fs)
+    return found
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

@@ -71,7 +71,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    twice = [other for other in _seen(host) if _is_mounted_twice(fs, other, host)]
+    others = host.mounted_with_uuid(fs)
+    twice = [other for other in others if _is_mounted_twice(fs, other, host)]
     yield from (_twice(fs, other) for other in twice)
     own = need(_parts_of(fs))
     if twice and not own:
@@ -93,14 +94,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _seen(host: Host) -> tuple[Filesystem, ...]:
-    return (*host.filesystems, *host.lower)
-
-
 def _is_mounted_twice(fs: Filesystem, other: Filesystem, host: Host) -> bool:
     """Whether another superblock in memory is of the same storage, and one of them is written."""
-    if not other.alive or fs.uuid is None or other.uuid != fs.uuid:
-        return False
     if other.device_number == fs.device_number or not host.is_same_storage(fs, other):
         return False
     return not all(for_wording(each.read_only, False) for each in (fs, other))
