@@ -251,6 +251,17 @@ def is_same_storage(
     return False if apart else None
 
 
+def storage_keys(device: BlockDevice) -> frozenset[str]:
+    """Return names of which each other device that shows the same bytes has one, too.
+
+    With these alone a device is compared: a host may have thousands of copies of one filesystem.
+    """
+    disk = next(iter(device.known_below), device) if device.kind == "partition" else device
+    backing_file = device.loop.backing_file if device.loop else ""
+    identities = (value for key, value in disk.udev if key in IDENTITIES)
+    return frozenset({device.path, f"/dev/{device.name}", backing_file, *identities} - {""})
+
+
 def _is_same_file(one: BlockDevice, other: BlockDevice) -> bool | None:
     if one.loop and other.loop:
         same = one.loop.backing_file == other.loop.backing_file

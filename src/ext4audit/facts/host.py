@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts import read_table, remembered
-from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import (
     DeviceNumber,
@@ -308,11 +308,21 @@ class Host(NamedTuple):
 
     def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
         """Return a mounted filesystem with the UUID of one that is not mounted, None if none is."""
-        return None if fs.alive else next(iter(self.mounted_with_uuid(fs)), None)
+        return None if fs.alive or fs.uuid is None else _mounted_by_uuid(self).get(fs.uuid)
 
-    def mounted_with_uuid(self, fs: Filesystem) -> tuple[Filesystem, ...]:
-        """Return the mounted filesystems with the UUID of one, with itself if it is mounted."""
-        return () if fs.uuid is None else _mounted_by_uuid(self).get(fs.uuid, ())
+    def mounted_twice(self, fs: Filesystem) -> tuple[Filesystem, ...]:
+        """Return what is mounted of the same filesystem through other devices."""
+        stack = for_wording(fs.stack, None)
+        if fs.uuid is None or stack is None:
+            return ()
+        alike = _mounted_by_storage(self)
+        near = {
+            other.device_number: other
+            for key in storage_keys(stack)
+            for other in alike.get(key, ())
+            if other.uuid == fs.uuid and other.device_number != fs.device_number
+        }
+        return tuple(other for other in near.values() if self.is_same_storage(fs, other))
 
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
         """Whether two filesystems are one, seen through two devices; None where nothing tells."""
@@ -322,12 +332,21 @@ class Host(NamedTuple):
 
 
 @remembered
-def _mounted_by_uuid(host: Host) -> Mapping[str, tuple[Filesystem, ...]]:
-    found: dict[str, tuple[Filesystem, ...]] = {}
+def _mounted_by_uuid(host: Host) -> Mapping[str | None, Filesystem]:
+    """Return the first mounted filesystem with each UUID."""
+    known = (*host.filesystems, *host.lower)
+    return {fs.uuid: fs for fs in reversed(known) if fs.alive}
+
+
+@remembered
+def _mounted_by_storage(host: Host) -> Mapping[str, tuple[Filesystem, ...]]:
+    """Return the mounted filesystems by the names that `storage_keys` gives."""
+    found: dict[str, list[Filesystem]] = {}
     for fs in (*host.filesystems, *host.lower):
-        if fs.alive and fs.uuid is not None:
-            found[fs.uuid] = (*found.get(fs.uuid, ()), fs)
-    return found
+        stack = for_wording(fs.stack, None)
+        for key in storage_keys(stack) if fs.alive and stack else ():
+            found.setdefault(key, []).append(fs)
+    return {key: tuple(each) for key, each in found.items()}
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

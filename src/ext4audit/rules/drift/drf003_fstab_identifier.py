@@ -1,8 +1,7 @@
 """DRF003: Several devices have the same UUID or label, and either of them may be mounted."""
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
@@ -130,7 +129,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     """
     mounted = [row for row in twins.devices if is_mounted(host, row)]
     copies = [row for row in twins.devices if row not in mounted]
-    twice = next((pair for pair in combinations(mounted, 2) if is_same_storage(host, *pair)), None)
+    twice = next(_mounted_twice(host, mounted), None)
     if twice:
         yield _by_hand(*twice, twins.key, is_same=True)
     elif len(mounted) != 1:
@@ -164,9 +163,26 @@ def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | 
     differ = one.uuid and other.uuid and one.uuid.lower() != other.uuid.lower()
     if differ or not ONE_PATH.isdisjoint({one.transport, other.transport}):
         return False
-    read = {fs.device_number: fs for fs in filesystems_seen(host)}
+    read = _by_number(host)
     pair = read.get(one.device_number), read.get(other.device_number)
     return host.is_same_storage(pair[0], pair[1]) if pair[0] and pair[1] else None
+
+
+@remembered
+def _by_number(host: Host) -> Mapping[DeviceNumber, Filesystem]:
+    return {fs.device_number: fs for fs in filesystems_seen(host)}
+
+
+def _mounted_twice(
+    host: Host, mounted: Sequence[LsblkDevice]
+) -> Iterator[tuple[LsblkDevice, LsblkDevice]]:
+    """Yield the pairs of mounted devices that are one storage."""
+    rows = {row.device_number: row for row in mounted}
+    for row in mounted:
+        fs = _by_number(host).get(row.device_number)
+        for other in host.mounted_twice(fs) if fs else ():
+            if other.device_number in rows:
+                yield row, rows[other.device_number]
 
 
 def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool) -> Remedy:

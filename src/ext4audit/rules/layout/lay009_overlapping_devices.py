@@ -71,8 +71,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    others = host.mounted_with_uuid(fs)
-    twice = [other for other in others if _is_mounted_twice(fs, other, host)]
+    twice = [other for other in host.mounted_twice(fs) if _is_written(fs, other)]
     yield from (_twice(fs, other) for other in twice)
     own = need(_parts_of(fs))
     if twice and not own:
@@ -94,11 +93,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 
 
-def _is_mounted_twice(fs: Filesystem, other: Filesystem, host: Host) -> bool:
-    """Whether another superblock in memory is of the same storage, and one of them is written."""
-    if other.device_number == fs.device_number or not host.is_same_storage(fs, other):
-        return False
-    return not all(for_wording(each.read_only, False) for each in (fs, other))
+def _is_written(*filesystems: Filesystem) -> bool:
+    """Whether one of some filesystems may be written; two that only read agree."""
+    return not all(for_wording(fs.read_only, False) for fs in filesystems)
 
 
 @remembered
