@@ -15,7 +15,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp005_raid0_multizone_layout import check
 from support.builders import disk, filesystem, host, known, raid, unknown
 
-DISKS = (disk("vdb", DeviceNumber(253, 16)), disk("vdc", DeviceNumber(253, 32)))
+DISKS = tuple(disk(f"vd{x}", DeviceNumber(253, 16 * i)) for i, x in enumerate("bcd", start=1))
+SMALL, LARGE, LARGER = 1 << 20, 1 << 21, 1 << 22
 NO_MODULE = Unknown("raid0.default_layout", Why.ABSENT)
 
 
@@ -23,7 +24,7 @@ def array(*sizes: int, layout: int | None = -1, level: str = "raid0") -> BlockDe
     """Build an array whose members have these sizes in sectors."""
     made = raid(DISKS, level=level)
     assert isinstance(made.md, Known)
-    members = tuple(MdMember(i, f"vd{'bc'[i]}", 2048, size) for i, size in enumerate(sizes))
+    members = tuple(MdMember(i, f"vd{'bcd'[i]}", 2048, size) for i, size in enumerate(sizes))
     changed: MdArray = made.md.value._replace(layout=layout, members=members)
     return replace(made, md=known(changed, "/sys/block/md127/md"))
 
@@ -37,21 +38,24 @@ def verdict(stack: Evidence[BlockDevice], parameter: Evidence[int] = Known(0, "t
 @pytest.mark.parametrize(
     ("stack", "outcome"),
     [
-        (known(array(1 << 20, 1 << 21)), Outcome.FAIL),
-        (known(array(1 << 20, 1 << 21, layout=0)), Outcome.FAIL),
-        (known(array(1 << 20, 1 << 21, layout=None)), Outcome.FAIL),
-        (known(array(1 << 20, 1 << 21, layout=1)), Outcome.PASS),
-        (known(array(1 << 20, 1 << 21, layout=2)), Outcome.PASS),
-        (known(array(1 << 20, 1 << 20)), Outcome.NOT_APPLICABLE),
-        (known(array(1 << 20, (1 << 20) + 8)), Outcome.NOT_APPLICABLE),
-        (known(array(1 << 20, 1 << 21, level="linear")), Outcome.NOT_APPLICABLE),
+        (known(array(SMALL, LARGE, LARGE)), Outcome.FAIL),
+        (known(array(LARGER, SMALL, LARGE)), Outcome.FAIL),
+        (known(array(SMALL, LARGE, LARGE, layout=0)), Outcome.FAIL),
+        (known(array(SMALL, LARGE, LARGE, layout=None)), Outcome.FAIL),
+        (known(array(SMALL, LARGE, LARGE, layout=1)), Outcome.PASS),
+        (known(array(SMALL, LARGE, LARGE, layout=2)), Outcome.PASS),
+        (known(array(SMALL, LARGE)), Outcome.NOT_APPLICABLE),
+        (known(array(SMALL, LARGE, SMALL)), Outcome.NOT_APPLICABLE),
+        (known(array(SMALL, SMALL, SMALL)), Outcome.NOT_APPLICABLE),
+        (known(array(SMALL, SMALL + 8, SMALL + 8)), Outcome.NOT_APPLICABLE),
+        (known(array(SMALL, LARGE, LARGE, level="linear")), Outcome.NOT_APPLICABLE),
         (known(disk()), Outcome.NOT_APPLICABLE),
         (known(replace(array(1, 1), md=unknown("md"))), Outcome.UNDETERMINED),
         (unknown("stack"), Outcome.UNDETERMINED),
     ],
 )
 def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
-    """Disks of equal size, to a chunk, show no layout and need none."""
+    """Disks of equal size, to a chunk, need no layout, and neither does a single larger one."""
     assert verdict(stack).outcome is outcome
 
 
@@ -68,17 +72,20 @@ def test_cmp005_a_parameter_helps_this_host_only(
     parameter: Evidence[int], severity: Severity, confidence: Confidence
 ) -> None:
     """With raid0.default_layout the array is assembled, and nowhere else."""
-    (finding,) = verdict(known(array(1 << 20, 1 << 21)), parameter).findings
+    (finding,) = verdict(known(array(SMALL, LARGE, LARGE)), parameter).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
     assert finding.remedies[0].steps == ()
 
 
 def test_cmp005_cites_the_members_in_gib() -> None:
     """2,097,152 sectors are 1 GiB."""
-    verdicts = verdict(known(array(1 << 21, 3 << 21, layout=2)))
+    verdicts = verdict(known(array(LARGE, LARGER, LARGER, layout=2)))
     members, layout = verdicts.evidence
-    assert (members.value, layout.value) == ("vdb 1.0 GiB, vdc 3.0 GiB", "alternate")
-    (finding,) = verdict(known(array(1 << 21, 3 << 21, layout=None))).findings
+    assert (members.value, layout.value) == (
+        "vdb 1.0 GiB, vdc 2.0 GiB, vdd 2.0 GiB",
+        "alternate",
+    )
+    (finding,) = verdict(known(array(LARGE, LARGER, LARGER, layout=None))).findings
     assert [c.value for c in finding.citations[:2]] == [members.value, "not recorded"]
 
 

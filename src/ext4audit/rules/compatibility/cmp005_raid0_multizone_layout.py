@@ -21,22 +21,24 @@ GIB = 1 << 30
     references=(
         "https://man7.org/linux/man-pages/man4/md.4.html",
         "https://wiki.ubuntu.com/Kernel/Raid0LayoutMigration",
-        "drivers/md/raid0.c: commit c84a1372df92",
+        "drivers/md/raid0.c: commits c84a1372df92 and ea23994edc41",
     ),
 )
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether md RAID0 arrays with members of different sizes record their layout (`md/layout`:
-    1 original, 2 alternate). It is high if they do not, and medium if `raid0.default_layout` of
-    the running kernel sets the layout.
+    Whether md RAID0 arrays record their layout (`md/layout`: 1 original, 2 alternate) if two or
+    more members are larger than the smallest. It is high if they do not, and medium if
+    `raid0.default_layout` of the running kernel sets the layout. With one larger member, as with
+    two unequal disks, both layouts are the same.
 
     ## Why it matters
 
-    Beyond the end of the smallest disk, data is striped over the other disks, and Linux 3.14
+    Beyond the end of the smallest disk, data is striped over the larger disks, and Linux 3.14
     accidentally changed which disk comes first there. With the wrong layout, all data in that
-    area reads as garbage, and writes destroy it. Since Linux 5.4 (and 5.3.4) the kernel refuses
-    to assemble such an array unless the array or a parameter sets the layout.
+    area reads as garbage, and writes destroy it. Since Linux 5.4 (and 5.3.4, and later updates of
+    4.19 and 4.14) the kernel refuses to assemble such an array unless the array or a parameter
+    sets the layout.
 
     ## Remedy
 
@@ -60,17 +62,19 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if unknowns:
         raise Undetermined(tuple(unknowns))
     if not found:
-        raise NotApplicable("there is no RAID0 of unequal disks below it")
+        raise NotApplicable("there is no RAID0 of unequal disks with two layouts below it")
 
 
 def _in_zones(array: MdArray) -> bool:
-    """Whether the members hold different numbers of whole chunks (raid0.c rounds down to them)."""
+    """Whether the second zone, beyond the smallest member, has several members to stripe over.
+
+    Sizes are in whole chunks, to which raid0.c rounds them down. Alone, a member has no order:
+    the kernel ignores the layout (ea23994edc41 of 5.19, in 5.4.198, 5.15.47 and others).
+    """
     chunk_sectors = max(array.chunk_bytes // SECTOR_BYTES, 1)
-    return array.level == "raid0" and len(_chunks(array, chunk_sectors)) > 1
-
-
-def _chunks(array: MdArray, chunk_sectors: int) -> set[int]:
-    return {member.size_sectors // chunk_sectors for member in array.members}
+    chunks = [member.size_sectors // chunk_sectors for member in array.members]
+    larger = [size for size in chunks if size > min(chunks)]
+    return array.level == "raid0" and len(larger) > 1
 
 
 def _cite(device: BlockDevice, array: MdArray) -> tuple[Citation, ...]:
