@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Why it matters
 
-    A failed precheck stops an installation: TiUP refuses to deploy without nodelalloc. An option
+    A failed precheck holds up an installation: TiUP's check fails without nodelalloc. An option
     that the vendor forbids can void its guarantees: without barriers, PostgreSQL loses committed
     transactions. Some requirements can only be met when the filesystem is created: torn write
     prevention on AWS has no effect without bigalloc and clusters of 16 KiB.
