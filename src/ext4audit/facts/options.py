@@ -257,7 +257,8 @@ def handling_of(option: str, upstream: Version) -> OptionHandling:
             if known
             else OptionHandling(Handling.NOT_KNOWN)
         )
-    return _by_version(spec, upstream)
+    bounds = spec.get("with_value", {}) if value else {}
+    return _by_version({**spec, **bounds}, upstream)
 
 
 def _is_unsigned(value: str) -> bool:

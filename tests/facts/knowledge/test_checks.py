@@ -82,6 +82,12 @@ def test_every_data_file_is_a_table() -> None:
         (OPTION + f'most = "3"\n{WHO}', "x.most: it is not a number"),
         (OPTION + f"most = true\n{WHO}", "x.most: it is not a number"),
         (OPTION + f'taken_from = "new"\n{WHO}', "x.taken_from: it is not a version like 5.15"),
+        (OPTION + f"with_value = 3\n{WHO}", "x.with_value: it is not a table of versions"),
+        (OPTION + f'with_value = {{ most = "3" }}\n{WHO}', "x.with_value.most: unknown key 'most'"),
+        (
+            OPTION + f'with_value = {{ taken_from = "new" }}\n{WHO}',
+            "x.with_value.taken_from: it is not a version like 5.15",
+        ),
         (OPTION + 'source = "parser"', "line 6: x.source: it is not a URL"),
         (SPELLING + 'off = "no x"', "line 8: x.off: it is not a token of the options file"),
         (SPELLING + 'offf = "nox"', "x.offf: unknown key 'offf' (did you mean off?)"),

@@ -40,7 +40,7 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
         raise Wrong(place, "it is not the name of a mount option")
-    keys = ("value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
+    keys = ("value", "with_value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
     known = (*keys, "source", "confirmed")
     check_keys(place, entry, known, near)
     if isinstance(entry.get("value"), list):
@@ -55,10 +55,18 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
         texts_of(place, entry, "needs_journal")
     for key in FLAGS_OF_OPTIONS:
         check_kind(place, entry, key, bool, "true or false")
+    _check_bounds(place, entry)
+    if "with_value" in entry:
+        check_kind(place, entry, "with_value", dict, "a table of versions")
+        check_keys((name, "with_value"), entry["with_value"], BOUNDS_OF_OPTIONS, near)
+        _check_bounds((name, "with_value"), entry["with_value"])
+    check_source(place, entry, sources, note=True)
+
+
+def _check_bounds(place: Place, entry: Mapping[str, Any]) -> None:
     for key in BOUNDS_OF_OPTIONS:
         if key in entry and NUMBERS.fullmatch(text_of(place, entry, key)) is None:
-            raise Wrong((name, key), "it is not a version like 5.15")
-    check_source(place, entry, sources, note=True)
+            raise Wrong((*place, key), "it is not a version like 5.15")
 
 
 SPELLING_KEYS = ("on", "off", "aliases", "defaults", "superblock_bits", "source", "confirmed")
