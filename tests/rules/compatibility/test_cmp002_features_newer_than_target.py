@@ -71,10 +71,12 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
 @pytest.mark.parametrize(
     ("features", "words"),
     [
-        (("metadata_csum",), "refuses to write to it"),
-        (("metadata_csum", "orphan_file"), "refuses to write to it"),
+        (("project",), "refuses to write to it"),
+        (("project", "orphan_file"), "refuses to write to it"),
         (("metadata_csum", "metadata_csum_seed"), "refuses to mount it"),
+        (("metadata_csum", "orphan_file"), "may refuse to mount it after a crash"),
         (("orphan_file",), "may refuse to mount it after a crash"),
+        (("metadata_csum",), "mounts it"),
     ],
 )
 def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:
@@ -83,6 +85,25 @@ def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: s
     (finding,) = verdict(filesystem(superblock=known(bare)), "3.10.0").findings
     assert words in finding.message
     assert words in finding.summary
+
+
+@pytest.mark.parametrize(
+    ("release", "planned", "severity"),
+    [
+        ("3.4.0", True, Severity.HIGH),
+        ("3.10.0-1160.el7", True, Severity.MEDIUM),
+        ("3.10.0-1160.el7", False, None),
+        ("3.18.0", True, None),
+    ],
+)
+def test_cmp002_old_tools_do_not_know_checksums(
+    release: str, planned: bool, severity: Severity | None
+) -> None:
+    """Linux 3.5 to 3.17 mounts the filesystem, and the e2fsck of such systems stops the boot."""
+    bare = superblock(features=frozenset({"extent", "metadata_csum"}))
+    found = verdict(filesystem(superblock=known(bare)), release, planned=planned).findings
+    assert [finding.severity for finding in found] == ([severity] if severity else [])
+    assert all("metadata_csum" in finding.message for finding in found)
 
 
 def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:

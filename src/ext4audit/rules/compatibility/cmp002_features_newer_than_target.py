@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
-from ext4audit.facts.features_and_bugs import newer_features
+from ext4audit.facts.features_and_bugs import FEATURES, Version, newer_features
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -17,6 +17,10 @@ SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 """Features with a compat bit: a kernel that does not know them mounts the filesystem."""
 READABLE = frozenset({"metadata_csum", "project", "verity"})
 """Features with a ro_compat bit: a kernel that does not know them mounts it read-only at best."""
+
+OLD_TOOLS_BEFORE: Version = (3, 18)
+"""Systems with an older kernel have e2fsprogs before 1.43: RHEL 7 has 1.42.9, Debian 8 1.42.12."""
+NOT_IN_OLD_TOOLS: Version = (1, 43)
 
 
 @rule(
@@ -35,7 +39,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
     High if the kernel refuses to mount it, or mounts it read-only and refuses to write to it
-    (metadata_csum, project, verity); medium if it mounts it.
+    (metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before 3.18
+    also whether e2fsck knows them: systems that old have e2fsprogs before 1.43.
 
     ## Why it matters
 
@@ -56,26 +61,39 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield from cite_features(fs)
     kernel = need(host.kernel)
     yield Citation("kernel", kernel.release, "uname -r")
-    newer = newer_features(superblock.features, kernel)
+    newer = (_unknown if host.planned else newer_features)(superblock.features, kernel)
     # A kernel knows the features that it has mounted, and mounts unknown ones of the compat set.
     concerned = newer if host.planned or not fs.alive else [f for f in newer if f in SOFT]
     if concerned:
         yield _finding(fs, host, kernel, concerned)
 
 
+def _unknown(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
+    """Return the features that the kernel or the e2fsck of its time does not know, sorted."""
+    needs = {name: FEATURES[name].e2fsprogs for name in FEATURES.keys() & features}
+    unchecked = {name for name, since in needs.items() if since and since >= NOT_IN_OLD_TOOLS}
+    if kernel.upstream >= OLD_TOOLS_BEFORE:
+        unchecked.clear()
+    return tuple(sorted(unchecked.union(newer_features(features, kernel))))
+
+
 def _end(features: frozenset[str]) -> str:
     """Return what a kernel does that does not know the features: the worst of them decides."""
+    if not features:
+        return "mounts it"
     if features <= SOFT:
         return "may refuse to mount it after a crash"
     return "refuses to write to it" if features <= SOFT | READABLE else "refuses to mount it"
 
 
 def _finding(fs: Filesystem, host: Host, kernel: Kernel, features: Sequence[str]) -> Finding:
-    soft = SOFT.issuperset(features)
-    end = _end(frozenset(features))
+    unknown = frozenset(newer_features(frozenset(features), kernel))
+    soft = SOFT.issuperset(unknown)
+    end = _end(unknown)
     words = ", ".join(features)
+    who = f"Linux {kernel.release} does" if unknown else f"Systems with Linux {kernel.release} do"
     return Finding(
-        message=f"Linux {kernel.release} does not support features of the filesystem ({words}): "
+        message=f"{who} not support features of the filesystem ({words}): "
         f"the kernel {end}, and its e2fsck refuses it.",
         severity=Severity.MEDIUM if soft else Severity.HIGH,
         confidence=Confidence.LIKELY,

@@ -30,8 +30,8 @@ LARGE_BYTES = 1 << 40
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the feature metadata_csum is on. mke2fs sets it since 1.43, and according to ext4(5),
-    kernel 3.18 is the first that supports it. Severity is info, and low above 1 TiB. Filesystems
+    Whether the feature metadata_csum is on. mke2fs sets it since 1.43. Linux writes to such
+    filesystems from 3.5 on; ext4(5) names 3.18. Severity is info, and low above 1 TiB. Filesystems
     without extents are not checked.
 
     ## Why it matters
@@ -50,8 +50,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where systems without support for the feature must use the filesystem: kernels before 3.18,
-    e2fsprogs before 1.43, RHEL 7.
+    Where systems without support for the feature must use the filesystem: kernels before 3.5,
+    e2fsprogs before 1.43, such as that of RHEL 7.
     """
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:
