@@ -11,7 +11,8 @@ from ext4audit.facts.options import recognize, spec_named
     ("name", "upstream", "token"),
     [
         ("prefetch_block_bitmaps", (5, 10, 262), ""),
-        ("prefetch_block_bitmaps", (5, 11, 0), None),
+        ("prefetch_block_bitmaps", (5, 12, 0), ""),
+        ("prefetch_block_bitmaps", (5, 14, 0), "prefetch_block_bitmaps"),
         ("prefetch_block_bitmaps", (6, 1, 192), "prefetch_block_bitmaps"),
         ("dioread_nolock", (5, 5, 19), "nodioread_nolock"),
         ("dioread_nolock", (5, 10, 262), "dioread_nolock"),
