@@ -72,7 +72,7 @@ def test_what_is_read_only_for_certain_writes_nothing(
         ("6.3.13", (Severity.INFO, Confidence.POSSIBLE)),
         ("6.4.16", (Severity.LOW, Confidence.POSSIBLE)),
         ("6.6.31", (Severity.MEDIUM, Confidence.LIKELY)),
-        ("6.6.93", (Severity.LOW, Confidence.POSSIBLE)),
+        ("6.6.120", (Severity.LOW, Confidence.POSSIBLE)),
         ("6.7.1", (Severity.MEDIUM, Confidence.LIKELY)),
         ("6.1.192", (Severity.INFO, Confidence.POSSIBLE)),
         ("6.1.0-18-amd64", (Severity.INFO, Confidence.POSSIBLE)),
