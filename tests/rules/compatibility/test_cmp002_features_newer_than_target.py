@@ -76,6 +76,7 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
         (("metadata_csum", "metadata_csum_seed"), "refuses to mount it"),
         (("metadata_csum", "orphan_file"), "may refuse to mount it after a crash"),
         (("orphan_file",), "may refuse to mount it after a crash"),
+        (("encrypt",), "refuses to mount it"),
         (("metadata_csum",), "mounts it"),
     ],
 )

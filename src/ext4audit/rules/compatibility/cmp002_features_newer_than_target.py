@@ -15,7 +15,7 @@ from ext4audit.rules.shared.quantities import IMAGES
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 """Features with a compat bit: a kernel that does not know them mounts the filesystem."""
-READABLE = frozenset({"metadata_csum", "project", "verity"})
+READABLE = frozenset({"bigalloc", "metadata_csum", "project", "quota", "verity"})
 """Features with a ro_compat bit: a kernel that does not know them mounts it read-only at best."""
 
 OLD_TOOLS_BEFORE: Version = (3, 18)
@@ -39,7 +39,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
     High if the kernel refuses to mount it, or mounts it read-only and refuses to write to it
-    (metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before 3.18
+    (such as metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before 3.18
     also whether e2fsck knows them: systems that old have e2fsprogs before 1.43.
 
     ## Why it matters
