@@ -78,6 +78,7 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
         (("orphan_file",), "may refuse to mount it after a crash"),
         (("encrypt",), "refuses to mount it"),
         (("metadata_csum",), "mounts it"),
+        (("inline_data",), "mounts it"),
     ],
 )
 def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:

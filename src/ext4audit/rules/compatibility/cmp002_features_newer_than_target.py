@@ -39,8 +39,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
     High if the kernel refuses to mount it, or mounts it read-only and refuses to write to it
-    (such as metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before 3.18
-    also whether e2fsck knows them: systems that old have e2fsprogs before 1.43.
+    (such as metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before
+    3.18 also whether e2fsck knows them: systems that old have e2fsprogs before 1.43.
 
     ## Why it matters
 

@@ -46,8 +46,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remount with relatime, which updates the time at most once a day, or with noatime, which never
-    updates it and which vendors of databases recommend. An option that fstab already has is used.
+    Remount with relatime, which updates the time once a day and after each change of the file, or
+    with noatime, which never updates it and which vendors of databases recommend. An option that
+    fstab already has is used.
 
     ## When to ignore
 
