@@ -316,7 +316,8 @@ DEFAULT_DEADLINE_SECONDS = 120.0
 """What a live source has not read by then is unknown."""
 
 # Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
-SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
+"""The last is that of NixOS, which has no other."""
 PACKAGES = {
     "lsblk": "util-linux",
     "findmnt": "util-linux",

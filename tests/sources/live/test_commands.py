@@ -287,7 +287,7 @@ def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "BLKID_FILE=/dev/null",
         "LANG=C",
         "LC_ALL=C",
-        "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin",
         "TZ=UTC0",
     ]
 

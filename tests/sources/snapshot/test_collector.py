@@ -22,7 +22,8 @@ import pytest
 
 from ext4audit.assemble.devices.fstab import COLUMNS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, Unknown, Why, need
+from ext4audit.parsers.devices_and_mounts import decode_octal
 from ext4audit.sources import (
     Answer,
     Ask,
@@ -30,11 +31,13 @@ from ext4audit.sources import (
     ReadBytes,
     ReadFile,
     RealPath,
+    ResolvePath,
     UdevDatabase,
     Uname,
     VirtualMemory,
 )
 from ext4audit.sources.captured import BEGIN, END, unwrap
+from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot import collector as module
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence
@@ -145,11 +148,31 @@ def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
     assert 0 < available < total == psutil.virtual_memory().total
 
 
+def test_arithmetic_fits_32_bits() -> None:
+    """No more than mksh has: a device of major 254 was one of major 61694, and 24 GiB were 3.5."""
+    for expression in re.findall(r"\$\(\((.*?)\)\)", SOURCE.read_text()):
+        assert [n for n in re.findall(r"\b\d+\b", expression) if int(n) >= 1 << 31] == [], (
+            expression
+        )
+        assert [n for n in re.findall(r"(?:>>|<<) (\d+)", expression) if int(n) > 31] == []
+        assert "* 1024" not in expression
+
+
+def test_a_shell_of_32_bits_counts_right() -> None:
+    """Numbers of devices and the size of memory, which pass through no arithmetic of the shell."""
+    answers = answers_in(manifest(collect("mksh", "--lean")))
+    number = Path("/").stat().st_dev
+    resolved = LiveSource().fetch(ResolvePath("/"))
+    assert f"device_number={os.major(number)}:{os.minor(number)}" in str(need(resolved))
+    assert answers.get(ResolvePath("/"), resolved) == resolved
+    assert str(need(answers[VirtualMemory()])).split("\n")[0] == str(psutil.virtual_memory().total)
+
+
 @every_shell
 def test_sysctl_values_are_whole(shell: str) -> None:
     """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
     file = Path("/proc/sys/vm/dirty_background_ratio")
-    script = changed(SCRIPT, ("\nfor f in /proc/cmdline ", "\nreturn\nfor f in /proc/cmdline "))
+    script = changed(SCRIPT, ("\nfor f in proc/cmdline ", "\nreturn\nfor f in proc/cmdline "))
     assert script != SCRIPT
     before = file.read_text()
     answer = captured(shell, script=script)[ReadFile(str(file))]
@@ -372,6 +395,58 @@ def test_the_script_names_tools_that_may_be_missing(tool: str) -> None:
         assert Uname() in answers_in(done.stdout)
     elif shutil.which("openssl"):
         assert Uname() in answers_in(gzip.decompress(unwrap(done.stdout)))
+
+
+def without(tool: str, directory: Path) -> str:
+    """Return the script with a PATH that has every tool of this machine but one."""
+    directory.mkdir()
+    for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"):
+        for program in Path(folder).iterdir():
+            if program.name != tool and not (directory / program.name).is_symlink():
+                (directory / program.name).symlink_to(program)
+    return re.sub(r" PATH=\S+ ", f" PATH={directory} ", SCRIPT, count=1)
+
+
+@every_shell
+@pytest.mark.parametrize("tool", ["stat", "readlink"])
+def test_without_a_tool_no_path_is_said_to_be_missing(
+    shell: str, tool: str, tmp_path: Path
+) -> None:
+    """Without stat no path was there, and so no fstrim.timer; without readlink each led to ""."""
+    if shell.startswith("busybox"):
+        pytest.skip("busybox can have them itself")
+    script = without(tool, tmp_path / "bin")
+    done = collect(shell, "--lean", script=script)
+    answers = answers_in(gzip.decompress(done.stdout))
+    about_paths = [
+        answer for ask, answer in answers.items() if isinstance(ask, (RealPath, ResolvePath))
+    ]
+    if tool == "stat":
+        assert about_paths
+        assert {
+            (answer.why, answer.detail) for answer in about_paths if isinstance(answer, Unknown)
+        } <= {
+            (Why.FAILED, "tool not found"),
+            (Why.FAILED, "command not found"),
+        }
+    assert [answer for answer in about_paths if isinstance(answer, Known)] == []
+
+
+@every_shell
+def test_escapes_of_fstab_are_read_as_mount_reads_them(shell: str, tmp_path: Path) -> None:
+    r"""A backslash before anything but three octal digits is itself: udev writes `\x20`."""
+    specs = (r"my\x20disk", r"a\040b", r"back\134slash", r"c\134040d", r"e\9f", r"g\04h", "i\\")
+    table = tmp_path / "table"
+    table.write_text("".join(f"{tmp_path}/{spec} {tmp_path} ext4 ro 0 0\n" for spec in specs))
+    wanted = {f"{tmp_path}/{decode_octal(spec)}" for spec in specs}
+    for path in wanted:
+        Path(path).touch()
+    answers = captured(shell, "--lean", script=SCRIPT.replace("/etc/fstab", str(table)))
+    found = {ask.path for ask in answers if isinstance(ask, ResolvePath)}
+    assert wanted - found == set()
+    assert {path: need(answers[RealPath(path)]) for path in wanted} == {
+        path: path for path in wanted
+    }
 
 
 def is_running(command: str) -> bool:

@@ -16,7 +16,7 @@ from signal import SIGINT, SIGQUIT, SIGTERM
 import pytest
 
 from ext4audit.sources.snapshot import collector as module
-from support.shells.collector import SCRIPT, changed, collect, every_shell, leftovers
+from support.shells.collector import SCRIPT, changed, collect, every_shell, leftovers, manifest
 
 SECONDS = 60
 QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
@@ -90,7 +90,7 @@ def test_a_relative_name_is_one_of_the_working_directory(
 
 
 @every_shell
-@pytest.mark.parametrize("option", ["-e", "-u", "-f", "-eu"])
+@pytest.mark.parametrize("option", ["-e", "-u", "-f", "-C", "-eu"])
 def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: Path) -> None:
     """`sh -e` once ended at the first tool that failed, and left its directory behind."""
     script, place = tmp_path / "collect.sh", tmp_path / "tmp"
@@ -107,6 +107,30 @@ def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: 
     assert (done.returncode, done.stderr) == (0, b"")
     assert target.read_bytes().startswith(b"\x1f\x8b")
     assert leftovers(place) == []
+
+
+@pytest.mark.parametrize("options", ["-k", "-v", "-1"])
+def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None:
+    """GZIP=-k once kept the file that was packed, and both were sent."""
+    manifest(collect("sh", script=QUICK, environment={"GZIP": options}))
+
+
+@every_shell
+def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -> None:
+    """From inside it, its relative name was that of another directory, and it stayed."""
+    (tmp_path / "place").mkdir()
+    for name in ("place", "./place", "../" + tmp_path.name + "/place"):
+        done = subprocess.run(
+            [*shell.split(), "-s"],
+            input=QUICK.encode(),
+            env={**os.environ, "TMPDIR": name},
+            cwd=tmp_path,
+            capture_output=True,
+            check=True,
+            timeout=SECONDS,
+        )
+        assert done.stdout.startswith(b"\x1f\x8b")
+        assert leftovers(tmp_path / "place") == []
 
 
 def is_asleep(pid: int) -> bool:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import (
+    SYSTEM_PATH,
     Answer,
     ArchiveError,
     Ask,
@@ -185,7 +186,7 @@ RUN = {
 WHAT = "dumpe2fs -h /dev/sda"
 USER = {"ask": "effective_user", "origin": "id", "text": "0"}
 ROOT_HINT = "run on the host, outside containers"
-PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = ":".join(SYSTEM_PATH)
 REFUSED = {"status": 1, "stderr": "dumpe2fs: Permission denied while trying\n"}
 
 

@@ -38,6 +38,19 @@ LINES = [
     ),
     ('ro rd.iscsi.password="S3cret two, three" quiet', "ro rd.iscsi.password=*** quiet"),
     ('ro "rd.iscsi.password=S3cret two" quiet', 'ro "rd.iscsi.password=***" quiet'),
+    (
+        "ro systemd.set_credential=passwd.plaintext-password.root:S3cret quiet",
+        "ro systemd.set_credential=*** quiet",
+    ),
+    (
+        "systemd.set_credential_binary=passwd.hashed-password.root:S3cretQ== ro",
+        "systemd.set_credential_binary=*** ro",
+    ),
+    ('ro "systemd.set_credential=a:S3cret two" quiet', 'ro "systemd.set_credential=***" quiet'),
+    (
+        "90 27 0:44 / /m rw - fuse curlftpfs#ftp://u:S3cret@host/ rw,user_id=0",
+        "90 27 0:44 / /m rw - fuse curlftpfs#ftp://u:***@host/ rw,user_id=0",
+    ),
     ("inst.vncpassword=S3cret\udcff\u20ac", "inst.vncpassword=***"),
     ("registry_token=S3cret a.SECRET_KEY=S3cret", "registry_token=*** a.SECRET_KEY=***"),
 ]
@@ -88,20 +101,40 @@ def test_the_script_masks_the_same(shell: str, awk: str, tmp_path: Path) -> None
 
 
 FSTAB, CMDLINE = ReadFile("/etc/fstab"), ReadFile("/proc/cmdline")
-OTHER = ReadFile("/proc/self/mountinfo")
+MOUNTS, OTHERS_MOUNTS = ReadFile("/proc/self/mountinfo"), ReadFile("/proc/17/mountinfo")
+OTHER = ReadFile("/etc/os-release")
 
 
-def test_only_the_two_files_are_masked_and_named() -> None:
+def test_only_files_that_can_hold_credentials_are_masked_and_named() -> None:
     """What holds no credential is not named; other answers are never touched."""
     answers: dict[Ask, Answer] = {
         FSTAB: Known("//a /b cifs password=x\n", "/etc/fstab"),
         CMDLINE: Known("ro quiet\n", "/proc/cmdline"),
-        OTHER: Known("password=x", "/proc/self/mountinfo"),
+        MOUNTS: Known("1 0 0:4 / /m rw - fuse curlftpfs#u:x@host rw\n", "/proc/self/mountinfo"),
+        OTHERS_MOUNTS: Known("1 0 0:4 / / rw - 9p u:x@host rw\n", "/proc/17/mountinfo"),
+        OTHER: Known("password=x", "/etc/os-release"),
         Uname(): Unknown("uname", Why.DENIED, "password=x"),
     }
     masked, paths = mask(answers)
-    assert paths == ["/etc/fstab"]
-    assert masked == {**answers, FSTAB: Known("//a /b cifs password=***\n", "/etc/fstab")}
+    assert paths == ["/etc/fstab", "/proc/17/mountinfo", "/proc/self/mountinfo"]
+    assert masked == {
+        **answers,
+        FSTAB: Known("//a /b cifs password=***\n", "/etc/fstab"),
+        MOUNTS: Known("1 0 0:4 / /m rw - fuse curlftpfs#u:***@host rw\n", "/proc/self/mountinfo"),
+        OTHERS_MOUNTS: Known("1 0 0:4 / / rw - 9p u:***@host rw\n", "/proc/17/mountinfo"),
+    }
+
+
+def test_the_script_masks_mount_tables(tmp_path: Path) -> None:
+    """The sources of FUSE are there as they were given."""
+    table = "1 0 0:4 / /m rw - fuse curlftpfs#u:S3cret@host rw\n"
+    place = tmp_path / "mountinfo"
+    place.write_text(table)
+    script = SCRIPT.replace("long /proc/self/mountinfo\n", f"long {place}\nreturn\n")
+    script = script.replace("proc.*(line|info)", ".*(line|info)")
+    sent = manifest(collect("sh", script=script))
+    assert answers_in(sent)[ReadFile(str(place))] == Known(masked_text(table), str(place))
+    assert "proc.*(line|info)" in SCRIPT
 
 
 def test_the_note_is_in_the_snapshot(tmp_path: Path) -> None:

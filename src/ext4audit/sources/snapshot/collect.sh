@@ -4,10 +4,11 @@
 #   --text  base64 in marker lines, for terminals
 #   --lean  no group descriptors, no udev, least of sysfs
 # Root sees most. Nothing is changed but a temporary directory of its own.
-set +efu
+set +Cefu
 # Also under sh -e: what fails here is an answer.
 # dumpe2fs rewrites blkid's cache when it meets a bad magic.
-export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin BLKID_FILE=/dev/null
+# gzip takes options from GZIP. The last directory is that of NixOS.
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin GZIP='' BLKID_FILE=/dev/null
 umask 077
 nl='
 '
@@ -88,7 +89,8 @@ gap() { # ask, argument; the reason is what the last command said
 	detail=$(cat e$n)
 	detail=${detail##*: }
 	case $detail in
-	'No such '* | 'Not a dir'* | 'not found') why=absent ;;
+	'No such '* | 'Not a dir'*) why=absent ;;
+	'not found') detail='tool not found' ;;
 	Permission\ * | 'Operation not permitted')
 		why=denied hint='run as root'
 		[ "$uid" != 0 ] || hint='run on the host, outside containers'
@@ -139,9 +141,10 @@ exists() { # sets path; $2 is the ask that fails where it does not
 	path=$e
 	[ $status = 0 ] || gap "$2" "$path"
 }
-real() { # sets e
+real() { # sets e; fails where it is empty
 	e=$(readlink -f -- "$1" && echo _)
 	esc "${e%"$nl"_}"
+	[ -n "$e" ]
 }
 where() {
 	exists "$1" real_path && real "$1" && put real_path "$path" text "$e"
@@ -151,13 +154,14 @@ resolve() {
 	node='' type=other
 	exists "$1" resolve_path || return
 	read -r mode dev major minor <o$n
-	number=$((dev >> 8 & 4095 | dev >> 32 & 4294963200)):$((dev & 255 | dev >> 12 & 4294967040))
+	# A dev_t of Linux has 32 bits, and so has the arithmetic of mksh.
+	number=$((dev >> 8 & 4095)):$((dev & 255 | dev >> 12 & 1048320))
 	case $((0x$mode >> 12)) in
 	8) type='file' ;;
 	4) type=directory ;;
 	6) type=block node=$((0x$major)):$((0x$minor)) ;;
 	esac
-	real "$1"
+	real "$1" || return
 	swap ' ' '\040'
 	swap '	' '\011'
 	id=$(P=$e/ awk -v N="$number" '{ m = $5; if (m != "/") m = m "/"; l = length(m) + 9999 * ($3 == N) }
@@ -297,26 +301,25 @@ capture() {
 	put effective_user - text "$uid"
 	esc "$(for i in r v m n; do uname -$i; done)"
 	put uname - text "$e"
-	m=0 d=0
-	while read -r i v _; do
-		case $i in
-		MemTotal:) f=$((v * 1024)) ;;
-		MemAvailable:) m=$((v * 1024)) ;;
-		MemFree: | *ctive'(file):') d=$((d + v * 1024)) ;; # where MemAvailable is not plausible
-		esac
-	done </proc/meminfo
-	[ "$m" -gt 0 ] && [ "$m" -le "$f" ] || m=$((d < f ? d : f))
-	put virtual_memory - text "$f\\012$m"
+	# Where MemAvailable is not plausible, what the kernel lets become dirty. A shell may count to 2 GiB.
+	v=$(awk '/^MemTotal/{ t = $2 }
+		/^MemAv/{ a = $2 }
+		/^MemFree|ctive\(file/{ d += $2 }
+		END {
+			if (a < 1 || a > t) a = d < t ? d : t
+			printf "%.0f\\012%.0f", t * 1024, a * 1024
+		}' /proc/meminfo)
+	put virtual_memory - text "$v"
 	long /proc/self/mountinfo
 	ln o$n table
 	for f in bytes ratio background_bytes background_ratio; do long /proc/sys/vm/dirty_$f; done
-	for f in /proc/cmdline /proc/filesystems /proc/version_signature /etc/os-release /usr/lib/os-release \
-		/etc/mdadm/mdadm.conf /etc/mdadm.conf /sys/module/raid0/parameters/default_layout \
-		/.dockerenv /run/.containerenv /run/systemd/container; do long $f; done
+	for f in proc/cmdline proc/filesystems proc/version_signature etc/os-release usr/lib/os-release \
+		etc/mdadm/mdadm.conf etc/mdadm.conf sys/module/raid0/parameters/default_layout \
+		.dockerenv run/.containerenv run/systemd/container; do long /$f; done
 	i=systemd/system/timers.target.wants/fstrim.timer
-	for f in /boot/grub/grub.cfg /boot/grub2/grub.cfg /boot/grub2 /boot/extlinux/extlinux.conf \
-		/boot/loader/entries /boot/efi/EFI/systemd /efi/EFI/systemd \
-		/etc/$i /usr/lib/$i /etc/cron.weekly/fstrim /etc/cron.daily/fstrim; do where "$f"; done
+	for f in boot/grub/grub.cfg boot/grub2/grub.cfg boot/grub2 boot/extlinux/extlinux.conf \
+		boot/loader/entries boot/efi/EFI/systemd efi/EFI/systemd \
+		etc/$i usr/lib/$i etc/cron.weekly/fstrim etc/cron.daily/fstrim; do where "/$f"; done
 	run grub-install --version
 	run grub2-install --version
 	run systemd-detect-virt --vm
@@ -361,16 +364,17 @@ capture() {
 	done <idle
 	while read -r number i; do filesystem "$number" "$i"; done <each
 
-	# What the entries of fstab for ext4 name, and where they are meant for.
+	# What the entries of fstab for ext4 name, and where they are meant for. A backslash before
+	# anything but an octal number is itself: udev writes by-label/my\x20disk.
 	long /etc/fstab || return
-	awk '$1 !~ /^#/ && "," $3 "," ~ /,(ext[234]|auto),/ {
+	sed 's/\\/\\134/g;s/\\134\([0-7]\{3\}\)/\\\1/g' o$n | awk '$1 !~ /^#/ && "," $3 "," ~ /,(ext[234]|auto),/ {
 		i = index($1, "=")
 		s = i && substr($1, 1, i) !~ "/" ? "/dev/disk/by-" tolower(substr($1, 1, i - 1)) "/" substr($1, i + 1) : $1
 		gsub(/"/, "", s)
 		print "to", s
 		print "real", $1
 		print "real", $2
-	}' o$n >fstab
+	}' >fstab
 	while read -r i v; do
 		dec "$v"
 		if [ "$i" = to ]; then
@@ -406,7 +410,7 @@ manifest() {
 	# Credentials: key=word, key="words" and "key=words" (mount.cifs doubles a comma), user=name%word,
 	# user:word@host.
 	function mask(s, o, i, c) {
-		while (match(tolower(s), /(pass|secret|token)[^=,\001-\040]*=(\042[^\042]*\042|[^,\001-\040]|,,)+|\040\042[^=\042\n]*(pass|secret|token)[^=\042\n]*=[^\042\n]+|user(name)?=[^%,\001-\040]*%(,,|[^,\001-\040])+|:[^\057,\001-\040]+@/)) {
+		while (match(tolower(s), /(pass|secret|token|set_cred)[^=,\001-\040]*=(\042[^\042]*\042|[^,\001-\040]|,,)+|\040\042[^=\042\n]*(pass|secret|token|set_cred)[^=\042\n]*=[^\042\n]+|user(name)?=[^%,\001-\040]*%(,,|[^,\001-\040])+|:[^\057,\001-\040]+@/)) {
 			c = substr(s, RSTART, 1)
 			i = c == ":"
 			o = o substr(s, 1, RSTART + (i ? 0 : index(substr(s, RSTART), c ~ /[uU]/ ? "%" : "=") - 1)) "***"
@@ -451,7 +455,7 @@ manifest() {
 		else {
 			s = $3 == "text" ? dec($4) : $3 == "names" ? $4 : content($4)
 			if ($3 == "base64") gsub(/\n/, "", s)
-			if (what ~ /^.(etc.fstab|proc.cmdline)$/ && s != (z = mask(s))) {
+			if (what ~ /^.(etc.fstab|proc.*(line|info))$/ && s != (z = mask(s))) {
 				s = z
 				masked = masked "," json(what)
 			}
@@ -491,7 +495,7 @@ main() {
 	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
-	{ [ -n "$T" ] && cd "$T" && exec 3>list; } || stop 'collect.sh: no TMPDIR to write to' 1
+	{ [ -n "$T" ] && cd "$T" && T=$PWD && exec 3>list; } || stop 'collect.sh: no TMPDIR to write to' 1
 	capture
 	exec 3>&-
 	manifest >json || exit 1

@@ -1,6 +1,6 @@
 """Writing a snapshot: answers are recorded, masked and encoded; as a directory, tar or text.
 
-No snapshot may hold the credentials of fstab and of the kernel's command line.
+No snapshot may hold the credentials of fstab, of mount tables and of the kernel's command line.
 """
 
 from __future__ import annotations
@@ -140,13 +140,15 @@ def wrap(content: bytes) -> str:
     return "\n".join([BEGIN, *lines, END, ""])
 
 
-MASKED_FILES = frozenset({"/etc/fstab", "/proc/cmdline"})
+MASKED_FILES = re.compile("/etc/fstab|/proc/(?:cmdline|[^/]+/mountinfo)")
+"""The source of a mount can have a password: `curlftpfs#user:word@host` of FUSE."""
 MASK = "***"
 # The collector's awk program has the same expression. mount.cifs(8) doubles a comma in a password.
 _CREDENTIAL = re.compile(
     r"""
-      ( [\x20]" [^="\n]* (?:pass|secret|token) [^="\n]* = ) [^"\n]+         # "key=some words"
-    | ( (?:pass|secret|token) [^=,\x01-\x20]* = ) (?: "[^"]*" | ,, | [^,\x01-\x20] )+
+      ( [\x20]" [^="\n]* (?:pass|secret|token|set_cred) [^="\n]* = ) [^"\n]+  # "key=some words"
+    | ( (?:pass|secret|token|set_cred) [^=,\x01-\x20]* = )  # systemd.set_credential=name:word
+        (?: "[^"]*" | ,, | [^,\x01-\x20] )+
     | ( user(?:name)?= [^%,\x01-\x20]* % ) (?: ,, | [^,\x01-\x20] )+       # user=name%word
     | ( : ) [^/,\x01-\x20]+ (?=@)                                           # user:word@host
     """,
@@ -163,7 +165,7 @@ def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
     """Return the answers without credentials, and the paths of the files that held some."""
     made, paths = dict(answers), []
     for ask, answer in answers.items():
-        if not isinstance(ask, ReadFile) or ask.path not in MASKED_FILES:
+        if not isinstance(ask, ReadFile) or MASKED_FILES.fullmatch(ask.path) is None:
             continue
         if isinstance(answer, Known) and (text := masked_text(str(answer.value))) != answer.value:
             made[ask] = Known(text, answer.origin)
