@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
 
+from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
 from ext4audit.cli.fleet.ansible_options import options_of
 from ext4audit.cli.fleet.fixing import pattern
-from ext4audit.cli.fleet.gather import file_name, progress_text
+from ext4audit.cli.fleet.gather import Stop, Wanted, file_name, places, progress_text
 from ext4audit.finding import Severity
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.sources import ansible
+from ext4audit.sources.ansible import Answer
+from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.captured import key_of
 
 HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
@@ -63,6 +68,38 @@ def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
     assert not file.startswith((".", "-"))
     if name in {"db1", "web.example.com"}:
         assert key_of(file) == name
+
+
+LONG = ("x" * 252, "x" * 253, "ж" * 64, "ж" * 65)
+
+
+def test_a_kept_snapshot_of_a_long_name_has_a_name_of_its_own() -> None:
+    """No file has a name of more than 255 bytes, and no two hosts have one file."""
+    files = [file_name(name) for name in LONG]
+    assert max(map(len, files)) <= 255
+    assert len({*files}) == len(LONG)
+
+
+def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
+    """A full disk of --keep was told to be one of standard output."""
+    given = tmp_path / "snapshot"
+    given.touch()
+    missing = tmp_path / "missing"
+    wanted = Wanted((), {}, 1, str(missing), quiet=True)
+    with pytest.raises(OutputFailed, match=rf"cannot write to {missing}/db1\.txt: No such file"):
+        list(places(GivenAnswers(given, missing), wanted, Stop()))
+
+
+class GivenAnswers(Gathering):
+    """One host, whose answer arrives when the folder of --keep has gone."""
+
+    def __init__(self, given: Path, removed: Path) -> None:
+        self._given, self._removed = given, removed
+
+    def answers(self, *_: object) -> Iterator[Answer | None]:
+        """Yield the answer."""
+        self._removed.rmdir()
+        yield Answer("db1", (), path=str(self._given))
 
 
 def test_without_ansible_the_error_has_the_command_that_installs_it(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import signal
 import sys
@@ -15,7 +16,7 @@ from urllib.parse import quote
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import RED, print_diagnostic, print_error
+from ext4audit.cli import RED, OutputFailed, print_diagnostic, print_error
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet.auditing import audit_arriving, print_lines, worst_of
 from ext4audit.cli.options import ReportOptions
@@ -30,6 +31,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1
 _LINE_SECONDS = 30.0
 _MOST_NOTES = 20
+_LONGEST_NAME = 255
+_KEPT_OF_LONG_NAME = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
 
 
@@ -122,7 +125,10 @@ def _place(answer: Answer, keep: Path | None) -> Place:
 def _move(source: str, destination: str) -> None:
     import shutil  # noqa: PLC0415 - for --keep only
 
-    shutil.move(source, destination)
+    try:
+        shutil.move(source, destination)
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {destination}: {error.strerror or error}") from error
 
 
 def file_name(name: str) -> str:
@@ -130,13 +136,18 @@ def file_name(name: str) -> str:
 
     It is the host's name where `scan --from` finds that name again, else quoted as in URLs; a
     hidden file would not be found, and one that begins with "-" is an option to other programs.
+    What is too long for a file ends in a hash.
     """
     plain = f"{name}.txt"
-    if _PLAIN.fullmatch(name) and key_of(plain) == name:
+    if _PLAIN.fullmatch(name) and key_of(plain) == name and len(plain) <= _LONGEST_NAME:
         return plain
     first = f"%{ord(name[0]):02X}" if name[:1] in {".", "-", "~"} else ""
     quoted = quote(name[1:] if first else name, safe="", errors="surrogateescape")
-    return f"{first}{quoted}.txt"
+    file = f"{first}{quoted}.txt"
+    if len(file) <= _LONGEST_NAME:
+        return file
+    hashed = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
+    return f"{file[:_KEPT_OF_LONG_NAME]}-{hashed}.txt"
 
 
 def removing(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:
