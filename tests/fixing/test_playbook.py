@@ -115,7 +115,7 @@ def test_the_playbook_copies_the_script_first() -> None:
     assert folder["ansible.builtin.file"] == {
         "path": "/var/lib/ext4audit",
         "state": "directory",
-        "mode": "0700",
+        "mode": "0755",
     }
     assert copy["ansible.builtin.copy"]["dest"] == "/var/lib/ext4audit/fix-abc.sh"
     assert copy["ansible.builtin.copy"]["mode"] == "0700"

@@ -42,11 +42,11 @@ begun() { # a key: whether something of it may have to be taken back
 	[ "$s" = begin ] || [ "$s" = end ]
 }
 open_state() {
+	# A folder that is there keeps its mode: the service has its report and its metrics in it.
 	umask 077
 	mkdir -p "$state_folder" || stop "cannot create $state_folder"
 	[ ! -L "$state" ] || stop "$state is a symbolic link"
 	(: >>"$state") || stop "cannot write to $state"
-	chmod 700 "$state_folder"
 	chmod 600 "$state"
 	[ ! -s "$state" ] || [ -z "$(tail -c 1 "$state")" ] || echo >>"$state"
 }

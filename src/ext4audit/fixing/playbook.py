@@ -22,7 +22,7 @@ NAME = re.compile(r"\{(?=[{%#])")
 FSTAB = "/etc/fstab"
 FIELDS = 6
 PLAIN = re.compile(r"[A-Za-z0-9/_.:=,-]+")
-MODES = {"folder": "0700", "script": "0700", "file": "0644"}
+MODES = {"folder": "0755", "script": "0700", "file": "0644"}
 JOINED = "{{ script_lines | join('\n') }}"
 """With a newline as it is: versions of Ansible differ in what a backslash means there."""
 TO_APPLY = "'0 to apply' not in {}.stdout"

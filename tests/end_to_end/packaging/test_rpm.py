@@ -41,6 +41,7 @@ def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
         "/bin/sh",
         "/bin/sh",
         "/bin/sh",
+        "/bin/sh",
     ]
 
 
@@ -58,3 +59,20 @@ def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot
     assert list(system.root.glob("usr/lib/ext4audit/click/__pycache__/*.pyc"))
     succeed(*manage, "-e", "ext4audit")
     assert differing(before, system.files()) == []
+
+
+@pytest.mark.xdist_group("chroot")
+def test_an_upgrade_keeps_the_bytecode_and_an_erasure_the_records(
+    rpm: Path, system: Chroot
+) -> None:
+    """The scripts of the old package run after the new files; a record is the way to --undo."""
+    manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
+    succeed(*manage, "--nodeps", "-i", rpm)
+    succeed(*manage, "--nodeps", "-U", "--force", rpm)
+    assert list(system.root.glob("usr/lib/ext4audit/click/__pycache__/*.pyc"))
+    state = system.root / "var/lib/ext4audit"
+    state.mkdir()
+    for name in ("report.json", "ext4audit.prom", "fix-abc.state"):
+        (state / name).touch()
+    succeed(*manage, "-e", "ext4audit")
+    assert [path.name for path in state.iterdir()] == ["fix-abc.state"]

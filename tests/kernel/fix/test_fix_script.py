@@ -346,6 +346,19 @@ def test_only_its_owner_reads_the_state(made: Made) -> None:
     assert oct(scene.script.stat().st_mode) == "0o100700"
 
 
+def test_a_folder_that_is_there_keeps_its_mode(made: Made) -> None:
+    """Another user reads the metrics of the service there; of /tmp it was the mode, too."""
+    scene = made()
+    scene.fix(*TWO)
+    state = scene.folder / "state"
+    state.mkdir(exist_ok=True)
+    state.chmod(0o1777)
+    succeeded(scene.sh("--apply"))
+    (file,) = state.glob("fix-*.state")
+    assert oct(state.stat().st_mode) == "0o41777"
+    assert oct(file.stat().st_mode) == "0o100600"
+
+
 def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None:
     """And every byte of the other lines; the copy is named in the output."""
     scene = made()
