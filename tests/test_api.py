@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 import pytest
 
 import ext4audit
-from ext4audit import ArchiveError, Outcome, Report, Severity, audit_snapshot, select_rules
+from ext4audit import (
+    ArchiveError,
+    Outcome,
+    Report,
+    Severity,
+    audit_host,
+    audit_snapshot,
+    select_rules,
+)
 from support.hosts.stories import HOSTS
 from support.program import run_python
 
@@ -51,6 +61,38 @@ def test_targets_restrict_the_audit() -> None:
     mount_point = report.host.filesystems[-1].mount_points[0]
     only = audit_snapshot(SNAPSHOT, targets=[mount_point])
     assert [fs.mount_points[0] for fs in only.host.filesystems] == [mount_point]
+
+
+@pytest.mark.parametrize("targets", [["UUID=none"], "/srv", ["/", "sdz"]])
+def test_a_target_that_names_nothing_is_an_error(targets: list[str]) -> None:
+    """A report about no filesystem was complete and clean; a str is a sequence of letters."""
+    with pytest.raises(ValueError, match=r"target '(UUID=none|s|sdz)': no ext4 filesystem of"):
+        audit_snapshot(HOSTS / "healthy-debian-12" / "snapshot", targets=targets)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"timeout_seconds": 0},
+        {"timeout_seconds": -1},
+        {"timeout_seconds": math.nan},
+        {"deadline_seconds": math.inf},
+        {"mounts_of": 0},
+    ],
+)
+def test_a_limit_that_is_none_is_an_error(limits: dict[str, Any]) -> None:
+    """With -1 an IndexError came out of the depths."""
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        audit_host(**limits)
+
+
+def test_an_audit_leaves_no_process_behind() -> None:
+    """A program that audits each hour had one of each audit, until its garbage was removed."""
+    code = (
+        "import gc, pathlib, ext4audit; gc.disable(); [ext4audit.audit_host() for _ in range(2)]; "
+        "print(pathlib.Path('/proc/self/task').glob('*/children').__next__().read_text())"
+    )
+    assert run_python("-c", code).stdout == "\n"
 
 
 def test_the_interface_is_what_it_exports() -> None:

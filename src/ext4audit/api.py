@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 
 from ext4audit import lazily
 from ext4audit.assemble.host import assemble_host
@@ -21,6 +22,7 @@ from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
+LONGEST_SECONDS = 86_400
 
 
 def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
@@ -48,12 +50,18 @@ def audit_host(
     not read after `deadline_seconds` is unknown. `mounts_of` is the process whose mount table is
     read: 1 for a program with a mount namespace of its own. `progress` is called with the name of
     each device that is read. Missing evidence raises nothing: the report lists it, and `complete`
-    is false.
+    is false. Raises ValueError for a limit that is none: at most a day, and no process below 1.
     """
+    for name, seconds in (("timeout", timeout_seconds), ("deadline", deadline_seconds)):
+        if not 0 < seconds <= LONGEST_SECONDS:
+            raise ValueError(f"{name}_seconds: not between 0 and {LONGEST_SECONDS}: {seconds}")
+    if mounts_of is not None and mounts_of < 1:
+        raise ValueError(f"mounts_of: not a process: {mounts_of}")
     source = lazily("sources.live", "LiveSource")(
         timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
     )
-    host = assemble_host(source, utc_now(), progress=progress or _ignore)
+    with closing(source):
+        host = assemble_host(source, utc_now(), progress=progress or _ignore)
     chosen = default_rules() if rules is None else rules
     return audit(Source("live", host.name), host, chosen, profiles)
 
@@ -75,7 +83,8 @@ def audit_snapshot(
     search for a host below it. `key` is what the host is called in the report, by default the
     path's last part without extensions, else the name that the host itself has.
 
-    Raises ArchiveError, with the reason, for anything else.
+    Raises ArchiveError, with the reason, for anything else, and ValueError for a target that
+    names no ext4 filesystem of that host.
     """
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)

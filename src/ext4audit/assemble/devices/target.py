@@ -189,8 +189,13 @@ def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
 
     What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
     and the filesystems that are not mounted. Those that hold images of the named ones are kept.
+    Raises ValueError for a target that names none: a report about nothing would be clean.
     """
-    named = {id(fs) for target in targets for fs in named_filesystems(host, target)}
+    found = {target: named_filesystems(host, target) for target in targets}
+    for target in targets:
+        if not found[target]:
+            raise ValueError(f"target {target!r}: no ext4 filesystem of {host.name}")
+    named = {id(fs) for filesystems in found.values() for fs in filesystems}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
     backing = backing_devices(chosen)
     known = sorted((*host.filesystems, *host.lower), key=lambda fs: fs.device_number)

@@ -166,6 +166,10 @@ class LiveSource:
             self._answers[ask] = self._answer(ask)
         return self._answers[ask]
 
+    def close(self) -> None:
+        """End the process that reads files, which a long-running program would collect."""
+        self._calls.end()
+
     def _answer(self, ask: Ask) -> Answer:
         """Answer an ask from the host; anything that the host lacks is an Unknown."""
         what = describe(ask)
