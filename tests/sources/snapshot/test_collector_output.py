@@ -116,6 +116,14 @@ def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None
 
 
 @every_shell
+def test_an_answer_that_finds_no_room_ends_it(shell: str) -> None:
+    """A disk that was full for a moment cut answers off, and half of one is another."""
+    script = changed(SCRIPT, ("exec 3>list;", ": >list&&exec 3>/dev/full;"))
+    done = collect(shell, script=script)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+@every_shell
 def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -> None:
     """From inside it, its relative name was that of another directory, and it stayed."""
     (tmp_path / "place").mkdir()

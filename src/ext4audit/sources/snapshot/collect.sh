@@ -19,7 +19,7 @@ put() {
 	line=$1
 	shift
 	for i; do line=$line'\_'$i; done
-	printf '%s\n' "$line" >&3
+	printf '%s\n' "$line" >&3 || exit 1
 }
 swap() { # every $1 in e becomes $2
 	rest=$e e=
