@@ -426,7 +426,7 @@ def test_without_a_tool_no_path_is_said_to_be_missing(
         assert {
             (answer.why, answer.detail) for answer in about_paths if isinstance(answer, Unknown)
         } <= {
-            (Why.FAILED, "tool not found"),
+            (Why.FAILED, "no tool"),
             (Why.FAILED, "command not found"),
         }
     assert [answer for answer in about_paths if isinstance(answer, Known)] == []

@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources import Answer, Ask, ReadFile, Uname
+from ext4audit.sources import Answer, Ask, ReadFile, RunCommand, Uname
 from ext4audit.sources.captured import MapSource, read_snapshot
 from ext4audit.sources.snapshot import SnapshotError
 from ext4audit.sources.snapshot.writing import mask, masked_text, write_snapshot
-from support.shells.collector import SCRIPT, answers_in, collect, manifest
+from support.shells.collector import (
+    SCRIPT,
+    answers_in,
+    collect,
+    entries,
+    every_shell,
+    manifest,
+)
 
 LINES = [
     (
@@ -135,6 +142,29 @@ def test_the_script_masks_mount_tables(tmp_path: Path) -> None:
     sent = manifest(collect("sh", script=script))
     assert answers_in(sent)[ReadFile(str(place))] == Known(masked_text(table), str(place))
     assert "proc.*(line|info)" in SCRIPT
+
+
+INTEGRITY = (
+    "0 98 integrity 8:16 0 32 J 4 block_size:4096 internal_hash:hmac(sha256):5ec4e7 "
+    "journal_mac:hmac(sha256):5ec4e7 fix_padding\n0 9 crypt capi:xts(aes)-plain64 :32:logon:x 0\n"
+)
+HIDDEN = INTEGRITY.replace("5ec4e7", "***")
+
+
+def test_keys_of_dm_integrity_are_masked() -> None:
+    """The kernel puts them into the table, and dmsetup hides those of dm-crypt alone."""
+    ask = RunCommand(("dmsetup", "table", "-j", "253", "-m", "0"))
+    assert mask({ask: Known(INTEGRITY, "dmsetup")}) == ({ask: Known(HIDDEN, "dmsetup")}, [])
+
+
+@every_shell
+def test_the_script_masks_keys_of_dm_integrity(shell: str) -> None:
+    """What follows the run of dmsetup does it."""
+    (edit,) = re.findall(r"^run dmsetup table .*\n(sed .*)\n", SCRIPT, re.MULTILINE)
+    instead = f"\nrun printf %s '{INTEGRITY}'\n{edit}\nreturn\n"
+    sent = collect(shell, script=SCRIPT.replace("\nlong /proc/self/mountinfo\n", instead))
+    (run,) = [entry for entry in entries(sent) if entry["ask"] == "run_command"]
+    assert run["stdout"] == HIDDEN
 
 
 def test_the_note_is_in_the_snapshot(tmp_path: Path) -> None:

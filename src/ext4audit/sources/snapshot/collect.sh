@@ -1,9 +1,9 @@
 #!/bin/sh
 # ext4audit @VERSION@: capture what an ext4 audit needs of this host.
 # Usage: sh collect.sh [--text] [--lean] [-o FILE], then: ext4audit scan --from FILE
-#   --text  base64 in marker lines, for terminals
-#   --lean  no group descriptors, no udev, least of sysfs
-# Root sees most. Nothing is changed but a temporary directory of its own.
+#   --text  base64 lines, for terminals
+#   --lean  no group descriptors, no udev, less sysfs
+# Root sees most. Nothing is changed but a directory in TMPDIR.
 set +Cefu
 # Also under sh -e: what fails here is an answer.
 # dumpe2fs rewrites blkid's cache when it meets a bad magic.
@@ -90,7 +90,7 @@ gap() { # ask, argument; the reason is what the last command said
 	detail=${detail##*: }
 	case $detail in
 	'No such '* | 'Not a dir'*) why=absent ;;
-	'not found') detail='tool not found' ;;
+	'not found') detail='no tool' ;;
 	Permission\ * | 'Operation not permitted')
 		why=denied hint='run as root'
 		[ "$uid" != 0 ] || hint='run on the host, outside containers'
@@ -188,6 +188,8 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	if [ -e "$d/dm/name" ]; then
 		if [ -e /dev/mapper/control ]; then
 			run dmsetup table -j "${1%:*}" -m "${1#*:}"
+			# dm-integrity shows its keys: internal_hash:hmac(sha256):key.
+			sed -i 's/):[^ ]*/):***/g' o$n
 			! grep -q thin-pool o$n || run dmsetup status --noflush -j "${1%:*}" -m "${1#*:}"
 		else
 			argv dmsetup table -j "${1%:*}" -m "${1#*:}"
@@ -320,8 +322,7 @@ capture() {
 	for f in boot/grub/grub.cfg boot/grub2/grub.cfg boot/grub2 boot/extlinux/extlinux.conf \
 		boot/loader/entries boot/efi/EFI/systemd efi/EFI/systemd \
 		etc/$i usr/lib/$i etc/cron.weekly/fstrim etc/cron.daily/fstrim; do where "/$f"; done
-	run grub-install --version
-	run grub2-install --version
+	for f in '' 2; do run grub$f-install --version; done
 	run systemd-detect-virt --vm
 	set -- NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN
 	run lsblk -J -o "$1"

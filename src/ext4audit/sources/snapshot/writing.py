@@ -20,6 +20,7 @@ from ext4audit.sources import (
     Ask,
     BytesAsk,
     ReadFile,
+    RunCommand,
     Source,
     TextAsk,
     decode,
@@ -161,15 +162,26 @@ def masked_text(text: str) -> str:
     return _CREDENTIAL.sub(lambda found: f"{found[found.lastindex or 0]}{MASK}", text)
 
 
+def _masked(ask: Ask, text: str) -> str:
+    """Return the text of an answer without credentials.
+
+    dmsetup hides the key of dm-crypt, and not those of dm-integrity: `):` is before a key only.
+    """
+    if isinstance(ask, RunCommand) and ask.argv[:2] == ("dmsetup", "table"):
+        return re.sub(r"(?<=\):)[^ \n]*", MASK, text)
+    is_file = isinstance(ask, ReadFile) and MASKED_FILES.fullmatch(ask.path)
+    return masked_text(text) if is_file else text
+
+
 def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
     """Return the answers without credentials, and the paths of the files that held some."""
     made, paths = dict(answers), []
     for ask, answer in answers.items():
-        if not isinstance(ask, ReadFile) or MASKED_FILES.fullmatch(ask.path) is None:
+        if not isinstance(answer, Known) or not isinstance(answer.value, str):
             continue
-        if isinstance(answer, Known) and (text := masked_text(str(answer.value))) != answer.value:
+        if (text := _masked(ask, answer.value)) != answer.value:
             made[ask] = Known(text, answer.origin)
-            paths.append(ask.path)
+            paths += [ask.path] if isinstance(ask, ReadFile) else []
     return made, sorted(paths)
 
 
