@@ -7,6 +7,7 @@ usual mistakes of a pipe look like.
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
@@ -42,7 +43,7 @@ def open_file(file: Readable, label: str) -> Captured:
         return _open_tar(stream, label)
     if start.startswith(_ENCRYPTED):
         raise ArchiveError("encrypted, as by sos --encrypt: decrypt it first (gpg -d)")
-    text = unwrap_task(stream.rest(LARGEST_MANIFEST_BYTES))
+    text = unwrap_task(without_mark(stream.rest(LARGEST_MANIFEST_BYTES)))
     if is_wrapped(text):
         stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
         if is_tar(stream.peek(BLOCK_BYTES)):
@@ -52,6 +53,13 @@ def open_file(file: Readable, label: str) -> Captured:
         raise ArchiveError(why_no_snapshot(text))
     answers, taken_at = decode(text, _no_file)
     return Captured("snapshot", label, taken_at, MapSource(answers))
+
+
+def without_mark(text: bytes) -> bytes:
+    """Return a text without its byte order mark: `>` of PowerShell 5 writes UTF-16."""
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return text.decode("utf-16", "replace").encode("utf-8", "replace")
+    return text.removeprefix(codecs.BOM_UTF8)
 
 
 def open_directory(path: str, calls: BoundedCalls) -> Captured:
