@@ -72,13 +72,21 @@ class Citation(NamedTuple):
 class LineEdit(NamedTuple):
     """A line of a text file before and after a change, both without the newline.
 
-    `line_number` counts from 1. Bytes that are not UTF-8 are surrogate escapes.
+    `line_number` counts from 1. Bytes that are not UTF-8 are surrogate escapes. Where
+    `is_numbered` is unset, the number only tells this edit from those of other lines: the text
+    finds the line.
     """
 
     path: str
     line_number: int
     before: str
     after: str
+    is_numbered: bool = True
+
+    @property
+    def where(self) -> str:
+        """The place of the edit, such as `line 3 of /etc/fstab`."""
+        return f"{f'line {self.line_number}' if self.is_numbered else 'a line'} of {self.path}"
 
 
 class NewFile(NamedTuple):

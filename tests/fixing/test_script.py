@@ -63,6 +63,14 @@ def test_an_edited_line_has_all_states_that_it_takes() -> None:
     assert first.count("/dev/a /a ext4") == 3
 
 
+def test_an_edit_without_a_number_looks_for_its_line() -> None:
+    """0 is no line: the script finds the text."""
+    step = edit(LINES[0], LINES[1])
+    assert isinstance(step.change, LineEdit)
+    made = script((step._replace(change=step.change._replace(is_numbered=False)),))
+    assert calls(made)["1"].startswith("edit_line /etc/fstab 0 1 ")
+
+
 def test_each_kind_of_change_has_its_function() -> None:
     """With the device that it looks at; a mount point is spelled as mountinfo spells it."""
     device, name, number = DATA.device, DATA.name, str(DATA.device_number)

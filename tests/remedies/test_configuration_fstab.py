@@ -212,6 +212,18 @@ def test_a_planned_line_is_spelled_as_fstab_would(name: str, spelled: str) -> No
     )
 
 
+def test_the_text_finds_a_line_without_a_number() -> None:
+    """An archive left comments out: an address by number would edit another line."""
+    before, after = ("UUID=1 /a ext4 nobarrier 0 2", "UUID=1 /a ext4 defaults 0 2")
+    entry = fstab_entry("nobarrier", mount_point="/a", spec="UUID=1")
+    edit = edit_options(entry.line._replace(is_numbered=False), ["nobarrier"], [])
+    assert edit is not None
+    assert edit.change == LineEdit("/etc/fstab", 7, before, after, is_numbered=False)
+    assert " 's/^UUID=1 \\/a ext4 nobarrier 0 2$/UUID=1 \\/a ext4 defaults 0 2/' " in edit.command
+    assert edit.undo.startswith("sed -i 's/^UUID=1 \\/a ext4 defaults 0 2$/")
+    assert edit.done == f"LC_ALL=C grep -qxF -e '{after}' /etc/fstab"
+
+
 def test_the_commands_are_readable() -> None:
     """A person can read what is going to be run as root."""
     edit = edit_options(fstab_entry("noatime", "barrier=0", spec="UUID=1").line, ["nobarrier"], [])

@@ -75,7 +75,9 @@ def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
 class FstabLine(NamedTuple):
     """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them.
 
-    `text` is the whole line as it is in the file, empty where it was not read from one.
+    `text` is the whole line as it is in the file, empty where it was not read from one. Where
+    `is_numbered` is unset, the file was read without its comments: `line_number` counts what is
+    left, and is not the number on the host.
     """
 
     line_number: int
@@ -87,6 +89,12 @@ class FstabLine(NamedTuple):
     dump_frequency: int
     fsck_pass: int
     text: str = ""
+    is_numbered: bool = True
+
+    @property
+    def where(self) -> str:
+        """The place in the file, such as `line 3`; the entries count where lines do not."""
+        return f"{'line' if self.is_numbered else 'entry'} {self.line_number}"
 
 
 class FstabEntry(NamedTuple):

@@ -106,7 +106,7 @@ class Composition:
         before = chain[-1]
         after = merged(edit.before, edit.after, before)
         if after in chain[:-1]:
-            raise Conflict(f"line {edit.line_number} of {edit.path}")
+            raise Conflict(edit.where)
         if after != before:
             chain.append(after)
         return edit._replace(before=before, after=after)

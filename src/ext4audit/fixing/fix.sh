@@ -480,9 +480,19 @@ position() { # path, line number, chain: sets at, the place in the chain, from 1
 	done
 	fails "$place has changed since the audit"
 }
-edit_line() { # path, line number, place of this edit in the chain, chain
+# Where the audit had fstab without its comments, the text finds the line.
+find_line() { # chain: sets line_number
+	for each; do
+		found=$(grep -nxF -e "$each" "$file" | head -n 1)
+		line_number=${found%%:*}
+		[ -z "$found" ] || return 0
+	done
+	fails "no line of $file is as audited: $1"
+}
+edit_line() { # path, line number or 0, place of this edit in the chain, chain
 	file=$1 line_number=$2 k=$3
 	shift 3
+	[ "$line_number" != 0 ] || find_line "$@" || [ "$mode" = show ] || return
 	case $mode in
 	precheck)
 		editable "$file" && position "$file" "$line_number" "$@" || return

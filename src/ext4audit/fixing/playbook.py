@@ -143,7 +143,7 @@ def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
         return None
     keys = ("src", "path", "fstype", "opts", "dump", "passno")
     words = {**dict(zip(keys, fields, strict=True)), "state": "present", "backup": True}
-    return [_task(f"{title}: line {edit.line_number} of fstab", "ansible.posix.mount", words)]
+    return [_task(f"{title}: {edit.where}", "ansible.posix.mount", words)]
 
 
 def _if_one_line(

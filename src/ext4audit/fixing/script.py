@@ -196,7 +196,8 @@ def _calls(
 def _edit(edit: LineEdit, chains: Mapping[tuple[str, int], list[str]]) -> str:
     chain = chains.get((edit.path, edit.line_number), [edit.before, edit.after])
     place = chain.index(edit.before) + 1 if edit.before in chain else 1
-    return _call("edit_line", edit.path, str(edit.line_number), str(place), *chain)
+    number = edit.line_number if edit.is_numbered else 0
+    return _call("edit_line", edit.path, str(number), str(place), *chain)
 
 
 def _remount(fs: Filesystem, step: Step, change: Remount) -> str:

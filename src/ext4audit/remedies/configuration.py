@@ -104,7 +104,7 @@ def _edit(line: FstabLine, field: int, word: str) -> Step | None:
         return None
     start, end = fields[field].span()
     after = before[:start] + word + before[end:]
-    return _step(LineEdit(FSTAB, line.line_number, before, after))
+    return _step(LineEdit(FSTAB, line.line_number, before, after, line.is_numbered))
 
 
 def _step(edit: LineEdit) -> Step | None:
@@ -117,11 +117,14 @@ def _step(edit: LineEdit) -> Step | None:
     there, back, whole = _script(edit, before, after), _script(edit, after, before), quote(after)
     if None in (there, back, whole):
         return None
+    found = f"LC_ALL=C grep -qxF -e {whole}"
     return Step(
         Phase.PERSISTENT,
         f"sed -i{BACKUP}-{edit.line_number} {there} {FSTAB}",
         undo=f"sed -i {back} {FSTAB}",
-        done=f"sed -n {edit.line_number}p {FSTAB} | LC_ALL=C grep -qxF -e {whole}",
+        done=f"sed -n {edit.line_number}p {FSTAB} | {found}"
+        if edit.is_numbered
+        else f"{found} {FSTAB}",
         change=edit,
     )
 
@@ -163,7 +166,13 @@ def _composed(line: FstabLine) -> str:
 
 
 def _script(edit: LineEdit, before: str, after: str) -> str | None:
-    """Return the script that makes `after` of `before`; None where no shell word stands for it."""
+    """Return the script that makes `after` of `before`; None where no shell word stands for it.
+
+    Without a number, the whole line is its address.
+    """
+    if not edit.is_numbered:
+        old, new = Replacement("^", before, "$", after).escaped()
+        return quote(f"s/{old}/{new}/")
     old, new = _substitution(before, after)
     return quote(f"{edit.line_number}s/{old}/{new}/")
 

@@ -10,7 +10,7 @@ from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
-from ext4audit.sources import ResolvePath
+from ext4audit.sources import ReadFile, ResolvePath
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
@@ -226,3 +226,16 @@ def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
     host = debian_host().file("/etc/fstab", f"/dev/root {place} ext4 defaults 0 1\n")
     (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
     assert isinstance(entry.device_number, Known) is is_found
+
+
+@pytest.mark.parametrize(
+    ("origin", "where"),
+    [("/etc/fstab", "line 1"), ("fs-diskio.txt: /etc/fstab", "entry 1")],
+)
+def test_a_section_of_another_text_has_no_line_numbers(origin: str, where: str) -> None:
+    """A supportconfig has no comments of fstab: the lines before an entry are not known."""
+    host = debian_host()
+    ask = ReadFile("/etc/fstab")
+    host.answers[ask] = Known("UUID=1 /x ext4 defaults 0 2\n", origin)
+    (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
+    assert entry.line.where == where

@@ -123,6 +123,26 @@ def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene)
     assert not path.exists()
 
 
+def test_the_text_finds_a_line_whose_number_is_not_known(scene: Scene) -> None:
+    """The audit had no comments; without the line, nothing is changed."""
+    lines = [f"UUID=1 /a ext4 {words} 0 2" for words in ("nobarrier", "defaults")]
+    sed = f"sed -i 's/nobarrier/defaults/' {scene.fstab}"
+    change = LineEdit(str(scene.fstab), 1, lines[0], lines[1], is_numbered=False)
+    write(scene, Step(Phase.PERSISTENT, sed, "", f"grep -qxF '{lines[1]}' {scene.fstab}", change))
+    around = "# a comment\n\nUUID=2 /b ext4 nobarrier 0 2\n{}\n# the last line\n"
+    scene.fstab.write_text(around.format(lines[0]))
+    assert "@@ -4 +4 @@" in scene.sh().stdout
+    assert scene.sh("--apply").returncode == 0
+    assert scene.fstab.read_text() == around.format(lines[1])
+    assert "already applied" in scene.sh("--apply").stdout
+    assert scene.sh("--undo").returncode == 0
+    assert scene.fstab.read_text() == around.format(lines[0])
+    scene.fstab.write_text(around.format("# gone"))
+    done = scene.sh("--apply")
+    assert (done.returncode, "is as audited" in done.stderr) == (1, True), done.stderr
+    assert scene.fstab.read_text() == around.format("# gone")
+
+
 def test_a_directory_that_cannot_be_listed_is_refused(scene: Scene) -> None:
     """Before it is to be mounted on: the script would stop there, the remedies behind it undone."""
     missing = scene.folder / "missing"

@@ -255,9 +255,12 @@ def test_a_command_is_found_whatever_folder_its_program_lay_in() -> None:
 
 
 def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
-    """For supportconfig removes them: the numbers of lines are not those of the host."""
+    """For supportconfig removes them: the numbers of lines are not those of the host.
+
+    The origin is the text that holds the section, and not the path alone.
+    """
     assert supportconfig_capture().read("/etc/fstab") == Known(
-        "UUID=1 / ext4 defaults 1 1\nUUID=2 /data ext4 noatime 0 2\n", "/etc/fstab"
+        "UUID=1 / ext4 defaults 1 1\nUUID=2 /data ext4 noatime 0 2\n", "fs-diskio.txt: /etc/fstab"
     )
     assert supportconfig_capture().children("/etc") == ("fstab",)
 

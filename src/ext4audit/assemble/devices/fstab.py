@@ -196,8 +196,20 @@ def read_fstab(
     if isinstance(lines, Unknown) and lines.why is Why.ABSENT:
         return Known((), f"{FSTAB} (absent)")
     return derive(
-        FSTAB, lambda given: tuple(reader.entry(line) for line in given if _is_ext(line)), lines
+        FSTAB,
+        lambda given: tuple(reader.entry(line) for line in given if _is_ext(line)),
+        _numbered(lines),
     )
+
+
+def _numbered(lines: Evidence[tuple[FstabLine, ...]]) -> Evidence[tuple[FstabLine, ...]]:
+    """Return lines that know whether their numbers are those of the file on the host.
+
+    They are not in a section of another text: supportconfig leaves out comments and blank lines.
+    """
+    if isinstance(lines, Unknown) or lines.origin == FSTAB:
+        return lines
+    return Known(tuple(line._replace(is_numbered=False) for line in lines.value), lines.origin)
 
 
 class EntriesByDevice:

@@ -106,7 +106,7 @@ def _file_change(change: LineEdit | NewFile) -> dict[str, Any]:
         return {"path": path, "line_number": None, "before": None, "after": content}
     return {
         "path": change.path,
-        "line_number": change.line_number,
+        "line_number": change.line_number if change.is_numbered else None,
         "before": change.before,
         "after": change.after,
     }

@@ -108,8 +108,8 @@ def _is_parted(command: str) -> bool:
 def _diff(step: Step) -> Iterator[DiffLine]:
     """Yield the lines of a file that a step changes; nothing for a change of another kind."""
     match step.change:
-        case LineEdit(path, number, before, after):
-            yield DiffLine(FILE, f"--- {path}, line {number}")
+        case LineEdit(path, number, before, after, is_numbered):
+            yield DiffLine(FILE, f"--- {path}, line {number}" if is_numbered else f"--- {path}")
             yield DiffLine(BEFORE, f"- {before.expandtabs()}")
             yield DiffLine(AFTER, f"+ {after.expandtabs()}")
         case NewFile(path, content):

@@ -108,7 +108,7 @@ def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
         "force: quota limits are not enforced.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
-        citations=(Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),),
+        citations=(Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab"),),
         remedies=tuple(_remedies(line)),
         fact=f"{line.mount_point} {','.join(lost)}",
         summary="quota options of fstab are not in force: limits are not enforced",

@@ -76,7 +76,7 @@ def check(host: Host) -> RuleOutput:
     gaps: list[Unknown] = []
     for entry in entries:
         if not _is_unstable(entry, host, gaps):
-            yield Citation(f"fstab line {entry.line.line_number}", entry.line.spec, "/etc/fstab")
+            yield Citation(f"fstab {entry.line.where}", entry.line.spec, "/etc/fstab")
             continue
         yield _finding(entry, host)
         graded_by = (host.devices, host.virtualization)
@@ -157,7 +157,7 @@ def _cite(
 ) -> Sequence[Citation]:
     line = entry.line
     written = f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}"
-    cited = [Citation(f"fstab line {line.line_number}", written, "/etc/fstab")]
+    cited = [Citation(f"fstab {line.where}", written, "/etc/fstab")]
     if isinstance(host.devices, Known) and count is not None:
         cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
     if re.fullmatch(ARRAY, line.spec) and isinstance(host.md_arrays, Known):

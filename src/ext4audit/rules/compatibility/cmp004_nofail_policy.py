@@ -79,7 +79,7 @@ def check(host: Host) -> RuleOutput:
         if DECIDED.isdisjoint(line.options):
             yield _finding(entry, virtualization)
         else:
-            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
 
 
 def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
@@ -113,7 +113,7 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(
-            Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab"),
+            Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab"),
             Citation("virtual machine", virtualization, "systemd-detect-virt"),
         ),
         remedies=(

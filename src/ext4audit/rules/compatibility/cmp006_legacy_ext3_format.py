@@ -97,7 +97,7 @@ def _finding(fs: Filesystem, seen: Citation, sentence: str) -> Finding:
 
 def _cite_fstab(fs: Filesystem) -> Iterator[Citation]:
     for line in _old_lines(fs):
-        yield Citation(f"fstab line {line.line_number}, type", line.fstype, "/etc/fstab")
+        yield Citation(f"fstab {line.where}, type", line.fstype, "/etc/fstab")
 
 
 def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:

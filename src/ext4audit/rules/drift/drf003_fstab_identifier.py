@@ -342,7 +342,7 @@ def _in_fstab(host: Host) -> Iterator[Use]:
         line = entry.line
         found = identifier_of(line.spec)
         if found:
-            where = f"fstab line {line.line_number}"
+            where = f"fstab {line.where}"
             yield Use(*found, Citation(where, f"{line.spec} {line.mount_point}", "/etc/fstab"))
 
 

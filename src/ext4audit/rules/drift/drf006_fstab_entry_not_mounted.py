@@ -64,7 +64,7 @@ def check(host: Host) -> RuleOutput:
         number = entry.device_number
         if any(isinstance(number, Known) and m.device_number == number.value for m in there):
             line = entry.line
-            yield Citation(f"fstab line {line.line_number}", line.mount_point, "/etc/fstab")
+            yield Citation(f"fstab {line.where}", line.mount_point, "/etc/fstab")
         elif isinstance(number, Unknown) and _may_be(entry, there):
             gaps.append(number)
         else:
@@ -116,7 +116,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> F
         citations=in_brief(
             (
                 Citation(
-                    f"fstab line {line.line_number}",
+                    f"fstab {line.where}",
                     f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
                     "/etc/fstab",
                 ),

@@ -278,7 +278,7 @@ def _citations(
 
 def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
     for line in fstab_lines(fs, name):
-        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+        yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
 
 
 def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iterator[Remedy]:

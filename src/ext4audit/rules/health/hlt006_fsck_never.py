@@ -83,12 +83,12 @@ def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
     for entry in entries:
         line = entry.line
         value = f"{line.spec} {line.mount_point}: {line.fsck_pass}"
-        yield Citation(f"sixth field of fstab line {line.line_number}", value, "/etc/fstab")
+        yield Citation(f"sixth field of fstab {line.where}", value, "/etc/fstab")
 
 
 def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
-    lines = ", ".join(str(entry.line.line_number) for entry in entries)
+    lines = ", ".join(entry.line.where for entry in entries)
     return Finding(
         message="The filesystem is never checked: fstab excludes it from checks at boot, and the "
         "superblock schedules none.",
@@ -97,7 +97,7 @@ def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
         citations=(*_cited(entries), Citation("scheduled checks", "none", origin)),
         remedies=(
             Remedy(
-                f"Set the sixth field of line {lines} of /etc/fstab to 2.",
+                f"Set the sixth field of {lines} of /etc/fstab to 2.",
                 Disruption.ONLINE,
                 trade_off="If the filesystem is damaged, the boot waits for e2fsck, which can take "
                 "hours on a large one.",

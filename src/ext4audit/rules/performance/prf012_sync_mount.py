@@ -84,7 +84,7 @@ def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]
     for entry in for_wording(fs.fstab, ()):
         line = entry.line
         if not set(remedies.flags.SYNCHRONOUS).isdisjoint(line.options):
-            yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
     if _at_boot(fs, host):
         yield Citation("rootflags", ",".join(need(rootflags(host))), "/proc/cmdline")
     if removable:

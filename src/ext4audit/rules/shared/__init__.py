@@ -59,7 +59,7 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     if option.hidden:
         yield Citation("set by", PLACES[option.set_by], option.origin)
     for line in fstab_lines(fs, name):
-        yield Citation(f"fstab line {line.line_number}", line.raw_options, "/etc/fstab")
+        yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
     below = (layer for layer in option.layers if layer.provenance is not Provenance.MOUNT)
     for layer in below:
         yield Citation(PLACES[layer.provenance], layer.token, layer.origin, detail=True)

@@ -144,7 +144,7 @@ def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
     places = {mount.mount_point for mount in fs.mounts}
     for line in (entry.line for entry in entries if entry.place in places):
         if "ro" not in flags_of(line.options):
-            origin = f"/etc/fstab line {line.line_number}"
+            origin = f"/etc/fstab {line.where}"
             yield Citation("fstab options", line.raw_options or "defaults", origin)
 
 

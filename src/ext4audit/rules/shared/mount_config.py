@@ -109,7 +109,7 @@ class MountConfig(NamedTuple):
     @property
     def origin(self) -> str:
         """The line of fstab."""
-        return f"/etc/fstab line {self.entry.line.line_number}"
+        return f"/etc/fstab {self.entry.line.where}"
 
     def cite(self) -> tuple[Citation, ...]:
         """Return both sides: what is configured and what the mount table shows."""

@@ -225,7 +225,8 @@ class SupportconfigCapture:
                 self._commands.setdefault(line, []).append(output)
             elif title.startswith("/") and not title.endswith(_ABSENT):
                 cut = Unknown(title, Why.UNPARSABLE, f"{name} is cut off in it", "capture it again")
-                self._files.setdefault(title, cut if body is None else Known(body, title))
+                found = cut if body is None else Known(body, f"{name}: {title}")
+                self._files.setdefault(title, found)
 
     def read(self, path: str) -> Evidence[str] | None:
         """Return a file's text, None where no section holds it; one that is cut off is unknown."""
