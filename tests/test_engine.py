@@ -94,6 +94,17 @@ def test_what_a_rule_does_decides_its_verdict(
     assert verdict.evidence == evidence
 
 
+def test_a_citation_of_the_mount_table_names_the_file_that_was_read() -> None:
+    """An archive may have /proc/mounts alone."""
+    cited = Citation("mount table", "rw", "/proc/self/mountinfo")
+    acts = (cited, CITED, FINDING._replace(citations=(cited,)))
+    archived = host(filesystem())._replace(mount_table="/proc/mounts")
+    verdict = judge(rule_that(*acts), filesystem(), archived)
+    (found,) = verdict.findings
+    read = cited._replace(origin="/proc/mounts")
+    assert (verdict.evidence, found.citations) == ((read, CITED), (read,))
+
+
 def test_what_is_neither_finding_nor_citation_is_an_error() -> None:
     """A rule that yields another type gets an ERROR verdict instead of a PASS."""
 

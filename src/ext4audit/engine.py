@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
+from ext4audit.facts.mount import MOUNT_TABLE
 from ext4audit.finding import Citation, Disruption, Finding, Severity
 from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
@@ -46,7 +47,8 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     undetermined: Undetermined | None = None
     try:
         for output in rule.run(fs, host):
-            _keep(_with_obstacles(output, fs, host), findings, evidence)
+            shown = _with_origin(_with_obstacles(output, fs, host), host.mount_table)
+            _keep(shown, findings, evidence)
     except Undetermined as raised:
         undetermined = raised
     except NotApplicable as reason:
@@ -82,6 +84,21 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     if twin is not None and host.is_same_storage(fs, twin) is not False:
         found = tuple(remedies.with_twin(each, fs, twin) for each in found)
     return output._replace(remedies=found)
+
+
+def _with_origin(output: object, table: str) -> object:
+    """Return what a rule yields, with the mount table that was read as the origin of citations."""
+    if table == MOUNT_TABLE:
+        return output
+    if isinstance(output, Citation):
+        return _read_in(output, table)
+    if isinstance(output, Finding):
+        return output._replace(citations=tuple(_read_in(c, table) for c in output.citations))
+    return output
+
+
+def _read_in(cited: Citation, table: str) -> Citation:
+    return cited._replace(origin=table) if cited.origin == MOUNT_TABLE else cited
 
 
 def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:

@@ -25,7 +25,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wordin
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_device
+from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, Mount, mounts_by_device
 from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
 from ext4audit.layout import may_stripe
 from ext4audit.parsers import parse_stat_filesystem
@@ -65,6 +65,7 @@ class FilesystemReader(NamedTuple):
     devices: tuple[LsblkDevice, ...]
     stacks: StackReader
     other_tables: OtherMountTables
+    table: str = MOUNT_TABLE
 
     def read(
         self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
@@ -136,7 +137,7 @@ class FilesystemReader(NamedTuple):
 
     def _mount(self, fs: Filesystem) -> Evidence[Mount]:
         if fs.mounts:
-            return Known(fs.mounts[0], "/proc/self/mountinfo")
+            return Known(fs.mounts[0], self.table)
         return self.other_tables.find(fs.device_number)
 
     def _uuid(

@@ -39,7 +39,7 @@ from ext4audit.facts.host import (
     Memory,
     OperatingSystem,
 )
-from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
+from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, FstabEntry, Mount
 from ext4audit.parsers import (
     parse_grub_version,
     parse_kernel,
@@ -78,6 +78,7 @@ def assemble_host(
         for_wording(devices, ()),
         StackReader(source, inventory.readable),
         OtherMountTables(source),
+        inventory.origin,
     )
 
     def read_filesystem(number: DeviceNumber) -> Filesystem:
@@ -121,6 +122,7 @@ def assemble_host(
         md_arrays=read_md_arrays(source),
         fstrim=read_fstrim(source),
         raid0_default_layout=read_raid0_default_layout(source),
+        mount_table=inventory.origin,
     )
 
 
@@ -229,7 +231,7 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
         return Known(detected.value, detected.origin)
     root = next((mount for mount in reversed(table) if mount.mount_point == "/"), None)
     if root is not None and root.device_number.major != 0 and root.root == "/":
-        return Known(None, "/proc/self/mountinfo")
+        return Known(None, mounts.origin if isinstance(mounts, Known) else MOUNT_TABLE)
     if detected:
         return Known(detected.value, detected.origin)
     marks = [(kind, source.fetch(ReadFile(path))) for path, kind in MARKERS]

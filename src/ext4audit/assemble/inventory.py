@@ -17,7 +17,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wordin
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
+from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
 from ext4audit.parsers import parse_device_number
 from ext4audit.parsers.devices_and_mounts import (
     MountTable,
@@ -40,23 +40,26 @@ class Inventory(NamedTuple):
     """The mount table, the kernel's name of each live superblock, and the gaps of both lists.
 
     `mounts` is unknown where a single line of the table could not be read, for what is not listed
-    may be mounted nevertheless. `visible` are the mounts of the lines that could.
+    may be mounted nevertheless. `visible` are the mounts of the lines that could, and `origin` is
+    where the table was read.
     """
 
     mounts: Evidence[tuple[Mount, ...]]
     names: dict[DeviceNumber, str]
     gaps: tuple[Unknown, ...]
     visible: tuple[Mount, ...] = ()
+    origin: str = MOUNT_TABLE
 
     @property
     def readable(self) -> Evidence[tuple[Mount, ...]]:
         """The mounts of the lines that could be read, unknown where no line could."""
-        return Known(self.visible, "/proc/self/mountinfo") if self.visible else self.mounts
+        return Known(self.visible, self.origin) if self.visible else self.mounts
 
 
 def take_inventory(source: Source) -> Inventory:
     """List the live ext4 superblocks."""
-    table = read(source, "/proc/self/mountinfo", parse_mount_table)
+    table = read(source, MOUNT_TABLE, parse_mount_table)
+    origin = table.origin if isinstance(table, Known) else MOUNT_TABLE
     readable = derive("mount table", lambda table: mark_overmounted(table.mounts), table)
     lines = _unread_lines(table)
     mounts = lines[0] if lines else readable
@@ -68,7 +71,7 @@ def take_inventory(source: Source) -> Inventory:
         {n for place in listed.values() for n in for_wording(place, ())} - NOT_DEVICES
     )
     for name in in_kernel:
-        number = _number_of(source, name, visible)
+        number = _number_of(source, name, visible, origin)
         if isinstance(number, Known):
             found[number.value] = name
         else:
@@ -76,7 +79,7 @@ def take_inventory(source: Source) -> Inventory:
     for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
-    return Inventory(mounts, found, (*gaps, *_masked(source, listed, visible)), visible)
+    return Inventory(mounts, found, (*gaps, *_masked(source, listed, visible)), visible, origin)
 
 
 def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
@@ -89,7 +92,9 @@ def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
     )
 
 
-def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence[DeviceNumber]:
+def _number_of(
+    source: Source, name: str, mounts: tuple[Mount, ...], origin: str
+) -> Evidence[DeviceNumber]:
     """Return the device number of a kernel name by sysfs, else by a mount with that source.
 
     sysfs comes first because the source of a mount is arbitrary: in a container, /dev/sda1 can be
@@ -102,7 +107,7 @@ def _number_of(source: Source, name: str, mounts: tuple[Mount, ...]) -> Evidence
     if isinstance(known, Known):
         return known
     number = _by_source(mounts).get(f"/dev/{name.replace('!', '/')}")
-    return known if number is None else Known(number, "/proc/self/mountinfo")
+    return known if number is None else Known(number, origin)
 
 
 @remembered

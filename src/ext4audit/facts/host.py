@@ -10,6 +10,7 @@ from ext4audit.facts import read_table, remembered
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import (
+    MOUNT_TABLE,
     DeviceNumber,
     EffectiveOption,
     EffectiveOptions,
@@ -205,7 +206,7 @@ class Filesystem(NamedTuple):
     @property
     def mounted_here(self) -> Evidence[tuple[Mount, ...]]:
         """The mounts in our namespace, unknown where the mount table is."""
-        return self.unlisted or Known(self.mounts, "/proc/self/mountinfo")
+        return self.unlisted or Known(self.mounts, MOUNT_TABLE)
 
     @property
     def mount_points(self) -> tuple[str, ...]:
@@ -268,7 +269,8 @@ class Host(NamedTuple):
     something trims all filesystems regularly (fstrim.timer, or a cron job).
     `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
     the user assigned. `planned` means that its filesystem does not exist yet. `page_bytes` is the
-    kernel's page size.
+    kernel's page size. `mount_table` is where the mount table was read: archives may have another
+    file, or the output of a program.
     """
 
     name: str
@@ -293,6 +295,7 @@ class Host(NamedTuple):
     profiles: tuple[ActiveProfile, ...] = ()
     planned: bool = False
     page_bytes: Evidence[int] = _unread("page size")
+    mount_table: str = MOUNT_TABLE
 
     def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:
         """Return the profiles that are in force for a filesystem."""

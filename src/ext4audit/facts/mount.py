@@ -72,6 +72,10 @@ def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
     return {mount.mount_id: mount for mount in reversed(mounts)}
 
 
+MOUNT_TABLE = "/proc/self/mountinfo"
+"""What rules cite; `Host.mount_table` is the file that was read."""
+
+
 class FstabLine(NamedTuple):
     """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them.
 
