@@ -5,9 +5,12 @@ from collections.abc import Collection
 import pytest
 
 from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Provenance
+from ext4audit.report import Outcome
+from ext4audit.rules.layout.lay009_overlapping_devices import check as overlaps
 from ext4audit.sources import FilesystemUuid, ReadFile, RealPath, Uname
 from support.hosts.evidence_host import (
     DATA_UUID,
@@ -348,6 +351,36 @@ def test_a_targeted_scan_reads_only_the_target() -> None:
     host = assemble(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n"), only={SDB})
     assert [fs.device_number for fs in host.filesystems] == [SDB]
     assert host.gaps == ()
+
+
+def beside_host(**partitions: int) -> HostEvidence:
+    """Return a host with filesystems on partitions of sdd that start at these sectors."""
+    host = debian_host().disk("sdd", "8:48")
+    for minor, (name, start) in enumerate(partitions.items(), start=49):
+        host.partition(name, f"8:{minor}", "8:48", start).options(name)
+        host.mount(minor, f"8:{minor}", f"/{name}", f"/dev/{name}")
+        host.dumpe2fs(f"/dev/{name}", dumpe2fs_text(f"55555555-aaaa-4bbb-8ccc-0000000000{minor}"))
+    return host
+
+
+def test_what_lies_on_the_disk_of_a_target_is_read_too() -> None:
+    """Partitions may overlap, whichever of them is the target; other disks are not read."""
+    host = assemble(beside_host(sdd1=2048, sdd2=4096), only={DeviceNumber(8, 49)})
+    assert [fs.name for fs in host.lower] == ["sdd2"]
+    verdict = judge(overlaps, host.filesystems[0], host)
+    assert [finding.fact for finding in verdict.findings] == [
+        "55555555-aaaa-4bbb-8ccc-000000000050"
+    ]
+
+
+def test_the_other_path_to_a_target_is_read_too() -> None:
+    """Two loop devices over one file, on a filesystem that is not ext4."""
+    host = loop_host().loop("loop1", "7:1", "/data/disk.img").options("loop1")
+    host.mount(51, "7:1", "/again", "/dev/loop1")
+    host.dumpe2fs("/dev/loop1", dumpe2fs_text("44444444-aaaa-4bbb-8ccc-000000000004"))
+    found = assemble(host, {LOOP})
+    assert [fs.name for fs in found.lower] == ["loop1", "sdb"]
+    assert judge(overlaps, found.filesystems[0], found).outcome is Outcome.FAIL
 
 
 def test_a_whole_scan_keeps_the_gaps_of_the_inventory() -> None:

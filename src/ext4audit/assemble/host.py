@@ -19,7 +19,7 @@ from ext4audit.assemble.devices.fstab import (
     without_contradiction,
 )
 from ext4audit.assemble.filesystem import FilesystemReader
-from ext4audit.assemble.inventory import OtherMountTables, read_idle, take_inventory
+from ext4audit.assemble.inventory import OtherMountTables, neighbours, read_idle, take_inventory
 from ext4audit.evidence import (
     OUTSIDE,
     Evidence,
@@ -91,10 +91,9 @@ def assemble_host(
 
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
-    below = _lower(filesystems, inventory.names)
-    if not all(fs.alive for fs in filesystems):  # one of those that are may be on the same disk
-        below = sorted(inventory.names.keys() - {fs.device_number for fs in filesystems})
-    lower = [read_filesystem(number) for number in below]
+    rows = for_wording(devices, ())
+    needed = neighbours(filesystems, inventory.names, reader.stacks.read, rows)
+    lower = [read_filesystem(number) for number in needed]
     devices = without_contradiction(devices, [*filesystems, *lower])
     container = read_container(source, inventory.mounts)
     out_of_scope = _out_of_scope(container, only)
@@ -145,23 +144,6 @@ def _out_of_scope(
     if container.value is not None:
         return Known((), "a container: the devices that it lists are its host's")
     return None
-
-
-def _lower(filesystems: list[Filesystem], names: Collection[DeviceNumber]) -> list[DeviceNumber]:
-    return sorted(number for number in backing_devices(filesystems) if number in names)
-
-
-def backing_devices(filesystems: Collection[Filesystem]) -> set[DeviceNumber]:
-    """Return the other superblocks that hold the backing files of loop devices in these stacks."""
-    have = {fs.device_number for fs in filesystems}
-    stacks = [fs.stack.value for fs in filesystems if isinstance(fs.stack, Known)]
-    backing = {
-        device.loop.backing_device_number.value
-        for stack in stacks
-        for device in stack.walk()
-        if device.loop and isinstance(device.loop.backing_device_number, Known)
-    }
-    return backing - have
 
 
 def _read(

@@ -1,5 +1,9 @@
 """The ext4 superblocks of a host: live ones by `take_inventory`, unmounted ones by `read_idle`.
 
+`neighbours` are the live ones that an audit of some needs beside those: a filesystem on a loop
+device is as safe as the one that holds its file, and filesystems that overlap on a disk destroy
+each other, whichever of them is the target.
+
 A superblock is live while any mount namespace has it mounted. /proc/fs/ext4 and /sys/fs/ext4 list
 such superblocks without a line in our own mountinfo (observed on 6.18). The inventory is the union
 of these two lists and the mount table.
@@ -9,13 +13,13 @@ and a mount hides all mounts below its directory. A command by mount point acts 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.assemble import first_known, integer, names, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import remembered
-from ext4audit.facts.devices import LsblkDevice
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
 from ext4audit.parsers import parse_device_number
@@ -281,6 +285,46 @@ def _candidates(
             and each.kernel_name not in partitioned
         }
     )
+
+
+def neighbours(
+    chosen: Collection[Filesystem],
+    live: Collection[DeviceNumber],
+    stack_of: Callable[[DeviceNumber], Evidence[BlockDevice]],
+    rows: tuple[LsblkDevice, ...],
+) -> list[DeviceNumber]:
+    """Return those of the `live` superblocks that rules need beside the chosen ones.
+
+    They hold backing files of loop devices, lie on the same disks, or are the same storage. One
+    whose device is not known may be there, too, and one that is mounted may lie on the disk of a
+    chosen one that is not.
+    """
+    others = sorted(set(live) - {fs.device_number for fs in chosen})
+    if not all(fs.alive for fs in chosen):
+        return others
+    own = [fs.stack.value for fs in chosen if isinstance(fs.stack, Known)]
+    backing = {number for stack in own for number in _backing(stack)}
+    disks = {leaf.device_number for stack in own if _is_on_disk(stack) for leaf in stack.leaves()}
+
+    def is_near(stack: BlockDevice) -> bool:
+        on_disk = any(leaf.device_number in disks for leaf in stack.leaves())
+        return on_disk or any(is_same_storage(each, stack, rows) for each in own)
+
+    def is_needed(number: DeviceNumber) -> bool:
+        stack = stack_of(number)
+        return isinstance(stack, Unknown) or is_near(stack.value)
+
+    return [number for number in others if number in backing or is_needed(number)]
+
+
+def _backing(stack: BlockDevice) -> Sequence[DeviceNumber]:
+    """Return the devices of the filesystems that hold the files of loop devices."""
+    numbers = (each.loop.backing_device_number for each in stack.walk() if each.loop)
+    return [number.value for number in numbers if isinstance(number, Known)]
+
+
+def _is_on_disk(stack: BlockDevice) -> bool:
+    return not any(device.loop for device in stack.walk())
 
 
 def mark_overmounted(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:

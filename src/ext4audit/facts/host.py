@@ -260,8 +260,8 @@ class Host(NamedTuple):
     `virtualization` is the hypervisor ("kvm"), None on a physical machine. `container` is the
     kind of container that the scan ran in ("docker"), None on the host itself. `kernel_arguments`
     is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
-    `filesystems` are the audited ones; `lower` are others that their loop devices lie on, and all
-    that are mounted where an audited one is not.
+    `filesystems` are the audited ones; `lower` are others that their loop devices lie on, those
+    on the same disks, and all that are mounted where an audited one is not.
 
     `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
     or ext4 on them that the kernel has mounted nowhere and no other device is made of.

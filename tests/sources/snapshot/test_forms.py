@@ -103,7 +103,10 @@ NOISY = (
         packed(manifest_json=SINGLE),
         packed(host__manifest_json=SINGLE),
     ],
-    ids="plain spaced gzip text text-of-gzip noisy utf-16 utf-16-be mark mark-plain tar tar-with-top".split(),
+    ids=(
+        "plain spaced gzip text text-of-gzip noisy utf-16 utf-16-be mark mark-plain tar "
+        "tar-with-top".split()
+    ),
 )
 def test_a_snapshot_of_one_file_is_read_in_every_wrapping(tmp_path: Path, content: bytes) -> None:
     """The same answers come out of each."""

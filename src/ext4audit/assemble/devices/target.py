@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble import ask, read
 from ext4audit.assemble.devices.fstab import list_devices
-from ext4audit.assemble.host import OUT_OF_SCOPE, backing_devices
-from ext4audit.assemble.inventory import Inventory
+from ext4audit.assemble.host import OUT_OF_SCOPE
+from ext4audit.assemble.inventory import Inventory, neighbours
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import Partition
@@ -188,7 +188,7 @@ def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
     """Return the host with only the filesystems that one of the targets names.
 
     What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
-    and the filesystems that are not mounted. Those that hold images of the named ones are kept.
+    and the filesystems that are not mounted. Those that rules need beside the named are kept.
     Raises ValueError for a target that names none: a report about nothing would be clean.
     """
     found = {target: named_filesystems(host, target) for target in targets}
@@ -197,9 +197,10 @@ def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
             raise ValueError(f"target {target!r}: no ext4 filesystem of {host.name}")
     named = {id(fs) for filesystems in found.values() for fs in filesystems}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
-    backing = backing_devices(chosen)
-    known = sorted((*host.filesystems, *host.lower), key=lambda fs: fs.device_number)
-    lower = tuple(fs for fs in known if fs.device_number in backing)
+    live = {fs.device_number: fs for fs in (*host.filesystems, *host.lower) if fs.alive}
+    rows = for_wording(host.devices, ())
+    needed = neighbours(chosen, live, lambda number: live[number].stack, rows)
+    lower = tuple(live[number] for number in needed)
     return host._replace(filesystems=chosen, gaps=(), lower=lower, idle=OUT_OF_SCOPE)
 
 

@@ -78,7 +78,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     if not own:
         raise NotApplicable("it is on no disk")
-    taken, gaps = _taken(host.filesystems)
+    taken, gaps = _taken(_seen(host))
     met = False
     for other, parts in taken:
         pair = _overlap(own, parts) if other.device_number != fs.device_number else None
@@ -96,6 +96,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _is_written(*filesystems: Filesystem) -> bool:
     """Whether one of some filesystems may be written; two that only read agree."""
     return not all(for_wording(fs.read_only, False) for fs in filesystems)
+
+
+@remembered
+def _seen(host: Host) -> tuple[Filesystem, ...]:
+    return (*host.filesystems, *host.lower)
 
 
 @remembered
