@@ -306,6 +306,18 @@ def test_what_other_devices_are_made_of_is_no_filesystem() -> None:
     assert names(with_spare().tell(holders, "md127")) == []
 
 
+@pytest.mark.parametrize(("offset", "expected"), [("0", ["loop0"]), ("512", ["loop0", "sdc"])])
+def test_what_a_loop_device_shows_is_one_filesystem(offset: str, expected: list[str]) -> None:
+    """The kernel names no holder of a block device below a loop device."""
+    host = with_spare().loop("loop0", "7:0", "/dev/sdc")
+    host.file("/sys/dev/block/7:0/loop/offset", f"{offset}\n")
+    host.listed("loop0", "7:0", fstype="ext4", uuid=SPARE_UUID)
+    host.dumpe2fs("/dev/loop0", dumpe2fs_text(SPARE_UUID)).tell(
+        ListDir("/sys/dev/block/7:0/holders"), ""
+    )
+    assert names(host) == expected
+
+
 def test_a_disk_with_partitions_is_no_filesystem() -> None:
     """A label of old stays behind where a table was written over it."""
     assert names(with_spare().partition("sdc1", "8:33", "8:32")) == []

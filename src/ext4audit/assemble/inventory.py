@@ -233,7 +233,7 @@ def read_idle(
     """Return the unmounted ext4 filesystems on devices that no other device is made of.
 
     Without udev, lsblk 2.38 lists no filesystem types. Every device is then probed for a
-    superblock.
+    superblock. One that a loop device shows counts as that device.
     """
     if isinstance(devices, Unknown):
         return devices
@@ -256,7 +256,10 @@ def read_idle(
         elif fs.superblock.why in {Why.DENIED, Why.TIMED_OUT}:
             gap = fs.superblock
             return Unknown(IDLE_FILESYSTEMS, gap.why, gap.detail, gap.hint)
-    return Known(tuple(found), devices.origin)
+    stacks = (fs.stack.value for fs in found if isinstance(fs.stack, Known))
+    shown = {device.loop.shows for stack in stacks for device in stack.walk() if device.loop}
+    unique = (fs for fs in found if shown.isdisjoint({fs.device, f"/dev/{fs.name}"}))
+    return Known(tuple(unique), devices.origin)
 
 
 def _is_free(source: Source, number: DeviceNumber) -> Evidence[bool]:

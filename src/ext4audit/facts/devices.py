@@ -128,6 +128,15 @@ class LoopDevice(NamedTuple):
     backing_device_number: Evidence[DeviceNumber]
     backing_fstype: Evidence[str]
 
+    @property
+    def shows(self) -> str:
+        """The node of a block device whose bytes it shows from the first on, "" for none.
+
+        The kernel has no holder for it.
+        """
+        is_node = self.backing_file.startswith("/dev/") and not self.offset_bytes
+        return self.backing_file if is_node else ""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockDevice:

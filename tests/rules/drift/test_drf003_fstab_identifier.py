@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -124,6 +124,13 @@ def test_drf003_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
+def over(node: str) -> BlockDevice:
+    """Build a loop device over a block device, which is not its holder."""
+    device = loop()
+    assert device.loop is not None
+    return replace(device, loop=device.loop._replace(backing_file=node))
+
+
 @pytest.mark.parametrize(
     ("fs", "rows"),
     [
@@ -145,6 +152,10 @@ def test_drf003_outcomes(on: Host, outcome: Outcome) -> None:
                 stack=known(raid([disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))])),
             ),
             [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
+        ),
+        (
+            filesystem(number=DeviceNumber(7, 0), name="loop0", stack=known(over("/dev/sdb"))),
+            [listed("sdb", SDB)],
         ),
     ],
 )

@@ -38,15 +38,21 @@ class Twins(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Devices that others are made of: by number, and the names of disks among them."""
+    """Devices that others are made of: by number, and the names of disks among them.
+
+    `nodes` are those of block devices that loop devices show.
+    """
 
     numbers: frozenset[DeviceNumber]
     disks: frozenset[str]
+    nodes: frozenset[str]
 
     def hold(self, row: LsblkDevice) -> bool:
         """Whether a device, or the disk that it is a partition of, is a layer below another."""
         name = row.kernel_name
-        return row.device_number in self.numbers or any(
+        if row.device_number in self.numbers or f"/dev/{name}" in self.nodes:
+            return True
+        return any(
             name[:end] in self.disks and NUMBER_OF_A_PARTITION.fullmatch(name[end:])
             for end in range(len(name))
         )
@@ -58,9 +64,12 @@ def layers_below(host: Host) -> Layers:
     Of a partition's disk nothing follows: other partitions of it are filesystems of their own.
     """
     below = [each for fs in filesystems_seen(host) for each in _layers(fs)]
+    stacks = (for_wording(fs.stack, None) for fs in filesystems_seen(host))
+    devices = (device for stack in stacks if stack for device in stack.walk())
     return Layers(
         frozenset(device.device_number for device in below),
         frozenset(device.name for device in below if device.kind == "disk"),
+        frozenset(device.loop.shows for device in devices if device.loop),
     )
 
 
