@@ -65,10 +65,17 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
         ({"inode_count": 100_000_000}, f" -i {9594 * 32768 * 4096 // 100_000_000} "),
         ({"reserved_blocks": 0}, " -m 0 "),
         ({"size_blocks": 1000, "reserved_blocks": 5}, " -m 0.5 "),
-        ({"size_blocks": 1000, "reserved_blocks": 50}, "-G 16 -i 16384 -E"),
+        ({"size_blocks": 1000, "reserved_blocks": 50, "journal_bytes": None}, "-G 16 -i 16384 -E"),
         ({"errors": "remount-ro"}, " -e remount-ro "),
         ({"errors": "Unknown (7)"}, "-G 16 -i 16384 -E"),
         ({"label": "my data"}, " -L 'my data' "),
+        ({"journal_bytes": 2 << 30}, " -J size=2048 "),
+        ({"journal_bytes": 64 << 20}, " -J size=64 "),
+        ({"journal_bytes": 128 << 20}, "-G 16 -i 16384 -E"),
+        ({"journal_bytes": 512 << 20}, "-G 16 -i 16384 -E"),
+        ({"journal_bytes": (2 << 30) + 4096}, "-G 16 -i 16384 -E"),
+        ({"journal_bytes": 2 << 30, "features": FEATURES | {"fast_commit"}}, "-O fast_commit -i"),
+        ({"journal_bytes": None}, "-G 16 -i 16384 -E"),
         ({"label": "x\n"}, "-G 16 -i 16384 -E"),
         ({"features": FEATURES | {"casefold", "sparse_super2"}}, " -O casefold,sparse_super2 "),
         ({"features": FEATURES - {"64bit", "has_journal"}}, " -O ^64bit,^has_journal "),
@@ -95,6 +102,7 @@ def test_what_is_recreated_stays_as_it_is(changes: dict[str, Any], words: str) -
         "-O ^flex_bg,uninit_bg,^metadata_csum -E stride=0",
         "-O bigalloc -C 65536 -b 2048 -I 1024",
         "-O bigalloc -C 262144",
+        "-J size=2048",
         "-t ext3",
     ],
 )
@@ -108,6 +116,7 @@ def test_a_recreated_filesystem_has_all_properties_of_the_old_one(options: str) 
         run(remedy.steps[0].command)
         new = read_superblock(image)
         assert (new.inode_bytes, new.label, new.errors) == (old.inode_bytes, old.label, old.errors)
+        assert new.journal_bytes == old.journal_bytes
         assert new.features - {"flex_bg"} == old.features - {"flex_bg"}
         assert (new.inode_count or 0) > (old.inode_count or 0) * 0.97
         assert new.backup_bgs is None or old.backup_bgs is not None

@@ -163,9 +163,9 @@ def _recreate(advice: MkfsAdvice) -> str:
 
 def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
     return (
-        f"Grow {geometry.device} from {len(geometry.members)} to {grown.members} members: md "
-        "moves every chunk, and the bitmaps with them. The whole array is rewritten, so back up "
-        "first; then set the new stripe width with tune2fs -E, and grow the filesystem with "
+        f"Grow {geometry.device} from {len(geometry.members)} to {grown.members} members, as md "
+        "can: every chunk moves, and the bitmaps with them. The whole array is rewritten, so back "
+        "up first; then set the new stripe width with tune2fs -E, and grow the filesystem with "
         "resize2fs."
     )
 

@@ -65,6 +65,8 @@ JOURNAL_BLOCKS = (
 )
 """Upper bounds of the size in blocks, and the journal's blocks; e2fsprogs 1.43.2 and later."""
 LARGEST_JOURNAL_BLOCKS = 262144
+LARGEST_OLD_JOURNAL_BLOCKS = 32768
+"""What e2fsprogs before 1.43.2 chose for all larger filesystems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +226,14 @@ def _tail_blocks(made: Superblock) -> int:
     return tail if tail < needed + TAIL_BLOCKS else 0
 
 
+def journal_blocks_of(size_blocks: int) -> int:
+    """Return the blocks of the journal that mke2fs chooses for a filesystem of this size."""
+    sizes = (journal for below, journal in JOURNAL_BLOCKS if size_blocks < below)
+    return next(sizes, LARGEST_JOURNAL_BLOCKS)
+
+
 def _finished(made: Superblock) -> Superblock:
-    journal_blocks = next(
-        (journal for below, journal in JOURNAL_BLOCKS if made.size_blocks < below),
-        LARGEST_JOURNAL_BLOCKS,
-    )
+    journal_blocks = journal_blocks_of(made.size_blocks)
     if not journal_blocks:
         made = made._replace(features=made.features - {"has_journal"})
     return made._replace(

@@ -11,7 +11,11 @@ from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import bytes_per_inode, described
 from ext4audit.layout.levels import NEAR_2
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES
+from ext4audit.layout.mkfs_parameters import (
+    DEFAULT_FEATURES,
+    LARGEST_OLD_JOURNAL_BLOCKS,
+    journal_blocks_of,
+)
 from ext4audit.remedies import quote
 
 NEAR_COPIES_MASK = 0xFF
@@ -27,6 +31,7 @@ ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
 USUAL_RESERVED_PERCENT = 5
 MUCH_DENSER = 0.98
+MIB = 1 << 20
 
 
 def even_out_bitmaps(
@@ -90,8 +95,8 @@ def _recreate(
         destructive=True,
         trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
         "With very many inodes mke2fs silently lowers the group size, so verify it. The "
-        "filesystem gets a new UUID: change lines of fstab that name the old one. Journal size and "
-        "default mount options are those of mke2fs. There is no smaller change: stride and stripe "
+        "filesystem gets a new UUID: change lines of fstab that name the old one. The default "
+        "mount options are those of mke2fs. There is no smaller change: stride and stripe "
         "width only affect the allocator and move no bitmap, and resize2fs keeps the group size.",
     )
 
@@ -129,9 +134,23 @@ def _kept(superblock: Superblock) -> Iterator[str]:
         yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
     if superblock.errors in ERRORS:
         yield f"-e {superblock.errors}"
+    yield from _journal(superblock)
     label = quote(superblock.label or "")
     if superblock.label and label:
         yield f"-L {label}"
+
+
+def _journal(superblock: Superblock) -> Iterator[str]:
+    """Yield the size of a journal that was chosen: one that neither mke2fs nor an older one makes.
+
+    With fast_commit the size that is known is that of both parts.
+    """
+    size, block = superblock.journal_bytes or 0, superblock.block_bytes or 0
+    usual = {journal_blocks_of(superblock.size_blocks), LARGEST_OLD_JOURNAL_BLOCKS}
+    if not size or size % MIB or size in {blocks * block for blocks in usual}:
+        return
+    if "fast_commit" not in superblock.features:
+        yield f"-J size={size // MIB}"
 
 
 def _implied(layout: MetadataLayout, *, packs: bool) -> frozenset[str]:
