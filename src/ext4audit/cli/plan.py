@@ -40,6 +40,8 @@ BY_WEIGHT = (EXIT_FINDINGS, EXIT_INCOMPLETE)
 SEVERAL = frozenset({"text", "markdown", "ndjson", "github"})
 """The formats of which several reports can follow one another on standard output."""
 
+DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
+
 
 @click.command("plan")
 @click.argument("file", required=False, metavar="[FILE.toml]", shell_complete=completer("files"))
@@ -159,7 +161,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     read = _read(given)
     options = chosen({**given, **_policy(given, read)}, on_plans)
-    plans = [plan_of(settings) for settings in _settings(given, read)]
+    named = len(read.filesystems) > 1 or any(given[key] for key in DOCUMENTS)
+    plans = [_plan(settings, named=named) for settings in _settings(given, read)]
     _check_several(plans, options)
     for sentence in read.skipped:
         print_diagnostic(f"not planned: {sentence}")
@@ -167,6 +170,17 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
         print_diagnostic("--size is not used: the document states every size")
     codes = [_one(plan, given, options) for plan in plans]
     return next((code for code in BY_WEIGHT if code in codes), max(codes))
+
+
+def _plan(settings: dict[str, Any], *, named: bool) -> Plan:
+    """Return a plan; an error tells whose it is where a document has it (`named`)."""
+    try:
+        return plan_of(settings)
+    except click.UsageError as error:
+        name = settings.get("mount_point") or settings.get("device")
+        if not named or not name:
+            raise
+        raise click.UsageError(f"{name}: {error.message}") from None
 
 
 def _one(plan: Plan, given: dict[str, Any], options: ReportOptions) -> int:

@@ -50,6 +50,31 @@ def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
     assert run("plan", str(file), "--ignore", "DUR001,PRF002").returncode == 0
 
 
+@pytest.mark.parametrize(
+    ("last", "reported"),
+    [
+        ('mount-point = "/b"', "/b: a plan needs --size"),
+        ('mount-point = "/b"\nsize = "x"', "/b: --size: "),
+        ('device = "/dev/vdb"', "/dev/vdb: a plan needs --size"),
+    ],
+)
+def test_an_error_names_the_filesystem_of_a_document(
+    tmp_path: Path, last: str, reported: str
+) -> None:
+    """Of several, one lacks a size."""
+    file = tmp_path / "plan.toml"
+    file.write_text(f'[[filesystem]]\nmount-point = "/a"\nsize = "1G"\n[[filesystem]]\n{last}\n')
+    done = run("plan", str(file))
+    assert (done.returncode, reported in done.stderr) == (2, True), done.stderr
+
+
+def test_an_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) -> None:
+    """Other lines of it are not planned."""
+    file = tmp_path / "ks.cfg"
+    file.write_text("part /boot --fstype=xfs --size=800\npart /home --fstype=ext4 --grow\n")
+    assert "/home: a plan needs --size" in run("plan", "--from-kickstart", str(file)).stderr
+
+
 @pytest.mark.parametrize("words", [["-f", "json"], ["-o", "FILE"]])
 def test_several_reports_are_not_one_document(tmp_path: Path, words: list[str]) -> None:
     """Neither JSON nor a file holds two."""
