@@ -98,6 +98,13 @@ def test_the_offset_of_a_partition_moves_the_load_to_other_members(article: Path
     assert bitmaps(page) == [0, 0, 6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32]
 
 
+def test_an_offset_without_an_array_is_no_other_place_in_an_image(article: Path) -> None:
+    """The filesystem begins at 0: the offset would decide nothing."""
+    done = run("layout", str(article), "--offset", "1M")
+    said = "its filesystem begins at byte 0; an offset on an array needs --members and --chunk"
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
 def test_an_offset_of_0_is_that_of_none(article: Path) -> None:
     """Scripts that take the offset from a table of partitions also get 0."""
     page = layout(str(article), *TWELVE, "--offset", "0")
@@ -140,6 +147,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
         (["/", "--members", "12"], "--members and --chunk need each other"),
         (["/", "--level", "raid5"], "--level needs --members and --chunk"),
         (["/dev", "--offset", "1M"], "--offset on a device needs --members and --chunk"),
+        (["--from", "x.snapshot", "--offset", "1M"], "--offset on a device needs --members"),
         (["/", "--members", "12", "--chunk", "x"], "'x' is not a size"),
         (["/", "--members", "1", "--chunk", "64K"], "raid0 takes 2 to 1920 members"),
         (["/", "--members", "12", "--chunk", "512KB"], "chunks are binary: 512K"),

@@ -70,6 +70,10 @@ def page_of_image(
     found = _filesystem_of_image(source, path, offset)
     if isinstance(found, Unknown):
         return found
+    if array is None and offset != found.start_bytes and offset:
+        detail = f"its filesystem begins at byte {found.start_bytes}"
+        hint = "an offset on an array needs --members and --chunk"
+        return Unknown(f"filesystem in {path}", Why.UNSUPPORTED, detail, hint)
     stack_map = _single_device_map(path)
     if array is not None:
         stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))

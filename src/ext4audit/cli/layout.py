@@ -31,6 +31,7 @@ from ext4audit.sources.live import LiveSource
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
 EXIT_INCOMPLETE = 3
 SECTOR_BYTES = 512
+DEVICE_OFFSET = "--offset on a device needs --members and --chunk"
 TIMEOUT_SECONDS = 60.0
 """For each program and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""
 
@@ -138,6 +139,8 @@ def command(
         check_destination(output)
     described = _described_array(members, chunk, level, offset)
     if captured is not None:
+        if offset and described is None:
+            raise click.UsageError(DEVICE_OFFSET)
         page = _read_captured(captured, target, described)
     elif target is None:
         raise click.UsageError("Missing argument 'DEVICE|IMAGE|MOUNTPOINT'.")
@@ -182,7 +185,7 @@ def _read(
             page = page_of_image(source, path, described, offset)
         return _of_image(page, path)
     if offset and described is None:
-        raise click.UsageError("--offset on a device needs --members and --chunk")
+        raise click.UsageError(DEVICE_OFFSET)
     inventory = take_inventory(source)
     found = TargetResolver(source, inventory).resolve(path)
     if not isinstance(found, Superblocks):
@@ -230,6 +233,8 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
     """Refuse a file that is no image: the target is mistyped, and no evidence is missing."""
     if isinstance(page, Unknown):
         detail = page.detail
+        if page.why is Why.UNSUPPORTED and page.hint:
+            raise click.UsageError(f"--offset: {path}: {detail}; {page.hint}")
         if detail.endswith(" bytes are there"):
             detail = f"it is truncated: {detail}"
         raise click.UsageError(f"{path}: not a readable ext4 image: {detail}")

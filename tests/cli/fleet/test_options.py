@@ -51,6 +51,13 @@ def test_a_host_is_no_argument() -> None:
         given("db1")
 
 
+def test_a_device_is_no_inventory() -> None:
+    """It has no end, and the memory of the machine has one."""
+    with pytest.raises(click.UsageError, match="--inventory /dev/zero: a device is no inventory"):
+        given("-i", "a,", "-i", "/dev/zero")
+    assert given("-i", "/dev/null") == ("--inventory=/dev/null",)
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None:
     """Ansible splits patterns at commas and colons, and reads brackets and globs in them."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -69,7 +71,16 @@ def options_of(given: dict[str, Any]) -> tuple[str, ...]:
             f"unexpected argument {rest[0]}: hosts are chosen by --inventory and --limit, and "
             "options of Ansible follow --"
         )
+    for inventory in given["inventory"]:
+        _refuse_endless(inventory)
     return (*_given(given), *rest)
+
+
+def _refuse_endless(inventory: str) -> None:
+    """Refuse a device: Ansible would read /dev/zero until no memory is left."""
+    path = Path(inventory)
+    if path.is_block_device() or (path.is_char_device() and inventory != os.devnull):
+        raise click.UsageError(f"--inventory {inventory}: a device is no inventory")
 
 
 def _given(given: dict[str, Any]) -> Iterator[str]:

@@ -63,6 +63,8 @@ class Event(NamedTuple):
 
 
 _OVER = Event("over")
+STOPPED = 255
+"""The status where a signal came before Ansible had one."""
 
 
 class Run:
@@ -148,7 +150,7 @@ def _play(play: Play, program: str, there: Connection, is_over: Any) -> int:  # 
         cancel_callback=is_over,
     )
     runner.run()
-    return int(runner.rc)
+    return STOPPED if runner.rc is None else int(runner.rc)
 
 
 def _pass_on(event: dict[str, Any], there: Connection) -> bool:
