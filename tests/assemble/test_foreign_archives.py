@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
+from ext4audit.assemble.layout import read_group_table
+from ext4audit.assemble.superblock import read_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.mount import DeviceNumber
@@ -70,6 +72,18 @@ def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
         (0, "sdb", 18432),
         (1, "sdc", 18432),
     ]
+
+
+def test_missing_block_groups_name_the_option_of_the_other_program() -> None:
+    """The raw descriptors, which come first elsewhere, are in no sosreport."""
+    found = sosreport()
+    inventory = take_inventory(found.source)
+    number = next(iter(inventory.names))
+    superblock = read_superblock(found.source, "/dev/vda1", number, ())
+    gap = read_group_table(found.source, "/dev/vda1", number, superblock)
+    assert isinstance(gap, Unknown)
+    assert gap.why is Why.NOT_CAPTURED
+    assert "sos report -k filesys.dumpe2fs=on" in gap.hint
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,10 @@ def read_image_group_table(
 def _first_consistent(
     superblock: Known[Superblock], what: str, *readers: Callable[[], Evidence[GroupTable]]
 ) -> Evidence[GroupTable]:
-    """Return the first table that is consistent with the superblock, else an unknown."""
+    """Return the first table that is consistent with the superblock, else an unknown.
+
+    Where an archive has none, its own form is the last: the hint names the option that captures it.
+    """
     unknowns = []
     for read in readers:
         table = read()
@@ -114,6 +117,8 @@ def _first_consistent(
         if isinstance(checked, Known):
             return checked
         unknowns.append(checked)
+    if all(each.why is Why.NOT_CAPTURED for each in unknowns):
+        return unknowns[-1]
     return most_actionable(*unknowns)
 
 
