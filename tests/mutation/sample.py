@@ -74,8 +74,9 @@ def main(count: int, seed: int, rooms: Sequence[str]) -> bool:
         compileall.compile_dir(copy, quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         tests = {mutant: tests_of(mutant.module) for mutant in sample}
         together = tuple(sorted({path for paths in tests.values() for path in paths}))
-        if not passes(copy, together, len(together) * TIMEOUT_SECONDS):
-            raise SystemExit("The tests fail without a mutation.")
+        failure = failure_of(copy, together, len(together) * TIMEOUT_SECONDS)
+        if failure:
+            raise SystemExit(f"The tests fail without a mutation: {failure}")
         killed = sum(is_killed(copy, mutant, tests[mutant]) for mutant in sorted(sample))
     print(f"{killed} of {count} mutants killed ({100 * killed / count:.0f} %), seed {seed}")
     return 100 * killed >= LEAST_KILLED_PERCENT * count
@@ -138,14 +139,17 @@ def is_killed(copy: Path, mutant: Mutant, tests: tuple[Path, ...]) -> bool:
     original = module.read_text()
     operator = get_operator(f"core/{mutant.operator}")()
     module.write_text(mutate_code(original, operator, mutant.occurrence))
-    survives = passes(copy, tests, TIMEOUT_SECONDS)
+    survives = not failure_of(copy, tests, TIMEOUT_SECONDS)
     module.write_text(original)
     print(f"{'SURVIVED' if survives else 'killed'} {mutant}", flush=True)
     return not survives
 
 
-def passes(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> bool:
-    """Whether tests pass with the copy of the package; a test that does not end fails."""
+def failure_of(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> str:
+    """Return the test that fails with the copy of the package, "" where all pass.
+
+    A test that does not end fails.
+    """
     options = "-x -q -n 0 -p no:cacheprovider --hypothesis-seed=0".split()
     environment = {
         "PYTHONPATH": str(copy.parent),
@@ -159,11 +163,17 @@ def passes(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> bool:
             env=os.environ | environment,
             timeout=timeout_seconds,
             capture_output=True,
+            text=True,
+            errors="replace",
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
+        return f"no end within {timeout_seconds} s"
+    if done.returncode == 0:
+        return ""
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    named = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
+    return (named or lines or [f"pytest exited with {done.returncode}"])[-1]
 
 
 if __name__ == "__main__":
