@@ -297,3 +297,15 @@ def test_a_plan_says_what_is_not_confirmed() -> None:
     shown = run("plan", "--size", "256M", "--select", "CMP002", "--os", "alinux:3").stdout
     (kernels,) = [line for line in shown.splitlines() if "runs its own kernels" in line]
     assert kernels.count("; not confirmed)") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "is_assumed"),
+    [(("256M",), True), (("256M", "--mkfs", "-b 1024"), False), (("512M",), False)],
+)
+def test_a_small_filesystem_says_which_sectors_are_assumed(
+    words: tuple[str, ...], *, is_assumed: bool
+) -> None:
+    """On disks with sectors of 4096 bytes, mke2fs makes no smaller blocks."""
+    shown = run("plan", "--size", *words).stdout
+    assert ("sectors of 512 bytes" in shown) is is_assumed

@@ -183,13 +183,15 @@ def test_rootflags_are_for_the_administrator() -> None:
 
 @needs_e2fsprogs
 def test_a_plan_has_the_stripe_of_its_superblock() -> None:
-    """It is judged if it is asked for; without a stripe it passes."""
+    """The kernel is to be changed, and not the stripe; without a stripe it passes."""
     hosts = [host_of(of) for of in (plan(release="6.6.9"), disk_plan(release="6.6.9"))]
     judged = [judge(check, each.filesystems[0], each) for each in hosts]
     assert [each.outcome for each in judged] == [Outcome.FAIL, Outcome.PASS]
     cited = {each.label: each.value for each in judged[0].findings[0].citations}
     assert cited["option in force: stripe"] == "stripe=1536"
-    assert not check.in_plans
+    (remedy,) = judged[0].findings[0].remedies
+    assert "Update the kernel" in remedy.summary
+    assert check.in_plans
 
 
 # KRN002 on real filesystems: the stripe in the superblock, in fstab, and by remount alone.

@@ -40,6 +40,8 @@ KEYS = (
 )
 """The keys of a plan, each with a flag of its name."""
 VIRTUALIZATION = "virtualization"
+SMALL_BYTES = 512 << 20
+"""Below, mke2fs makes blocks of 1 KiB (mke2fs.conf, small), but none smaller than a sector."""
 
 
 def plan_of(settings: Mapping[str, Any]) -> Plan:
@@ -49,7 +51,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     disks = planned_disks(settings)
     host = planned_host(with_virtualization(settings, disks))
     settings, assumed = with_disks(settings, disks, host)
-    given = (*assumed, *_decimal(settings), *host.assumed)
+    given = (*assumed, *_decimal(settings), *_sectors(settings), *host.assumed)
     plan = Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
         size_bytes=_required(settings, "size", amount_of),
@@ -82,6 +84,15 @@ def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     size_bytes = _required(settings, "size", size_of)
     return (f"--size {text} is {size_bytes} bytes, {size_bytes / (1 << 30):.1f} GiB",)
+
+
+def _sectors(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say which sectors are assumed where they decide the size of blocks, which -b states."""
+    size_bytes = _required(settings, "size", amount_of)
+    stated = _value(settings, "mkfs", parse_mkfs_arguments, "").value("-b")
+    if size_bytes >= SMALL_BYTES or stated:
+        return ()
+    return ("sectors of 512 bytes; with sectors of 4096, mke2fs makes blocks of 4096 (-b 4096)",)
 
 
 def _array(settings: Mapping[str, Any]) -> tuple[str, int]:

@@ -26,7 +26,6 @@ from ext4audit.rules.shared.quantities import cite_hints, in_force
     "stripe-scan-cpu",
     severity=Severity.MEDIUM,
     since="0.2",
-    in_plans=False,  # a plan stores the array's stripe, which a kernel's bug is no reason to lose
     references=(
         "https://bugzilla.kernel.org/show_bug.cgi?id=217965",
         "https://git.kernel.org/linus/1f6bc02f18489b9c9ea39b068d0695fb0e4567e9",
@@ -53,7 +52,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Update the kernel, or turn the stripe off, in the superblock and by remount. `stripe=0` in
-    fstab has no effect, because a mount treats 0 as "use the superblock's value".
+    fstab has no effect, because a mount treats 0 as "use the superblock's value". A plan reports it
+    for its array and its kernel, because the first scan would, and keeps the stripe: choose
+    another kernel.
 
     ## When to ignore
 
@@ -84,7 +85,7 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
         severity=severity,
         confidence=confidence,
         citations=in_brief((cite_kernel(host, bug), *_cite_stripe(fs), cite_bug(bug))),
-        remedies=(_stripe_off(fs, host), update(bug)),
+        remedies=(update(bug),) if host.planned else (_stripe_off(fs, host), update(bug)),
         summary="a stripe is set, with which this kernel can use 100 % of a CPU",
     )
 
