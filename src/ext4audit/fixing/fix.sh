@@ -786,8 +786,6 @@ main() {
 	# Without a cache, what libblkid says of a device is what is on it now.
 	LC_ALL=C BLKID_FILE=/dev/null PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
 	export LC_ALL BLKID_FILE PATH
-	# A closed output would be the number of the next pipe or file that is opened.
-	[ -e /proc/self/fd/1 ] || exec >/dev/null
 	action=dry_run chosen='' opposite_order='' only=''
 	while [ $# -gt 0 ]; do
 		case $1 in

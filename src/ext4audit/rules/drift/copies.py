@@ -1,0 +1,102 @@
+"""Copies of a filesystem that have its UUID or label: what to do about them, and which are none."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ext4audit import remedies
+from ext4audit.facts import remembered
+from ext4audit.facts.devices import ONE_PATH, LsblkDevice
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Disruption, Remedy
+from ext4audit.rules.drift.drf003_fstab_identifier import (
+    Twins,
+    filesystems_seen,
+    is_mounted,
+    is_snapshot,
+)
+
+
+def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
+    """Yield a remedy for each copy: what is not mounted beside one that is.
+
+    Where none or several are mounted, the copy cannot be distinguished from the original.
+    """
+    mounted = [row for row in twins.devices if is_mounted(host, row)]
+    copies = [row for row in twins.devices if row not in mounted]
+    twice = next(_mounted_twice(host, mounted), None)
+    if twice:
+        yield _by_hand(*twice, twins.key, is_same=True)
+    elif len(mounted) != 1:
+        kind = "UUID (tune2fs -U random)" if twins.key == "UUID" else "label (tune2fs -L)"
+        yield Remedy(
+            summary=f"Find out which device is the copy, unmount it and change its {kind}; or use "
+            "a unique device path in fstab.",
+            disruption=Disruption.UNMOUNT,
+        )
+    for row in copies if len(mounted) == 1 else ():
+        same = is_same_storage(host, mounted[0], row)
+        if same is not False:
+            yield _by_hand(mounted[0], row, twins.key, is_same=same is True)
+            continue
+        give = (
+            remedies.superblock_fields.new_uuid
+            if twins.key == "UUID"
+            else remedies.superblock_fields.clear_label
+        )
+        yield Remedy(
+            summary=f"Give the copy {row.name} its own {twins.key}.",
+            disruption=Disruption.ONLINE,
+            steps=give(row.kernel_name, twins.value),
+            trade_off="Choose this if the mounted device is the original. Anything that refers to "
+            f"the copy by its old {twins.key} no longer finds it.{_when_merged(host, row)}",
+        )
+
+
+def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | None:
+    """Whether two devices are one storage; None where nothing tells a copy from a second path."""
+    differ = one.uuid and other.uuid and one.uuid.lower() != other.uuid.lower()
+    if differ or not ONE_PATH.isdisjoint({one.transport, other.transport}):
+        return False
+    read = _by_number(host)
+    pair = read.get(one.device_number), read.get(other.device_number)
+    return host.is_same_storage(pair[0], pair[1]) if pair[0] and pair[1] else None
+
+
+@remembered
+def _by_number(host: Host) -> Mapping[DeviceNumber, Filesystem]:
+    return {fs.device_number: fs for fs in filesystems_seen(host)}
+
+
+def _mounted_twice(
+    host: Host, mounted: Sequence[LsblkDevice]
+) -> Iterator[tuple[LsblkDevice, LsblkDevice]]:
+    """Yield the pairs of mounted devices that are one storage."""
+    rows = {row.device_number: row for row in mounted}
+    for row in mounted:
+        fs = _by_number(host).get(row.device_number)
+        for other in host.mounted_twice(fs) if fs else ():
+            if other.device_number in rows:
+                yield row, rows[other.device_number]
+
+
+def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool) -> Remedy:
+    """Return the advice where commands for one device may write to the other, mounted one."""
+    if is_same:
+        return Remedy(
+            f"Write through {original.name} only: e2fsck, tune2fs or a mount of {row.name} damages "
+            "the mounted filesystem. Detach the loop device, or let dm-multipath join the paths.",
+            Disruption.ONLINE,
+        )
+    return Remedy(
+        f"If {row.name} is a copy, give it its own {key} (tune2fs). First rule out that it is "
+        f"another path to the disk of {original.name} (lsblk -o NAME,SIZE,WWN,SERIAL): e2fsck and "
+        "tune2fs would then damage the mounted filesystem.",
+        Disruption.ONLINE,
+    )
+
+
+def _when_merged(host: Host, row: LsblkDevice) -> str:
+    """Return the sentence on what a merge does with a snapshot's identifier; else empty."""
+    if not is_snapshot(host, row):
+        return ""
+    return " Merging the snapshot (lvconvert --merge) also writes the change to the origin."
