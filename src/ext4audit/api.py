@@ -74,6 +74,7 @@ def audit_snapshot(
     targets: Sequence[str] = (),
     in_fleet: bool = False,
     key: str | None = None,
+    may_lack_targets: bool = False,
 ) -> Report:
     """Audit the captured evidence of one host; nothing of this machine is read.
 
@@ -83,6 +84,8 @@ def audit_snapshot(
     search for a host below it. `key` is what the host is called in the report, by default the
     path's last part without extensions, else the name that the host itself has.
 
+    `may_lack_targets` is for one host of many, of which only some have what `targets` name.
+
     Raises ArchiveError, with the reason, for anything else, and ValueError for a target that
     names no ext4 filesystem of that host.
     """
@@ -90,7 +93,8 @@ def audit_snapshot(
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if targets:
-        host = lazily("assemble.devices.target", "only_filesystems")(host, targets)
+        only_filesystems = lazily("assemble.devices.target", "only_filesystems")
+        host = only_filesystems(host, targets, may_lack_targets=may_lack_targets)
     chosen = default_rules() if rules is None else rules
     name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
     return audit(Source(captured.kind, captured.label, name), host, chosen, profiles)

@@ -176,17 +176,19 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 
 def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Report:
     """Audit one host; raises ArchiveError, and UsageError where a target is not there."""
-    report = audit_snapshot(
-        place.path,
-        rules=asked.rules,
-        profiles=asked.profiles,
-        targets=targets,
-        in_fleet=place.in_fleet,
-        key=place.key,
-    )
-    if targets and not report.host.filesystems:
-        raise click.UsageError(f"{place.path}: no ext4 filesystem is called {', '.join(targets)}")
-    return report
+    try:
+        return audit_snapshot(
+            place.path,
+            rules=asked.rules,
+            profiles=asked.profiles,
+            targets=targets,
+            in_fleet=place.in_fleet,
+            key=place.key,
+        )
+    except ArchiveError:
+        raise
+    except ValueError as error:  # a target that is not there
+        raise click.UsageError(f"{place.path}: {error}") from None
 
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:

@@ -184,17 +184,18 @@ class TargetResolver(NamedTuple):
         return NotExt4(f"an overlay whose upper directory {upper} is {below.reason}")
 
 
-def only_filesystems(host: Host, targets: Sequence[str]) -> Host:
+def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bool = False) -> Host:
     """Return the host with only the filesystems that one of the targets names.
 
     What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
     and the filesystems that are not mounted. Those that rules need beside the named are kept.
-    Raises ValueError for a target that names none: a report about nothing would be clean.
+    Raises ValueError for a target that names none, unless the host is one of many and may lack
+    it: a report about nothing would be clean.
     """
     found = {target: named_filesystems(host, target) for target in targets}
-    for target in targets:
-        if not found[target]:
-            raise ValueError(f"target {target!r}: no ext4 filesystem of {host.name}")
+    missing = [target for target in targets if not found[target]]
+    if missing and not may_lack_targets:
+        raise ValueError(f"no ext4 filesystem is called {', '.join(missing)}")
     named = {id(fs) for filesystems in found.values() for fs in filesystems}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
     live = {fs.device_number: fs for fs in (*host.filesystems, *host.lower) if fs.alive}

@@ -85,6 +85,7 @@ def _report(place: Place, job: Job) -> Report:
         targets=job.targets,
         in_fleet=place.in_fleet,
         key=place.key,
+        may_lack_targets=True,
     )
     source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
     return report._replace(source=source)
