@@ -98,7 +98,7 @@ def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk:
         run("mount", "-o", "loop", renamed, _directory(one.mount_point))
     numbers = [number_of(one) for one in made]
     script = re.sub(r"\bawk (?=['-])", f"{awk} ", SCRIPT)
-    assert script.count(f"{awk} '") + script.count(f"{awk} -v ") == 6
+    assert script.count(f"{awk} '") + script.count(f"{awk} -v ") == 7
     assert differences(shell, numbers, script=script) == {}
     assert not PWNED.exists()
 

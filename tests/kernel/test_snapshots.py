@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ext4audit.evidence import Known
-from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, UdevDatabase
+from ext4audit.sources import Answer, Ask, ReadBytes, UdevDatabase
 from ext4audit.sources.captured_files import read_snapshot_tar
 from support.archives.tar import read_tar
 from support.program import run
@@ -32,7 +32,7 @@ SOME_FINDINGS = {"CAP006", "DUR001", "DUR002", "DUR006"}
 """Some of what is wrong with the mounts below, on every machine: no two empty reports are equal."""
 DESCRIPTOR_BYTES = 64
 GROUPS_OF_64_GIB, GROUPS_OF_64_MIB = 512, 8
-NUMBER_OF_LOOP = re.compile(r"/sys/class/block/(loop\d+)/dev")
+LOOP = re.compile(r"\bloop\d+\b|\b7:\d+\b")
 """What a test beside this one adds: its device comes and goes between two snapshots."""
 LEAST_SAVED_BYTES = 4 << 10
 """Each descriptor of the large filesystem has locations and checksums that compress little."""
@@ -145,6 +145,7 @@ def is_about(ask: Ask, *made: Scratch) -> bool:
 
 
 def is_of_another_loop(ask: Ask, *made: Scratch) -> bool:
-    """Whether an ask is for the number of a loop device that is none of these."""
-    found = NUMBER_OF_LOOP.fullmatch(ask.path) if isinstance(ask, ReadFile) else None
-    return found is not None and found[1] not in {Path(one.device).name for one in made}
+    """Whether an ask is about loop devices, and about none of these."""
+    names = {name for one in made for name in (Path(one.device).name, number_of(one))}
+    found = set(LOOP.findall(repr(ask)))
+    return bool(found) and found.isdisjoint(names)

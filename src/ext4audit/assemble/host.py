@@ -19,7 +19,13 @@ from ext4audit.assemble.devices.fstab import (
     without_contradiction,
 )
 from ext4audit.assemble.filesystem import FilesystemReader
-from ext4audit.assemble.inventory import OtherMountTables, neighbours, read_idle, take_inventory
+from ext4audit.assemble.inventory import (
+    OtherMountTables,
+    backing_numbers,
+    neighbours,
+    read_idle,
+    take_inventory,
+)
 from ext4audit.evidence import (
     OUTSIDE,
     Evidence,
@@ -94,7 +100,10 @@ def assemble_host(
     rows = for_wording(devices, ())
     needed = neighbours(filesystems, inventory.names, reader.stacks.read, rows)
     lower = [read_filesystem(number) for number in needed]
-    devices = without_contradiction(devices, [*filesystems, *lower])
+    # What else is mounted may be younger than the list.
+    backing = backing_numbers(filesystems)
+    holding = [fs for fs in lower if fs.device_number in backing]
+    devices = without_contradiction(devices, [*filesystems, *holding])
     container = read_container(source, inventory.mounts)
     out_of_scope = _out_of_scope(container, only)
     idle = out_of_scope or read_idle(source, devices, inventory.names, read_idle_filesystem)

@@ -13,7 +13,7 @@ and a mount hides all mounts below its directory. A command by mount point acts 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ext4audit.assemble import first_known, integer, names, read
@@ -306,7 +306,7 @@ def neighbours(
     if not all(fs.alive for fs in chosen):
         return others
     own = [fs.stack.value for fs in chosen if isinstance(fs.stack, Known)]
-    backing = {number for stack in own for number in _backing(stack)}
+    backing = backing_numbers(chosen)
     disks = {leaf.device_number for stack in own if _is_on_disk(stack) for leaf in stack.leaves()}
 
     def is_near(stack: BlockDevice) -> bool:
@@ -320,10 +320,12 @@ def neighbours(
     return [number for number in others if number in backing or is_needed(number)]
 
 
-def _backing(stack: BlockDevice) -> Sequence[DeviceNumber]:
-    """Return the devices of the filesystems that hold the files of loop devices."""
-    numbers = (each.loop.backing_device_number for each in stack.walk() if each.loop)
-    return [number.value for number in numbers if isinstance(number, Known)]
+def backing_numbers(filesystems: Iterable[Filesystem]) -> frozenset[DeviceNumber]:
+    """Return the devices of the filesystems that hold the files of loop devices below some."""
+    stacks = [fs.stack.value for fs in filesystems if isinstance(fs.stack, Known)]
+    loops = (each.loop for stack in stacks for each in stack.walk() if each.loop)
+    numbers = (loop.backing_device_number for loop in loops)
+    return frozenset(number.value for number in numbers if isinstance(number, Known))
 
 
 def _is_on_disk(stack: BlockDevice) -> bool:
