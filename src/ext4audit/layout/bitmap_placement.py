@@ -142,7 +142,7 @@ class StripePeriod:
         """
         unit = gcd(extents.stride, self.chunk_blocks)
         begin = extents.begin + self._offset_blocks
-        found: Counter[int] = Counter()
+        found: dict[int, int] = {}
         done = 0
         while done < extents.blocks:
             part = min(unit - (begin + done) % unit, extents.blocks - done)
@@ -151,9 +151,10 @@ class StripePeriod:
             moved = map(add, starts, repeat(begin + done))
             places = map(mod, moved, repeat(self.period_blocks))
             chunks = Counter(map(floordiv, places, repeat(self.chunk_blocks)))
-            found += Counter({chunk: times * part for chunk, times in chunks.items()})
+            for chunk, times in chunks.items():
+                found[chunk] = found.get(chunk, 0) + times * part
             done += part
-        return found
+        return Counter(found)
 
     def _members_writing(self, chunk: int) -> tuple[int, ...]:
         """Return the members that a write into a chunk of the period writes."""
