@@ -310,8 +310,15 @@ class Host(NamedTuple):
         return audited or filesystems_by_number(self.lower).get(device_number.value)
 
     def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
-        """Return a mounted filesystem with the UUID of one that is not mounted, None if none is."""
-        return None if fs.alive or fs.uuid is None else _mounted_by_uuid(self).get(fs.uuid)
+        """Return a mounted filesystem with the UUID of one that is not mounted, None if none is.
+
+        Of several, the one that is the same storage, or may be: a copy must not hide it.
+        """
+        if fs.alive or fs.uuid is None:
+            return None
+        alike = _mounted_by_uuid(self).get(fs.uuid, ())
+        likeness = {True: 0, None: 1, False: 2}
+        return min(alike, key=lambda m: likeness[self.is_same_storage(fs, m)], default=None)
 
     def mounted_twice(self, fs: Filesystem) -> tuple[Filesystem, ...]:
         """Return what is mounted of the same filesystem through other devices."""
@@ -335,10 +342,13 @@ class Host(NamedTuple):
 
 
 @remembered
-def _mounted_by_uuid(host: Host) -> Mapping[str | None, Filesystem]:
-    """Return the first mounted filesystem with each UUID."""
-    known = (*host.filesystems, *host.lower)
-    return {fs.uuid: fs for fs in reversed(known) if fs.alive}
+def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
+    """Return the mounted filesystems by their UUIDs."""
+    found: dict[str | None, list[Filesystem]] = {}
+    for fs in (*host.filesystems, *host.lower):
+        if fs.alive:
+            found.setdefault(fs.uuid, []).append(fs)
+    return {uuid: tuple(each) for uuid, each in found.items()}
 
 
 @remembered

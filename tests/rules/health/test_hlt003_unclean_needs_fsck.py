@@ -110,6 +110,30 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
         assert any(doubts) is has_doubt
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> None:
+    """Of two mounted filesystems with its UUID, the one on the same disk is the one that counts."""
+    here, copy, path = (
+        known(disk(name, number, udev=(("ID_SERIAL", serial),)))
+        for name, number, serial in (
+            ("sda", DeviceNumber(8, 0), "1"),
+            ("sdc", DeviceNumber(8, 32), "2"),
+            ("sdb", DeviceNumber(8, 16), "1"),
+        )
+    )
+    live = (
+        filesystem(stack=here),
+        filesystem(number=DeviceNumber(8, 32), name="sdc", device="/dev/sdc", stack=copy),
+    )
+    second = idle(uuid=UUID, features=REPLAY)._replace(stack=path)
+    rows = known((listed(transport="iscsi"),))
+    on = host(*(live[n] for n in order), idle=known((second,)), devices=rows)
+    twin = on.mounted_twin(second)
+    assert twin is not None
+    assert twin.device == "/dev/sda"
+    assert verdict(on).outcome is Outcome.PASS
+
+
 @pytest.mark.parametrize(
     ("changes", "confidence"),
     [
