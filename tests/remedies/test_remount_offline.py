@@ -65,6 +65,16 @@ def test_what_is_not_mounted_is_only_checked() -> None:
     )
 
 
+def test_whether_a_process_has_it_open_is_asked_once_before_the_replay() -> None:
+    """A look at every file of every process takes seconds on a large host."""
+    features = frozenset({"has_journal", "needs_recovery"})
+    dirty = IDLE._replace(superblock=known(superblock(features=features)))
+    replay, work = unmounted_steps(dirty, ("work",), ())
+    opened = UNOPENED.format(device="/dev/sda")
+    assert replay.command == f"{HELD}{opened}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"
+    assert work.command == f"{HELD}work"
+
+
 @pytest.mark.parametrize(
     ("fs", "words"),
     [

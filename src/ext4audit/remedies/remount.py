@@ -227,9 +227,10 @@ def unmounted_steps(
     """
     if quote(fs.device) is None or not _is_device(fs):
         return ()
-    steps = _if_unmounted(fs, work, undo, " && ".join(verify) if verify_is_complete else "")
-    if work[0] not in {checked(fs), preened(fs)}:
-        steps = (*replay_first(fs), *steps)
+    replay = () if work[0] in {checked(fs), preened(fs)} else replay_first(fs)
+    first = _is_free(fs) if replay else _is_unused(fs)
+    done = " && ".join(verify) if verify_is_complete else ""
+    steps = (*replay, *_if_unmounted(fs, first, work, undo, done))
     if fs.alive:
         mount = usable_mount(fs)
         if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
@@ -289,14 +290,15 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
 
 
 def _if_unmounted(
-    fs: Filesystem, work: Sequence[str], undo: Sequence[str], done: str
+    fs: Filesystem, first: str, work: Sequence[str], undo: Sequence[str], done: str
 ) -> tuple[Step, ...]:
     """Return commands that fail while any mount namespace still holds the filesystem.
 
+    `first` is what the first of them asks before it runs.
     The last one carries what takes all of them back. The last that is not a check of e2fsck, of
     which only running it tells, carries what tells that it is done.
     """
-    free, first = _is_free(fs), _is_unused(fs)
+    free = _is_free(fs)
     checks = {checked(fs): Check(fs.device)}
     steps = [
         Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
