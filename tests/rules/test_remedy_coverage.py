@@ -17,9 +17,9 @@ from support.remedies.case import RemedyCase, cases_of, module_of
 
 REPOSITORY = Path(__file__).parents[2]
 RUN_ELSEWHERE = {
-    "DRF001": "tests/kernel/test_drift_remedies.py",
-    "DRF002": "tests/kernel/test_drift_remedies.py",
-    "DRF006": "tests/kernel/test_drift_remedies.py",
+    "DRF001": "tests/kernel/remedies/test_drift_remedies.py",
+    "DRF002": "tests/kernel/remedies/test_drift_remedies.py",
+    "DRF006": "tests/kernel/remedies/test_drift_remedies.py",
     "DUR001": "tests/rules/durability/test_dur001_barrier_disabled.py",
     "DUR002": "tests/rules/durability/test_dur002_hidden_superblock_default.py",
     "LAY001": "tests/lab/scenarios/experiments_hotspot.py",
@@ -54,7 +54,7 @@ def test_every_module_with_cases_is_the_test_of_a_rule() -> None:
 RUN_APART = {
     "CAP005": "tests/lab/test_capacity_remedies.py",
     "HLT008": "tests/lab/test_device_rules.py",
-    "LAY002": "tests/kernel/test_stripe_steps.py",
+    "LAY002": "tests/kernel/remedies/test_stripe_steps.py",
 }
 """Rules whose commands need a host that the harness does not have; these run them."""
 UNTRIED = [

@@ -259,5 +259,6 @@ def test_lay002_prints_no_command_without_a_place_to_run_it(change: dict[str, An
 
 REMEDIES_NOT_RUN = (
     "No md array and no striped mapping can be made on a loop device here; the same commands with "
-    "other numbers are run for LAY003, and with a stripe in tests/kernel/test_stripe_steps.py."
+    "other numbers are run for LAY003, and with a stripe in "
+    "tests/kernel/remedies/test_stripe_steps.py."
 )

@@ -1,9 +1,9 @@
 """The remedy harness: a scratch filesystem fails a rule, the printed commands cure it, and undo it.
 
 The test module of a rule holds `REMEDY_CASES`, or `REMEDIES_NOT_RUN` with the reason why no remedy
-of the rule can be executed here, or both. tests/kernel/test_remedies.py runs the cases of all
-rules. Commands are run as they are printed, by sh, on a loop device in a mount namespace with an
-/etc of its own.
+of the rule can be executed here, or both. tests/kernel/remedies/test_remedies.py runs the cases of
+all rules. Commands are run as they are printed, by sh, on a loop device in a mount namespace with
+an /etc of its own.
 """
 
 from __future__ import annotations

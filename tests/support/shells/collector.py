@@ -41,7 +41,7 @@ BRIEF = SCRIPT.replace("\nlong /proc/self/mountinfo\n", "\nreturn\n")
 assert BRIEF != SCRIPT
 SHELLS = ("dash", "bash", "busybox sh")
 SECONDS = 90
-TRIES = 8
+TRIES = 4
 """How often other tests' mounts may come and go between two looks at this host."""
 
 NOT_FOR_A_SHELL = (TuneSuperblock, FilesystemUuid, CapturedDumpe2fs)
