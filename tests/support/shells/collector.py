@@ -133,15 +133,18 @@ def differences(
 ) -> dict[Ask, tuple[Answer, Answer | None]]:
     """Return the asks that the script answers otherwise than the live source, or not at all.
 
-    Asked live before and after: what changed meanwhile, or can never be equal, is left out.
+    Asked live before and after: what changed meanwhile, or can never be equal, is left out, as is
+    what another try finds equal.
     """
     found: dict[Ask, tuple[Answer, Answer | None]] = {}
-    for _ in range(TRIES):
+    for attempt in range(TRIES):
         before, sent, after = live(only), captured(shell, script=script), live(only)
         found = {
             ask: (answer, sent.get(ask))
             for ask, answer in before.items()
-            if after.get(ask) == answer != sent.get(ask) and not _is_volatile(ask)
+            if after.get(ask) == answer != sent.get(ask)
+            and not _is_volatile(ask)
+            and (attempt == 0 or ask in found)
         }
         if not found:
             break
