@@ -5,7 +5,7 @@ import pytest
 from ext4audit.assemble.layout import read_group_table, read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout import descriptor_blocks
 from ext4audit.parsers.superblock import parse_raw_superblock
 from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand
@@ -207,7 +207,7 @@ def test_many_places_are_left_to_dumpe2fs(places: int, origin: str) -> None:
     raw = superblock_bytes(groups, meta_bg=True)
     host = debian_host().tell(superblock_at(PATH), raw).tell(superblock_at(PATH, 1), raw)
     known = parse_raw_superblock(raw)
-    for block in descriptor_blocks(known):
+    for block in descriptor_blocks(sizes_of(known)):
         first = block // 32768
         host.tell(ReadBytes(PATH, block * 4096, 4096), descriptor_bytes(first, first + 64))
     lines = (

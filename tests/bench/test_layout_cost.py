@@ -18,7 +18,7 @@ import pytest
 from ext4audit.facts.layout import StripeGeometry
 from ext4audit.layout.group_search import advise
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.images.mke2fs import needs_e2fsprogs, run, sparse_image, stripe
 from support.program import environment
 from support.timing import command_seconds, relative_time
@@ -95,10 +95,10 @@ def test_advice_is_a_matter_of_milliseconds(
 ) -> None:
     """At most 3 times 100,000 multiplications whatever the size; more for wide RAID5 arrays."""
     array = map_of(stripe(members, chunk_kib, level))
-    superblock = parameters(tib * TIB, MkfsOptions())
-    advice = advise(array, superblock)
+    sizes = mke2fs_sizes(tib * TIB)
+    advice = advise(array, sizes)
     words = f"{advice.blocks_per_group_option} {advice.flex_bg_groups}" if advice else "none"
-    taken = relative_time(lambda: advise(array, superblock))
+    taken = relative_time(lambda: advise(array, sizes))
     print(f"\n{level} of {members}, {chunk_kib} KiB, {tib} TiB: {taken:.2f} times: {words}")
     assert taken < most
 
@@ -125,7 +125,7 @@ def test_advice_that_finds_little_ends_soon(
         block_bytes=4096,
         cluster_bytes=4096 * clusters,
     )
-    superblock = parameters(gib << 30, options)
-    taken = relative_time(lambda: advise(array, superblock), rounds=5)
+    sizes = mke2fs_sizes(gib << 30, options)
+    taken = relative_time(lambda: advise(array, sizes), rounds=5)
     print(f"\n{geometry.level} of {len(geometry.members)}, {gib} GiB: {taken:.1f} times")
     assert taken < 50

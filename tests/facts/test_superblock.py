@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.superblock import GroupTable
+from ext4audit.facts.superblock import GroupTable, Sizes, sizes_of
 from support.builders import superblock
 
 THREE = GroupTable((10, 110, 210), (11, 111, 211), (12, 112, 212))
@@ -71,3 +71,65 @@ def test_another_table_is_refused(
 def test_the_type_follows_from_the_features(features: str, fstype: str) -> None:
     """As blkid(8) tells it."""
     assert superblock(features=frozenset(features.split())).fstype == fstype
+
+
+ALWAYS_READ = {"features", "size_blocks", "stride_blocks"}
+
+
+def test_sizes_are_those_of_the_superblock() -> None:
+    """100 GiB in 800 groups."""
+    found = superblock().sizes
+    assert found is not None
+    assert found == sizes_of(superblock())
+    assert {name: getattr(superblock(), name) for name in Sizes._fields} == found._asdict()
+    assert (found.groups, found.size_bytes) == (800, 100 << 30)
+
+
+@pytest.mark.parametrize("field", sorted({*Sizes._fields} - ALWAYS_READ))
+def test_sizes_are_known_together_or_not_at_all(field: str) -> None:
+    """No reader sees some of them; what one does not see is not replaced by a default."""
+    partial = superblock(**{field: None})
+    assert partial.sizes is None
+    with pytest.raises(ValueError, match="sizes are not known"):
+        sizes_of(partial)
+
+
+@pytest.mark.parametrize(
+    "field",
+    (
+        "size_blocks block_bytes blocks_per_group inodes_per_group inode_bytes inode_count "
+        "flex_bg_groups cluster_blocks descriptor_bytes"
+    ).split(),
+)
+def test_sizes_that_no_filesystem_has_are_not_known(field: str) -> None:
+    """Zeros of a damaged superblock: nothing divides by them."""
+    assert superblock(**{field: 0}).sizes is None
+    assert superblock(**{field: 1}).sizes is not None
+
+
+@pytest.mark.parametrize(
+    ("first_block", "size_blocks", "groups"),
+    [(0, 32768, 1), (0, 32769, 2), (1, 32769, 1), (1, 32770, 2)],
+)
+def test_groups_begin_at_the_first_block(first_block: int, size_blocks: int, groups: int) -> None:
+    """The last group may be shorter; block 0 of 1 KiB is in none."""
+    block = superblock(first_block=first_block, size_blocks=size_blocks)
+    assert block.groups == groups
+
+
+@pytest.mark.parametrize(
+    ("first", "block_bytes", "expected"),
+    [(0, 4096, 0), (100, 4096, 409600), (None, 4096, None), (100, None, None)],
+)
+def test_where_the_journal_begins(
+    first: int | None, block_bytes: int | None, expected: int | None
+) -> None:
+    """In bytes, where both are known."""
+    block = superblock(journal_first_block=first, block_bytes=block_bytes)
+    assert block.journal_at_bytes == expected
+
+
+@pytest.mark.parametrize(("block_bytes", "expected"), [(4096, 100 << 30), (None, None)])
+def test_the_size_in_bytes(block_bytes: int | None, expected: int | None) -> None:
+    """It needs the size of a block only."""
+    assert superblock(block_bytes=block_bytes).size_bytes == expected

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.advice import effectively, growth, layout_advice
 from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
@@ -27,8 +27,8 @@ from ext4audit.layout.group_search import (
 )
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
-from support.builders import layout, superblock
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
+from support.builders import layout, sizes
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 from support.timing import relative_time
 
@@ -37,13 +37,13 @@ TWELVE_DISKS_BYTES = TWELVE_DISKS_BLOCKS * 4096
 BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}
 
 
-def made(size_bytes: int = TWELVE_DISKS_BYTES, **options: Any) -> Superblock:
+def made(size_bytes: int = TWELVE_DISKS_BYTES, **options: Any) -> Sizes:
     """Return a filesystem as mke2fs makes it, of 1.2 TiB by default."""
-    return parameters(size_bytes, MkfsOptions(**options))
+    return mke2fs_sizes(size_bytes, MkfsOptions(**options))
 
 
 def advised(
-    members: int, chunk_kib: int, block: Superblock | None = None, level: str = "raid0"
+    members: int, chunk_kib: int, block: Sizes | None = None, level: str = "raid0"
 ) -> tuple[int, int, bool] | None:
     """Return -g, -G, and whether they are the default."""
     advice = advise(map_of(stripe(members, chunk_kib, level)), block or made())
@@ -126,7 +126,7 @@ def test_other_levels_count_mirrors_and_parity(
     ],
 )
 def test_other_geometries(
-    members: int, chunk_kib: int, block: Superblock, options: tuple[int, int, bool] | None
+    members: int, chunk_kib: int, block: Sizes, options: tuple[int, int, bool] | None
 ) -> None:
     """With bigalloc -g counts clusters, 64 KiB blocks are capped, and some have no advice."""
     assert advised(members, chunk_kib, block) == options
@@ -157,21 +157,13 @@ def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
         flex_bg_groups=advice.flex_bg_groups,
         bytes_per_inode=bytes_per_inode(block),
     )
-    assert parameters(20 << 30, options).blocks_per_group == advice.blocks_per_group_option
+    assert mke2fs_sizes(20 << 30, options).blocks_per_group == advice.blocks_per_group_option
 
 
-@pytest.mark.parametrize(
-    ("fields", "ratio"),
-    [
-        ({}, 16384),
-        ({"blocks_per_group": 32744}, 16372),
-        ({"inodes_per_group": None}, None),
-        ({"block_bytes": None}, None),
-    ],
-)
-def test_the_inode_ratio_is_kept(fields: dict[str, Any], ratio: int | None) -> None:
-    """Bytes of a group over its inodes; None where either is not known."""
-    assert bytes_per_inode(superblock(**fields)) == ratio
+@pytest.mark.parametrize(("group_blocks", "ratio"), [(32768, 16384), (32744, 16372)])
+def test_the_inode_ratio_is_kept(group_blocks: int, ratio: int) -> None:
+    """Bytes of a group over its inodes."""
+    assert bytes_per_inode(sizes(blocks_per_group=group_blocks)) == ratio
 
 
 @pytest.mark.parametrize(
@@ -186,7 +178,7 @@ def test_the_inode_ratio_is_kept(fields: dict[str, Any], ratio: int | None) -> N
     ],
 )
 def test_the_next_number_of_members(
-    members: int, level: str, block: Superblock, grown: int | None
+    members: int, level: str, block: Sizes, grown: int | None
 ) -> None:
     """The groups stay as they are, and the stripe becomes wider."""
     found = growth(stripe(members, 512, level), block)
@@ -228,12 +220,6 @@ def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
     assert round(evenness(map_of(stripe(4, 512)), made()), 2) == 0.25
 
 
-def test_an_unknown_group_size_is_an_error() -> None:
-    """A superblock without sizes cannot be advised about."""
-    with pytest.raises(ValueError, match="not known"):
-        evenness(map_of(stripe(4, 512)), superblock(blocks_per_group=None))
-
-
 GEOMETRIES = st.builds(
     stripe,
     st.integers(4, 24),
@@ -248,29 +234,27 @@ FILESYSTEMS = st.builds(
 )
 
 
-def as_advised(block: Superblock, advice: MkfsAdvice) -> Superblock:
+def as_advised(block: Sizes, advice: MkfsAdvice) -> Sizes:
     """Return the filesystem that mke2fs makes of an advice."""
     options = MkfsOptions(
         block_bytes=block.block_bytes,
         group_option=advice.blocks_per_group_option,
         flex_bg_groups=advice.flex_bg_groups,
     )
-    return parameters(block.size_blocks * (block.block_bytes or 0), options)
+    return mke2fs_sizes(block.size_blocks * block.block_bytes, options)
 
 
-def evenness_in_window(stack_map: StackMap, block: Superblock) -> float:
+def evenness_in_window(stack_map: StackMap, block: Sizes) -> float:
     """Return the evenness of the first 2N flex groups, which a whole filesystem may hide."""
-    period = StripePeriod(stack_map, block.block_bytes or 0)
-    flex_groups = block.flex_bg_groups or 1
-    placement = placement_of(block, block.blocks_per_group or 0, flex_groups)
-    return period.spread(placement, 2 * period.members * flex_groups).evenness
+    period = StripePeriod(stack_map, block.block_bytes)
+    return period.spread(placement_of(block), 2 * period.members * block.flex_bg_groups).evenness
 
 
 @settings(deadline=None, max_examples=30)
 @given(GEOMETRIES, FILESYSTEMS)
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 @example(stripe(18, 128, "raid5"), made(TIB))
-def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: Superblock) -> None:
+def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: Sizes) -> None:
     """mke2fs takes it, and neither the whole filesystem nor its first part becomes less even.
 
     The examples are a default that is even as a whole and not in its first 2N flex groups, and
@@ -281,7 +265,7 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
     if advice is None:
         return
     assert advice.blocks_per_group_option % 8 == 0
-    assert 256 <= advice.blocks_per_group_option <= 8 * (block.block_bytes or 0)
+    assert 256 <= advice.blocks_per_group_option <= 8 * block.block_bytes
     assert advice.flex_bg_groups & (advice.flex_bg_groups - 1) == 0
     after = as_advised(block, advice)
     assert after.flex_bg_groups == advice.flex_bg_groups
@@ -296,7 +280,7 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
 @settings(deadline=None, max_examples=30)
 @given(GEOMETRIES, FILESYSTEMS)
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
-def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Superblock) -> None:
+def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes) -> None:
     """Advice takes groups with a backup of the superblock for ordinary ones: 0.01 at most."""
     stack_map = map_of(geometry)
     advice = advise(stack_map, block)
@@ -390,7 +374,7 @@ def planned_advice(
     members: int, size_bytes: int = TWELVE_DISKS_BLOCKS * 4096, **options: Any
 ) -> LayoutAdvice:
     """Return the advice for a filesystem on a RAID0 with chunks of 512 KiB."""
-    block = parameters(size_bytes, MkfsOptions(**options))
+    block = mke2fs_sizes(size_bytes, MkfsOptions(**options))
     measured = measure(predict_table(block), block, map_of(stripe(members, 512)))
     return layout_advice(measured, block)
 
@@ -484,7 +468,7 @@ def test_an_even_layout_needs_no_advice() -> None:
 def test_a_layout_counts_as_even_from_095(members: int, *, even: bool) -> None:
     """One empty member of n gives an index of (n - 1) / n: 0.95 of 20, 0.947 of 19."""
     found = layout([100] * (members - 1) + [0])
-    advice = layout_advice(found, superblock())
+    advice = layout_advice(found, sizes())
     assert advice.is_even is even
     assert (advice.curable == "The bitmaps are spread over all disks.") is even
     assert (advice.no_help == ()) is even
@@ -499,7 +483,7 @@ def test_a_layout_counts_as_even_from_095(members: int, *, even: bool) -> None:
 )
 def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> None:
     """A made-up superblock must neither crash nor run for hours."""
-    advice = layout_advice(layout([100, 0], **changes), superblock())
+    advice = layout_advice(layout([100, 0], **changes), sizes())
     assert advice.curable.startswith(expected)
     assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
 
@@ -514,17 +498,17 @@ def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
     """Groups that are larger are odd evidence."""
     of = layout([1, 1])._replace(blocks_per_group=blocks_per_group, cluster_blocks=cluster_blocks)
     if possible:
-        assert described(of, superblock()).cluster_blocks == cluster_blocks
+        assert described(of, sizes()).cluster_blocks == cluster_blocks
     else:
         with pytest.raises(ValueError, match="does not describe"):
-            described(of, superblock())
+            described(of, sizes())
 
 
 def test_without_a_stripe_there_is_no_advice() -> None:
     """One disk has nothing to spread over."""
     bare: MetadataLayout = layout([1])._replace(geometry=None)
     with pytest.raises(ValueError, match="not on a stripe"):
-        layout_advice(bare, superblock())
+        layout_advice(bare, sizes())
 
 
 @pytest.mark.parametrize(

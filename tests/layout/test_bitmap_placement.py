@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import StripeGeometry
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes
 from ext4audit.layout import descriptor_table_blocks
 from ext4audit.layout.bitmap_placement import StripePeriod, descriptor_writes, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe
 
 TWELVE = map_of(stripe(12, 512))
@@ -30,8 +30,8 @@ def test_the_placement_counts_what_the_groups_have(
     group_option: int | None, bitmaps: tuple[int, ...]
 ) -> None:
     """9594 groups on 12 disks, to the last bitmap."""
-    block = parameters(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
-    placement = placement_of(block, block.blocks_per_group or 0, 16)
+    block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
+    placement = placement_of(block)
     assert StripePeriod(TWELVE, 4096).spread(placement).loads == bitmaps
 
 
@@ -43,7 +43,7 @@ GEOMETRIES = st.builds(
     offset_bytes=st.sampled_from([0, 4096, 32256, 1 << 20]),
 )
 FILESYSTEMS = st.builds(
-    lambda option, flex, groups: parameters(
+    lambda option, flex, groups: mke2fs_sizes(
         groups * option * 4096, MkfsOptions(group_option=option, flex_bg_groups=flex)
     ),
     st.integers(0, 400).map(lambda n: 32768 - 8 * n),
@@ -55,11 +55,11 @@ FILESYSTEMS = st.builds(
 @settings(deadline=None, max_examples=60)
 @given(GEOMETRIES, FILESYSTEMS)
 def test_the_placement_agrees_with_counting_every_group(
-    geometry: StripeGeometry, block: Superblock
+    geometry: StripeGeometry, block: Sizes
 ) -> None:
     """Any level, chunk, offset and group size: the same writes on each member."""
     stack_map = map_of(geometry)
-    placement = placement_of(block, block.blocks_per_group or 0, block.flex_bg_groups or 1)
+    placement = placement_of(block)
     by_placement = StripePeriod(stack_map, 4096).spread(placement).loads
     counted = measure(predict_table(block), block, stack_map).bitmaps.loads
     # A last flex group of one group keeps room between its two bitmaps.
@@ -110,23 +110,23 @@ META_BG = MkfsOptions(features=DEFAULT_FEATURES - {"resize_inode"} | {"meta_bg"}
 
 def test_a_group_that_changes_alone_writes_its_descriptor() -> None:
     """One transaction for each."""
-    assert descriptor_writes(parameters(TIB), groups=1) == pytest.approx(1.0)
+    assert descriptor_writes(mke2fs_sizes(TIB), groups=1) == pytest.approx(1.0)
 
 
 def test_one_descriptor_block_is_written_once() -> None:
     """Of 1 GiB there is one, for all groups."""
-    small = parameters(1 << 30)
+    small = mke2fs_sizes(1 << 30)
     assert descriptor_table_blocks(small) == 1
     assert descriptor_writes(small, groups=100) == pytest.approx(0.01)
 
 
 def test_more_changes_between_checkpoints_are_fewer_writes_each() -> None:
     """And a larger filesystem coalesces less."""
-    found = [descriptor_writes(parameters(TIB), groups) for groups in (1, 10, 100, 1000)]
+    found = [descriptor_writes(mke2fs_sizes(TIB), groups) for groups in (1, 10, 100, 1000)]
     assert found == sorted(found, reverse=True)
-    assert descriptor_writes(parameters(16 * TIB)) > descriptor_writes(parameters(TIB))
+    assert descriptor_writes(mke2fs_sizes(16 * TIB)) > descriptor_writes(mke2fs_sizes(TIB))
 
 
 def test_descriptors_of_meta_bg_are_no_neighbours() -> None:
     """Nothing of them is merged."""
-    assert descriptor_writes(parameters(TIB, META_BG)) > descriptor_writes(parameters(TIB))
+    assert descriptor_writes(mke2fs_sizes(TIB, META_BG)) > descriptor_writes(mke2fs_sizes(TIB))

@@ -14,19 +14,18 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import MkfsAdvice, StripeGeometry
-from ext4audit.facts.superblock import Superblock
-from ext4audit.layout.bitmap_placement import StripePeriod
+from ext4audit.facts.superblock import Sizes
+from ext4audit.layout.bitmap_placement import StripePeriod, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.group_search import (
     EVEN_IN_A_WINDOW,
     _evenness,
     _made_if_kept,
-    _placement,
     advise,
     evenness_with_stride,
 )
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, parameters
+from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.images.mke2fs import layout_of, needs_e2fsprogs, stripe
 
 CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "12"))
@@ -39,7 +38,7 @@ class Case(NamedTuple):
     """A filesystem on an array."""
 
     geometry: StripeGeometry
-    block: Superblock
+    block: Sizes
 
 
 @st.composite
@@ -61,25 +60,25 @@ def cases(draw: st.DrawFn) -> Case:
     )
     size_bytes = int((64 << 30) * 256 ** draw(st.floats(0, 1)))
     try:
-        block = parameters(size_bytes, options)
+        block = mke2fs_sizes(size_bytes, options)
     except ValueError:
         assume(condition=False)
         raise
-    groups = block.groups or 0
+    groups = block.groups
     assume(groups >= 64 and groups >= 4 * members * (flex or 1))
     assume(chunk_kib * 1024 % block_bytes == 0)
     return Case(stripe(members, chunk_kib, level), block)
 
 
-def most_even(stack_map: StackMap, block: Superblock, flex_sizes: set[int]) -> float:
+def most_even(stack_map: StackMap, block: Sizes, flex_sizes: set[int]) -> float:
     """Return the best index of all multiples of 8, for some flex_bg sizes."""
-    block_bytes, best = block.block_bytes or 1, 0.0
+    block_bytes, best = block.block_bytes, 0.0
     period = StripePeriod(stack_map, block_bytes)
     for flex in flex_sizes:
         for option in range(256, min(8 * block_bytes, 65528) + 1, 8):
             made = _made_if_kept(block, option, flex)
             if made is not None:
-                found = _evenness(period, _placement(made))
+                found = _evenness(period, placement_of(made))
                 if found.window >= EVEN_IN_A_WINDOW:
                     best = max(best, found.whole)
     return best
@@ -89,14 +88,14 @@ def most_even(stack_map: StackMap, block: Superblock, flex_sizes: set[int]) -> f
 @given(cases())
 def test_no_group_size_beats_the_advice(case: Case) -> None:
     """Of all multiples of 8, for the present and the advised flex_bg size: by 0.03 at most."""
-    stack_map, present = map_of(case.geometry), case.block.flex_bg_groups or 1
+    stack_map, present = map_of(case.geometry), case.block.flex_bg_groups
     advice = advise(stack_map, case.block)
     if advice is None:
-        period = StripePeriod(stack_map, case.block.block_bytes or 1)
-        advice = MkfsAdvice(0, present, _evenness(period, _placement(case.block)).whole, False)
+        period = StripePeriod(stack_map, case.block.block_bytes)
+        advice = MkfsAdvice(0, present, _evenness(period, placement_of(case.block)).whole, False)
     if advice.evenness < 0.97:  # else nothing can beat it by so much
-        sizes = {present, advice.flex_bg_groups}
-        assert most_even(stack_map, case.block, sizes) <= advice.evenness + 0.03
+        flex_sizes = {present, advice.flex_bg_groups}
+        assert most_even(stack_map, case.block, flex_sizes) <= advice.evenness + 0.03
 
 
 @needs_e2fsprogs
@@ -123,7 +122,7 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
         flex_bg_groups=int(flex[1]) if flex else 16 if packed else 1,
         cluster_bytes=32768 if "-C " in mkfs else None,
     )
-    advice = advise(map_of(stripe(members, chunk_kib, level)), parameters(BLOCKS * 4096, options))
+    advice = advise(map_of(stripe(members, chunk_kib, level)), mke2fs_sizes(BLOCKS * 4096, options))
     assert advice is not None
     assert advice.evenness >= 0.95
     kept = f"-O bigalloc {'-C 32768' if '-C ' in mkfs else ''}" if clusters else ""
@@ -135,7 +134,7 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
 @needs_e2fsprogs
 def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
     """On 16 disks with chunks of 16 KiB: 0.06 without a stride and even with one."""
-    block = parameters(
+    block = mke2fs_sizes(
         BLOCKS * 4096, MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, flex_bg_groups=1)
     )
     expected = evenness_with_stride(map_of(stripe(16, 16)), block, 4)

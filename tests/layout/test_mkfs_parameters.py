@@ -8,7 +8,8 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     MkfsOptions,
-    _finished,
+    _written,
+    mke2fs_sizes,
     parameters,
 )
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
@@ -161,7 +162,7 @@ def test_a_last_group_needs_50_blocks_beside_its_metadata(
 def test_the_journal_grows_in_steps(blocks: int, journal_blocks: int | None) -> None:
     """Its blocks from a size on, and one block below; the smallest filesystems have none."""
     options = MkfsOptions(block_bytes=4096, bytes_per_inode=65536)
-    made = _finished(parameters(blocks * 4096, options)._replace(size_blocks=blocks))
+    made = _written(mke2fs_sizes(blocks * 4096, options)._replace(size_blocks=blocks), 0)
     assert made.journal_bytes == (journal_blocks and journal_blocks * 4096)
     assert ("has_journal" in made.features) is (journal_blocks is not None)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout.advice import advice_for
 from ext4audit.remedies.mkfs import even_out_bitmaps
@@ -79,7 +79,7 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
         ({"label": "x\n"}, "-G 16 -i 16384 -E"),
         ({"features": FEATURES | {"casefold", "sparse_super2"}}, " -O casefold,sparse_super2 "),
         ({"features": FEATURES - {"64bit", "has_journal"}}, " -O ^64bit,^has_journal "),
-        ({"features": FEATURES - {"flex_bg"}, "flex_bg_groups": None}, "-g 32744 -G 16 -i"),
+        ({"features": FEATURES - {"flex_bg"}, "flex_bg_groups": 1}, "-g 32744 -G 16 -i"),
         (
             {"features": FEATURES | {"sparse_super2"}, "backup_bgs": ()},
             "stripe_width=1536,num_backup_sb=0 ",
@@ -157,7 +157,7 @@ def test_what_is_as_advised_is_not_recreated(
 ) -> None:
     """Groups and packing must both be as advised; a stride moves nothing that is packed."""
     made = superblock(stride_blocks=stride)
-    advice = advice_for(striped(), made)
+    advice = advice_for(striped(), sizes_of(made))
     assert advice is not None
     as_advised = striped()._replace(
         blocks_per_group=advice.blocks_per_group_option + more_blocks,

@@ -41,7 +41,7 @@ from ext4audit.facts.mount import (
     Provenance,
 )
 from ext4audit.facts.options import all_options, recognize
-from ext4audit.facts.superblock import PrimarySuperblock, Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, Sizes, Superblock, sizes_of
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -290,9 +290,18 @@ def superblock(**changes: Any) -> Superblock:
         "journal_bytes": 512 << 20,
         "state": "clean",
         "last_mounted_on": "/data",
+        "reserved_gdt_blocks": 1024,
+        "first_meta_bg": 0,
+        "backup_bgs": (),
     }
     values.update(changes)
+    values.setdefault("descriptor_bytes", 64 if "64bit" in values["features"] else 32)
     return Superblock(**values)
+
+
+def sizes(**changes: Any) -> Sizes:
+    """Build the sizes of the same filesystem."""
+    return sizes_of(superblock(**changes))
 
 
 def layout(

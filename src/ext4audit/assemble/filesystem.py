@@ -272,10 +272,9 @@ def read_journal_errno(
     if known.journal_device or (known.journal_uuid and not known.journal_inode):
         return Unknown(JOURNAL_ERRNO, Why.UNSUPPORTED, "the journal is on another device")
     printed = ask(source, RunCommand(("dumpe2fs", "-h", path)), parse_journal_errno, JOURNAL_ERRNO)
-    if isinstance(printed, Known) or known.journal_first_block is None:
+    if isinstance(printed, Known) or known.journal_at_bytes is None:
         return printed
-    size_bytes = known.block_bytes or 0
-    place = ReadBytes(path, known.journal_first_block * size_bytes, JOURNAL_SUPERBLOCK_BYTES)
+    place = ReadBytes(path, known.journal_at_bytes, JOURNAL_SUPERBLOCK_BYTES)
     stored = derive(JOURNAL_ERRNO, _parse_journal_superblock, source.fetch(place))
     return stored if isinstance(stored, Known) else most_actionable(printed, stored)
 

@@ -22,8 +22,8 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import GroupTable, Superblock
-from ext4audit.layout import descriptor_bytes, descriptor_extents, guess_geometry
+from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
+from ext4audit.layout import descriptor_extents, guess_geometry
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.levels import map_of
@@ -46,8 +46,8 @@ def measured_layout(
     if isinstance(stack_map, Unknown):
         return stack_map
     groups = read_group_table(source, path, stack.device_number, superblock)
-    counted = partial(measure, doubts=doubts)
-    return derive(f"metadata layout of {path}", counted, groups, superblock, stack_map)
+    what, counted = f"metadata layout of {path}", partial(measure, doubts=doubts)
+    return derive(what, counted, groups, derive(what, sizes_of, superblock), stack_map)
 
 
 def map_or_guess(stack: BlockDevice) -> tuple[Evidence[StackMap], tuple[Unknown, ...]]:
@@ -123,10 +123,8 @@ def _first_consistent(
 
 
 def _checked(table: GroupTable, superblock: Superblock) -> GroupTable:
-    groups, first_block = superblock.groups, superblock.first_block
-    if groups is None or first_block is None:
-        raise ValueError("the superblock's number of groups is not known")
-    return table.first(groups).checked(groups, first_block, superblock.size_blocks)
+    sizes = sizes_of(superblock)
+    return table.first(sizes.groups).checked(sizes.groups, sizes.first_block, sizes.size_blocks)
 
 
 def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[GroupTable]:
@@ -138,7 +136,7 @@ def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[
     before = read_raw_superblock(source, path, offset_bytes=offset_bytes)
     for reading in range(MAX_READINGS):
         places = derive(what, partial(_places, path, offset_bytes, reading), before)
-        table = _parse_places(source, what, places, derive(what, descriptor_bytes, before))
+        table = _parse_places(source, what, places, derive(what, _descriptor_bytes, before))
         after = read_raw_superblock(source, path, offset_bytes=offset_bytes, reading=reading + 1)
         same = derive(what, lambda a, b: a.size_blocks == b.size_blocks, before, after)
         if isinstance(table, Unknown) or isinstance(same, Unknown):
@@ -153,8 +151,9 @@ def _places(
     path: str, offset_bytes: int, reading: int, superblock: Superblock
 ) -> tuple[ReadBytes, ...]:
     """Return the asks for all descriptors; raise ValueError for an impossible number of groups."""
-    if (superblock.groups or 0) * descriptor_bytes(superblock) > _MAX_TABLE_BYTES:
-        raise ValueError(f"{superblock.groups} block groups")
+    sizes = sizes_of(superblock)
+    if sizes.groups * sizes.descriptor_bytes > _MAX_TABLE_BYTES:
+        raise ValueError(f"{sizes.groups} block groups")
     return tuple(
         ReadBytes(
             path,
@@ -162,9 +161,13 @@ def _places(
             min(length - done, _MAX_ASK_BYTES),
             reading,
         )
-        for start, length in descriptor_extents(superblock)
+        for start, length in descriptor_extents(sizes)
         for done in range(0, length, _MAX_ASK_BYTES)
     )
+
+
+def _descriptor_bytes(superblock: Superblock) -> int:
+    return sizes_of(superblock).descriptor_bytes
 
 
 def _parse_places(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
-from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
+from ext4audit.assemble.image import find_image, is_read, read_image_groups, superblock_at
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table
 from ext4audit.assemble.superblock import (
@@ -19,13 +19,13 @@ from ext4audit.assemble.superblock import (
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout import SUPERBLOCK_OFFSET_BYTES
 from ext4audit.layout.advice import layout_advice
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
 from ext4audit.layout.levels import map_of
-from ext4audit.sources import ReadBytes, Source
+from ext4audit.sources import Source
 
 ARRAY_ORIGIN = "as stated"
 """The origin of an array that the user describes."""
@@ -85,11 +85,10 @@ def _cut_off(source: Source, found: ImageFilesystem) -> tuple[Unknown, ...]:
     """Return a doubt where the image ends before its filesystem does."""
     if found.descriptors_at_bytes is not None:  # e2image leaves the data out
         return ()
-    made = found.superblock.value
-    last = found.start_bytes + made.size_blocks * (made.block_bytes or 0) - 1
-    if isinstance(source.fetch(ReadBytes(found.path, last, 1)), Known):
+    size_bytes = found.superblock.value.size_bytes
+    if size_bytes is None or is_read(source, found.path, found.start_bytes + size_bytes - 1):
         return ()
-    detail = f"it is truncated: it should have {last + 1} bytes"
+    detail = f"it is truncated: it should have {found.start_bytes + size_bytes} bytes"
     return (Unknown(f"end of {found.path}", Why.ABSENT, detail, "copy it again"),)
 
 
@@ -120,12 +119,13 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
 
 def _page(parts: _Parts) -> Evidence[LayoutPage]:
     def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
-        layout = measure(groups, superblock, stack_map, doubts=parts.doubts)
+        sizes = sizes_of(superblock)
+        layout = measure(groups, sizes, stack_map, doubts=parts.doubts)
         return LayoutPage(
             target=parts.target,
             superblock=superblock,
             layout=layout,
-            advice=None if layout.geometry is None else layout_advice(layout, superblock),
+            advice=None if layout.geometry is None else layout_advice(layout, sizes),
             stack=_origin(parts.stack_map),
             origin=_origin(parts.groups),
         )

@@ -14,12 +14,11 @@ from ext4audit.assemble import ask, is_root
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why, derive
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
-from ext4audit.facts.superblock import PrimarySuperblock, Superblock
+from ext4audit.facts.superblock import PrimarySuperblock, Sizes, Superblock
 from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_blocks,
-    descriptor_bytes,
     descriptor_extents,
     descriptors_per_block,
 )
@@ -192,28 +191,27 @@ def read_unzeroed_groups(
     """
     if isinstance(superblock, Unknown):
         return superblock
-    known = superblock.value
-    if CHECKSUMMED.isdisjoint(known.features):
+    sizes = superblock.value.sizes
+    if CHECKSUMMED.isdisjoint(superblock.value.features):
         return Known(0, superblock.origin)
-    if known.groups is None:
+    if sizes is None:
         hint = denied_hint(is_root=is_root(source))
         return Unknown(UNZEROED_GROUPS, Why.DENIED, "the device itself was not read", hint)
-    places = derive(UNZEROED_GROUPS, partial(_places, path), superblock)
+    places = derive(UNZEROED_GROUPS, partial(_places, path, sizes))
     if isinstance(places, Unknown):
         return places
     origin = f"group descriptors of {path}"
-    return _count_by_bisection(source, places.value, descriptor_bytes(known), origin)
+    return _count_by_bisection(source, places.value, sizes.descriptor_bytes, origin)
 
 
-def _places(path: str, superblock: Superblock) -> tuple[ReadBytes, ...]:
+def _places(path: str, sizes: Sizes) -> tuple[ReadBytes, ...]:
     """Return the asks for all descriptors: one an extent, or one a block of a long table."""
-    extents = descriptor_extents(superblock)
+    extents = descriptor_extents(sizes)
     if sum(length for _, length in extents) > _READ_AT_ONCE_BYTES:
-        block_bytes, size = superblock.block_bytes or 0, descriptor_bytes(superblock)
-        groups, each = superblock.groups or 0, descriptors_per_block(superblock)
+        size, each = sizes.descriptor_bytes, descriptors_per_block(sizes)
         extents = tuple(
-            (block * block_bytes, min(each, groups - index * each) * size)
-            for index, block in enumerate(descriptor_blocks(superblock))
+            (block * sizes.block_bytes, min(each, sizes.groups - index * each) * size)
+            for index, block in enumerate(descriptor_blocks(sizes))
         )
     return tuple(ReadBytes(path, offset, length) for offset, length in extents)
 

@@ -29,6 +29,47 @@ class RecordedError(NamedTuple):
     block: int
 
 
+class Sizes(NamedTuple):
+    """The sizes of a filesystem, which decide where its metadata lies: none is unknown.
+
+    `Superblock.sizes` gives them. `flex_bg_groups` is 1 without flex_bg, `cluster_blocks` 1
+    without bigalloc, and `reserved_gdt_blocks` 0 without resize_inode.
+    """
+
+    features: frozenset[str]
+    size_blocks: int
+    block_bytes: int
+    first_block: int
+    blocks_per_group: int
+    inodes_per_group: int
+    inode_bytes: int
+    inode_count: int
+    flex_bg_groups: int
+    cluster_blocks: int
+    descriptor_bytes: int
+    reserved_gdt_blocks: int
+    first_meta_bg: int
+    backup_bgs: tuple[int, ...]
+    stride_blocks: int
+
+    @property
+    def groups(self) -> int:
+        """The number of block groups."""
+        return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the filesystem."""
+        return self.size_blocks * self.block_bytes
+
+    @property
+    def exist(self) -> bool:
+        """Whether a filesystem can have them: it has a group, with blocks and inodes."""
+        blocks = (self.block_bytes, self.blocks_per_group, self.flex_bg_groups, self.cluster_blocks)
+        inodes = (self.inode_bytes, self.inodes_per_group, self.inode_count)
+        return min(*blocks, *inodes, self.descriptor_bytes) > 0 and self.groups > 0
+
+
 class Superblock(NamedTuple):
     """The fields of a superblock. A field is None where the reader that was used cannot see it.
 
@@ -116,6 +157,12 @@ class Superblock(NamedTuple):
         return self.journal_device if self.has_journal and not inside else None
 
     @property
+    def journal_at_bytes(self) -> int | None:
+        """Where the journal begins on its device, None where that is not known."""
+        first, block_bytes = self.journal_first_block, self.block_bytes
+        return None if first is None or block_bytes is None else first * block_bytes
+
+    @property
     def fstype(self) -> str:
         """The type by its features, as blkid(8) names it: ext4, or ext3 and ext2 by the journal."""
         if self.features - EXT3_FEATURES:
@@ -123,11 +170,31 @@ class Superblock(NamedTuple):
         return "ext3" if self.has_journal else "ext2"
 
     @property
+    def sizes(self) -> Sizes | None:
+        """The sizes; None where the reader sees none (the ioctl), or no filesystem has them."""
+        fields = [getattr(self, name) for name in Sizes._fields]
+        sizes = None if None in fields else Sizes(*fields)
+        return sizes if sizes and sizes.exist else None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """The size of the filesystem."""
+        return self.block_bytes and self.size_blocks * self.block_bytes
+
+    @property
     def groups(self) -> int | None:
         """The number of block groups."""
         if self.blocks_per_group is None or self.first_block is None:
             return None
         return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
+
+
+def sizes_of(superblock: Superblock) -> Sizes:
+    """Return the sizes of a filesystem; ValueError where they are not known."""
+    sizes = superblock.sizes
+    if sizes is None:
+        raise ValueError("the superblock's sizes are not known")
+    return sizes
 
 
 class PrimarySuperblock(NamedTuple):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment, MdArray
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes
 
 LVM_STRIPES = "dm-striped"
 """The level of LVM's stripes in a geometry (targets "striped" and "raid raid0"). It is not
@@ -144,52 +144,42 @@ SUPERBLOCK_BYTES = 1024
 USUAL_BLOCK_BYTES = (4096, 1024, 2048)
 _USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 """The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
-_SMALL_DESCRIPTOR_BYTES = 32
-_LARGE_DESCRIPTOR_BYTES = 64
 
 
-def descriptor_bytes(superblock: Superblock) -> int:
-    """Return the size of one group descriptor: where it is not known, the one that mke2fs makes."""
-    made = _LARGE_DESCRIPTOR_BYTES if "64bit" in superblock.features else _SMALL_DESCRIPTOR_BYTES
-    return superblock.descriptor_bytes or made
-
-
-def descriptors_per_block(superblock: Superblock) -> int:
+def descriptors_per_block(sizes: Sizes) -> int:
     """Return how many groups one descriptor block describes (a meta block group); ValueError."""
-    per_block, rest = divmod(_block_bytes(superblock), descriptor_bytes(superblock))
+    per_block, rest = divmod(sizes.block_bytes, sizes.descriptor_bytes)
     if rest:
-        raise ValueError(f"descriptors of {superblock.descriptor_bytes} bytes fill no block")
+        raise ValueError(f"descriptors of {sizes.descriptor_bytes} bytes fill no block")
     return per_block
 
 
-def descriptor_table_blocks(superblock: Superblock) -> int:
+def descriptor_table_blocks(sizes: Sizes) -> int:
     """Return how many blocks the descriptors of all groups fill."""
-    groups, block_bytes = superblock.groups or 0, superblock.block_bytes or 1
-    return -(-groups * descriptor_bytes(superblock) // block_bytes)
+    return -(-sizes.groups * sizes.descriptor_bytes // sizes.block_bytes)
 
 
-def descriptor_blocks(superblock: Superblock) -> tuple[int, ...]:
+def descriptor_blocks(sizes: Sizes) -> tuple[int, ...]:
     """Return the block number of each primary descriptor block, in the order of the groups.
 
     They follow the superblock; with meta_bg, from block `first_meta_bg` on, each lies in the
-    first of the groups that it describes. ValueError where the superblock lacks a field.
+    first of the groups that it describes. ValueError where descriptors fill no block.
     """
-    groups = _groups(superblock)
-    count = -(-groups // descriptors_per_block(superblock))
+    count = -(-sizes.groups // descriptors_per_block(sizes))
     together = count
-    if "meta_bg" in superblock.features:
-        together = min(superblock.first_meta_bg or 0, count)
-    after_superblock = SUPERBLOCK_OFFSET_BYTES // _block_bytes(superblock) + 1
+    if "meta_bg" in sizes.features:
+        together = min(sizes.first_meta_bg, count)
+    after_superblock = SUPERBLOCK_OFFSET_BYTES // sizes.block_bytes + 1
     classic = range(after_superblock, after_superblock + together)
-    return (*classic, *(_meta_block(superblock, index) for index in range(together, count)))
+    return (*classic, *(_meta_block(sizes, index) for index in range(together, count)))
 
 
-def descriptor_extents(superblock: Superblock) -> tuple[tuple[int, int], ...]:
+def descriptor_extents(sizes: Sizes) -> tuple[tuple[int, int], ...]:
     """Return offset and length in bytes of what holds the descriptors, adjacent blocks as one.
 
     The last one ends with the last descriptor and not with its block.
     """
-    block_bytes, blocks = _block_bytes(superblock), descriptor_blocks(superblock)
+    block_bytes, blocks = sizes.block_bytes, descriptor_blocks(sizes)
     starts = [0, *(n for n, (a, b) in enumerate(pairwise(blocks), 1) if b != a + 1)]
     ends = [*starts[1:], len(blocks)]
     extents = [
@@ -197,18 +187,18 @@ def descriptor_extents(superblock: Superblock) -> tuple[tuple[int, int], ...]:
         for start, end in zip(starts, ends, strict=True)
     ]
     offset, length = extents[-1]
-    unused = len(blocks) * descriptors_per_block(superblock) - _groups(superblock)
-    extents[-1] = (offset, length - unused * descriptor_bytes(superblock))
+    unused = len(blocks) * descriptors_per_block(sizes) - sizes.groups
+    extents[-1] = (offset, length - unused * sizes.descriptor_bytes)
     return tuple(extents)
 
 
-def has_superblock(superblock: Superblock, group: int) -> bool:
+def has_superblock(sizes: Sizes, group: int) -> bool:
     """Whether a group begins with a copy of the superblock."""
     if group == 0:
         return True
-    if "sparse_super2" in superblock.features:
-        return group in (superblock.backup_bgs or ())
-    if group == 1 or "sparse_super" not in superblock.features:
+    if "sparse_super2" in sizes.features:
+        return group in sizes.backup_bgs
+    if group == 1 or "sparse_super" not in sizes.features:
         return True
     return any(_is_power(group, base) for base in (3, 5, 7))
 
@@ -222,23 +212,22 @@ def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
     return tuple((group, first + group * per_group) for group in _USUAL_BACKUP_GROUPS)
 
 
-def _meta_block(superblock: Superblock, index: int) -> int:
+def _meta_block(sizes: Sizes, index: int) -> int:
     """Return the block of descriptor block `index` where meta_bg spreads them."""
-    group = index * descriptors_per_block(superblock)
-    first_block, blocks_per_group = superblock.first_block or 0, superblock.blocks_per_group or 0
-    start = first_block + group * blocks_per_group
-    return start + boot_block(superblock, group) + has_superblock(superblock, group)
+    group = index * descriptors_per_block(sizes)
+    start = sizes.first_block + group * sizes.blocks_per_group
+    return start + boot_block(sizes, group) + has_superblock(sizes, group)
 
 
-def boot_block(superblock: Superblock, group: int) -> int:
+def boot_block(sizes: Sizes, group: int) -> int:
     """Return 1 for block 0 of 1 KiB, which stays free where bigalloc makes it the first one."""
-    is_first = group == 0 and superblock.first_block == 0
-    return int(is_first and superblock.block_bytes == SUPERBLOCK_OFFSET_BYTES)
+    is_first = group == 0 and sizes.first_block == 0
+    return int(is_first and sizes.block_bytes == SUPERBLOCK_OFFSET_BYTES)
 
 
-def holds_descriptors(superblock: Superblock, group: int) -> bool:
+def holds_descriptors(sizes: Sizes, group: int) -> bool:
     """Whether meta_bg puts a descriptor block here: first, second and last of its groups."""
-    described = descriptors_per_block(superblock)
+    described = descriptors_per_block(sizes)
     return group % described in {0, 1, described - 1}
 
 
@@ -246,18 +235,6 @@ def _is_power(number: int, base: int) -> bool:
     while number % base == 0:
         number //= base
     return number == 1
-
-
-def _block_bytes(superblock: Superblock) -> int:
-    if not superblock.block_bytes:
-        raise ValueError("the superblock's block size is not known")
-    return superblock.block_bytes
-
-
-def _groups(superblock: Superblock) -> int:
-    if not superblock.groups:
-        raise ValueError("the superblock's number of groups is not known")
-    return superblock.groups
 
 
 MOST_INODES = (1 << 32) - 1
@@ -270,22 +247,18 @@ class Ceiling(NamedTuple):
     is_of_inodes: bool
 
 
-def ceiling_of(superblock: Superblock) -> Ceiling | None:
-    """Return the size beyond which no resize goes; None where the geometry is not known.
+def ceiling_of(sizes: Sizes) -> Ceiling:
+    """Return the size beyond which no resize goes.
 
     The kernel refuses a number of groups whose inodes do not fit 32 bits (fs/ext4/resize.c:
     "resize would cause inodes_count overflow"), and resize2fs 1.47.0 a group descriptor table
     that does not fit into one block group ("New size results in too many block group
     descriptors", with meta_bg as well).
     """
-    each, group, inodes = (
-        superblock.block_bytes,
-        superblock.blocks_per_group,
-        superblock.inodes_per_group,
-    )
-    if not (each and group and inodes) or superblock.first_block is None:
-        return None
-    by_inodes = MOST_INODES // inodes
-    by_descriptors = (group - superblock.first_block) * (each // descriptor_bytes(superblock))
+    group_blocks = sizes.blocks_per_group
+    by_inodes = MOST_INODES // sizes.inodes_per_group
+    each_block = sizes.block_bytes // sizes.descriptor_bytes
+    by_descriptors = (group_blocks - sizes.first_block) * each_block
     groups = min(by_inodes, by_descriptors)
-    return Ceiling(groups * group * each, is_of_inodes=by_inodes <= by_descriptors)
+    size_bytes = groups * group_blocks * sizes.block_bytes
+    return Ceiling(size_bytes, is_of_inodes=by_inodes <= by_descriptors)

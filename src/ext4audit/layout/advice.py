@@ -20,8 +20,7 @@ from ext4audit.facts.layout import (
     Spread,
     StripeGeometry,
 )
-from ext4audit.facts.superblock import Superblock
-from ext4audit.layout import descriptor_bytes
+from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.group_search import (
     EVEN,
     advise,
@@ -49,7 +48,7 @@ MITIGATIONS = (
 )
 
 
-def layout_advice(layout: MetadataLayout, superblock: Superblock) -> LayoutAdvice:
+def layout_advice(layout: MetadataLayout, sizes: Sizes) -> LayoutAdvice:
     """Return the advice for a filesystem that exists, or is planned, on a stripe.
 
     Raises ValueError where nothing stripes.
@@ -58,45 +57,45 @@ def layout_advice(layout: MetadataLayout, superblock: Superblock) -> LayoutAdvic
     if geometry is None:
         raise ValueError("this filesystem is not on a stripe")
     is_even = layout.evenness >= EVEN
-    advice = advice_for(layout, superblock)
-    grown = None if is_even else growth_for(layout, superblock)
+    advice = advice_for(layout, sizes)
+    grown = None if is_even else growth_for(layout, sizes)
     return LayoutAdvice(
         sentence=f"{effectively(layout.bitmaps)} this metadata.",
         is_even=is_even,
         curable=_curable(layout, advice),
-        incurable=_incurable(layout, geometry, superblock),
+        incurable=_incurable(layout, geometry, sizes),
         advice=advice,
         growth=grown,
         recreate=None
         if is_even or advice is None
-        else _recreate(advice) + _by_stride(layout, geometry, superblock),
+        else _recreate(advice) + _by_stride(layout, geometry, sizes),
         in_place=None if grown is None else _in_place(geometry, grown),
         no_help=() if is_even else tuple(_no_help(layout, advice)),
         mitigations=() if is_even else MITIGATIONS,
     )
 
 
-def advice_for(layout: MetadataLayout, superblock: Superblock) -> MkfsAdvice | None:
+def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
     """Return the mkfs options that make a filesystem like this one even on its stripe."""
     if layout.geometry is None:
         return None
     try:
-        return advise(map_of(layout.geometry), described(layout, superblock))
+        return advise(map_of(layout.geometry), described(layout, sizes))
     except ValueError:
         return None
 
 
-def growth_for(layout: MetadataLayout, superblock: Superblock) -> Growth | None:
+def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:
     """Return the larger array on which this filesystem is even as it is."""
     if layout.geometry is None:
         return None
     try:
-        return growth(layout.geometry, described(layout, superblock))
+        return growth(layout.geometry, described(layout, sizes))
     except ValueError:
         return None
 
 
-def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
+def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
     """Return the next number of members that makes the present bitmaps even, if it is near.
 
     Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow).
@@ -107,7 +106,7 @@ def growth(geometry: StripeGeometry, superblock: Superblock) -> Growth | None:
     for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
         wider = geometry._replace(members=tuple(str(slot) for slot in range(members)))
         try:
-            even = evenness(map_of(wider), superblock)
+            even = evenness(map_of(wider), sizes)
         except ValueError:
             return None
         if even >= EVEN:
@@ -139,14 +138,14 @@ def _curable(layout: MetadataLayout, advice: MkfsAdvice | None) -> str:
     )
 
 
-def _incurable(layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock) -> str:
+def _incurable(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:
     """Describe what no group size changes: the descriptor table, a block of it for 64 groups."""
     if layout.descriptors.evenness >= EVEN:
         return (
             "The descriptor table is spread over all disks because the filesystem is large; "
             "meta_bg would concentrate it on a few."
         )
-    chunk_groups = geometry.chunk_bytes // descriptor_bytes(superblock)
+    chunk_groups = geometry.chunk_bytes // sizes.descriptor_bytes
     even_bytes = chunk_groups * layout.blocks_per_group * layout.block_bytes * len(layout.members)
     return (
         f"{effectively(layout.descriptors)} the descriptor table, and no -g moves it: it lies at "
@@ -178,12 +177,12 @@ def _no_help(layout: MetadataLayout, advice: MkfsAdvice | None) -> Iterator[str]
     yield from NO_HELP
 
 
-def _by_stride(layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock) -> str:
+def _by_stride(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:
     """Return the other way for groups that are not packed, empty where it does not help."""
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     if layout.flex_bg_groups > 1 or not chunk_blocks:
         return ""
-    even = evenness_with_stride(map_of(geometry), described(layout, superblock), chunk_blocks)
+    even = evenness_with_stride(map_of(geometry), described(layout, sizes), chunk_blocks)
     if even <= max(layout.evenness, EVEN):
         return ""
     return (

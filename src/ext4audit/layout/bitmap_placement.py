@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, judged_members
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, Sizes
 from ext4audit.layout import descriptor_blocks, descriptor_table_blocks, descriptors_per_block
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import reserved_blocks
@@ -53,20 +53,18 @@ class BitmapPlacement(NamedTuple):
         return self.group_blocks * self.flex_groups
 
 
-def placement_of(superblock: Superblock, group_blocks: int, flex_groups: int) -> BitmapPlacement:
-    """Return the placement of a filesystem like this one with other groups and flex groups.
+def placement_of(sizes: Sizes) -> BitmapPlacement:
+    """Return the placement of the bitmaps of a filesystem.
 
     The few groups that begin with a backup are taken for ordinary ones: at most 27 of 64 TiB.
     """
-    first_block = superblock.first_block or 0
-    groups = -(-(superblock.size_blocks - first_block) // group_blocks)
-    ordinary_group = 2 * flex_groups
+    ordinary_group = 2 * sizes.flex_bg_groups
     return BitmapPlacement(
-        group_blocks,
-        flex_groups,
-        groups,
-        first_block + reserved_blocks(superblock, 0),
-        first_block + reserved_blocks(superblock, ordinary_group),
+        sizes.blocks_per_group,
+        sizes.flex_bg_groups,
+        sizes.groups,
+        sizes.first_block + reserved_blocks(sizes, 0),
+        sizes.first_block + reserved_blocks(sizes, ordinary_group),
     )
 
 
@@ -172,7 +170,7 @@ PART_BYTES = 64 << 10
 
 def measure(
     table: GroupTable,
-    superblock: Superblock,
+    sizes: Sizes,
     stack_map: StackMap,
     *,
     basis: Basis = "descriptors",
@@ -180,27 +178,23 @@ def measure(
 ) -> MetadataLayout:
     """Count the metadata of all block groups per member device.
 
-    Raises ValueError where the superblock lacks a field, or has another number of groups than
-    there are locations: a table that was cut off must not be counted as a whole filesystem.
+    Raises ValueError where the filesystem has another number of groups than there are locations:
+    a table that was cut off must not be counted as a whole filesystem.
     """
-    block_bytes, blocks_per_group = superblock.block_bytes, superblock.blocks_per_group
-    if not block_bytes or not blocks_per_group or superblock.groups is None:
-        raise ValueError("the superblock's block size and group size are not known")
-    groups = len(table.block_bitmaps)
-    if superblock.groups != groups:
-        raise ValueError(f"{groups} group descriptors of {superblock.groups} are seen")
+    if sizes.groups != table.groups:
+        raise ValueError(f"{table.groups} group descriptors of {sizes.groups} are seen")
     return MetadataLayout(
         geometry=stack_map.geometry,
-        block_bytes=block_bytes,
-        blocks_per_group=blocks_per_group,
-        groups=groups,
-        flex_bg_groups=superblock.flex_bg_groups or 1,
-        size_blocks=superblock.size_blocks,
-        cluster_blocks=superblock.cluster_blocks or 1,
-        members=_members(table, superblock, _MemberCounter(stack_map, block_bytes)),
+        block_bytes=sizes.block_bytes,
+        blocks_per_group=sizes.blocks_per_group,
+        groups=sizes.groups,
+        flex_bg_groups=sizes.flex_bg_groups,
+        size_blocks=sizes.size_blocks,
+        cluster_blocks=sizes.cluster_blocks,
+        members=_members(table, sizes, _MemberCounter(stack_map, sizes.block_bytes)),
         basis=basis,
         doubts=doubts,
-        descriptor_writes=descriptor_writes(superblock),
+        descriptor_writes=descriptor_writes(sizes),
     )
 
 
@@ -259,14 +253,12 @@ def _run_bytes(stack_map: StackMap) -> int:
     return chunk_bytes if is_plain else 1
 
 
-def _members(
-    table: GroupTable, superblock: Superblock, counter: _MemberCounter
-) -> tuple[MemberLoad, ...]:
+def _members(table: GroupTable, sizes: Sizes, counter: _MemberCounter) -> tuple[MemberLoad, ...]:
     block_bitmaps = counter.fold(table.block_bitmaps)
     inode_bitmaps = counter.fold(table.inode_bitmaps)
     inode_tables = counter.fold(table.inode_tables)
-    first_blocks = descriptor_blocks(superblock)
-    described = _described(superblock, first_blocks, len(table.block_bitmaps), counter)
+    first_blocks = descriptor_blocks(sizes)
+    described = _described(sizes, first_blocks, len(table.block_bitmaps), counter)
     bitmaps = block_bitmaps + inode_bitmaps
     columns: Sequence[list[int]] = (
         counter.data(block_bitmaps),
@@ -283,10 +275,10 @@ def _members(
 
 
 def _described(
-    superblock: Superblock, blocks: Sequence[int], groups: int, counter: _MemberCounter
+    sizes: Sizes, blocks: Sequence[int], groups: int, counter: _MemberCounter
 ) -> Counter[int]:
     """Return the descriptor blocks, each as often as it describes a group."""
-    per_block = descriptors_per_block(superblock)
+    per_block = descriptors_per_block(sizes)
     found: Counter[int] = Counter()
     for index, block in enumerate(blocks):
         (folded,) = counter.fold((block,))
@@ -298,16 +290,16 @@ GROUPS = 100
 """How many groups change between two checkpoints."""
 
 
-def descriptor_writes(superblock: Superblock, groups: int = GROUPS) -> float:
+def descriptor_writes(sizes: Sizes, groups: int = GROUPS) -> float:
     """Return the writes of descriptor blocks for each group that changes, at most 1.
 
     The groups are taken to be random. With meta_bg no descriptor blocks are neighbours.
     """
-    blocks = descriptor_table_blocks(superblock)
+    blocks = descriptor_table_blocks(sizes)
     if not blocks:
         return 1.0
     dirty = 1 - (1 - 1 / blocks) ** groups
     written = blocks * dirty
-    if "meta_bg" not in superblock.features:
+    if "meta_bg" not in sizes.features:
         written = written * (1 - dirty) + dirty
     return min(written / groups, 1.0)

@@ -18,7 +18,7 @@ from math import gcd
 from typing import NamedTuple
 
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
@@ -28,7 +28,7 @@ from ext4audit.layout.mkfs_parameters import (
     LEAST_CLUSTERS_PER_GROUP,
     MOST_CLUSTERS_PER_GROUP,
     MkfsOptions,
-    parameters,
+    mke2fs_sizes,
 )
 
 EVEN = 0.95
@@ -55,59 +55,54 @@ EXACT_GROUPS = 4096
 of the superblock that they do not matter."""
 
 
-def advise(stack_map: StackMap, superblock: Superblock) -> MkfsAdvice | None:
+def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     """Return the options nearest the defaults that make the bitmaps even, None if none do better.
 
-    `superblock` is of the filesystem as it is, or as `parameters` makes it. The default group
-    size is kept where it is even. ValueError where the superblock lacks sizes.
+    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it. The default group size
+    is kept where it is even.
     """
     try:
-        period = StripePeriod(stack_map, superblock.block_bytes or 1)
+        period = StripePeriod(stack_map, sizes.block_bytes)
     except ValueError:
         return None
-    flex_groups = superblock.flex_bg_groups or 1
-    default = _made(superblock, None, flex_groups)
-    now = _evenness(period, _placement(default))
-    kept = MkfsAdvice(_option(default), flex_groups, now.whole, is_default=True)
+    default = _made(sizes, None, sizes.flex_bg_groups)
+    now = _evenness(period, placement_of(default))
+    kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
     is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
-    return _Search(period, stack_map, superblock, now).best() or (kept if is_even else None)
+    return _Search(period, stack_map, sizes, now).best() or (kept if is_even else None)
 
 
-def evenness(stack_map: StackMap, superblock: Superblock) -> float:
+def evenness(stack_map: StackMap, sizes: Sizes) -> float:
     """Return Jain's index of the bitmaps by the closed form; 1.0 is even.
 
     Raises ValueError for a stack that is not one stripe of chunks of whole blocks.
     """
-    return (
-        StripePeriod(stack_map, superblock.block_bytes or 1).spread(_placement(superblock)).evenness
-    )
+    return StripePeriod(stack_map, sizes.block_bytes).spread(placement_of(sizes)).evenness
 
 
-def evenness_with_stride(stack_map: StackMap, superblock: Superblock, stride_blocks: int) -> float:
+def evenness_with_stride(stack_map: StackMap, sizes: Sizes, stride_blocks: int) -> float:
     """Return Jain's index of the bitmaps of groups that are not packed, made with a stride.
 
-    It is counted on the first groups of a large filesystem. ValueError where sizes are not known.
+    It is counted on the first groups of a large filesystem.
     """
-    made = _made(superblock, _option(superblock), 1)
-    groups = min(made.groups or 0, EXACT_GROUPS)
+    made = _made(sizes, _option(sizes), 1)
     first = made._replace(
         stride_blocks=stride_blocks,
-        size_blocks=min(made.size_blocks, groups * (made.blocks_per_group or 0)),
+        size_blocks=min(made.size_blocks, EXACT_GROUPS * made.blocks_per_group),
     )
     return measure(predict_table(first), first, stack_map).evenness
 
 
-def described(layout: MetadataLayout, superblock: Superblock) -> Superblock:
-    """Return the superblock with the sizes that the layout was measured with."""
+def described(layout: MetadataLayout, sizes: Sizes) -> Sizes:
+    """Return the sizes as the layout was measured with them; ValueError if no groups have them."""
     largest = 8 * layout.block_bytes * layout.cluster_blocks
     if layout.blocks_per_group > largest:
         raise ValueError(f"one block of bitmap does not describe {layout.blocks_per_group} blocks")
-    return superblock._replace(
+    return sizes._replace(
         size_blocks=layout.size_blocks,
         block_bytes=layout.block_bytes,
-        first_block=superblock.first_block or 0,
         blocks_per_group=layout.blocks_per_group,
         flex_bg_groups=layout.flex_bg_groups,
         cluster_blocks=layout.cluster_blocks,
@@ -124,12 +119,12 @@ class _Evenness(NamedTuple):
 class _Candidate(NamedTuple):
     """A group size and a flex_bg size, the filesystem that mke2fs makes of them, its evenness."""
 
-    made: Superblock
+    made: Sizes
     found: _Evenness
 
     def advice(self, whole: float) -> MkfsAdvice:
         """Return the advice, with Jain's index as it was confirmed."""
-        flex_groups = self.made.flex_bg_groups or 1
+        flex_groups = self.made.flex_bg_groups
         return MkfsAdvice(_option(self.made), flex_groups, whole, is_default=False)
 
 
@@ -139,7 +134,7 @@ class _Search:
 
     period: StripePeriod
     stack_map: StackMap
-    superblock: Superblock
+    sizes: Sizes
     now: _Evenness
     left: int = MOST_LOOKS
 
@@ -162,18 +157,16 @@ class _Search:
 
         A small filesystem of large groups has too few of them to reach all members.
         """
-        flex_groups = self.superblock.flex_bg_groups or 1
         for is_perfect, halvings in ((True, 0), (False, 0), *((True, h) for h in HALVINGS)):
-            for size in _flex_sizes(flex_groups):
+            for size in _flex_sizes(self.sizes.flex_bg_groups):
                 yield from self._of_flex_size(size, halvings, is_perfect=is_perfect)
 
     def _of_flex_size(self, size: int, halvings: int, *, is_perfect: bool) -> Iterator[_Candidate]:
-        clusters = self.superblock.cluster_blocks or 1
         kinds: dict[int, int] = {}
-        for option in _group_sizes(self.superblock.block_bytes or 1, halvings):
+        for option in _group_sizes(self.sizes.block_bytes, halvings):
             if self.left <= 0:
                 return
-            stride = option * clusters * size
+            stride = option * self.sizes.cluster_blocks * size
             kind = gcd(stride, self.period.period_blocks)
             if kinds.get(kind, 0) >= (1 if halvings else MOST_OF_A_KIND):
                 continue
@@ -186,10 +179,10 @@ class _Search:
 
     def _counted(self, option: int, size: int) -> _Candidate | None:
         """Count a candidate; None where mke2fs lowers the group size, or it is uneven at first."""
-        made = _made_if_kept(self.superblock, option, size)
+        made = _made_if_kept(self.sizes, option, size)
         if made is None:
             return None
-        placement = _placement(made)
+        placement = placement_of(made)
         self.left -= _looks(self.period, placement)
         found = _evenness(self.period, placement)
         if found.window < max(min(self.now.window, EVEN), EVEN_IN_A_WINDOW):
@@ -199,9 +192,9 @@ class _Search:
     def _confirmed(self, candidate: _Candidate) -> float:
         """Return Jain's index of what mke2fs makes, with the groups that begin with a backup."""
         made = candidate.made
-        if (made.groups or 0) > EXACT_GROUPS:
+        if made.groups > EXACT_GROUPS:
             return candidate.found.whole
-        self.left -= made.groups or 0
+        self.left -= made.groups
         return measure(predict_table(made), made, self.stack_map).evenness
 
 
@@ -240,49 +233,39 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
     return _Evenness(period.spread(placement, groups).evenness, whole)
 
 
-def _made_if_kept(superblock: Superblock, option: int, flex_groups: int) -> Superblock | None:
+def _made_if_kept(sizes: Sizes, option: int, flex_groups: int) -> Sizes | None:
     """Return the filesystem with groups of this size, None if mke2fs lowers it for the inodes."""
     try:
-        made = _made(superblock, option, flex_groups)
+        made = _made(sizes, option, flex_groups)
     except ValueError:
         return None
     return made if _option(made) == option else None
 
 
-def _made(superblock: Superblock, option: int | None, flex_groups: int) -> Superblock:
-    """Return the superblock that mke2fs makes for a filesystem like this with other groups.
+def _made(sizes: Sizes, option: int | None, flex_groups: int) -> Sizes:
+    """Return the sizes that mke2fs makes for a filesystem like this with other groups.
 
     Its stride is 0: with flex groups of one group, a stride would move the bitmaps.
     """
-    block_bytes, cluster_blocks = superblock.block_bytes or 1, superblock.cluster_blocks or 1
-    needed = {"bigalloc"} if cluster_blocks > 1 else set()
+    needed = {"bigalloc"} if sizes.cluster_blocks > 1 else set()
     if flex_groups > 1:
         needed.add("flex_bg")
     options = MkfsOptions(
-        features=superblock.features | needed,
-        block_bytes=block_bytes,
+        features=sizes.features | needed,
+        block_bytes=sizes.block_bytes,
         group_option=option,
         flex_bg_groups=flex_groups,
-        bytes_per_inode=bytes_per_inode(superblock),
-        inode_bytes=superblock.inode_bytes or MkfsOptions().inode_bytes,
-        cluster_bytes=cluster_blocks * block_bytes,
+        bytes_per_inode=bytes_per_inode(sizes),
+        inode_bytes=sizes.inode_bytes,
+        cluster_bytes=sizes.cluster_blocks * sizes.block_bytes,
     )
-    return parameters(superblock.size_blocks * block_bytes, options)
+    return mke2fs_sizes(sizes.size_bytes, options)
 
 
-def bytes_per_inode(superblock: Superblock) -> int | None:
-    """Return the -i that gives a new filesystem about as many inodes, None if not known."""
-    group_blocks, block_bytes = superblock.blocks_per_group, superblock.block_bytes
-    if not group_blocks or not block_bytes or not superblock.inodes_per_group:
-        return None
-    return group_blocks * block_bytes // superblock.inodes_per_group
+def bytes_per_inode(sizes: Sizes) -> int:
+    """Return the -i that gives a new filesystem about as many inodes."""
+    return sizes.blocks_per_group * sizes.block_bytes // sizes.inodes_per_group
 
 
-def _option(made: Superblock) -> int:
-    return (made.blocks_per_group or 0) // (made.cluster_blocks or 1)
-
-
-def _placement(superblock: Superblock) -> BitmapPlacement:
-    if not superblock.blocks_per_group:
-        raise ValueError("the blocks per group are not known")
-    return placement_of(superblock, superblock.blocks_per_group, superblock.flex_bg_groups or 1)
+def _option(sizes: Sizes) -> int:
+    return sizes.blocks_per_group // sizes.cluster_blocks

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes, Superblock
 from ext4audit.layout import (
-    descriptor_bytes,
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
@@ -29,6 +28,8 @@ LEAST_CLUSTERS_PER_GROUP = 256
 LEAST_INODES_PER_GROUP = INODE_STEP = 8
 INODE_NUMBERS_OF_A_GROUP = 1 << 16
 BLOCK_NUMBER_BYTES = 4
+DESCRIPTOR_BYTES = 32
+"""Of one group; twice as many with 64bit (group_descr.rst)."""
 GROWTH = 1024
 """mke2fs(8), -E resize: descriptors are reserved for 1,024 times the size."""
 TAIL_BLOCKS = 50
@@ -94,24 +95,36 @@ class MkfsOptions:
 def parameters(size_bytes: int, options: MkfsOptions | None = None) -> Superblock:
     """Return the superblock that mke2fs writes on a device of this size.
 
+    Raises ValueError as `mke2fs_sizes` does.
+    """
+    chosen = options or MkfsOptions()
+    return _written(mke2fs_sizes(size_bytes, chosen), chosen.stripe_width_blocks)
+
+
+def mke2fs_sizes(size_bytes: int, options: MkfsOptions | None = None) -> Sizes:
+    """Return the sizes that mke2fs chooses on a device of this size.
+
     Raises ValueError where mke2fs refuses: a group size out of range, too many inodes for the
     groups, no room for the filesystem's own metadata.
     """
     requested = draft = _requested(size_bytes, options or MkfsOptions())
     while True:
         inodes = _inodes_per_group(draft)
-        if inodes > BITS_PER_BYTE * (draft.block_bytes or 0):
+        if inodes > BITS_PER_BYTE * draft.block_bytes:
             draft = _with_smaller_groups(requested, draft)
             continue
         made = _with_descriptors(_with_inodes(draft, inodes))
         excess_blocks = _tail_blocks(made)
         if not excess_blocks:
-            return _finished(made)
+            return made
         draft = draft._replace(size_blocks=draft.size_blocks - excess_blocks)
 
 
-def _requested(size_bytes: int, options: MkfsOptions) -> Superblock:
-    """Return what follows from size and options alone; `inode_count` is the requested number."""
+def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
+    """Return what follows from size and options alone; `inode_count` is the requested number.
+
+    The inodes of a group, and what is reserved for growth, are not yet chosen.
+    """
     usual_block_bytes, usual_ratio = _usage(size_bytes)
     block_bytes = options.block_bytes or usual_block_bytes
     cluster_blocks = _cluster_blocks(options, block_bytes)
@@ -121,22 +134,22 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Superblock:
     ratio = options.bytes_per_inode or max(usual_ratio, block_bytes * cluster_blocks)
     inodes = options.inode_count or min(device_blocks * block_bytes // ratio, MOST_OF_32_BITS)
     too_large = size_blocks > MOST_OF_32_BITS or "meta_bg" in options.features
-    return Superblock(
-        default_mount_options=("user_xattr", "acl"),
-        mount_option_string="",
+    return Sizes(
         features=options.features - ({"resize_inode"} if too_large else set()),
-        errors="continue",
-        stride_blocks=options.stride_blocks,
-        stripe_width_blocks=options.stripe_width_blocks,
         size_blocks=size_blocks,
         block_bytes=block_bytes,
         first_block=int(block_bytes * cluster_blocks == KIB),
         blocks_per_group=_group_clusters(options, block_bytes) * cluster_blocks,
+        inodes_per_group=0,
         inode_bytes=options.inode_bytes,
         inode_count=max(inodes, FIRST_FREE_INODE + 1),
-        flex_bg_groups=options.flex_bg_groups if "flex_bg" in options.features else None,
+        flex_bg_groups=options.flex_bg_groups if "flex_bg" in options.features else 1,
         cluster_blocks=cluster_blocks,
+        descriptor_bytes=DESCRIPTOR_BYTES << ("64bit" in options.features),
+        reserved_gdt_blocks=0,
+        first_meta_bg=0,
         backup_bgs=(1, LAST_GROUP)[: options.backup_superblocks],
+        stride_blocks=options.stride_blocks,
     )
 
 
@@ -162,64 +175,62 @@ def _group_clusters(options: MkfsOptions, block_bytes: int) -> int:
     return min(option, MOST_CLUSTERS_PER_GROUP)
 
 
-def _inodes_per_group(draft: Superblock) -> int:
+def _inodes_per_group(draft: Sizes) -> int:
     """Return how many inodes each group must have for the requested number."""
     if not draft.groups:
         raise ValueError(f"{draft.size_blocks} blocks are too few for a filesystem")
-    return max(-(-(draft.inode_count or 0) // draft.groups), LEAST_INODES_PER_GROUP)
+    return max(-(-draft.inode_count // draft.groups), LEAST_INODES_PER_GROUP)
 
 
-def _with_smaller_groups(requested: Superblock, draft: Superblock) -> Superblock:
+def _with_smaller_groups(requested: Sizes, draft: Sizes) -> Sizes:
     """Return the filesystem with more groups, because one cannot hold that many inodes.
 
     mke2fs does so silently, so the group size is not always that of -g.
     """
-    blocks = draft.blocks_per_group or 0
+    blocks = draft.blocks_per_group
     if blocks < LEAST_CLUSTERS_PER_GROUP or "bigalloc" in draft.features:
         raise ValueError("too many inodes for the groups")
     return requested._replace(blocks_per_group=blocks - GROUP_STEP)
 
 
-def _with_inodes(draft: Superblock, wanted: int) -> Superblock:
+def _with_inodes(draft: Sizes, wanted: int) -> Sizes:
     """Fill the blocks of the inode tables; the number of inodes is a multiple of 8."""
-    block_bytes, inode_bytes, groups = draft.block_bytes or 1, draft.inode_bytes or 1, draft.groups
-    per_block = block_bytes // inode_bytes
-    count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, MOST_OF_32_BITS // (groups or 1))
+    per_block = draft.block_bytes // draft.inode_bytes
+    count = min(wanted, INODE_NUMBERS_OF_A_GROUP - per_block, MOST_OF_32_BITS // draft.groups)
     filled = -(-count // per_block) * per_block // INODE_STEP * INODE_STEP
-    return draft._replace(inodes_per_group=filled, inode_count=filled * (groups or 0))
+    return draft._replace(inodes_per_group=filled, inode_count=filled * draft.groups)
 
 
-def _with_descriptors(draft: Superblock) -> Superblock:
+def _with_descriptors(draft: Sizes) -> Sizes:
     """Choose what follows every copy of the superblock: descriptors, and reserved blocks."""
-    last = (draft.groups or 0) - 1
-    named = (last if group == LAST_GROUP else group for group in draft.backup_bgs or ())
+    last = draft.groups - 1
+    named = (last if group == LAST_GROUP else group for group in draft.backup_bgs)
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
     made = draft._replace(backup_bgs=backups)
     reserved = _reserved_for_growth(made)
     together = reserved + descriptor_table_blocks(made)
-    if "meta_bg" not in made.features and together > (made.blocks_per_group or 0) * 3 // 4:
+    if "meta_bg" not in made.features and together > made.blocks_per_group * 3 // 4:
         features = made.features - {"resize_inode"} | {"meta_bg"}
         return made._replace(features=features, reserved_gdt_blocks=0)
     return made._replace(reserved_gdt_blocks=reserved)
 
 
-def _reserved_for_growth(made: Superblock) -> int:
+def _reserved_for_growth(made: Sizes) -> int:
     """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
     if "resize_inode" not in made.features:
         return 0
     grown = made._replace(size_blocks=min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
-    more = -(-(grown.groups or 0) // descriptors_per_block(made)) - descriptor_table_blocks(made)
-    return max(0, min(more, (made.block_bytes or 0) // BLOCK_NUMBER_BYTES))
+    more = -(-grown.groups // descriptors_per_block(made)) - descriptor_table_blocks(made)
+    return max(0, min(more, made.block_bytes // BLOCK_NUMBER_BYTES))
 
 
-def _tail_blocks(made: Superblock) -> int:
+def _tail_blocks(made: Sizes) -> int:
     """Return the blocks of a last group that is too small to be one, else 0."""
-    blocks_per_group, groups = made.blocks_per_group or 1, made.groups or 1
-    tail = (made.size_blocks - (made.first_block or 0)) % blocks_per_group
+    tail = (made.size_blocks - made.first_block) % made.blocks_per_group
     needed = 2 + inode_table_blocks(made)
-    if has_superblock(made, groups - 1):
-        needed += 1 + descriptor_table_blocks(made) + (made.reserved_gdt_blocks or 0)
-    if groups == 1:
+    if has_superblock(made, made.groups - 1):
+        needed += 1 + descriptor_table_blocks(made) + made.reserved_gdt_blocks
+    if made.groups == 1:
         if needed > made.size_blocks:
             raise ValueError(f"{made.size_blocks} blocks are too few for a filesystem")
         return 0
@@ -232,13 +243,17 @@ def journal_blocks_of(size_blocks: int) -> int:
     return next(sizes, LARGEST_JOURNAL_BLOCKS)
 
 
-def _finished(made: Superblock) -> Superblock:
+def _written(made: Sizes, stripe_width_blocks: int) -> Superblock:
+    """Return the superblock with these sizes, and with a journal where there is room for one."""
     journal_blocks = journal_blocks_of(made.size_blocks)
     if not journal_blocks:
         made = made._replace(features=made.features - {"has_journal"})
-    return made._replace(
-        descriptor_bytes=descriptor_bytes(made),
-        first_meta_bg=0,
-        journal_bytes=journal_blocks * (made.block_bytes or 0) if made.has_journal else None,
+    return Superblock(
+        default_mount_options=("user_xattr", "acl"),
+        mount_option_string="",
+        errors="continue",
+        stripe_width_blocks=stripe_width_blocks,
+        journal_bytes=journal_blocks * made.block_bytes if "has_journal" in made.features else None,
         state="clean",
+        **made._asdict(),
     )

@@ -177,9 +177,9 @@ def _demanded_by(profiles: Sequence[Profile]) -> str:
 def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
     """Yield the group size and flex_bg size that spread the bitmaps over the stripe."""
     geometry, superblock = plan.geometry, _superblock(report)
-    if geometry is None or superblock is None:
+    if geometry is None or superblock is None or superblock.sizes is None:
         return
-    advice = advise(map_of(geometry), superblock)
+    advice = advise(map_of(geometry), superblock.sizes)
     if advice is None:
         return
     if advice.is_default:

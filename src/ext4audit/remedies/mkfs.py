@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, growth_for
@@ -38,13 +38,13 @@ def even_out_bitmaps(
     device: str, layout: MetadataLayout, superblock: Superblock
 ) -> Iterator[Remedy]:
     """Yield the remedies that spread the bitmaps of the filesystem on `device` evenly."""
-    advice = advice_for(layout, superblock)
-    geometry = layout.geometry
-    if geometry is None:
+    geometry, sizes = layout.geometry, superblock.sizes
+    if geometry is None or sizes is None:
         return
+    advice = advice_for(layout, sizes)
     if advice and not _is_as_advised(layout, superblock, advice):
         yield _recreate(device, layout, geometry, superblock, advice)
-    yield from _grow(layout, geometry, superblock)
+    yield from _grow(layout, geometry, sizes)
 
 
 def mkfs_line(device: str, layout: MetadataLayout, superblock: Superblock) -> str | None:
@@ -52,10 +52,11 @@ def mkfs_line(device: str, layout: MetadataLayout, superblock: Superblock) -> st
 
     It destroys all data. None too where no shell takes the name of the device.
     """
-    advice, geometry, quoted = advice_for(layout, superblock), layout.geometry, quote(device)
-    if advice is None or geometry is None or not quoted:
+    geometry, sizes, quoted = layout.geometry, superblock.sizes, quote(device)
+    if geometry is None or sizes is None or not quoted:
         return None
-    if _is_as_advised(layout, superblock, advice):
+    advice = advice_for(layout, sizes)
+    if advice is None or _is_as_advised(layout, superblock, advice):
         return None
     return f"{_mkfs(layout, geometry, superblock, advice)} {quoted}"
 
@@ -145,9 +146,9 @@ def _journal(superblock: Superblock) -> Iterator[str]:
 
     With fast_commit the size that is known is that of both parts.
     """
-    size, block = superblock.journal_bytes or 0, superblock.block_bytes or 0
+    size, block = superblock.journal_bytes, superblock.block_bytes
     usual = {journal_blocks_of(superblock.size_blocks), LARGEST_OLD_JOURNAL_BLOCKS}
-    if not size or size % MIB or size in {blocks * block for blocks in usual}:
+    if not size or not block or size % MIB or size in {blocks * block for blocks in usual}:
         return
     if "fast_commit" not in superblock.features:
         yield f"-J size={size // MIB}"
@@ -173,13 +174,11 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
     """Yield cluster size and bytes per inode, which decide where metadata lies."""
     if layout.cluster_blocks > 1:
         yield f"-C {layout.cluster_blocks * layout.block_bytes}"
-    ratio = bytes_per_inode(described(layout, superblock))
-    if ratio and superblock.inode_count:
-        # A last group that is cut off has as many inodes as the others, for fewer bytes.
-        whole = layout.size_blocks * layout.block_bytes // superblock.inode_count
-        ratio = whole if whole < ratio * MUCH_DENSER else ratio
-    if ratio:
-        yield f"-i {ratio}"
+    sizes = described(layout, sizes_of(superblock))
+    ratio = bytes_per_inode(sizes)
+    # A last group that is cut off has as many inodes as the others, for fewer bytes.
+    whole = sizes.size_bytes // sizes.inode_count
+    yield f"-i {whole if whole < ratio * MUCH_DENSER else ratio}"
 
 
 def _data_columns(geometry: StripeGeometry) -> int:
@@ -191,11 +190,9 @@ def _data_columns(geometry: StripeGeometry) -> int:
     return members - PARITY_CHUNKS.get(geometry.level, 0)
 
 
-def _grow(
-    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock
-) -> Iterator[Remedy]:
+def _grow(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> Iterator[Remedy]:
     """Offer the next number of members that makes the current layout even, if it is near."""
-    grown = growth_for(layout, superblock)
+    grown = growth_for(layout, sizes)
     if grown is None:
         return
     now, width = len(geometry.members), grown.members * geometry.chunk_bytes // layout.block_bytes

@@ -135,6 +135,7 @@ NARROW = superblock(
     size_blocks=20 * GIB // BLOCK, features=DEFAULTS - {"64bit"}, reserved_gdt_blocks=10
 )
 """Each descriptor block describes 16 GiB; with 64bit, half of it."""
+WIDE = NARROW._replace(features=DEFAULTS, descriptor_bytes=64)
 
 
 def with_features(*features: str, without: str = "") -> dict[str, Any]:
@@ -156,9 +157,9 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
         (of(12_000, 16_400), "6.1.83", "its reserved group descriptors end at 16 TiB"),
         (of(20, 192, superblock=known(NARROW)), "6.1.83", ""),
         (of(20, 193, superblock=known(NARROW)), "6.1.83", "descriptors end at 192 GiB"),
-        (of(20, 104, superblock=known(NARROW._replace(features=DEFAULTS))), "6.1.83", ""),
+        (of(20, 104, superblock=known(WIDE)), "6.1.83", ""),
         (
-            of(20, 105, superblock=known(NARROW._replace(features=DEFAULTS))),
+            of(20, 105, superblock=known(WIDE)),
             "6.1.83",
             "descriptors end at 104 GiB",
         ),

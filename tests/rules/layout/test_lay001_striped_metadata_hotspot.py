@@ -240,7 +240,7 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
         pytest.param(
             striped(
                 layout(HOT)._replace(cluster_blocks=16, blocks_per_group=524288),
-                superblock=known(superblock(inode_count=None)),
+                superblock=known(superblock(inode_count=600 * 8192)),
             ),
             "mkfs.ext4 -b 4096 -g 32744 -G 1 -O bigalloc -C 65536 -i 262144 "
             "-E stride=0,stripe_width=1536 /dev/md127",
@@ -250,15 +250,12 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
             striped(
                 layout(HOT),
                 superblock=known(
-                    superblock(
-                        features=superblock().features - {"resize_inode"} | {"meta_bg"},
-                        inodes_per_group=None,
-                    )
+                    superblock(features=superblock().features - {"resize_inode"} | {"meta_bg"})
                 ),
             ),
-            "mkfs.ext4 -b 4096 -g 32744 -G 16 -O meta_bg,^resize_inode "
+            "mkfs.ext4 -b 4096 -g 32744 -G 16 -O meta_bg,^resize_inode -i 16384 "
             "-E stride=128,stripe_width=1536 /dev/md127",
-            id="meta_bg, inodes not known",
+            id="meta_bg",
         ),
     ],
 )

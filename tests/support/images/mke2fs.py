@@ -16,7 +16,7 @@ import pytest
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import MetadataLayout, StripeGeometry
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 from ext4audit.parsers.dumpe2fs import parse_group_table, parse_superblock
@@ -178,9 +178,8 @@ def measure_image(
     image: Path, members: int, chunk_kib: int, level: str = "raid0"
 ) -> MetadataLayout:
     """Count the metadata of an image per member of a stripe."""
-    return measure(
-        read_table(image), read_superblock(image), map_of(stripe(members, chunk_kib, level))
-    )
+    sizes = sizes_of(read_superblock(image))
+    return measure(read_table(image), sizes, map_of(stripe(members, chunk_kib, level)))
 
 
 def layout_of(

@@ -18,7 +18,7 @@ def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
     data = bytearray(1024)
     incompat = 0x80 | (0x10 if meta_bg else 0)
     for offset, form, value in (
-        (0x0, "I", groups * 8192 & 0xFFFFFFFF),
+        (0x0, "I", min(groups * 8192, 0xFFFFFFFF)),
         (0x4, "I", groups * BLOCKS_PER_GROUP & 0xFFFFFFFF),
         (0x150, "I", groups * BLOCKS_PER_GROUP >> 32),
         (0x18, "I", 2),
@@ -26,6 +26,7 @@ def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
         (0x28, "I", 8192),
         (0x38, "H", 0xEF53),
         (0x4C, "I", 1),
+        (0x58, "H", 256),
         (0x60, "I", incompat),
         (0x64, "I", 1),
         (0xFE, "H", 64),

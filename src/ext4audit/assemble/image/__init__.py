@@ -10,8 +10,8 @@ from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, oth
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
-from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock
-from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_bytes
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock, sizes_of
+from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES
 from ext4audit.parsers.disk_image import (
     EXTENDED,
     HEADER_BYTES,
@@ -85,17 +85,18 @@ def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTabl
     """Return the group table of a filesystem in an image."""
     if fs.descriptors_at_bytes is None:
         return read_image_group_table(source, fs.path, fs.superblock, fs.start_bytes)
-    superblock, what = fs.superblock.value, f"block groups of {fs.path}"
-    groups = superblock.groups or 0
-    size = descriptor_bytes(superblock)
+    what = f"block groups of {fs.path}"
+    known = derive(what, sizes_of, fs.superblock)
+    if isinstance(known, Unknown):
+        return known
+    sizes = known.value
 
     def build(data: bytes) -> GroupTable:
-        table = parse_group_descriptors(data, size)
-        return table.checked(groups, superblock.first_block or 0, superblock.size_blocks)
+        table = parse_group_descriptors(data, sizes.descriptor_bytes)
+        return table.checked(sizes.groups, sizes.first_block, sizes.size_blocks)
 
-    return derive(
-        what, build, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, groups * size))
-    )
+    length = sizes.groups * sizes.descriptor_bytes
+    return derive(what, build, source.fetch(ReadBytes(fs.path, fs.descriptors_at_bytes, length)))
 
 
 def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
@@ -106,10 +107,10 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     superblock, what = fs.superblock.value, f"journal of {fs.device}"
     if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
         return Known(0, fs.superblock.origin)
-    if superblock.journal_first_block is None:
+    if superblock.journal_at_bytes is None:
         detail = "the superblock does not show where it starts"
         return Unknown(what, Why.UNSUPPORTED, detail)
-    offset = fs.start_bytes + superblock.journal_first_block * (superblock.block_bytes or 0)
+    offset = fs.start_bytes + superblock.journal_at_bytes
     place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
     found = derive(what, parse_journal_superblock, source.fetch(place))
     return found if isinstance(found, Known) else Unknown(what, found.why, found.detail)
@@ -123,15 +124,15 @@ def read_journal_inode(
     Where the groups are not known, nothing more is found here.
     """
     superblock, what = fs.superblock.value, f"inode of the journal of {fs.device}"
-    number, each = superblock.journal_inode, superblock.inodes_per_group
-    is_inside = superblock.has_journal and number and each and not fs.descriptors_at_bytes
-    if not is_inside or isinstance(groups, Unknown):
+    number, sizes = superblock.journal_inode, superblock.sizes
+    is_outside = not superblock.has_journal or fs.descriptors_at_bytes
+    if is_outside or not (number and sizes) or isinstance(groups, Unknown):
         return Known(value=True, origin=fs.superblock.origin)
-    group, index = divmod((number or 1) - 1, each or 1)
+    group, index = divmod(number - 1, sizes.inodes_per_group)
     if group >= groups.value.groups:
         return Unknown(what, Why.UNPARSABLE, f"there is no inode {number}")
-    table = groups.value.inode_tables[group] * (superblock.block_bytes or 0)
-    offset = fs.start_bytes + table + index * (superblock.inode_bytes or 0)
+    table = groups.value.inode_tables[group] * sizes.block_bytes
+    offset = fs.start_bytes + table + index * sizes.inode_bytes
     return derive(what, check_journal_inode, source.fetch(ReadBytes(fs.path, offset, INODE_BYTES)))
 
 
@@ -203,13 +204,16 @@ def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] |
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
     """Return a remark where the image ends before its filesystem, else an empty string."""
-    superblock = fs.superblock.value
-    size_bytes = superblock.size_blocks * (superblock.block_bytes or 0)
-    last = ReadBytes(fs.path, fs.start_bytes + size_bytes - 1, 1)
-    if isinstance(source.fetch(last), Known):
+    size_bytes = fs.superblock.value.size_bytes
+    if size_bytes is None or is_read(source, fs.path, fs.start_bytes + size_bytes - 1):
         return ""
     where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
     return f"{where} is cut short: its filesystem has {size_bytes} bytes"
+
+
+def is_read(source: Source, path: str, byte: int) -> bool:
+    """Whether an image has a byte that can be read."""
+    return isinstance(source.fetch(ReadBytes(path, byte, 1)), Known)
 
 
 def reason_of(unknown: Unknown) -> str:

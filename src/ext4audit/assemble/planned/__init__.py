@@ -19,7 +19,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
-from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock
+from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock, sizes_of
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 
@@ -120,7 +120,7 @@ def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | Non
     def count(table: GroupTable, superblock: Superblock) -> MetadataLayout:
         return measure(
             table,
-            superblock,
+            sizes_of(superblock),
             map_of(geometry),
             basis=predicted.basis,
             doubts=predicted.doubts,
@@ -277,19 +277,18 @@ def planned_usage(superblock: Superblock) -> Usage:
     A predicted superblock has no free blocks: the metadata are then the inode tables and the
     journal, and the rest of a thousandth is neglected. ValueError where a size is unknown.
     """
-    block_bytes, inodes = superblock.block_bytes, superblock.inode_count
-    if not block_bytes or inodes is None or superblock.reserved_blocks is None:
-        raise ValueError("the superblock's sizes are not known")
-    free = superblock.free_blocks
+    sizes, reserved = sizes_of(superblock), superblock.reserved_blocks
+    if reserved is None:
+        raise ValueError("the superblock's reserved blocks are not known")
+    free, free_inodes = superblock.free_blocks, superblock.free_inodes
     if free is None:
-        tables = inodes * (superblock.inode_bytes or 0)
-        free = superblock.size_blocks - (tables + (superblock.journal_bytes or 0)) // block_bytes
-    free_inodes = superblock.free_inodes
+        tables = sizes.inode_count * sizes.inode_bytes
+        free = sizes.size_blocks - (tables + (superblock.journal_bytes or 0)) // sizes.block_bytes
     return Usage(
-        block_bytes=block_bytes,
+        block_bytes=sizes.block_bytes,
         size_blocks=free,
         free_blocks=free,
-        available_blocks=max(0, free - superblock.reserved_blocks),
-        inodes=inodes,
-        free_inodes=inodes - _FIRST_INODES if free_inodes is None else free_inodes,
+        available_blocks=max(0, free - reserved),
+        inodes=sizes.inode_count,
+        free_inodes=sizes.inode_count - _FIRST_INODES if free_inodes is None else free_inodes,
     )

@@ -6,11 +6,10 @@ from ext4audit.assemble import ask
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
-from ext4audit.facts.superblock import GroupTable, Superblock
+from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
-    descriptor_bytes,
     descriptor_extents,
 )
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors
@@ -105,7 +104,7 @@ def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evi
         return superblock
     parts = [
         source.fetch(ReadBytes(device, offset, length))
-        for offset, length in descriptor_extents(superblock.value)
+        for offset, length in descriptor_extents(sizes_of(superblock.value))
     ]
     unknowns = [part for part in parts if isinstance(part, Unknown)]
     if unknowns:
@@ -113,7 +112,7 @@ def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evi
     raw = b"".join(part.value for part in parts if isinstance(part, Known))
     return derive(
         "planned block groups",
-        lambda known: parse_group_descriptors(raw, descriptor_bytes(known)),
+        lambda known: parse_group_descriptors(raw, sizes_of(known).descriptor_bytes),
         superblock,
         origin=ORIGIN,
     )

@@ -23,12 +23,13 @@ from ext4audit.facts.features_and_bugs import (
     parse_version,
 )
 from ext4audit.facts.plan import MkfsArguments, Plan
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import Superblock, sizes_of
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     MOST_OF_32_BITS,
     MkfsOptions,
+    mke2fs_sizes,
     parameters,
 )
 from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_warnings
@@ -171,17 +172,17 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
     """Return the superblock of the real size, with the features of the small one."""
-    clusters = small.cluster_blocks or 1
+    sizes = sizes_of(small)
     # auto_64-bit_support of mke2fs.conf: no other filesystem has that many blocks.
     wide = {"64bit"} if dry.blocks > MOST_OF_32_BITS else set()
     options = MkfsOptions(
         features=small.features | wide,
         block_bytes=dry.block_bytes,
-        group_option=dry.blocks_per_group // clusters,
-        flex_bg_groups=small.flex_bg_groups or 1,
+        group_option=dry.blocks_per_group // sizes.cluster_blocks,
+        flex_bg_groups=sizes.flex_bg_groups,
         inode_count=dry.inodes,
-        inode_bytes=small.inode_bytes or 256,
-        cluster_bytes=clusters * dry.block_bytes,
+        inode_bytes=sizes.inode_bytes,
+        cluster_bytes=sizes.cluster_blocks * dry.block_bytes,
         backup_superblocks=_backups(words),
         stride_blocks=small.stride_blocks,
         stripe_width_blocks=small.stripe_width_blocks,
@@ -238,8 +239,9 @@ def _placed(
     superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...]
 ) -> Prediction:
     """Place the metadata by the closed form."""
-    table = derive("planned block groups", predict_table, superblock, origin=origin)
-    if isinstance(superblock, Known) and not is_exact(superblock.value):
+    sizes = derive("planned block groups", sizes_of, superblock)
+    table = derive("planned block groups", predict_table, sizes, origin=origin)
+    if isinstance(sizes, Known) and not is_exact(sizes.value):
         detail = "inode tables reach backups of the superblock: the closed form is approximate"
         doubts = (*doubts, Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER))
     return Prediction(superblock, table, "computed", doubts, ())
@@ -319,7 +321,7 @@ def _upstream(plan: Plan) -> MkfsOptions:
         cluster_bytes=_number(words, "-C"),
         backup_superblocks=_backups(words),
     )
-    block_bytes = parameters(plan.size_bytes, options).block_bytes or 4096
+    block_bytes = mke2fs_sizes(plan.size_bytes, options).block_bytes
     chunk_blocks = plan.chunk_bytes // block_bytes if plan.geometry else 0
     return replace(
         options,

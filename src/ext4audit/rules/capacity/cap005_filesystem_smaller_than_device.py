@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout import ceiling_of, descriptor_bytes
+from ext4audit.layout import ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
@@ -125,10 +125,11 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
             f"Convert it to 64 bits first (see CAP003): without 64bit, the limit is {size(limit)}.",
             Disruption.UNMOUNT,
         )
-    ceiling = ceiling_of(superblock) if superblock else None
-    if ceiling is not None and device > ceiling.size_bytes:
+    sizes = superblock.sizes if superblock else None
+    most = ceiling_of(sizes).size_bytes if sizes else device
+    if device > most:
         return Remedy(
-            f"Grow it to {size(ceiling.size_bytes)} at most (resize2fs with that size): it cannot "
+            f"Grow it to {size(most)} at most (resize2fs with that size): it cannot "
             "become larger (see CAP009).",
             Disruption.ONLINE,
         )
@@ -185,10 +186,10 @@ def _reserved_end(superblock: Superblock) -> int | None:
     None without root, where it is not known; and no more than 2^32 blocks, the end of the
     resize inode.
     """
-    each, group = superblock.block_bytes, superblock.blocks_per_group
-    reserved = superblock.reserved_gdt_blocks
-    if each is None or group is None or reserved is None:
+    sizes = superblock.sizes
+    if sizes is None:
         return None
-    blocks_of_one = each // descriptor_bytes(superblock) * group
-    used = -(-superblock.size_blocks // blocks_of_one)
-    return min((used + reserved) * blocks_of_one, BLOCKS_OF_32_BITS) * each
+    blocks_of_one = sizes.block_bytes // sizes.descriptor_bytes * sizes.blocks_per_group
+    used = -(-sizes.size_blocks // blocks_of_one)
+    most = min((used + sizes.reserved_gdt_blocks) * blocks_of_one, BLOCKS_OF_32_BITS)
+    return most * sizes.block_bytes

@@ -10,7 +10,6 @@ from ext4audit.layout import Ceiling, ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import (
-    block_bytes,
     device_bytes,
     is_image,
     least_idle,
@@ -63,9 +62,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("without 64bit, 2^32 blocks are the limit (CAP003)")
     if is_image(fs):
         raise NotApplicable("an image does not grow")
-    ceiling, each = need(superblock_field(fs, "geometry", ceiling_of), block_bytes(fs))
-    own = superblock.size_blocks * each
-    device = need(device_bytes(fs))
+    sizes, device = need(superblock_field(fs, "geometry", lambda s: s.sizes), device_bytes(fs))
+    ceiling, own = ceiling_of(sizes), sizes.size_bytes
     beyond = device > ceiling.size_bytes and device - own > least_idle(device)
     cited = (
         Citation("largest size", size(ceiling.size_bytes), "computed"),

@@ -58,7 +58,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     page = need(host.page_bytes)
     cited = (block, Citation("page size", f"{page} bytes", _origin(host.page_bytes)))
     yield from cited
-    if (superblock.block_bytes or 0) > page:
+    if superblock.block_bytes and superblock.block_bytes > page:
         yield _large_blocks(superblock, page, need(host.kernel), cited)
     yield from _by_type(superblock, fstype, _origin(fs.superblock))
     yield from _dax(fs, fstype)

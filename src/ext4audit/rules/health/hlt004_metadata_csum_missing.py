@@ -62,7 +62,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield Finding(
         message="Metadata has no checksums (metadata_csum): corruption by a disk or a cable is not "
         "detected and can damage files.",
-        severity=Severity.LOW if _size(superblock) > LARGE_BYTES else Severity.INFO,
+        severity=Severity.LOW if _is_large(superblock) else Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=cite_features(fs),
         remedies=(_in_plan() if host.planned else _remedy(fs, superblock),),
@@ -70,8 +70,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
 
 
-def _size(superblock: Superblock) -> int:
-    return superblock.size_blocks * (superblock.block_bytes or 0)
+def _is_large(superblock: Superblock) -> bool:
+    return superblock.size_bytes is not None and superblock.size_bytes > LARGE_BYTES
 
 
 def _in_plan() -> Remedy:
@@ -85,7 +85,7 @@ def _in_plan() -> Remedy:
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:
     steps = remedies.features.enable_metadata_csum(fs, superblock)
     narrow = "" if "64bit" in superblock.features else " Run resize2fs -b on it first."
-    much = size(_size(superblock)) if superblock.block_bytes else "the filesystem"
+    much = size(superblock.size_bytes) if superblock.size_bytes else "the filesystem"
     return Remedy(
         f"Turn on metadata checksums{remedies.remount.by_hand(fs, steps)}.{narrow}",
         Disruption.UNMOUNT,

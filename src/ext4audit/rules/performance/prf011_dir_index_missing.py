@@ -60,7 +60,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         return
     if superblock.features.isdisjoint({"has_journal", "extent"}):
         raise NotApplicable("it is ext2")
-    total = superblock.size_blocks * (superblock.block_bytes or 0) or need(device_bytes(fs))
+    total = superblock.size_bytes or need(device_bytes(fs))
     if total <= GIB:
         raise NotApplicable(f"it is small: {size(total)}")
     yield Finding(

@@ -85,9 +85,7 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
     if not isinstance(fs.stack, Known):
         return fs.stack
     if fs.stack.value.kind in IMAGES:
-        return superblock_field(
-            fs, "size", lambda s: s.block_bytes and s.size_blocks * s.block_bytes
-        )
+        return superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
     return derive("size", lambda sectors: sectors * SECTOR_BYTES, fs.stack.value.size_sectors)
 
 
