@@ -35,7 +35,8 @@ def enlarge_journal(fs: Filesystem, present_bytes: int, wanted_bytes: int) -> Re
     """
     new, old = (max(1, each // MIB) for each in (wanted_bytes, present_bytes))
     needed_mib = FREE_SHARE * new
-    is_enough = (free_bytes(fs) or 0) >= needed_mib * MIB
+    free = free_bytes(fs)
+    is_enough = free is not None and free >= needed_mib * MIB
     steps = _replacement(fs, new, old) if is_enough else ()
     missing = f"as soon as {needed_mib} MiB are free: tune2fs requires twice its size"
     where = "" if steps else f", {why_by_hand(fs) if is_enough else missing}"

@@ -282,8 +282,8 @@ def planned_usage(superblock: Superblock) -> Usage:
         raise ValueError("the superblock's reserved blocks are not known")
     free, free_inodes = superblock.free_blocks, superblock.free_inodes
     if free is None:
-        tables = sizes.inode_count * sizes.inode_bytes
-        free = sizes.size_blocks - (tables + (superblock.journal_bytes or 0)) // sizes.block_bytes
+        metadata = filter(None, (sizes.inode_count * sizes.inode_bytes, superblock.journal_bytes))
+        free = sizes.size_blocks - sum(metadata) // sizes.block_bytes
     return Usage(
         block_bytes=sizes.block_bytes,
         size_blocks=free,

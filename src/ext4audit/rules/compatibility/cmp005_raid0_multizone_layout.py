@@ -8,7 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
-LAYOUTS = {1: "original", 2: "alternate"}
+LAYOUTS: dict[int | None, str] = {1: "original", 2: "alternate"}
 """The numbers of md: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
 GIB = 1 << 30
 
@@ -82,7 +82,7 @@ def _cite(device: BlockDevice, array: MdArray) -> tuple[Citation, ...]:
         f"{m.name} {m.size_sectors * SECTOR_BYTES / GIB:.1f} GiB" for m in array.members
     )
     origin = device.md.origin if isinstance(device.md, Known) else ""
-    recorded = LAYOUTS.get(array.layout or 0, "not recorded")
+    recorded = LAYOUTS.get(array.layout, "not recorded")
     return (
         Citation(f"members of {device.name}", sizes, origin),
         Citation(f"layout of {device.name}", recorded, f"{origin}/layout"),
@@ -93,7 +93,7 @@ def _finding(
     device: BlockDevice, array: MdArray, cited: tuple[Citation, ...], parameter: Evidence[int]
 ) -> Finding:
     """Make the finding; a parameter of the kernel replaces the record on this host only."""
-    default = LAYOUTS.get(for_wording(parameter, 0))
+    default = LAYOUTS.get(for_wording(parameter, None))
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
     name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"
     consequence = (

@@ -80,7 +80,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         return
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
     stripe = recommended(partition)
-    if _beyond_alignment(partition, physical):
+    if _beyond_alignment(partition, start, physical):
         yield _finding(partition, Severity.MEDIUM, f"a physical block of {physical} bytes", cited)
     elif stripe and start % stripe.width_bytes:
         yield _finding(partition, Severity.LOW, f"a stripe of {stripe.width_bytes} bytes", cited)
@@ -93,16 +93,14 @@ def _is_in_image(partition: BlockDevice) -> bool:
     return any(device.kind in IMAGES for device in partition.walk())
 
 
-def _beyond_alignment(partition: BlockDevice, physical_bytes: int) -> bool:
+def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:
     """Whether it starts inside a physical block.
 
     The kernel's alignment_offset knows disks whose first block is shifted; -1 means no value.
     """
     reported = partition.alignment_offset_bytes
     offset = -1 if reported is None else need(reported)
-    if offset < 0:
-        offset = (partition.start_sectors or 0) * SECTOR_BYTES
-    return offset % physical_bytes != 0
+    return (start_bytes if offset < 0 else offset) % physical_bytes != 0
 
 
 def _cite(partition: BlockDevice) -> Iterator[Citation]:

@@ -11,7 +11,6 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import is_external
 
 REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
 PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
@@ -53,10 +52,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not superblock.has_journal:
         raise NotApplicable("it has no journal")
     where = need(superblock_field(fs, "place of the journal", _place))
-    if not is_external(superblock):
+    encoded = superblock.external_journal
+    if not encoded:
         yield Citation("journal", where, _origin(fs))
         return
-    number = DeviceNumber.decoded(superblock.journal_device or 0)
+    number = DeviceNumber.decoded(encoded)
     device = _listed(host, number)
     name = device.name if device else str(number)
     exposed = device is not None and _is_redundant(fs) and _is_plain(device)

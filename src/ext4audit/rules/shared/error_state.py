@@ -17,7 +17,7 @@ from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import utc
 
-CODES = dict(
+CODES: dict[int | None, str] = dict(
     enumerate(
         "UNKNOWN EIO ENOMEM EFSBADCRC EFSCORRUPTED ENOSPC ENOKEY EROFS EFBIG EEXIST ERANGE "
         "EOVERFLOW EBUSY ENOTDIR ENOTEMPTY ESHUTDOWN EFAULT".split(),
@@ -39,7 +39,7 @@ def cite_errors(fs: Filesystem) -> Iterator[Citation]:
     if counters.errors and counters.first:
         yield Citation("first error", spell(counters.first), origin)
     if counters.errors and counters.last:
-        kind = CODES.get(counters.last_code or 0)
+        kind = CODES.get(counters.last_code)
         value = f"{spell(counters.last)}{f' ({kind})' if kind else ''}"
         yield Citation("last error", value, origin)
 
@@ -192,7 +192,7 @@ def _judge_by_times(fs: Filesystem, errno: Evidence[int]) -> WriteStop:
         (
             Citation("in force", REMOUNT_RO, need(fs.options).source),
             Citation("last error", utc(at), "superblock"),
-            Citation("last mount", utc(need(fs.superblock).last_mounted_at or 0), "superblock"),
+            Citation("last mount", utc(_mounted_at(fs)), "superblock"),
         ),
     )
 
@@ -209,12 +209,15 @@ def _judge_by_mark(fs: Filesystem) -> WriteStop:
 
 def _happened_since_the_mount(fs: Filesystem) -> bool:
     """Whether the last error is of this mount, and no check came after it."""
-    superblock = need(fs.superblock)
-    mounted, at = superblock.last_mounted_at, _last_error_at(fs)
+    at, checked = _last_error_at(fs), need(fs.superblock).last_checked_at
+    return at >= _mounted_at(fs) and not (checked is not None and checked > at)
+
+
+def _mounted_at(fs: Filesystem) -> int:
+    mounted = need(fs.superblock).last_mounted_at
     if mounted is None:
         raise Undetermined((_unknown_time("time of the last mount"),))
-    checked = superblock.last_checked_at
-    return at >= mounted and not (checked is not None and checked > at)
+    return mounted
 
 
 def _last_error_at(fs: Filesystem) -> int:
