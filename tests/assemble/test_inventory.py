@@ -247,6 +247,17 @@ def test_a_line_that_cannot_be_read_is_a_gap_and_costs_no_filesystem(
     assert inventory.names == {SDA1: "sda1", SDB: "sdb"}
 
 
+def test_the_first_line_that_cannot_be_read_stands_for_all() -> None:
+    """Each is a gap of its own; what is mounted where is not known because of the first."""
+    host = debian_host()
+    table = host.source().fetch(ReadFile("/proc/self/mountinfo"))
+    assert isinstance(table, Known)
+    host.file("/proc/self/mountinfo", f"one\ntwo\n{table.value}three\n")
+    inventory = take_inventory(host.source())
+    assert len(inventory.gaps) == 3
+    assert inventory.mounts == inventory.gaps[0]
+
+
 @pytest.mark.parametrize("listed", [True, False])
 def test_a_host_without_ext4_is_empty_and_has_no_gap(*, listed: bool) -> None:
     """No driver, no lists, no mounts: that is complete knowledge."""

@@ -133,3 +133,13 @@ def test_where_the_journal_begins(
 def test_the_size_in_bytes(block_bytes: int | None, expected: int | None) -> None:
     """It needs the size of a block only."""
     assert superblock(block_bytes=block_bytes).size_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("features", "inode", "expected"),
+    [("has_journal", 8, 8), ("has_journal", None, None), ("", 8, None)],
+)
+def test_the_inode_of_the_journal(features: str, inode: int | None, expected: int | None) -> None:
+    """A number that is left from a journal is none: the feature decides."""
+    block = superblock(features=frozenset(features.split()), journal_inode=inode)
+    assert block.inode_of_journal == expected

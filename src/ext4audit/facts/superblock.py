@@ -151,6 +151,11 @@ class Superblock(NamedTuple):
         return "journal_dev" in self.features
 
     @property
+    def inode_of_journal(self) -> int | None:
+        """The number of the inode that holds the journal, None where none does."""
+        return self.journal_inode if self.has_journal else None
+
+    @property
     def external_journal(self) -> int | None:
         """The encoded number of the device with the journal, None where it lies inside."""
         inside = self.journal_inode or self.journal_bytes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ext4audit.assemble.devices.target import (
@@ -11,19 +13,20 @@ from ext4audit.assemble.devices.target import (
     PlainFile,
     Superblocks,
 )
-from ext4audit.assemble.image import read_image_journal
+from ext4audit.assemble.image import read_image_journal, read_journal_inode
 from ext4audit.assemble.image.host import host_of_images, image_of_target, with_images
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import judge
-from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import GroupTable
 from ext4audit.report import Outcome
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import ReadBytes, RealPath
-from support.builders import filesystem, host, superblock
+from support.builders import filesystem, host, known, superblock, unknown
 from support.hosts.evidence_host import HostEvidence, debian_host
 from support.images.partitioned import superblock_bytes
 
@@ -192,3 +195,54 @@ def test_beside_a_live_filesystem_the_host_is_known() -> None:
     both = with_images(live, [image(uuid=None)])
     assert (both.name, both.kernel, both.gaps) == (live.name, live.kernel, live.gaps)
     assert [fs.device for fs in both.filesystems] == ["/dev/sda", "/srv/fs.img"]
+
+
+REGULAR_INODE = bytes.fromhex("a481") + bytes(24) + b"\1\0" + bytes(100)
+TWO_GROUPS = GroupTable((1, 32769), (2, 32770), (3, 32771))
+START = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("number", "offset"),
+    [
+        pytest.param(8, START + 3 * 4096 + 7 * 256, id="as mke2fs numbers it"),
+        pytest.param(1, START + 3 * 4096, id="the first of a group"),
+        pytest.param(8192, START + 3 * 4096 + 8191 * 256, id="the last of a group"),
+        pytest.param(8193, START + 32771 * 4096, id="the first of the next"),
+    ],
+)
+def test_the_inode_of_the_journal_is_read_from_its_table(number: int, offset: int) -> None:
+    """Inodes are numbered from 1, and those of a group follow each other in its table."""
+    block = superblock(size_blocks=2 * 32768, journal_inode=number)
+    fs = ImageFilesystem(PATH, START, known(block))
+    source = debian_host().tell(ReadBytes(PATH, offset, 128), REGULAR_INODE).source()
+    assert isinstance(read_journal_inode(source, fs, known(TWO_GROUPS)), Known)
+
+
+def test_an_inode_beyond_the_groups_is_none() -> None:
+    """Two groups have 2 * 8192 inodes."""
+    block = superblock(size_blocks=2 * 32768, journal_inode=2 * 8192 + 1)
+    fs = ImageFilesystem(PATH, START, known(block))
+    found = read_journal_inode(debian_host().source(), fs, known(TWO_GROUPS))
+    assert isinstance(found, Unknown)
+    assert found.detail == "there is no inode 16385"
+
+
+@pytest.mark.parametrize(
+    ("changes", "descriptors_at", "groups"),
+    [
+        pytest.param({"features": frozenset()}, None, known(TWO_GROUPS), id="no journal"),
+        pytest.param({"journal_inode": None}, None, known(TWO_GROUPS), id="on another device"),
+        pytest.param({"block_bytes": None}, None, known(TWO_GROUPS), id="sizes not known"),
+        pytest.param({}, 4096, known(TWO_GROUPS), id="e2image holds none"),
+        pytest.param({}, None, unknown("groups"), id="groups not known"),
+    ],
+)
+def test_an_inode_that_is_not_in_the_image_is_no_gap(
+    changes: dict[str, Any], descriptors_at: int | None, groups: Evidence[GroupTable]
+) -> None:
+    """Nothing is read for it; groups that cannot be read are a gap of their own."""
+    block = superblock(**{"size_blocks": 2 * 32768, "journal_inode": 8, **changes})
+    fs = ImageFilesystem(PATH, START, known(block), descriptors_at_bytes=descriptors_at)
+    found = read_journal_inode(debian_host().source(), fs, groups)
+    assert isinstance(found, Known)

@@ -105,7 +105,7 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     A file of e2image holds no journal, and one on another device is not in the image.
     """
     superblock, what = fs.superblock.value, f"journal of {fs.device}"
-    if not (superblock.has_journal and superblock.journal_inode) or fs.descriptors_at_bytes:
+    if superblock.inode_of_journal is None or fs.descriptors_at_bytes:
         return Known(0, fs.superblock.origin)
     if superblock.journal_at_bytes is None:
         detail = "the superblock does not show where it starts"
@@ -124,9 +124,8 @@ def read_journal_inode(
     Where the groups are not known, nothing more is found here.
     """
     superblock, what = fs.superblock.value, f"inode of the journal of {fs.device}"
-    number, sizes = superblock.journal_inode, superblock.sizes
-    is_outside = not superblock.has_journal or fs.descriptors_at_bytes
-    if is_outside or not (number and sizes) or isinstance(groups, Unknown):
+    number, sizes = superblock.inode_of_journal, superblock.sizes
+    if fs.descriptors_at_bytes or not (number and sizes) or isinstance(groups, Unknown):
         return Known(value=True, origin=fs.superblock.origin)
     group, index = divmod(number - 1, sizes.inodes_per_group)
     if group >= groups.value.groups:
