@@ -199,6 +199,19 @@ def test_the_only_filesystem_of_a_disk_is_found_by_its_partition(disk: Path) -> 
     assert laid(page)["stripe"]["offset_bytes"] == 1048576
 
 
+def test_the_mkfs_line_of_a_partition_makes_it_where_it_is(disk: Path) -> None:
+    """mke2fs takes no offset behind the name, and the next partition keeps its filesystem."""
+    shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 512M")
+    given = ("--members", "4", "--chunk", "64K", "--offset", "1M")
+    before, neighbour = layout(str(disk), *given), f"dumpe2fs -h '{disk}?offset=537919488'"
+    line, kept = str(before["mkfs"]), shell(neighbour)
+    shell(line.replace("mkfs.ext4", "mkfs.ext4 -q -F"))
+    after = layout(str(disk), *given)
+    assert bitmaps(after) != bitmaps(before)
+    assert laid(after)["evenness"] == pytest.approx(before["counsel"]["advice"]["evenness"])  # type: ignore[index]
+    assert shell(neighbour) == kept
+
+
 def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
     """Without it the error names where each begins."""
     shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 256M")
@@ -215,7 +228,9 @@ def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path
     alone, copy = tmp_path / "fs.img", tmp_path / "fs.e2i"
     shell(f"dd if={disk} of={alone} bs=1M skip=1 conv=sparse && e2image {alone} {copy}")
     given = ("--members", "4", "--chunk", "64K", "--offset", "1M")
-    assert bitmaps(layout(str(copy), *given)) == bitmaps(layout(str(disk), *given))
+    page = layout(str(copy), *given)
+    assert bitmaps(page) == bitmaps(layout(str(disk), *given))
+    assert page["mkfs"] is None
 
 
 def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:

@@ -281,6 +281,16 @@ def test_descriptors_in_two_places_are_not_exact() -> None:
     assert not is_exact(mixed)
 
 
+EACH_PLACE = "-b 1024 -g 256 -i 16384 -O ^flex_bg,^has_journal,meta_bg,^resize_inode -E stride=1"
+EACH_PLACE_OPTIONS = MkfsOptions(
+    features=DEFAULT_FEATURES - {"flex_bg", "has_journal", "resize_inode"} | {"meta_bg"},
+    block_bytes=1024,
+    group_option=256,
+    bytes_per_inode=16384,
+    stride_blocks=1,
+)
+
+
 @needs_e2fsprogs
 @pytest.mark.parametrize(
     ("size_bytes", "arguments", "options"),
@@ -288,6 +298,7 @@ def test_descriptors_in_two_places_are_not_exact() -> None:
         (3 * GIB, "", MkfsOptions()),
         (5 * TIB_CLOSED_FORM, "", MkfsOptions()),
         (1200 * GIB, "-g 32744 -G 8", MkfsOptions(group_option=32744, flex_bg_groups=8)),
+        (256 << 20, EACH_PLACE, EACH_PLACE_OPTIONS),  # a bitmap in the last block, and before it
     ],
 )
 def test_the_defaults_are_exact_to_the_block(

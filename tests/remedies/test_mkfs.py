@@ -10,7 +10,7 @@ from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.superblock import Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.layout.advice import advice_for
-from ext4audit.remedies.mkfs import even_out_bitmaps
+from ext4audit.remedies.mkfs import even_out_bitmaps, mkfs_line
 from support.builders import layout, superblock
 from support.images.mke2fs import (
     measure_image,
@@ -21,7 +21,11 @@ from support.images.mke2fs import (
 )
 
 FEATURES = superblock().features
+FAST_COMMIT = FEATURES | {"fast_commit"}
 HOT = (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0)
+
+
+UUID_OF_C0FF = " -J device=UUID=c0-ff "
 
 
 def striped(members: int = 12, **geometry: Any) -> MetadataLayout:
@@ -62,6 +66,7 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
     [
         ({}, "-g 32744 -G 16 -i 16384 -E"),
         ({"inode_bytes": 512}, " -I 512 "),
+        ({"inodes_per_group": 1, "inode_count": 9594}, " -N 9594 "),
         ({"inode_count": 100_000_000}, f" -i {9594 * 32768 * 4096 // 100_000_000} "),
         ({"reserved_blocks": 0}, " -m 0 "),
         ({"size_blocks": 1000, "reserved_blocks": 5}, " -m 0.5 "),
@@ -72,9 +77,12 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
         ({"journal_bytes": 2 << 30}, " -J size=2048 "),
         ({"journal_bytes": 64 << 20}, " -J size=64 "),
         ({"journal_bytes": 128 << 20}, "-G 16 -i 16384 -E"),
+        ({"journal_bytes": 128 << 20, "size_blocks": 1 << 18}, " -J size=128 "),
+        ({"journal_bytes": None, "journal_device": 0x800, "journal_uuid": "c0-ff"}, UUID_OF_C0FF),
         ({"journal_bytes": 512 << 20}, "-G 16 -i 16384 -E"),
         ({"journal_bytes": (2 << 30) + 4096}, "-G 16 -i 16384 -E"),
-        ({"journal_bytes": 2 << 30, "features": FEATURES | {"fast_commit"}}, "-O fast_commit -i"),
+        ({"journal_bytes": 520 << 20, "features": FAST_COMMIT}, "-G 16 -O fast_commit -i"),
+        ({"journal_bytes": 2056 << 20, "features": FAST_COMMIT}, " -J size=2048 "),
         ({"journal_bytes": None}, "-G 16 -i 16384 -E"),
         ({"label": "x\n"}, "-G 16 -i 16384 -E"),
         ({"features": FEATURES | {"casefold", "sparse_super2"}}, " -O casefold,sparse_super2 "),
@@ -90,6 +98,44 @@ def test_what_is_recreated_stays_as_it_is(changes: dict[str, Any], words: str) -
     """Only what differs from mke2fs's choice is in the line."""
     command, *_ = recreated(striped(), superblock(**changes))
     assert words in command
+
+
+def test_an_external_journal_is_emptied_first() -> None:
+    """It names its filesystem, and the kernel mounts neither of two that share a journal."""
+    outside = superblock(journal_bytes=None, journal_device=0x800, journal_uuid="c0-ff")
+    command, *_ = recreated(striped(), outside)
+    first, second = command.split(" && ")
+    assert first == 'mke2fs -b 4096 -O journal_dev -U c0-ff "$(blkid -U c0-ff)"'
+    assert second.startswith("mkfs.ext4 ")
+    assert recreated(striped(), outside._replace(journal_uuid=None)) == []
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("size", "members", "chunk_kib", "options"),
+    [
+        (356839424, 32, 32, "-m 50 -i 16384"),
+        (70 << 30, 24, 512, "-b 1024 -N 146800640"),
+        (1 << 40, 4, 512, "-N 2000 -O ^has_journal"),
+        (1 << 30, 4, 64, "-b 1024 -J size=16"),
+        (100 << 30, 12, 512, "-O fast_commit -J size=64"),
+        (100 << 30, 12, 512, "-O fast_commit"),
+    ],
+)
+def test_small_groups_and_odd_densities_keep_what_they_have(
+    size: int, members: int, chunk_kib: int, options: str
+) -> None:
+    """mke2fs drops resize_inode for small groups, and refuses some densities as -i."""
+    with sparse_image(size) as image:
+        run(f"mkfs.ext4 -q -E lazy_itable_init=1,nodiscard -b 4096 {options} {image}")
+        old = read_superblock(image)
+        command = mkfs_line(str(image), measure_image(image, members, chunk_kib), old)
+        assert command is not None
+        run(command.replace(" -E ", " -E lazy_itable_init=1,nodiscard,"))
+        new = read_superblock(image)
+    assert new.features == old.features
+    assert new.journal_bytes == old.journal_bytes
+    assert (new.inode_count or 0) == pytest.approx(old.inode_count, rel=0.05)
 
 
 @needs_e2fsprogs

@@ -32,13 +32,18 @@ ARRAY_ORIGIN = "as stated"
 
 
 class _Parts(NamedTuple):
-    """The evidence of a page; with `doubts` the map of the members is only likely."""
+    """The evidence of a page; with `doubts` the map of the members is only likely.
+
+    `path` and `start_bytes` are where mke2fs finds the filesystem, None where it does not.
+    """
 
     target: str
+    path: str | None
     superblock: Evidence[Superblock]
     groups: Evidence[GroupTable]
     stack_map: Evidence[StackMap]
     doubts: tuple[Unknown, ...] = ()
+    start_bytes: int = 0
 
 
 def page_of_device(
@@ -52,11 +57,11 @@ def page_of_device(
     superblock = read_superblock(source, path, number, own)
     groups = read_group_table(source, path, number, superblock)
     if array is not None:
-        return _page(_Parts(path, superblock, groups, _map_of_array(array)))
+        return _page(_Parts(path, path, superblock, groups, _map_of_array(array)))
     if isinstance(stack, Unknown):
         return stack
     found, doubts = map_or_guess(stack.value)
-    return _page(_Parts(path, superblock, groups, found, doubts))
+    return _page(_Parts(path, path, superblock, groups, found, doubts))
 
 
 def page_of_image(
@@ -78,7 +83,20 @@ def page_of_image(
     if array is not None:
         stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))
     groups = read_image_groups(source, found)
-    return _page(_Parts(found.device, found.superblock, groups, stack_map, _cut_off(source, found)))
+    # A file of e2image holds the metadata only, at places of its own.
+    made_in = None if found.descriptors_at_bytes is not None else found.file
+    doubts = _cut_off(source, found)
+    return _page(
+        _Parts(
+            found.device,
+            made_in,
+            found.superblock,
+            groups,
+            stack_map,
+            doubts,
+            found.start_bytes,
+        )
+    )
 
 
 def _cut_off(source: Source, found: ImageFilesystem) -> tuple[Unknown, ...]:
@@ -123,6 +141,8 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
         layout = measure(groups, sizes, stack_map, doubts=parts.doubts)
         return LayoutPage(
             target=parts.target,
+            path=parts.path,
+            start_bytes=parts.start_bytes,
             superblock=superblock,
             layout=layout,
             advice=None if layout.geometry is None else layout_advice(layout, sizes),

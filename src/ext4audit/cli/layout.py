@@ -151,11 +151,18 @@ def command(
         print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
     found = page.value
-    line = lazily("remedies.mkfs", "mkfs_line")(found.target, found.layout, found.superblock)
-    needs_change = found.advice is not None and not found.advice.is_even
-    found = found._replace(mkfs=line if needs_change else None)
+    if found.advice is not None and not found.advice.is_even:
+        found = found._replace(mkfs=_mkfs_line(found))
     write(_rendered(found, fmt, color=color, to_file=output is not None), output)
     return 0
+
+
+def _mkfs_line(page: LayoutPage) -> str | None:
+    if page.path is None:
+        return None
+    make = lazily("remedies.mkfs", "mkfs_line")
+    line: str | None = make(page.path, page.layout, page.superblock, page.start_bytes)
+    return line
 
 
 def _described_array(

@@ -239,13 +239,16 @@ class MetadataLayout(NamedTuple):
 class LayoutPage(NamedTuple):
     """The layout of a filesystem on its members, and the advice for it.
 
-    `target` is the device or the image. `stack` is where the members are known from (a sysfs
-    path, or an option), `origin` where the places of the metadata were read. `advice` is
-    None where nothing stripes. `mkfs` is the command that recreates it as advised, None where there
-    is nothing to recreate.
+    `target` is the device or the image, as dumpe2fs takes it. `path` is the device or file in which
+    mke2fs would make the filesystem, from `start_bytes` on, None where it cannot. `stack` is where
+    the members are known from (a sysfs path, or an option), `origin` where the places of the
+    metadata were read. `advice` is None where nothing stripes. `mkfs` is the command that recreates
+    it as advised, None where there is nothing to recreate.
     """
 
     target: str
+    path: str | None
+    start_bytes: int
     superblock: Superblock
     layout: MetadataLayout
     advice: LayoutAdvice | None

@@ -39,6 +39,9 @@ EVEN_AS_ADVISED = 0.97
 EVEN_IN_A_WINDOW = 0.7
 """The same for the first 2N flex groups, the window: a layout that stays on one member for many
 flex groups before it moves on is even as a whole, but a hotspot for a working set."""
+FEWEST_INODES = 0.9
+"""The share of the inodes that a new filesystem has at least; some lie in a last group that has
+no place among groups of another size."""
 LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group fill whole groups."""
 WORTH_A_CHANGE = 0.02
@@ -68,7 +71,7 @@ def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     default = _made(sizes, None, sizes.flex_bg_groups)
     now = _evenness(period, placement_of(default))
     kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
-    is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN
+    is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, default)
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
     return _Search(period, stack_map, sizes, now).best() or (kept if is_even else None)
@@ -234,12 +237,26 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
 
 
 def _made_if_kept(sizes: Sizes, option: int, flex_groups: int) -> Sizes | None:
-    """Return the filesystem with groups of this size, None if mke2fs lowers it for the inodes."""
+    """Return the filesystem with groups of this size, None if mke2fs changes more than that.
+
+    For very many inodes it lowers the group size, or makes fewer of them. It drops resize_inode
+    for meta_bg where the descriptors of a later growth leave a group little room.
+    """
     try:
         made = _made(sizes, option, flex_groups)
     except ValueError:
         return None
-    return made if _option(made) == option else None
+    return made if _option(made) == option and _keeps(sizes, made) else None
+
+
+def _keeps(sizes: Sizes, made: Sizes) -> bool:
+    """Whether mke2fs keeps resize_inode, and the number of inodes."""
+    same_features = "meta_bg" not in made.features - sizes.features
+    return same_features and _inodes(made) >= FEWEST_INODES * _inodes(sizes)
+
+
+def _inodes(sizes: Sizes) -> int:
+    return sizes.inodes_per_group * sizes.groups
 
 
 def _made(sizes: Sizes, option: int | None, flex_groups: int) -> Sizes:

@@ -67,7 +67,8 @@ JOURNAL_BLOCKS = (
 """Upper bounds of the size in blocks, and the journal's blocks; e2fsprogs 1.43.2 and later."""
 LARGEST_JOURNAL_BLOCKS = 262144
 LARGEST_OLD_JOURNAL_BLOCKS = 32768
-"""What e2fsprogs before 1.43.2 chose for all larger filesystems."""
+"""What e2fsprogs before 1.43.2 chose for all filesystems of 2^20 blocks and more."""
+LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from ext4audit.layout.levels import NEAR_2
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,
+    LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
     journal_blocks_of,
 )
 from ext4audit.remedies import quote
@@ -31,6 +32,9 @@ ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
 USUAL_RESERVED_PERCENT = 5
 MUCH_DENSER = 0.98
+FAST_COMMIT_SHARE = 64
+BYTES_PER_INODE = range(1024, (64 << 20) + 1)
+"""What mke2fs takes for -i ("invalid inode ratio … (min 1024/max 67108864)")."""
 MIB = 1 << 20
 
 
@@ -43,14 +47,19 @@ def even_out_bitmaps(
         return
     advice = advice_for(layout, sizes)
     if advice and not _is_as_advised(layout, superblock, advice):
-        yield _recreate(device, layout, geometry, superblock, advice)
+        command = mkfs_line(device, layout, superblock)
+        yield _recreate(device, command, _blocks_per_group(layout, advice))
     yield from _grow(layout, geometry, sizes)
 
 
-def mkfs_line(device: str, layout: MetadataLayout, superblock: Superblock) -> str | None:
+def mkfs_line(
+    device: str, layout: MetadataLayout, superblock: Superblock, start_bytes: int = 0
+) -> str | None:
     """Return the command that recreates a filesystem as advised, None where nothing would change.
 
-    It destroys all data. None too where no shell takes the name of the device.
+    It destroys all data. The filesystem begins at `start_bytes` of the device or file, and keeps
+    its size where that is not 0: what follows it belongs to others. None too where no shell takes
+    the name of the device, or where the journal is on a device that is not known.
     """
     geometry, sizes, quoted = layout.geometry, superblock.sizes, quote(device)
     if geometry is None or sizes is None or not quoted:
@@ -58,7 +67,24 @@ def mkfs_line(device: str, layout: MetadataLayout, superblock: Superblock) -> st
     advice = advice_for(layout, sizes)
     if advice is None or _is_as_advised(layout, superblock, advice):
         return None
-    return f"{_mkfs(layout, geometry, superblock, advice)} {quoted}"
+    if superblock.external_journal and not superblock.journal_uuid:
+        return None
+    command = f"{_mkfs(layout, geometry, superblock, advice, start_bytes)} {quoted}"
+    size = f" {layout.size_blocks}" if start_bytes else ""
+    return f"{_new_external_journal(layout, superblock)}{command}{size}"
+
+
+def _new_external_journal(layout: MetadataLayout, superblock: Superblock) -> str:
+    """Return the command that empties an external journal, with the word that joins the next one.
+
+    It keeps the journal's UUID. A journal that still names the old filesystem has two users, and
+    the kernel mounts neither (mke2fs 1.47.0, Linux 6.18).
+    """
+    if not superblock.external_journal:
+        return ""
+    uuid = quote(superblock.journal_uuid or "")
+    make = f"mke2fs -b {layout.block_bytes} -O journal_dev -U {uuid}"
+    return f'{make} "$(blkid -U {uuid})" && '
 
 
 def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> bool:
@@ -74,25 +100,19 @@ def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
     return advice.blocks_per_group_option * layout.cluster_blocks
 
 
-def _recreate(
-    device: str,
-    layout: MetadataLayout,
-    geometry: StripeGeometry,
-    superblock: Superblock,
-    advice: MkfsAdvice,
-) -> Remedy:
-    quoted = quote(device)
-    command = _mkfs(layout, geometry, superblock, advice)
-    pattern = f"^Blocks per group: +{_blocks_per_group(layout, advice)}$"
+def _recreate(device: str, command: str | None, blocks_per_group: int) -> Remedy:
+    """Return the remedy that runs a line of `mkfs_line`; without one it has no steps."""
+    verify = f"dumpe2fs -h {quote(device)} 2>/dev/null"
+    pattern = f"^Blocks per group: +{blocks_per_group}$"
     steps = (
-        Step(Phase.PERSISTENT, f"{command} {quoted}"),
-        Step(Phase.VERIFY, f"dumpe2fs -h {quoted} 2>/dev/null | grep -Eq '{pattern}'"),
+        Step(Phase.PERSISTENT, command or ""),
+        Step(Phase.VERIFY, f"{verify} | grep -Eq '{pattern}'"),
     )
     return Remedy(
         summary="Back up, unmount, recreate with block groups that fit the stripe, restore: "
         f"mkfs DESTROYS all data on {device}.",
         disruption=Disruption.RECREATE,
-        steps=steps if quoted else (),
+        steps=steps if command else (),
         destructive=True,
         trade_off="Groups no longer start on chunk boundaries, and few systems use such layouts. "
         "With very many inodes mke2fs silently lowers the group size, so verify it. The "
@@ -103,7 +123,11 @@ def _recreate(
 
 
 def _mkfs(
-    layout: MetadataLayout, geometry: StripeGeometry, superblock: Superblock, advice: MkfsAdvice
+    layout: MetadataLayout,
+    geometry: StripeGeometry,
+    superblock: Superblock,
+    advice: MkfsAdvice,
+    start_bytes: int,
 ) -> str:
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB
@@ -112,6 +136,8 @@ def _mkfs(
     extended = [f"stride={stride}", f"stripe_width={chunk_blocks * _data_columns(geometry)}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
         extended.append(f"num_backup_sb={len(superblock.backup_bgs)}")
+    if start_bytes:
+        extended.append(f"offset={start_bytes}")
     packs = "flex_bg" in superblock.features or advice.flex_bg_groups > 1
     command = [
         "mkfs.ext4",
@@ -142,15 +168,23 @@ def _kept(superblock: Superblock) -> Iterator[str]:
 
 
 def _journal(superblock: Superblock) -> Iterator[str]:
-    """Yield the size of a journal that was chosen: one that neither mke2fs nor an older one makes.
+    """Yield the device of an external journal, or the size of a journal that was chosen.
 
-    With fast_commit the size that is known is that of both parts.
+    Chosen is what neither mke2fs nor an older one makes. With fast_commit the size that is known
+    is that of both parts: mke2fs 1.47.0 adds a 64th of the size that it would have chosen.
     """
+    if superblock.external_journal:
+        yield f"-J device=UUID={quote(superblock.journal_uuid or '')}"
     size, block = superblock.journal_bytes, superblock.block_bytes
-    usual = {journal_blocks_of(superblock.size_blocks), LARGEST_OLD_JOURNAL_BLOCKS}
-    if not size or not block or size % MIB or size in {blocks * block for blocks in usual}:
+    if not size or not block:
         return
-    if "fast_commit" not in superblock.features:
+    ours = journal_blocks_of(superblock.size_blocks)
+    usual = {ours}
+    if "fast_commit" in superblock.features:
+        size -= ours // FAST_COMMIT_SHARE * block
+    if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
+        usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
+    if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:
         yield f"-J size={size // MIB}"
 
 
@@ -178,7 +212,8 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
     ratio = bytes_per_inode(sizes)
     # A last group that is cut off has as many inodes as the others, for fewer bytes.
     whole = sizes.size_bytes // sizes.inode_count
-    yield f"-i {whole if whole < ratio * MUCH_DENSER else ratio}"
+    ratio = whole if whole < ratio * MUCH_DENSER else ratio
+    yield f"-i {ratio}" if ratio in BYTES_PER_INODE else f"-N {sizes.inode_count}"
 
 
 def _data_columns(geometry: StripeGeometry) -> int:

@@ -69,12 +69,16 @@ class ImageFilesystem(NamedTuple):
 
     @property
     def device(self) -> str:
-        """The image as an argument of dumpe2fs, tune2fs and debugfs ("disk.img?offset=1048576").
+        """The image as an argument of dumpe2fs, tune2fs and debugfs ("disk.img?offset=1048576")."""
+        return f"{self.file}?offset={self.start_bytes}" if self.start_bytes else self.file
+
+    @property
+    def file(self) -> str:
+        """The path as an argument of other programs, such as mke2fs.
 
         A name that begins with a dash gets a prefix: the programs would take it as an option.
         """
-        path = f"./{self.path}" if self.path.startswith("-") else self.path
-        return f"{path}?offset={self.start_bytes}" if self.start_bytes else path
+        return f"./{self.path}" if self.path.startswith("-") else self.path
 
 
 class Image(NamedTuple):
