@@ -58,6 +58,7 @@ def test_flags_of_manner_are_kept_apart() -> None:
         ("-E a=1 -E b=2", "given twice"),
         ("-E offset=4096", "fill their device"),
         ("-J device=/dev/sdb", "another device"),
+        ("-O journal_dev", "makes a journal for other filesystems"),
         ("-J size=4,device=UUID=x", "another device"),
         ("-t xfs", "ext4, ext3 and ext2"),
         ("-L 'open", "closing quotation"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ from ext4audit.cli.options import (
     write_page,
 )
 from ext4audit.cli.output import progress
-from ext4audit.cli.plans import CACHES, KEYS, plan_of
+from ext4audit.cli.plans import CACHES, KEYS, SOME_DISK, plan_of
 from ext4audit.cli.plans.files import (
     STANDARD_INPUT,
     STATED_SIZE,
@@ -209,12 +210,17 @@ def _name_missing(report: Report, options: ReportOptions) -> None:
 
 
 def _check_several(plans: Sequence[Plan], options: ReportOptions) -> None:
-    """Refuse what several reports cannot share: a mount point, a file, or one document."""
+    """Refuse what several cannot share: a mount point, a device, a file, or one document."""
     if len(plans) == 1:
         return
     places = [plan.mount_point for plan in plans]
     if len(set(places)) < len(places):
         raise click.UsageError("two filesystems have the same mount point: set mount-point")
+    devices = Counter(plan.device for plan in plans if plan.device != SOME_DISK)
+    (device, times), *_ = devices.most_common(1) or [("", 0)]
+    if times > 1:
+        # Each line would destroy what the one before it has made.
+        raise click.UsageError(f"two filesystems are on {device}: set device")
     wrong = [each.fmt for each in options.outputs if each.fmt not in SEVERAL or each.path]
     if wrong:
         formats = ", ".join(sorted(SEVERAL))

@@ -128,7 +128,9 @@ def _list(value: str | None) -> list[str]:
 
 
 def _refuse(options: MkfsArguments) -> None:
-    """Refuse values that involve another device than the planned one."""
+    """Refuse values that involve another device than the planned one, or make no filesystem."""
+    if "journal_dev" in options.features:
+        raise ValueError("-O journal_dev: it makes a journal for other filesystems")
     if options.has_extended("offset"):
         raise ValueError("-E offset: only filesystems that fill their device can be planned")
     if any(word.startswith("device=") for word in _list(options.value("-J"))):

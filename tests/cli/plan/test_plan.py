@@ -204,11 +204,22 @@ def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
     assert other["filesystems"][0]["stack"][0]["kind"] == "raid5"
 
 
+ONE_ARRAY = """raid0 = 4
+chunk = "64K"
+size = "1G"
+[[filesystem]]
+mount-point = "/a"
+[[filesystem]]
+mount-point = "/b"
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "reported"),
     [
         ('sise = "1G"', "unknown key 'sise' (did you mean size?)"),
         ("size = [1]", "size is not a string, number or boolean"),
+        ("size = 1e12", 'size = 1e12 is a number in TOML: quote it, size = "1e12"'),
         ("size = 1.5", 'size = 1.5 is a number in TOML: quote it, size = "1.5"'),
         ("kernel = 6.10", 'kernel = 6.10 is a number in TOML: quote it, kernel = "6.10"'),
         ('ignore = [1]\nsize = "1G"', "ignore is not a string or a list of strings"),
@@ -220,6 +231,7 @@ def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
         ("size = 1200", "1200 is 1200 bytes: 1200G?"),
         ('size = "1G"\nmemory = 64', "64 is 64 bytes: 64G?"),
         ('size = "1G"\n[[filesystem]]\n[[filesystem]]', "the same mount point"),
+        (ONE_ARRAY, "two filesystems are on /dev/md0: set device"),
         ("size = ", "Invalid value"),
         ('size = "1G"\nraid0 = "many"\nchunk = "64K"', "--raid0: many is not a whole number"),
         ('size = "1G"\nraid0 = true\nchunk = "64K"', "--raid0: True is not a whole number"),

@@ -29,7 +29,8 @@ from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 
 T = TypeVar("T")
 
-DEVICES = {False: "/dev/sdX", True: "/dev/md0"}
+SOME_DISK = "/dev/sdX"
+DEVICES = {False: SOME_DISK, True: "/dev/md0"}
 MOUNT_POINT = "/data"
 CACHES = {"back": "write back", "through": "write through"}
 KEYS = (

@@ -96,7 +96,7 @@ def _checked(
             raise click.UsageError(f"{path}: unknown key {key!r}{did_you_mean(key, known)}")
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if isinstance(value, float) or (is_number and name in TEXT_KEYS):
-            written = re.search(rf"^\s*{re.escape(key)}\s*=\s*([0-9._]+)", text, re.MULTILINE)
+            written = re.search(rf"^\s*{re.escape(key)}\s*=\s*([^\s#]+)", text, re.MULTILINE)
             raw = written[1] if written else str(value)
             raise click.UsageError(
                 f'{path}: {key} = {raw} is a number in TOML: quote it, {key} = "{raw}"'
