@@ -125,6 +125,25 @@ def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) ->
     assert len(differences["db2"]["new"]) == known["db1"]
 
 
+def test_a_host_is_not_taken_for_one_that_could_not_be_read(tmp_path: Path) -> None:
+    """Each run of two machines read another one: the other had findings of its own, or the same."""
+    first, second, new = (tmp_path / name for name in ("one.ndjson", "two.ndjson", "new.json"))
+    for read_one, out in (("db1", first), ("db2", second)):
+        folder = tmp_path / out.stem
+        folder.mkdir()
+        for name in ("db1", "db2"):
+            whole = Original(Path(NOBARRIER)).single("localhost")
+            (folder / f"{name}.json").write_bytes(whole if name == read_one else b"cut")
+        scan("--from", str(folder), to=out, fmt="ndjson")
+    alone = f"db2={tmp_path / 'two' / 'db2.json'}"
+    assert scan("--from", alone, "--baseline", str(first), to=new) == 1
+    assert read(new)["summary"]["known"] == 0
+    run_program(["diff", str(first), str(second), "-f", "json", "-o", str(new)])
+    db2, db1 = sorted(read(new), key=lambda each: str(each["host"]), reverse=True)
+    assert (db1["host"], bool(db1["unchecked"]), db1["unchanged"]) == ("db1", True, [])
+    assert (db2["host"], bool(db2["new"]), db2["unchanged"]) == ("db2", True, [])
+
+
 def without_keys(path: Path) -> None:
     """Rewrite reports as those of a version that had no keys."""
     documents = [json.loads(line) for line in path.read_text().splitlines()]

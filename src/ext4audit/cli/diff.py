@@ -117,8 +117,8 @@ NOTHING: Document = {"filesystems": [], "verdicts": []}
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     """Yield each host's two reports, with nothing for one that only the other file has.
 
-    A single host may have been renamed. Of hosts without keys that have one name, each is paired
-    with the one that has the most superblocks in common.
+    The host of a file with one report may have been renamed. Of hosts without keys that have one
+    name, each is paired with the one that has the most superblocks in common.
     """
     if len(old) == len(new) == 1:
         yield _name(new[0]), old[0], new[0]
@@ -159,7 +159,8 @@ def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
 def _differences(pairs: Iterator[Pair]) -> Iterator[tuple[str, Difference]]:
     try:
         for name, old, new in pairs:
-            yield name, difference(old, new)
+            if old["verdicts"] or new["verdicts"]:  # else it could be read neither time
+                yield name, difference(old, new)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         message = f"not reports of `ext4audit scan -f json`: {type(error).__name__}: {error}"
         raise click.UsageError(message) from None

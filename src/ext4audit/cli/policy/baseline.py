@@ -26,6 +26,8 @@ Several hosts may have one name of their own, such as "localhost".
 """
 
 MAJOR = "1."
+EMPTY: Mapping[str, Any] = {"host": {"name": ""}, "filesystems": [], "verdicts": []}
+"""What a report lacks of a host that could not be read; its source has the key of the host."""
 LARGEST_BASELINE_BYTES = 1 << 30
 
 
@@ -46,7 +48,8 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
 def read_reports(path: str) -> list[Mapping[str, Any]]:
     """Return the reports in a file of JSON or NDJSON; raises UsageError.
 
-    Hosts that could not be read then have none; how many there are is told on standard error.
+    Hosts that could not be read have an empty one, so that no other host is taken for them; how
+    many there are is told on standard error.
     """
     try:
         documents = _documents(_baseline_text(path))
@@ -56,16 +59,16 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
         raise no_report(path, str(error)) from None
     except RecursionError:
         raise no_report(path, "it is nested too deep") from None
-    reports = [each for each in documents if "error" not in each]
-    for each in reports:
+    for each in documents:
         version = each.get("schema_version")
         if not (isinstance(version, str) and version.startswith(MAJOR)):
             raise no_report(path, f"its schema_version is {version!r}")
-    if not reports:
+    unread = sum("error" in each for each in documents)
+    if unread == len(documents):
         raise no_report(path, "no host could be read" if documents else "it is empty")
-    if len(reports) < len(documents):
-        print_diagnostic(f"{path}: {len(documents) - len(reports)} of its hosts could not be read")
-    return reports
+    if unread:
+        print_diagnostic(f"{path}: {unread} of its hosts could not be read")
+    return [{**each, **EMPTY} if "error" in each else each for each in documents]
 
 
 def _baseline_text(path: str) -> str:
