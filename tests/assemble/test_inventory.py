@@ -317,6 +317,16 @@ def test_what_other_devices_are_made_of_is_no_filesystem() -> None:
     assert names(with_spare().tell(holders, "md127")) == []
 
 
+def test_what_a_part_of_a_member_shows_is_no_filesystem() -> None:
+    """The partitions of a multipath device, or of a mirror of whole disks, show on each disk."""
+    host = with_spare().unlisted("sdc").partition("sdc1", "8:33", "8:32")
+    host.listed("sdc1", "8:33", fstype="ext4").dumpe2fs("/dev/sdc1", dumpe2fs_text(SPARE_UUID))
+    of_disk = ListDir("/sys/dev/block/8:33/../holders")
+    assert names(host) == ["sdc1"]
+    assert names(host.tell(of_disk, "")) == ["sdc1"]
+    assert names(host.tell(of_disk, "dm-0")) == []
+
+
 @pytest.mark.parametrize(("offset", "expected"), [("0", ["loop0"]), ("512", ["loop0", "sdc"])])
 def test_what_a_loop_device_shows_is_one_filesystem(offset: str, expected: list[str]) -> None:
     """The kernel names no holder of a block device below a loop device."""

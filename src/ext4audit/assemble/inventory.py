@@ -263,8 +263,15 @@ def read_idle(
 
 
 def _is_free(source: Source, number: DeviceNumber) -> Evidence[bool]:
-    """Return whether a device has a size, and no other device is made of it."""
+    """Return whether a device has a size, and no other is made of it or of the disk it is part of.
+
+    A path of dm-multipath, and a member of an array whose metadata stand at the end, show the
+    partitions of the whole. Snapshots before 0.2 lack the holders of the disk.
+    """
     directory = f"/sys/dev/block/{number}"
+    of_disk = names(source, f"{directory}/../holders")
+    if isinstance(of_disk, Known) and of_disk.value:
+        return Known(value=False, origin=of_disk.origin)
     return derive(
         "use of a device",
         lambda size, holders: size > 0 and not holders,

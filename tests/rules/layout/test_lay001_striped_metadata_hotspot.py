@@ -211,7 +211,11 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
     [
         pytest.param({"rotational": [unknown("rotational")] * 12}, 1, id="no queue is read"),
         pytest.param({"stack": unknown("stack")}, 1, id="no stack is read"),
-        pytest.param({"stack": known(disk())}, 12, id="the members are not in the stack"),
+        pytest.param(
+            {"stack": known(disk(below=unknown("slaves")))},
+            1,
+            id="the members are not in the stack",
+        ),
     ],
 )
 def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
@@ -222,6 +226,29 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].severity is Severity.MEDIUM
     assert len(verdict.unknowns) == gaps
+
+
+@pytest.mark.parametrize(
+    ("rotational", "cited", "gaps"),
+    [
+        pytest.param([True] * 3, "yes: 4", [], id="all rotate"),
+        pytest.param([False] * 3, "no: 4", [], id="none rotates"),
+        pytest.param([True, True, False], "yes: 2, no: 1", [], id="some rotate"),
+        pytest.param(
+            [unknown("rotational")] * 3, "unknown: 3", ["rotational"], id="no queue is read"
+        ),
+    ],
+)
+def test_columns_without_names_have_the_medium_of_the_disks(
+    rotational: list[Evidence[bool] | bool], cited: str, gaps: list[str]
+) -> None:
+    """A degraded array, or one that is reshaped, tells how many columns it has, and not which."""
+    hot = layout([100, 0, 100, 0], groups=9594)
+    names = (each._replace(name=f"column {slot}") for slot, each in enumerate(hot.members))
+    verdict = verdict_of(striped(hot._replace(members=tuple(names)), rotational))
+    citations = {c.label: c.value for c in verdict.findings[0].citations}
+    assert citations["rotational members"] == cited
+    assert [gap.what for gap in verdict.unknowns] == gaps
 
 
 @pytest.mark.parametrize(

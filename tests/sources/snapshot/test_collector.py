@@ -382,7 +382,7 @@ def test_without_any_place_for_files_it_says_so(shell: str) -> None:
     script = BRIEF.replace("/run /dev/shm;", "/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
-    assert done.stderr == b"collect.sh: no TMPDIR to write to\n"
+    assert done.stderr == b"collect.sh: no writable TMPDIR\n"
 
 
 @pytest.mark.parametrize("tool", ["gzip", "base64"])

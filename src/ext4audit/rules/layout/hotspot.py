@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ext4audit import remedies
-from ext4audit.evidence import OUTSIDE, Evidence, Known, Undetermined, Unknown, Why, for_wording
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MetadataLayout, Spread, StripeGeometry
@@ -26,22 +26,34 @@ VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
 
 
 def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
-    """Return for each member whether it rotates; the stack's Unknown where the stack is unknown."""
+    """Return for each member whether it rotates; the stack's Unknown where the stack is unknown.
+
+    Columns that I/O sizes suggest are no devices: what all disks below are, each of them is. Where
+    the disks differ, they are returned instead.
+    """
     if isinstance(stack, Unknown):
         return (stack,)
     devices = {device.name: device for device in stack.value.walk()}
-    return tuple(_rotates(devices.get(member.name), member.name) for member in layout.members)
+    members = [devices[each.name] for each in layout.members if each.name in devices]
+    if len(members) == len(layout.members):
+        return tuple(_rotates(member) for member in members)
+    disks = tuple(_disk_rotates(disk) for disk in stack.value.leaves())
+    alike = len({for_wording(each, None) for each in disks}) == 1
+    return disks[:1] * len(layout.members) if alike and isinstance(disks[0], Known) else disks
 
 
-def _rotates(device: BlockDevice | None, name: str) -> Evidence[bool]:
-    what = f"rotational of {name}"
-    if device is None:
-        return Unknown(what, Why.ABSENT, hint=OUTSIDE)
+def _rotates(device: BlockDevice) -> Evidence[bool]:
     rotational = device.queue.rotational
     # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
+        what = f"rotational of {device.name}"
         return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")
     return rotational
+
+
+def _disk_rotates(leaf: BlockDevice) -> Evidence[bool]:
+    """Return whether a disk rotates; what lies below an array without its members is unknown."""
+    return leaf.below if isinstance(leaf.below, Unknown) else _rotates(leaf)
 
 
 def _is_virtual(device: BlockDevice) -> bool:

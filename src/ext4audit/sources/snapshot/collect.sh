@@ -359,6 +359,7 @@ capture() {
 	while read -r m; do
 		grep -q "^$m " alive && continue
 		d=/sys/dev/block/$m
+		names "$d/../holders"
 		names "$d/holders"
 		short "$d/size"
 		[ -n "$a" ] || [ "$v" = 0 ] || echo "$m" >>each
@@ -373,16 +374,12 @@ capture() {
 		s = i && substr($1, 1, i) !~ "/" ? "/dev/disk/by-" tolower(substr($1, 1, i - 1)) "/" substr($1, i + 1) : $1
 		gsub(/"/, "", s)
 		print "to", s
-		print "real", $1
-		print "real", $2
+		print "at", $1
+		print "at", $2
 	}' >fstab
 	while read -r i v; do
 		dec "$v"
-		if [ "$i" = to ]; then
-			resolve "$raw"
-		else
-			where "$raw"
-		fi
+		case $i in to) resolve "$raw" ;; *) where "$raw" ;; esac
 	done <fstab
 }
 
@@ -496,7 +493,7 @@ main() {
 	for i in "${TMPDIR:-/tmp}" /run /dev/shm; do
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
-	{ [ -n "$T" ] && cd "$T" && T=$PWD && exec 3>list; } || stop 'collect.sh: no TMPDIR to write to' 1
+	{ [ -n "$T" ] && cd "$T" && T=$PWD && exec 3>list; } || stop 'collect.sh: no writable TMPDIR' 1
 	capture
 	exec 3>&-
 	manifest >json || exit 1
