@@ -119,11 +119,13 @@ class Unmount(NamedTuple):
 class Check(NamedTuple):
     """A run of e2fsck that repairs what is safe to repair; where it refuses, nothing is mounted.
 
-    `is_forced` is unset where it replays the journal, and checks only what needs a check.
+    `is_forced` is unset where it replays the journal, and checks only what needs a check. `wholes`
+    are the devices that the device is a part of: no process may have them open either.
     """
 
     device: str
     is_forced: bool = True
+    wholes: tuple[str, ...] = ()
 
 
 class Setting(NamedTuple):

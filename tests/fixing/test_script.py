@@ -88,7 +88,7 @@ def test_each_kind_of_change_has_its_function() -> None:
         ),
         (
             Step(Phase.IMMEDIATE, "umount '/a b'", again, change=Unmount("/a b", again)),
-            Step(Phase.IMMEDIATE, "e2fsck -p", "undo", "done", Check(device)),
+            Step(Phase.IMMEDIATE, "e2fsck -p", "undo", "done", Check(device, wholes=("/dev/a b",))),
             Step(Phase.IMMEDIATE, "tune2fs -m 1", "tune2fs -m 5", "true"),
             Step(Phase.IMMEDIATE, "tune2fs -r 1", "tune2fs -r 5", "true", Setting("grep 5")),
             Step(Phase.IMMEDIATE, again, "umount '/a b'", "mountpoint"),
@@ -105,7 +105,7 @@ def test_each_kind_of_change_has_its_function() -> None:
     assert " false 'mount -o second' 'grep -q y' " in first["2"]
     assert first["verify"] == ":"
     assert second["1"].startswith(f"unmount '/a b' {key} {name} {number} ")
-    assert second["2"] == f"check {device} {name} -fp 'e2fsck -p' undo done"
+    assert second["2"] == f"check {device} {name} -fp 'e2fsck -p' undo done '/dev/a b'"
     assert second["3"] == "run_step 'tune2fs -m 1' 'tune2fs -m 5' true"
     assert second["4"] == "setting 'tune2fs -r 1' 'tune2fs -r 5' true 'grep 5'"
     assert second["5"].startswith(f"mount_step {key} ")

@@ -8,10 +8,12 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
+from ext4audit.facts.devices import DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import MMP_NOTE, with_mmp, with_refusal
+from ext4audit.remedies.checking import preen
 from ext4audit.remedies.remount import (
     by_hand,
     unmounted_steps,
@@ -73,6 +75,29 @@ def test_whether_a_process_has_it_open_is_asked_once_before_the_replay() -> None
     opened = UNOPENED.format(device="/dev/sda")
     assert replay.command == f"{HELD}{opened}{{ e2fsck -p /dev/sda || test $? -eq 1; }}"
     assert work.command == f"{HELD}work"
+
+
+def test_a_process_may_not_have_open_what_the_device_is_a_part_of() -> None:
+    """A virtual machine has its whole disk open, and the host sees partitions and volumes on it."""
+    zvol = disk("zd0")
+    part = disk("zd0p1", kind="partition", below=known((zvol,)))
+    volume = disk("dm-3", kind="dm-linear", below=known((part,)), path="/dev/mapper/guest-root")
+    path = disk("dm-4", kind="dm", below=known((zvol,)), dm=DmDevice("a", "mpath-1", unknown("it")))
+    raid = disk("md0", kind="raid1", below=known((zvol,)))
+    for stack, wholes in (
+        (zvol, ()),
+        (part, ("/dev/zd0",)),
+        (volume, ("/dev/zd0p1", "/dev/zd0")),
+        (path, ()),
+        (raid, ()),
+    ):
+        fs = IDLE._replace(stack=known(stack), device=stack.path)
+        opened = UNOPENED.format(device=" ".join((stack.path, *wholes)))
+        assert opened in preen(fs)[0].command
+        dirty = fs._replace(superblock=known(superblock(features=frozenset({"needs_recovery"}))))
+        (replay, *_) = unmounted_steps(dirty, ("work",), ())
+        assert opened in replay.command
+        assert replay.change == Check(stack.path, is_forced=False, wholes=wholes)
 
 
 @pytest.mark.parametrize(

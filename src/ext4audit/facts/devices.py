@@ -138,6 +138,10 @@ class LoopDevice(NamedTuple):
         return self.backing_file if is_node else ""
 
 
+PARTS = frozenset({"partition", "dm-linear", "dm"})
+"""Kinds of devices that show a part of others; "dm" is one whose table only root could read."""
+
+
 @dataclass(frozen=True, slots=True)
 class BlockDevice:
     """One node of the device stack; `below` are the devices that it is made of.
@@ -182,6 +186,16 @@ class BlockDevice:
             seen.add(device.device_number)
             yield device
             pending.extend(device.known_below)
+
+    @property
+    def wholes(self) -> "tuple[BlockDevice, ...]":
+        """The devices that this one is a part of: who writes to them can write to its bytes.
+
+        They are the disk of a partition, and what linear mappings, such as logical volumes, show.
+        """
+        if self.kind not in PARTS or (self.dm is not None and self.dm.uuid.startswith("mpath-")):
+            return ()
+        return tuple(each for one in self.known_below for each in (one, *one.wholes))
 
     def leaves(self) -> "tuple[BlockDevice, ...]":
         """Return the leaf devices: those without a known device below."""

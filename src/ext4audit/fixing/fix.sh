@@ -338,18 +338,23 @@ unmount() { # directory, key, kernel's name, number, command, again
 	esac
 }
 # By any node of it: a virtual machine opens its disks without excluding others.
-is_open() { # device
+is_open() { # device, what it is a part of...
 	[ -b "$1" ] || return 1
-	find /proc/[0-9]*/fd -exec stat -Lc %t:%T {} + 2>/dev/null | grep -qx "$(stat -Lc %t:%T "$1")"
+	find /proc/[0-9]*/fd -exec stat -Lc %t:%T {} + 2>/dev/null | grep -qx "$(stat -Lc %t:%T "$@")"
+}
+unopened() { # as check
+	device=$1
+	shift 6
+	! is_open "$device" "$@" || fails "a process, such as a virtual machine, has $device${1:+ or $*} open"
 }
 # The exit status of e2fsck is a sum: 1 is what was corrected, 4 and more is what is left.
-check() { # device, kernel's name, how, command, undo, done
+check() { # device, kernel's name, how, command, undo, done, what the device is a part of...
 	case $mode in
 	holds | kind) run_step "$4" "$5" "$6" ;;
 	show) say "    $4" ;;
 	run)
 		[ ! -e "/sys/fs/ext4/$2" ] || fails "$1 is still mounted somewhere" || return
-		! is_open "$1" || fails "a process, such as a virtual machine, has $1 open" || return
+		unopened "$@" || return
 		status=0
 		e2fsck "$3" "$1" </dev/null || status=$?
 		[ $status -gt 1 ] || return 0

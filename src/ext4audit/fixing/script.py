@@ -181,9 +181,10 @@ def _calls(
             case Unmount(place, again):
                 fs = _mounted_at(each, place)
                 yield _call("unmount", place, _key(place), *_names(fs), step.command, again)
-            case Check(device, is_forced):
+            case Check(device, is_forced, wholes):
                 name, how = _on_device(each, device).name, "-fp" if is_forced else "-p"
-                yield _call("check", device, name, how, step.command, step.undo, step.done)
+                commands = step.command, step.undo, step.done
+                yield _call("check", device, name, how, *commands, *wholes)
             case Setting(audited):
                 yield _call("setting", step.command, step.undo, step.done, audited)
             case _ if step.command.startswith("mount ") and (place or UNMOUNT in step.undo):

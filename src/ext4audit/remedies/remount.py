@@ -190,10 +190,10 @@ PREEN = CHECK.replace("-f -p", "-p")
 """Without -f, e2fsck checks everything where the superblock records errors."""
 OPENED = (
     "find /proc/[0-9]*/fd -exec stat -Lc {form} {{}} + 2>/dev/null | "
-    'grep -qx "$(stat -Lc {form} {device})"'
+    'grep -qx "$(stat -Lc {form} {devices})"'
 )
-"""Fails where no process has a device open, by any of its nodes: a virtual machine opens its disks
-without excluding others, and e2fsck then does not notice it."""
+"""Fails where no process has one of the devices open, by any of its nodes: a virtual machine opens
+its disks without excluding others, and e2fsck then notices it neither there nor on a part of it."""
 NUMBER_OF_DEVICE, NUMBER_OF_FILE = "%t:%T", "%d:%i"
 JOURNALED = frozenset({"needs_recovery", "fast_commit"})
 """Features of a filesystem whose journal may have to be replayed, and not by tune2fs."""
@@ -253,7 +253,8 @@ def replay_first(fs: Filesystem) -> tuple[Step, ...]:
     if is_replayed or JOURNALED.isdisjoint(features) or quote(fs.device) is None:
         return ()
     command = f"{_is_unused(fs)} && {preened(fs)}"
-    return (Step(Phase.IMMEDIATE, command, change=Check(fs.device, is_forced=False)),)
+    check = Check(fs.device, is_forced=False, wholes=_wholes(fs))
+    return (Step(Phase.IMMEDIATE, command, change=check),)
 
 
 def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
@@ -299,7 +300,7 @@ def _if_unmounted(
     which only running it tells, carries what tells that it is done.
     """
     free = _is_free(fs)
-    checks = {checked(fs): Check(fs.device)}
+    checks = {checked(fs): Check(fs.device, wholes=_wholes(fs))}
     steps = [
         Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
         for i, each in enumerate(work)
@@ -315,8 +316,20 @@ def _if_unmounted(
 def unopened(fs: Filesystem) -> str:
     """Return the command that fails while a process has the device or the image open."""
     kind = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
-    form = NUMBER_OF_FILE if kind == "image" else NUMBER_OF_DEVICE
-    return f"! {OPENED.format(form=form, device=quote(fs.device))}"
+    if kind == "image":
+        return f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(fs.device))}"
+    return unopened_device(fs.device, _wholes(fs))
+
+
+def unopened_device(device: str, wholes: Sequence[str]) -> str:
+    """Return the command that fails while a process has a device open, or what it is a part of."""
+    words = filter(None, map(quote, (device, *wholes)))
+    return f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}"
+
+
+def _wholes(fs: Filesystem) -> tuple[str, ...]:
+    """Return the paths of the devices that the device of a filesystem is a part of."""
+    return tuple(each.path for each in fs.stack.value.wholes) if isinstance(fs.stack, Known) else ()
 
 
 def _is_free(fs: Filesystem) -> str:

@@ -277,23 +277,25 @@ def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
     )
 
 
-def new_uuid(kernel_name: str, old: str) -> tuple[Step, ...]:
+def new_uuid(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
     """Return the steps that give a device that is not mounted a random UUID instead of `old`."""
-    return _identifier_steps(kernel_name, "UUID", "-U", "random", old)
+    return _identifier_steps(kernel_name, "UUID", ("-U", "random"), old, wholes)
 
 
-def clear_label(kernel_name: str, old: str) -> tuple[Step, ...]:
+def clear_label(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
     """Return the steps that take the label `old` from a device that is not mounted."""
-    return _identifier_steps(kernel_name, "LABEL", "-L", "''", old)
+    return _identifier_steps(kernel_name, "LABEL", ("-L", "''"), old, wholes)
 
 
 def _identifier_steps(
-    kernel_name: str, key: str, option: str, new: str, old: str
+    kernel_name: str, key: str, setting: tuple[str, str], old: str, wholes: Sequence[str]
 ) -> tuple[Step, ...]:
     """Return the steps for one device, each refused while it is mounted in any namespace.
 
-    `option` is the option of tune2fs that sets what blkid calls `key`; `new` is quoted.
+    `setting` is the option of tune2fs that sets what blkid calls `key`, and the quoted new value;
+    `wholes` are the devices that the device is a part of.
     """
+    option, new = setting
     device, before = quote(f"/dev/{kernel_name}"), quote(old)
     if device is None or before is None or not re.fullmatch(PLAIN_IDENTIFIER, old):
         return ()
@@ -302,12 +304,12 @@ def _identifier_steps(
     found = f'"$(blkid -p -o value -s {key} {device})"'
     check = f"blkid -p {device} && test {found} {expected}"
     free = f"test ! -e {held}"
-    opened = remedies.remount.OPENED.format(form=remedies.remount.NUMBER_OF_DEVICE, device=device)
+    unopened = remedies.remount.unopened_device(f"/dev/{kernel_name}", wholes)
     audited = Setting(f"blkid -p {device} && test {found} = {before}")
     change = f"{free} && tune2fs {option} {new} {device}"
     check_it = remedies.remount.CHECK.format(device=device)
     return (
-        Step(Phase.IMMEDIATE, f"{free} && ! {opened} && {check_it}"),
+        Step(Phase.IMMEDIATE, f"{free} && {unopened} && {check_it}"),
         Step(
             Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check, audited
         ),

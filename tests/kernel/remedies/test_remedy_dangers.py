@@ -219,6 +219,24 @@ def test_what_a_process_has_open_is_not_checked(
         run("losetup", "--detach", device)
 
 
+def test_what_a_device_is_a_part_of_may_not_be_open_either(tmp_path: Path) -> None:
+    """A virtual machine has the whole disk open: no open of a partition tells of it."""
+    images = [tmp_path / name for name in ("part", "whole")]
+    devices = []
+    try:
+        for image in images:
+            run("truncate", "-s", "1M", image)
+            devices.append(run("losetup", "--find", "--show", image).strip())
+        part, *wholes = devices
+        for opened, status in ((None, 0), (devices[0], 1), (devices[1], 1)):
+            with Path(opened or os.devnull).open("rb"):
+                command = remedies.remount.unopened_device(part, wholes)
+                assert subprocess.run(["sh", "-c", command], check=False).returncode == status
+    finally:
+        for device in devices:
+            run("losetup", "--detach", device)
+
+
 @pytest.mark.parametrize(
     "steps",
     [

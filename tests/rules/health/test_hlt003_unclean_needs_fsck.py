@@ -151,6 +151,26 @@ def test_hlt003_is_sure_where_the_state_says_so(
     assert finding.confidence is confidence
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "severity"),
+    [
+        ("zd0", {"features": REPLAY}, Severity.LOW),
+        ("zd0", {"features": ORPHANS}, Severity.LOW),
+        ("zd0", {"features": REPLAY, "state": "clean with errors"}, Severity.MEDIUM),
+        ("sda", {"features": REPLAY}, Severity.MEDIUM),
+    ],
+)
+def test_hlt003_is_low_on_the_disk_of_a_guest(
+    name: str, changes: dict[str, Any], severity: Severity
+) -> None:
+    """A hypervisor on ZFS sees the partitions of all its guests, which have them mounted."""
+    part = disk(f"{name}p1", kind="partition", below=known((disk(name),)))
+    fs = idle(name=f"{name}p1", **changes)._replace(stack=known(part))
+    (finding,) = verdict(lying(fs)).findings
+    assert finding.severity is severity
+    assert ("which a virtual machine may have" in finding.message) is (severity is Severity.LOW)
+
+
 def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
     """A baseline knows each of several by its UUID, be it a copy of a mounted one or not."""
     copied = str(filesystem().uuid)

@@ -24,7 +24,8 @@ UNOPENED = (
     "! find /proc/[0-9]*/fd -exec stat -Lc %t:%T {{}} + 2>/dev/null | "
     'grep -qx "$(stat -Lc %t:%T {device})" && '
 )
-"""How the first command for what is not mounted begins: no process may have the device open."""
+"""How the first command for what is not mounted begins: no process may have the device open, or
+what it is a part of, which follows it."""
 
 
 def printed(steps: Iterable[Step]) -> tuple[Step, ...]:

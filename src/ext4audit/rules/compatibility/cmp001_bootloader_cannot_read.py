@@ -41,7 +41,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     (with larger blocks, GRUB reads it). Critical for a GRUB that is too old. For
     metadata_csum_seed alone: high with Ubuntu's 2.06, low with a 2.06 without a package version,
     because Red Hat and others have patched it. Medium with confidence possible for other boot
-    loaders and unknown versions of GRUB.
+    loaders and unknown versions of GRUB; low where none was found, as in a virtual machine whose
+    kernel is a file of its host.
 
     ## Why it matters
 
@@ -122,6 +123,8 @@ def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confi
     The 2.06 of Fedora and Red Hat has no package version and supports the checksum seed, a default
     there. Ubuntu's 2.06 is older than Debian's fix, which an update may have added.
     """
+    if loader.loader is Loader.NONE_FOUND:
+        return Severity.LOW, Confidence.POSSIBLE
     version = _version(loader)
     if version is None or version >= COMPLETE:
         return Severity.MEDIUM, Confidence.POSSIBLE

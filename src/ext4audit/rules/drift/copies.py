@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
+from ext4audit.evidence import Known
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import ONE_PATH, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
@@ -46,7 +47,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
         yield Remedy(
             summary=f"Give the copy {row.name} its own {twins.key}.",
             disruption=Disruption.ONLINE,
-            steps=give(row.kernel_name, twins.value),
+            steps=give(row.kernel_name, twins.value, _wholes(host, row)),
             trade_off="Choose this if the mounted device is the original. Anything that refers to "
             f"the copy by its old {twins.key} no longer finds it.{_when_merged(host, row)}",
         )
@@ -60,6 +61,13 @@ def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | 
     read = _by_number(host)
     pair = read.get(one.device_number), read.get(other.device_number)
     return host.is_same_storage(pair[0], pair[1]) if pair[0] and pair[1] else None
+
+
+def _wholes(host: Host, row: LsblkDevice) -> tuple[str, ...]:
+    """Return the paths of the devices that a device is a part of, none where it was not read."""
+    fs = _by_number(host).get(row.device_number)
+    stack = fs.stack if fs else None
+    return tuple(each.path for each in stack.value.wholes) if isinstance(stack, Known) else ()
 
 
 @remembered

@@ -17,6 +17,8 @@ SIGNS = {
 }
 """Features that a clean unmount clears, and what they mean."""
 WORST = frozenset({"with errors", "not clean"})
+ZFS_VOLUME = "zd"
+"""How the kernel names the volumes of ZFS, and their partitions."""
 
 
 @host_rule(
@@ -35,7 +37,8 @@ def check(host: Host) -> RuleOutput:
 
     Whether the superblock of an ext2, ext3 or ext4 filesystem that is not mounted anywhere shows
     that it was not unmounted cleanly, or records errors. Image files that are given as targets are
-    included. A copy of a mounted filesystem (a snapshot) is info.
+    included. A copy of a mounted filesystem (a snapshot) is info. On a volume of ZFS, which is
+    usually the disk of a virtual machine that runs, a journal to be replayed is low.
 
     ## Why it matters
 
@@ -103,15 +106,22 @@ def _signs(superblock: Superblock) -> dict[str, str]:
 
 def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
     sure = bool(WORST & signs.keys())
+    is_guests = not sure and _is_on_zfs_volume(fs)
+    use = " It is on a ZFS volume, which a virtual machine may have in use." if is_guests else ""
     return Finding(
-        message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.",
-        severity=Severity.MEDIUM,
+        message=f"{fs.device} is not mounted and not clean: {'; '.join(signs.values())}.{use}",
+        severity=Severity.LOW if is_guests else Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if sure else Confidence.LIKELY,
         citations=_cite(fs, signs),
         remedies=(_repair(fs),),
         fact=fs.uuid or "",
         summary="an unmounted filesystem is not clean",
     )
+
+
+def _is_on_zfs_volume(fs: Filesystem) -> bool:
+    stack = for_wording(fs.stack, None)
+    return stack is not None and any(each.name.startswith(ZFS_VOLUME) for each in stack.walk())
 
 
 def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: str) -> Finding:
