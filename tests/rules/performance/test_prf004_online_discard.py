@@ -18,6 +18,7 @@ from ext4audit.rules.performance.prf004_online_discard import check
 from support.builders import (
     disk,
     filesystem,
+    fstab_entry,
     host,
     known,
     listed,
@@ -146,6 +147,8 @@ IMAGE = disk("loop0", DeviceNumber(7, 0), TAKES, kind="loop", loop=loop(known((S
     ("stack", "changes"),
     [
         pytest.param(disk("vda", limits=TAKES), {}, id="virtio"),
+        pytest.param(disk("rbd0", limits=TAKES), {}, id="a volume of Ceph"),
+        pytest.param(disk("zd16", limits=TAKES), {}, id="a volume of ZFS"),
         pytest.param(SATA, {"virtualization": "microsoft"}, id="a cloud image on Azure"),
         pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
         pytest.param(over(SATA, "dm-thin"), {}, id="a thin volume"),
@@ -160,6 +163,28 @@ def test_discards_that_return_space_to_the_layer_below_pass(
     verdict = verdict_of(on(stack, "discard", "errors=remount-ro"), **trimmed)
     assert verdict.outcome is Outcome.PASS
     assert ("option in force: discard", "discard") in [(c.label, c.value) for c in verdict.evidence]
+
+
+@pytest.mark.parametrize(
+    ("own", "on_host", "severity", "words"),
+    [
+        ((), (fstab_entry(),), Severity.LOW, "first make a job for this filesystem"),
+        ((), (), Severity.MEDIUM, "Disable online discard."),
+        ((fstab_entry(),), (fstab_entry(),), Severity.MEDIUM, "Disable online discard."),
+        (None, (fstab_entry(),), Severity.MEDIUM, "Disable online discard."),
+        ((), None, Severity.MEDIUM, "Disable online discard."),
+    ],
+)
+def test_fstrim_leaves_out_what_fstab_does_not_name(
+    own: Any, on_host: Any, severity: Severity, words: str
+) -> None:
+    """Volumes of an orchestrator are in no fstab; without a line, all mounts are."""
+    gap = unknown("fstab")
+    fs = on(fstab=gap if own is None else known(own))
+    fstab = gap if on_host is None else known(on_host)
+    (finding,) = verdict_of(fs, fstab=fstab, fstrim=known(value=True)).findings
+    assert finding.severity is severity
+    assert words in finding.remedies[0].summary
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,15 @@ NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
 ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
 UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
 NAMED_BY_HYPERVISOR = "xvd"
+"""xen-blkfront makes the name of the number that the configuration of the machine states."""
+SWAPPED = (
+    "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
+    "or stops"
+)
+MOVED = (
+    "the hypervisor gives the name, and another configuration or type of instance changes it, so "
+    "the boot then stops"
+)
 
 
 @host_rule(
@@ -49,7 +58,8 @@ def check(host: Host) -> RuleOutput:
     device detection: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`, `/dev/loop0`, and
     `/dev/md0` without an ARRAY line in mdadm.conf. UUID=, LABEL=, PARTUUID=, `/dev/disk/by-…`,
     `/dev/mapper/…` and paths of logical volumes are stable. High if the host has several disks of
-    that kind, low on a virtual machine with one.
+    that kind, low on a virtual machine with one, and for `/dev/xvdf`, which Xen names by the
+    configuration of the virtual machine.
 
     ## Why it matters
 
@@ -125,10 +135,10 @@ def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
 def _grade(entry: FstabEntry, host: Host) -> Severity:
     """Grade by how likely the name changes, and by whether a boot needs it."""
     family = _family(entry.line.spec)
-    if "noauto" in entry.line.options:
+    if "noauto" in entry.line.options or family == NAMED_BY_HYPERVISOR:
         return Severity.LOW
     count = _disks(host, family) if family else None
-    if count is None or family == NAMED_BY_HYPERVISOR:
+    if count is None:
         return Severity.MEDIUM
     if count > 1:
         return Severity.HIGH
@@ -140,9 +150,9 @@ def _finding(entry: FstabEntry, host: Host) -> Finding:
     count = _disks(host, family) if family else None
     among = f", one of {count} disks {family}*" if count is not None and count > 1 else ""
     severity = _grade(entry, host)
+    danger = MOVED if family == NAMED_BY_HYPERVISOR else SWAPPED
     return Finding(
-        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: after a reboot the name "
-        "may belong to another device, so the boot mounts the wrong filesystem or stops.",
+        message=f"fstab mounts {line.mount_point} from {line.spec}{among}: {danger}.",
         severity=severity,
         confidence=Confidence.CONFIRMED if severity is Severity.HIGH else Confidence.LIKELY,
         citations=tuple(_cite(entry, host, family, count)),

@@ -60,9 +60,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `discard` is in force on a writable filesystem whose device supports discards. It is
     medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
-    also runs regularly; low on other disks of a physical machine. Virtual disks, thin volumes and
-    loop devices pass, because discards return space to the layer below: Debian's and Ubuntu's
-    cloud images set the option for that reason.
+    also runs regularly, which trims what fstab names; low on other disks of a physical machine.
+    Virtual disks, Ceph's, thin volumes and loop devices pass, because discards return space to the
+    layer below: Debian's and Ubuntu's cloud images set the option for that reason.
 
     ## Why it matters
 
@@ -90,7 +90,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(f"{NO_DISCARD}, so the option has no effect")
-    grade = next(_grades(device, host))
+    grade = next(_grades(device, host, fs))
     cited = (*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host))
     if grade.severity is None:
         yield from cited
@@ -107,7 +107,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         need(host.virtualization)
 
 
-def _grades(device: BlockDevice, host: Host) -> Iterator[Grade]:
+def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
     """Yield what is known about discards on this stack, the decisive fact first."""
     nodes = tuple(device.walk())
     leaves = device.leaves()
@@ -118,7 +118,19 @@ def _grades(device: BlockDevice, host: Host) -> Iterator[Grade]:
     thin = any(node.loop is not None or node.kind == "dm-thin" for node in nodes)
     if thin or virtual or _is_virtual_by_name(device):
         yield Grade(None, Confidence.CONFIRMED, "they return space to the layer below", "")
-    yield from _physical_grades(nodes, leaves, host)
+    yield from _physical_grades(nodes, leaves, host, is_trimmed=_is_trimmed(fs, host))
+
+
+def _is_trimmed(fs: Filesystem, host: Host) -> bool:
+    """Whether fstrim runs, and not only for what fstab names (fstrim(8), --listed-in)."""
+    named, all_named = fs.fstab, host.fstab
+    is_left_out = (
+        isinstance(named, Known)
+        and not named.value
+        and isinstance(all_named, Known)
+        and bool(all_named.value)
+    )
+    return is_surely(host.fstrim) and not is_left_out
 
 
 def _is_virtual_by_name(device: BlockDevice) -> bool:
@@ -126,7 +138,11 @@ def _is_virtual_by_name(device: BlockDevice) -> bool:
 
 
 def _physical_grades(
-    nodes: tuple[BlockDevice, ...], leaves: tuple[BlockDevice, ...], host: Host
+    nodes: tuple[BlockDevice, ...],
+    leaves: tuple[BlockDevice, ...],
+    host: Host,
+    *,
+    is_trimmed: bool,
 ) -> Iterator[Grade]:
     """Yield the grades for disks of a physical machine."""
     if any(_is_sata(leaf, host) for leaf in leaves):
@@ -136,7 +152,7 @@ def _physical_grades(
         words = "dm-crypt passes it on, so the disk reveals which blocks are free"
         summary = f"{ONLINE} through dm-crypt reveals free blocks"
         yield Grade(Severity.MEDIUM, Confidence.CONFIRMED, words, summary)
-    if is_surely(host.fstrim):
+    if is_trimmed:
         words = "fstrim also runs regularly and discards the same blocks again"
         summary = f"{ONLINE} in addition to a regular fstrim"
         yield Grade(Severity.MEDIUM, Confidence.CONFIRMED, words, summary)
@@ -158,7 +174,7 @@ def _is_crypt(node: BlockDevice) -> bool:
 def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     steps = remedies.options.change_option(fs, "discard", "nodiscard")
     encrypted = any(_is_crypt(node) for node in device.walk())
-    instead = "" if encrypted else _instead(host)
+    instead = "" if encrypted else _instead(fs, host)
     return Remedy(
         f"Disable online discard.{instead}{what_else_sets_it(fs, host, 'discard')}",
         remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
@@ -167,9 +183,13 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     )
 
 
-def _instead(host: Host) -> str:
+def _instead(fs: Filesystem, host: Host) -> str:
     """Return the sentence on what trims the filesystem instead."""
     enable = f"`systemctl enable --now {TIMER}`"
     if not isinstance(host.fstrim, Known):
         return f" First make sure that it is trimmed regularly: {enable}, or a cron job."
-    return "" if host.fstrim.value else f" Nothing else trims it: first {enable}, or a cron job."
+    if not host.fstrim.value:
+        return f" Nothing else trims it: first {enable}, or a cron job."
+    if not _is_trimmed(fs, host):
+        return " The regular fstrim trims what fstab names: first make a job for this filesystem."
+    return ""
