@@ -69,12 +69,14 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object:
     """Return a finding whose remedies name what stands in their way on this host.
 
-    That is what must be stopped before they unmount, a feature that makes commands fail, a device
-    that cannot be opened, and a mounted filesystem that may be the same one.
+    That is what an unmount would lose, what must be stopped before one, a feature that makes
+    commands fail, a device that cannot be opened, and a mounted filesystem that may be the same.
     """
     if fs is None or not isinstance(output, Finding):
         return output
     found = output.remedies
+    if remedies.may_lose(fs):
+        found = tuple(remedies.unmounting.with_loss(each, fs) for each in found)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_holders(each, fs, host) for each in found)
     found = tuple(remedies.with_mmp(each, fs) for each in found)

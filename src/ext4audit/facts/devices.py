@@ -120,13 +120,15 @@ class DmDevice(NamedTuple):
 class LoopDevice(NamedTuple):
     """A loop device: its backing file, and the device of the filesystem that holds the file.
 
-    `backing_file` is empty where it is not known.
+    `backing_file` is empty where it is not known. `autoclear` is set where the kernel detaches the
+    file as soon as nothing uses the device, as `mount -o loop` asks for.
     """
 
     backing_file: str
     offset_bytes: int
     backing_device_number: Evidence[DeviceNumber]
     backing_fstype: Evidence[str]
+    autoclear: Evidence[bool] = _unread("loop/autoclear")
 
     @property
     def shows(self) -> str:

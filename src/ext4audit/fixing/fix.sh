@@ -262,7 +262,19 @@ in_system() { # directory, key, number: names loop devices, swap files and devic
 		[ ! -e "$held" ] || echo "the device ${held##*/}"
 	done
 }
+# What an unmount takes away, and no mount brings back.
+lost() { # directory, key, kernel's name
+	disk=/sys/class/block/$3
+	[ ! -e "$disk/partition" ] || disk=$disk/..
+	case $(cat "$disk/loop/autoclear" 2>/dev/null) in 1)
+		fails "the unmount of $1 would detach its loop device (autoclear)" || return
+		;;
+	esac
+	mounted "$2" || return 0
+	case ,$flags, in *,idmapped,*) fails "$1 is an idmapped mount, which no mount command restores" ;; esac
+}
 holders() { # directory, key, kernel's name, number
+	lost "$1" "$2" "$3" || return
 	found=$({ in_mount_tables "$2" "$4" && in_system "$1" "$2" "$4"; } | sed '$!s/$/, /' | tr -d '\n')
 	[ -z "$found" ] || fails "$1 is in use by $found" || return
 	case $(mount_above "$(real_path "$state_folder")") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac

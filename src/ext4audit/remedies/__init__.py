@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ext4audit.remedies import options as options
     from ext4audit.remedies import remount as remount
     from ext4audit.remedies import superblock_fields as superblock_fields
+    from ext4audit.remedies import unmounting as unmounting
 
 
 def __getattr__(name: str) -> ModuleType:
@@ -94,6 +95,13 @@ def _format(name: bytes) -> str:
         chr(byte) if byte in PLAIN and not (index == 0 and byte == ord("-")) else f"\\{byte:03o}"
         for index, byte in enumerate(name)
     )
+
+
+def may_lose(fs: Filesystem) -> bool:
+    """Whether an unmount may lose something (`remedies.unmounting`): a cheap question."""
+    stack = for_wording(fs.stack, None)
+    on_loop = stack is not None and any(device.loop for device in stack.walk())
+    return on_loop or any("idmapped" in mount.mount_options for mount in fs.mounts)
 
 
 MOST_NAMED = 3

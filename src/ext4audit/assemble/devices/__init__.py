@@ -324,6 +324,7 @@ class StackReader(NamedTuple):
                 where,
                 self.mounts,
             ),
+            autoclear=read(self.source, f"{directory}/loop/autoclear", parse_flag),
         )
 
     def _backing(self, path: str) -> Evidence[ResolvedPath]:

@@ -203,7 +203,7 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	fi
 	if short "$d/loop/backing_file"; then
 		dec "${t%\\012}"
-		short "$d/loop/offset"
+		of "$d/loop" offset autoclear
 		resolve "$raw" && below=$number
 	fi
 	if [ "$q" != "$d" ]; then

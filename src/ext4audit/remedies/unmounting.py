@@ -1,0 +1,69 @@
+"""What an unmount takes away, and no mount(8) brings back: then no command unmounts.
+
+Seen on 6.18 with util-linux 2.38: the kernel detaches a loop device that `mount -o loop` has made
+(autoclear) at the unmount, and the next mount finds no device; a mount that maps user IDs
+(idmapped) comes back without its map, and all files have other owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ext4audit.evidence import Known, for_wording
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Remedy, Step, Unmount
+
+IDMAPPED = "idmapped"
+LAST_RESORT = " || { umount "
+"""What begins the part of a rollback that runs where a remount is refused."""
+
+
+def with_loss(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy without commands that unmount, and the reason, where a mount is no way back.
+
+    A rollback that unmounts is left out, and the remedy stays.
+    """
+    reason = next(losses(fs), None)
+    if reason is None or not fs.alive:
+        return remedy
+    if any(isinstance(step.change, Unmount) for step in remedy.steps):
+        return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
+    steps = tuple(step._replace(undo=_without_unmount(step)) for step in remedy.steps)
+    if steps == remedy.steps:
+        return remedy
+    note = f"There is no rollback that unmounts: {reason}"
+    return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
+
+
+def losses(fs: Filesystem) -> Iterator[str]:
+    """Yield a sentence for each thing that an unmount of a filesystem takes away."""
+    device = _detached(fs)
+    if device is not None and device.loop is not None:
+        is_known = isinstance(device.loop.autoclear, Known)
+        yield (
+            f"the unmount {'detaches' if is_known else 'may detach'} {device.path} from its image "
+            "(autoclear). Attach the image with losetup and mount that device, then scan again."
+        )
+    if any(IDMAPPED in mount.mount_options for mount in fs.mounts):
+        yield "it is an idmapped mount, and mount would show its files with other owners."
+
+
+def _detached(fs: Filesystem) -> BlockDevice | None:
+    """Return the loop device below a filesystem that an unmount detaches, if there is one.
+
+    Any other device over the loop device holds it; unknown autoclear is taken for set.
+    """
+    device = for_wording(fs.stack, None)
+    while device is not None and device.kind == "partition":
+        device = next(iter(device.known_below), None)
+    if device is None or device.loop is None:
+        return None
+    autoclear = device.loop.autoclear
+    stays = isinstance(autoclear, Known) and not autoclear.value
+    return None if stays else device
+
+
+def _without_unmount(step: Step) -> str:
+    """Return what takes a step back without an unmount; empty where nothing does."""
+    return "" if step.undo.startswith("umount ") else step.undo.partition(LAST_RESORT)[0]

@@ -1,0 +1,71 @@
+"""What an unmount would lose for good on a real filesystem: the script of `fix` refuses it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.idmapped import SHIFT, mount_idmapped
+from support.remedies.fixing import Scene
+from support.scratch import Scratch, run
+
+pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
+WRITEBACK = "data=writeback"
+ANEW = ("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
+
+
+@pytest.fixture
+def scene(tmp_path: Path, scratch: Callable[..., Scratch], etc: Path) -> Iterator[Scene]:
+    """Mount a filesystem that only an unmount can correct, through a loop device that stays."""
+    one = scratch().make()
+    device = run("losetup", "--find", "--show", one.image).strip()
+    etc.write_text("")
+    one.mount_point.mkdir()
+    try:
+        run("mount", "-t", "ext4", "-o", WRITEBACK, device, one.mount_point)
+        yield Scene(tmp_path, device, one.mount_point, etc)
+    finally:
+        one.unmount()
+        subprocess.run(["losetup", "--detach", device], check=False, capture_output=True)
+
+
+def detach(scene: Scene) -> None:
+    """Ask for the end of the loop device: it goes with its last user, as after mount -o loop."""
+    run("losetup", "--detach", scene.device)
+
+
+def map_ids(scene: Scene) -> None:
+    """Mount it with other owners in the place of the mount."""
+    other = scene.folder / "other"
+    other.mkdir()
+    run("mount", "--move", scene.where, other)
+    mount_idmapped(other, scene.where)
+    run("umount", other)
+    assert scene.where.stat().st_uid == SHIFT
+
+
+@pytest.mark.parametrize(
+    ("change", "reason", "omitted"),
+    [
+        (detach, "would detach its loop device", "No commands: the unmount detaches /dev/loop"),
+        (map_ids, "is an idmapped mount", "No commands: it is an idmapped mount"),
+    ],
+)
+def test_what_no_mount_brings_back_is_not_unmounted(
+    scene: Scene, change: Callable[[Scene], None], reason: str, omitted: str
+) -> None:
+    """Neither by a script from before, nor by a new one: it was left unmounted, or had others'."""
+    scene.fix(*ANEW)
+    assert "1 to apply" in scene.sh().stdout
+    change(scene)
+    before = scene.state()
+    for words in ((), ("--apply",)):
+        done = scene.sh(*words)
+        assert done.returncode == 1
+        assert reason in done.stderr
+    assert omitted in scene.fix(*ANEW).stderr
+    assert "nothing to do" in scene.sh("--apply").stdout
+    assert scene.state() == before

@@ -1,0 +1,84 @@
+"""Where a mount does not bring back what an unmount takes away, no command unmounts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ext4audit.evidence import Evidence
+from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.remedies.unmounting import with_loss
+from support.builders import disk, filesystem, known, loop, mount, unknown
+
+MOUNT = "mount -t ext4 -o rw /dev/loop0 /data"
+ANEW = Remedy(
+    "Mount it anew.",
+    Disruption.UNMOUNT,
+    (Step(Phase.IMMEDIATE, "umount /data", MOUNT, change=Unmount("/data", MOUNT)),),
+)
+
+
+def looped(autoclear: Evidence[bool]) -> BlockDevice:
+    """Build a loop device."""
+    device = loop()
+    assert device.loop is not None
+    return replace(device, loop=device.loop._replace(autoclear=autoclear))
+
+
+def above(device: BlockDevice, kind: str) -> BlockDevice:
+    """Build a device over a device."""
+    return disk("top", DeviceNumber(9, 9), kind=kind, below=known((device,)))
+
+
+def on(device: BlockDevice) -> Filesystem:
+    """Build a filesystem on a device."""
+    return filesystem(stack=known(device))
+
+
+CLEARED, KEPT, UNSEEN = looped(known(value=True)), looped(known(value=False)), loop()
+
+
+@pytest.mark.parametrize(
+    ("fs", "reason"),
+    [
+        (on(CLEARED), "the unmount detaches /dev/loop0 from its image"),
+        (on(UNSEEN), "the unmount may detach /dev/loop0 from its image"),
+        (on(above(CLEARED, "partition")), "the unmount detaches /dev/loop0 from its image"),
+        (on(above(CLEARED, "dm-linear")), None),
+        (on(KEPT), None),
+        (on(disk()), None),
+        (filesystem(stack=unknown("stack")), None),
+        (filesystem(mounts=(mount()._replace(mount_options=("rw", "idmapped")),)), "idmapped"),
+        (on(CLEARED)._replace(alive=False, mounts=()), None),
+    ],
+)
+def test_a_remedy_that_loses_something_has_no_commands(fs: Filesystem, reason: str | None) -> None:
+    """The summary says what; a device over the loop device keeps it."""
+    shown = with_loss(ANEW, fs)
+    assert (shown == ANEW) is (reason is None)
+    if reason:
+        assert not shown.steps
+        assert shown.summary.startswith("Mount it anew. No commands: ")
+        assert reason in shown.summary
+
+
+@pytest.mark.parametrize(
+    ("undo", "kept"),
+    [
+        ("mount -o remount,a || { umount /data && mount /data; }", "mount -o remount,a"),
+        ("umount /data && debugfs && mount /data", ""),
+        ("mount -o remount,a", "mount -o remount,a"),
+        ("", ""),
+    ],
+)
+def test_a_rollback_does_not_unmount_either(undo: str, kept: str) -> None:
+    """The remedy itself stays."""
+    remedy = Remedy("Do it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "work", undo),))
+    shown = with_loss(remedy, on(CLEARED))
+    assert [step.undo for step in shown.steps] == [kept]
+    assert [step.command for step in shown.steps] == ["work"]
+    assert ("There is no rollback that unmounts: the" in shown.summary) is (undo != kept)
