@@ -547,7 +547,13 @@ keep_copy() { # path
 	[ -z "$backup" ] || return 0
 	backup=$1.$(date +%Y%m%d-%H%M%S)
 	[ ! -e "$backup" ] || return 0
-	cp -a "$1" "$backup" || fails "cannot copy $1 to $backup" || return
+	# What a full disk cuts must not look like a copy.
+	copy=$(beside "$1")
+	rm -f "$copy"
+	cp -a "$1" "$copy" && mv "$copy" "$backup" || {
+		rm -f "$copy"
+		fails "cannot copy $1 to $backup" || return
+	}
 	say "  backup of $1: $backup"
 }
 write_line() { # the line; on a copy, which takes the place of the file

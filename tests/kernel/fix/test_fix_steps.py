@@ -280,6 +280,21 @@ def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: 
     assert scene.fstab.read_text() == "b\n"
 
 
+def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: Scene) -> None:
+    """What has the name of a copy is whole: cp had made an empty fstab with the date."""
+    scene.fstab.write_text("a\n")
+    write(scene, Step(Phase.PERSISTENT, "sed", change=LineEdit(str(scene.fstab), 1, "a", "b")))
+    before = sorted(scene.fstab.parent.iterdir())
+    shims = scene.folder / "full"
+    shims.mkdir()
+    (shims / "cp").write_text('#!/bin/sh\nfor last; do :; done\n: >"$last"\nexit 1\n')
+    (shims / "cp").chmod(0o755)
+    done = scene.sh("--apply", path=shims)
+    assert (done.returncode, "cannot copy /etc/fstab to " in done.stderr) == (1, True)
+    assert sorted(scene.fstab.parent.iterdir()) == before
+    assert scene.fstab.read_text() == "a\n"
+
+
 def test_an_interrupted_run_says_how_to_go_on(scene: Scene) -> None:
     """It ends where it is; the filesystem may be unmounted then."""
     write(scene, Step(Phase.IMMEDIATE, "kill -s TERM $$", "true"))
