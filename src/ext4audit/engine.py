@@ -75,8 +75,8 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     if fs is None or not isinstance(output, Finding):
         return output
     found = output.remedies
-    if remedies.may_lose(fs):
-        found = tuple(remedies.unmounting.with_loss(each, fs) for each in found)
+    if remedies.may_lose(fs, host):
+        found = tuple(remedies.unmounting.with_loss(each, fs, host) for each in found)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_holders(each, fs, host) for each in found)
     found = tuple(remedies.with_mmp(each, fs) for each in found)

@@ -257,6 +257,7 @@ def test_any_names_come_back_from_a_line(
             "ext4",
             source,
             ("rw", "errors=continue"),
+            propagation=tuple(optional),
         ),
     )
 

@@ -11,8 +11,9 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.remedies import may_lose
 from ext4audit.remedies.unmounting import with_loss
-from support.builders import disk, filesystem, known, loop, mount, unknown
+from support.builders import disk, filesystem, host, known, loop, mount, unknown
 
 MOUNT = "mount -t ext4 -o rw /dev/loop0 /data"
 ANEW = Remedy(
@@ -58,7 +59,7 @@ CLEARED, KEPT, UNSEEN = looped(known(value=True)), looped(known(value=False)), l
 )
 def test_a_remedy_that_loses_something_has_no_commands(fs: Filesystem, reason: str | None) -> None:
     """The summary says what; a device over the loop device keeps it."""
-    shown = with_loss(ANEW, fs)
+    shown = with_loss(ANEW, fs, host(fs))
     assert (shown == ANEW) is (reason is None)
     if reason:
         assert not shown.steps
@@ -78,7 +79,35 @@ def test_a_remedy_that_loses_something_has_no_commands(fs: Filesystem, reason: s
 def test_a_rollback_does_not_unmount_either(undo: str, kept: str) -> None:
     """The remedy itself stays."""
     remedy = Remedy("Do it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "work", undo),))
-    shown = with_loss(remedy, on(CLEARED))
+    shown = with_loss(remedy, on(CLEARED), host())
     assert [step.undo for step in shown.steps] == [kept]
     assert [step.command for step in shown.steps] == ["work"]
     assert ("There is no rollback that unmounts: the" in shown.summary) is (undo != kept)
+
+
+@pytest.mark.parametrize(
+    ("own", "around", "reason"),
+    [
+        ((), (), None),
+        (("shared:7",), ("shared:1",), None),
+        (("shared:7",), ("shared:1", "master:2"), None),
+        ((), ("master:2",), None),
+        ((), ("shared:1",), "is private, and that of a new one would be shared."),
+        (("shared:7",), (), "is shared, and that of a new one would be private."),
+        (("shared:7", "master:2"), ("shared:1",), "is shared and slave, and that of a new one"),
+        (("unbindable",), (), "is unbindable, and"),
+        (("master:2", "propagate_from:1"), ("master:1",), "is slave, and"),
+    ],
+)
+def test_a_mount_whose_propagation_is_its_own_is_not_unmounted(
+    own: tuple[str, ...], around: tuple[str, ...], reason: str | None
+) -> None:
+    """A new one takes over what is around it; a mount that is not in the table tells nothing."""
+    root = mount("/", number=DeviceNumber(8, 1), mount_id=1)._replace(propagation=around)
+    fs = filesystem(mounts=(mount()._replace(propagation=own),))
+    both = host(fs, mounts=known((root, *fs.mounts)))
+    shown = with_loss(ANEW, fs, both)
+    assert (shown == ANEW) is (reason is None)
+    assert may_lose(fs, both) is (reason is not None)
+    assert (reason or "") in shown.summary
+    assert with_loss(ANEW, fs, host(fs, mounts=known(fs.mounts))) == ANEW

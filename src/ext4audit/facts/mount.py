@@ -34,6 +34,7 @@ class Mount(NamedTuple):
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
     `overmounted` means that another mount hides it: its mount point leads to the other one.
+    `propagation` are the optional fields ("shared:1"); a private mount has none.
     """
 
     mount_id: int
@@ -46,6 +47,13 @@ class Mount(NamedTuple):
     source: str
     super_options: tuple[str, ...]
     overmounted: bool = False
+    propagation: tuple[str, ...] = ()
+
+    @property
+    def propagates(self) -> frozenset[str]:
+        """How mounts on it propagate: shared, master, unbindable; empty where it is private."""
+        tags = {tag.partition(":")[0] for tag in self.propagation}
+        return frozenset(tags & {"shared", "master", "unbindable"})
 
 
 @remembered
@@ -70,6 +78,15 @@ def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]
 def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
     """Return the first mount with each id."""
     return {mount.mount_id: mount for mount in reversed(mounts)}
+
+
+def propagates_anew(mount: Mount, mounts: tuple[Mount, ...]) -> frozenset[str]:
+    """Return how a new mount in the place of one propagates: shared, where the one around it is.
+
+    As the mount itself where the one around it is not known (mount_namespaces(7)).
+    """
+    around = mounts_by_id(mounts).get(mount.parent_id)
+    return mount.propagates if around is None else around.propagates & {"shared"}
 
 
 MOUNT_TABLE = "/proc/self/mountinfo"

@@ -271,7 +271,17 @@ lost() { # directory, key, kernel's name
 		;;
 	esac
 	mounted "$2" || return 0
-	case ,$flags, in *,idmapped,*) fails "$1 is an idmapped mount, which no mount command restores" ;; esac
+	case ,$flags, in *,idmapped,*) fails "$1 is an idmapped mount, which no mount command restores" || return ;; esac
+	propagates_as_new "$2" || fails "$1: the propagation of the mount (private, shared, slave) is not that of a new one"
+}
+propagates_as_new() { # key: a new mount is shared where the one around it is, else private
+	KEY=$1 awk '{
+			tags[$1] = ""
+			for (i = 7; i <= NF && $i != "-"; i++)
+				if ($i ~ /^(shared|master|unbindable)/) tags[$1] = tags[$1] substr($i, 1, 1)
+			if ($5 == ENVIRON["KEY"]) { own = $1; around = $2 }
+		}
+		END { exit (around in tags) && tags[own] != (tags[around] ~ /s/ ? "s" : "") }' /proc/self/mountinfo
 }
 holders() { # directory, key, kernel's name, number
 	lost "$1" "$2" "$3" || return

@@ -47,10 +47,9 @@ class MountTable(NamedTuple):
 def parse_mount_table(text: str) -> MountTable:
     r"""Parse the lines of a mount table one by one; ValueError where none is a mount.
 
-    An empty table would mean that nothing is mounted, so it is refused. A line that cannot be
-    read costs no other mount, but whoever concludes from the absence of one must look at `unread`.
-    Lines end at "\n" alone: a mount point may hold \x0b, \x85 or U+2028, which the kernel does
-    not escape and at which str.splitlines() would break the line.
+    An empty table would mean that nothing is mounted. A line that cannot be read costs no other
+    mount, but whoever concludes from the absence of one must look at `unread`. Lines end at "\n"
+    alone: str.splitlines() breaks at \x0b, \x85 or U+2028, which the kernel does not escape.
     """
     mounts, unread = list[Mount](), list[UnreadLine]()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -99,6 +98,7 @@ def _mount(line: str) -> Mount:
         fstype=decode_octal(after[0]),
         source=decode_octal(after[1]),
         super_options=_options(after[2]),
+        propagation=tuple(fields[_FIXED_OF_MOUNTS:separator]),
     )
 
 

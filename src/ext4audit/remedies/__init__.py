@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from ext4audit.evidence import OUTSIDE, Unknown, Why, for_wording
 from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place
+from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place, propagates_anew
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
 
 if TYPE_CHECKING:
@@ -97,11 +97,16 @@ def _format(name: bytes) -> str:
     )
 
 
-def may_lose(fs: Filesystem) -> bool:
+def may_lose(fs: Filesystem, host: Host) -> bool:
     """Whether an unmount may lose something (`remedies.unmounting`): a cheap question."""
     stack = for_wording(fs.stack, None)
-    on_loop = stack is not None and any(device.loop for device in stack.walk())
-    return on_loop or any("idmapped" in mount.mount_options for mount in fs.mounts)
+    if stack is not None and any(device.loop for device in stack.walk()):
+        return True
+    table = for_wording(host.mounts, ())
+    return any(
+        "idmapped" in mount.mount_options or mount.propagates != propagates_anew(mount, table)
+        for mount in fs.mounts
+    )
 
 
 MOST_NAMED = 3

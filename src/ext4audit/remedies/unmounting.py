@@ -2,7 +2,8 @@
 
 Seen on 6.18 with util-linux 2.38: the kernel detaches a loop device that `mount -o loop` has made
 (autoclear) at the unmount, and the next mount finds no device; a mount that maps user IDs
-(idmapped) comes back without its map, and all files have other owners.
+(idmapped) comes back without its map, and all files have other owners. A new mount is shared where
+the mount around it is, and private elsewhere (mount_namespaces(7)), whatever the old one was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import propagates_anew
 from ext4audit.finding import Remedy, Step, Unmount
 
 IDMAPPED = "idmapped"
@@ -19,12 +21,12 @@ LAST_RESORT = " || { umount "
 """What begins the part of a rollback that runs where a remount is refused."""
 
 
-def with_loss(remedy: Remedy, fs: Filesystem) -> Remedy:
+def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy without commands that unmount, and the reason, where a mount is no way back.
 
     A rollback that unmounts is left out, and the remedy stays.
     """
-    reason = next(losses(fs), None)
+    reason = next(losses(fs, host), None)
     if reason is None or not fs.alive:
         return remedy
     if any(isinstance(step.change, Unmount) for step in remedy.steps):
@@ -36,7 +38,7 @@ def with_loss(remedy: Remedy, fs: Filesystem) -> Remedy:
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
 
 
-def losses(fs: Filesystem) -> Iterator[str]:
+def losses(fs: Filesystem, host: Host) -> Iterator[str]:
     """Yield a sentence for each thing that an unmount of a filesystem takes away."""
     device = _detached(fs)
     if device is not None and device.loop is not None:
@@ -47,6 +49,13 @@ def losses(fs: Filesystem) -> Iterator[str]:
         )
     if any(IDMAPPED in mount.mount_options for mount in fs.mounts):
         yield "it is an idmapped mount, and mount would show its files with other owners."
+    for mount in fs.mounts:
+        before, after = mount.propagates, propagates_anew(mount, for_wording(host.mounts, ()))
+        if before != after:
+            yield (
+                f"the propagation of the mount is {_spelled(before)}, and that of a new one would "
+                f"be {_spelled(after)}."
+            )
 
 
 def _detached(fs: Filesystem) -> BlockDevice | None:
@@ -62,6 +71,12 @@ def _detached(fs: Filesystem) -> BlockDevice | None:
     autoclear = device.loop.autoclear
     stays = isinstance(autoclear, Known) and not autoclear.value
     return None if stays else device
+
+
+def _spelled(propagates: frozenset[str]) -> str:
+    """Return the kinds of propagation in the words of mount(8)."""
+    words = sorted("slave" if kind == "master" else kind for kind in propagates)
+    return " and ".join(words) or "private"
 
 
 def _without_unmount(step: Step) -> str:

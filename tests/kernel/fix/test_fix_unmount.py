@@ -47,10 +47,16 @@ def map_ids(scene: Scene) -> None:
     assert scene.where.stat().st_uid == SHIFT
 
 
+def share(scene: Scene) -> None:
+    """Let mounts on it be seen by other mount namespaces; those around it are not."""
+    run("mount", "--make-shared", scene.where)
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "omitted"),
     [
         (detach, "would detach its loop device", "No commands: the unmount detaches /dev/loop"),
+        (share, "the propagation of the mount", "No commands: the propagation of the mount is"),
         (map_ids, "is an idmapped mount", "No commands: it is an idmapped mount"),
     ],
 )
