@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -133,6 +134,15 @@ def test_other_json_is_refused(text: str) -> None:
     """JSON that is not lsblk's raises ValueError, however deep it is nested."""
     with pytest.raises(ValueError, match=r"JSON|NAME|number|Expecting"):
         parse_lsblk_json(text)
+
+
+def test_a_long_list_of_devices_takes_a_time_in_proportion() -> None:
+    """A hostile snapshot may hold 60 MiB of JSON: each node is looked at once."""
+    nodes = ",".join(["{}"] * 400_000)
+    began = time.monotonic()
+    with pytest.raises(ValueError, match="NAME"):
+        parse_lsblk_json(f'{{"blockdevices": [{{"children": [{nodes}]}}]}}')
+    assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize(

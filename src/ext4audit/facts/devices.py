@@ -214,7 +214,8 @@ class LsblkDevice(NamedTuple):
 
     `name` is the readable one ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
     `fstype`, `uuid` and `label` are what libblkid or udev found on the device, whether or not
-    it is mounted; `transport` is "sata", "nvme" and the like.
+    it is mounted; `transport` is "sata", "nvme" and the like. `unlisted` are the columns that no
+    program printed of it, as in an archive: what they hold is not known.
     """
 
     name: str
@@ -227,6 +228,7 @@ class LsblkDevice(NamedTuple):
     partlabel: str | None = None
     model: str | None = None
     transport: str | None = None
+    unlisted: frozenset[str] = frozenset()
 
 
 @remembered

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -199,6 +200,7 @@ def decode_octal(text: str) -> str:
 # Without the lookbehind a line of a million capitals is tried from each of them to its end.
 _PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
 _HEX = rb"\\x([0-9a-fA-F]{2})"
+_MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "MODEL", "TRAN"})
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _FIXED_FIELDS = 3
 _POOL_MODES = frozenset({"rw", "ro", "out_of_data_space"})
@@ -215,15 +217,15 @@ def parse_lsblk_json(text: str) -> tuple[LsblkDevice, ...]:
     each of them, and returned once. ValueError for a text that is not lsblk's JSON.
     """
     try:
-        pending = _list(json.loads(text), "blockdevices")
+        pending = deque(_list(json.loads(text), "blockdevices"))
     except RecursionError:
         raise ValueError("the JSON is nested too deeply for lsblk's") from None
     rows: list[Mapping[str, str]] = []
     while pending:
-        node = pending.pop(0)
+        node = pending.popleft()
         rows.append({key.upper(): _text(value) for key, value in node.items()})
-        pending[:0] = _list(node, "children") if node.get("children") else []
-    return _deduplicated(_without_null_words(rows))
+        pending.extendleft(reversed(_list(node, "children")) if node.get("children") else ())
+    return _deduplicated(map(_lsblk_device, _without_null_words(rows)))
 
 
 def _without_null_words(rows: list[Mapping[str, str]]) -> list[Mapping[str, str]]:
@@ -241,18 +243,21 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
     r"""Parse `lsblk -P -o NAME,KNAME,MAJ:MIN,…` (every util-linux since 2.19).
 
     Values escape bytes as \xHH. Later versions may spell the key MAJ_MIN. Lines without a pair
-    are messages and are skipped; ValueError where no line of a text has one.
+    are messages and are skipped; ValueError where no line of a text has one. A line without a
+    column is from a program that does not print it.
     """
     rows = [dict(re.findall(_PAIR, line)) for line in text.split("\n")]
     found = [row for row in rows if row]
     if text.strip() and not found:
         raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
-    return _deduplicated({key: _decode_hex(value) for key, value in row.items()} for row in found)
+    decoded = ({key: _decode_hex(value) for key, value in row.items()} for row in found)
+    return _deduplicated(
+        _lsblk_device(row)._replace(unlisted=_MORE_COLUMNS - row.keys()) for row in decoded
+    )
 
 
-def _deduplicated(rows: Iterable[Mapping[str, str]]) -> tuple[LsblkDevice, ...]:
+def _deduplicated(devices: Iterable[LsblkDevice]) -> tuple[LsblkDevice, ...]:
     """Return the devices, each once, in the order in which they first appear."""
-    devices = (_lsblk_device(row) for row in rows)
     first: dict[DeviceNumber, LsblkDevice] = {}
     for device in devices:
         first.setdefault(device.device_number, device)

@@ -112,6 +112,15 @@ def test_an_identifier_that_no_device_has_is_unknown_with_a_hint(spec: str) -> N
     )
 
 
+def test_an_identifier_that_no_program_printed_is_not_absent() -> None:
+    """In older archives blkid prints no PARTUUID: a partition may have it all the same."""
+    host = labelled_host().tell(LSBLK_JSON, absent("lsblk"))
+    host.tell(LSBLK_PAIRS, 'NAME="sda" KNAME="sda" MAJ:MIN="8:0" FSTYPE="ext4" UUID="x" LABEL=""')
+    found = [resolve(host, f"{key}=x") for key in ("LABEL", "PARTUUID")]
+    whys = [each.why for each in found if isinstance(each, Unknown)]
+    assert whys == [Why.ABSENT, Why.NOT_CAPTURED]
+
+
 @pytest.mark.parametrize("spec", ["/dev/nowhere", "none", "/dev/$(id)\n\x1b[31m"])
 def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
     """The unknown names the device as fstab spells it."""

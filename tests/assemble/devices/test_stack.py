@@ -239,6 +239,22 @@ def test_an_odd_array_is_unknown_and_the_rest_of_the_stack_stands(
     assert need(array.queue.nr_requests) == 256
 
 
+@pytest.mark.parametrize("level", ["raid0", "linear"])
+def test_an_array_without_redundancy_has_all_its_members(level: str) -> None:
+    """It would not run without one: the directory of a member is missing in the archive."""
+    array = stack(raid_host(level=level, raid_disks="4"), MD).md
+    assert isinstance(array, Unknown)
+    assert array.detail == "3 of its 4 members are known"
+
+
+def test_an_array_with_members_has_a_level() -> None:
+    """An empty `level` is that of an array that does not run, which has no members."""
+    array = stack(raid_host(level=""), MD)
+    assert isinstance(array.md, Unknown)
+    assert isinstance(array.md_state, Unknown)
+    assert isinstance(stack(raid_host(level="", raid_disks="0"), MD).md_state, Known)
+
+
 @pytest.mark.parametrize("attribute", ["slot", "offset", "size"])
 def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> None:
     """Fewer members than there are would be another stripe."""

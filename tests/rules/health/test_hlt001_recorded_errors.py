@@ -104,8 +104,8 @@ def test_hlt001_finds_warnings_and_the_mark() -> None:
         (erring(counted(3, TAKEN_AT - DAY)), Severity.HIGH),
         (erring(counted(3, TAKEN_AT - 7 * DAY)), Severity.HIGH),
         (erring(counted(3, TAKEN_AT - 7 * DAY - 1)), Severity.MEDIUM),
-        (erring(counted(3, None)), Severity.MEDIUM),
-        (erring(ErrorCounters(3)), Severity.MEDIUM),
+        (erring(counted(3, None)), Severity.HIGH),
+        (erring(ErrorCounters(3)), Severity.HIGH),
         (
             erring(
                 counted(3),
@@ -121,7 +121,7 @@ def test_hlt001_finds_warnings_and_the_mark() -> None:
     ],
 )
 def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
-    """An error of this mount or of the last week is high, an older one medium, a warning info."""
+    """An error of this mount, of the last week or of no known time is high, an older one medium."""
     (finding,) = verdict(fs).findings
     assert finding.severity is severity
 

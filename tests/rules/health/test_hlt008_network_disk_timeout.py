@@ -61,6 +61,14 @@ def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcom
     assert verdict(device, known(arguments)).outcome is outcome
 
 
+def test_a_model_that_no_program_printed_is_not_that_of_a_local_disk() -> None:
+    """An archive without `device/model` and without a complete lsblk does not name it."""
+    fs = filesystem(stack=known(nvme(model=None)))
+    row = listed("nvme1n1", DeviceNumber(259, 0), unlisted=frozenset({"MODEL"}))
+    judged = judge(check, fs, host(fs, kernel_arguments=known(()), devices=known((row,))))
+    assert judged.outcome is Outcome.UNDETERMINED
+
+
 def test_hlt008_is_not_for_what_is_not_mounted() -> None:
     """No filesystem becomes read-only there."""
     assert verdict(nvme(), alive=False, mounts=()).outcome is Outcome.NOT_APPLICABLE

@@ -44,6 +44,7 @@ def verdict(row: LsblkDevice | None = LUN, **changes: Any) -> Verdict:
         (verdict(superblock=unknown("superblock")), Outcome.UNDETERMINED),
         (verdict(devices=unknown("lsblk")), Outcome.UNDETERMINED),
         (verdict(stack=unknown("stack")), Outcome.UNDETERMINED),
+        (verdict(listed(transport=None, unlisted=frozenset({"TRAN"}))), Outcome.UNDETERMINED),
         (verdict(None, stack=known(disk(below=unknown("slaves")))), Outcome.UNDETERMINED),
     ],
 )

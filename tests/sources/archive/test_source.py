@@ -5,6 +5,7 @@ import json
 import pytest
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.parsers.devices_and_mounts import parse_lsblk_pairs
 from ext4audit.sources import (
     CapturedDumpe2fs,
     EffectiveUser,
@@ -316,17 +317,27 @@ def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
     assert lines == [
         (
             'NAME="vda" KNAME="vda" MAJ:MIN="253:0" FSTYPE="" UUID="" LABEL="" PARTUUID="" '
-            'PARTLABEL="" MODEL=""'
+            'PARTLABEL=""'
         ),
         (
             f'NAME="vda1" KNAME="vda1" MAJ:MIN="253:1" FSTYPE="ext4" UUID="{ROOT_UUID}" LABEL="" '
-            'PARTUUID="aaaa-01" PARTLABEL="" MODEL=""'
+            'PARTUUID="aaaa-01" PARTLABEL=""'
         ),
         (
             f'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" FSTYPE="ext4" UUID="{DATA_UUID}" '
-            'LABEL="da\\x22ta" PARTUUID="" PARTLABEL="" MODEL=""'
+            'LABEL="da\\x22ta" PARTUUID="" PARTLABEL=""'
         ),
     ]
+
+
+def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
+    """An empty PARTUUID would say that the partition has none, but older blkid print no such."""
+    printed = f'/dev/vda1: UUID="{ROOT_UUID}" TYPE="ext4"\n'
+    found = sosreport({"sos_commands/block/blkid_-c_.dev.null": printed}).source
+    text = found.fetch(RunCommand(("lsblk", "-P", "-o", "NAME")))
+    assert isinstance(text, Known)
+    assert "PARTUUID" not in text.value
+    assert parse_lsblk_pairs(text.value)[1].unlisted == {"PARTUUID", "PARTLABEL", "MODEL", "TRAN"}
 
 
 def test_a_line_that_lsblk_printed_itself_comes_first() -> None:

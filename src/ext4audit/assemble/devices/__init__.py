@@ -38,6 +38,10 @@ from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDat
 MEMBER_PREFIX = "dev-"
 MD_PREFIX = "md"
 """How the kernel names every array: another name excludes one without any file."""
+INACTIVE = "inactive"
+"""The level of an array that does not run."""
+WHOLE_OR_STOPPED = frozenset({"raid0", "linear"})
+"""The levels that do not run with a member missing."""
 SLOTLESS = frozenset({"none", "journal"})
 """The content of `slot` for a spare, and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
@@ -57,6 +61,9 @@ def read_md(
         gap = level if kernel_name.startswith(MD_PREFIX) else None
         return gap, gap
     disks = read(source, f"{directory}/md/raid_disks", _new_value)
+    if level.value == INACTIVE and not (isinstance(disks, Known) and disks.value == 0):
+        empty = Unknown(f"{directory}/md/level", Why.UNPARSABLE, "empty, in an array with members")
+        return empty, empty
     state = MdState(
         level=level.value,
         raid_disks=disks,
@@ -77,6 +84,8 @@ def _geometry(
     def build(
         chunk: int, disks: int, members: tuple[MdMember, ...], position: str | None
     ) -> MdArray:
+        if position is None and level in WHOLE_OR_STOPPED and len(members) != disks:
+            raise ValueError(f"{len(members)} of its {disks} members are known")
         return MdArray(
             level=level,
             chunk_bytes=chunk,
@@ -111,7 +120,7 @@ def _level(text: str) -> str:
     level = text.strip()
     if not re.fullmatch("[a-z0-9]*", level):
         raise ValueError(f"{level!r} is no level")
-    return level or "inactive"
+    return level or INACTIVE
 
 
 def _action(text: str) -> str:

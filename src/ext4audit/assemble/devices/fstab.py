@@ -119,6 +119,8 @@ class DeviceResolver(NamedTuple):
             return Known(number, self.devices.origin)
         if not any(device.fstype for device in self.devices.value):
             return self._probed(key, value, spec)
+        if key in _unlisted(self.devices.value):
+            return Unknown(f"device {spec}", Why.NOT_CAPTURED, f"{key} of no device is listed")
         return self._absent(spec)
 
     def _probed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
@@ -167,6 +169,12 @@ def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], De
         for key, attribute in IDENTIFIERS.items()
         if (value := getattr(device, attribute)) is not None
     }
+
+
+@remembered
+def _unlisted(devices: tuple[LsblkDevice, ...]) -> frozenset[str]:
+    """Return the columns that are missing of a device."""
+    return frozenset().union(*(device.unlisted for device in devices))
 
 
 def _represented(node: ResolvedPath) -> DeviceNumber:
@@ -303,8 +311,10 @@ class _EntryReader(NamedTuple):
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
             return own, "superblock"
-        row = listed_device(for_wording(self.devices, ()), number)
-        if row is not None and row.fstype is not None and key in IDENTIFIERS:
+        listed = for_wording(self.devices, ())
+        row = listed_device(listed, number)
+        is_shown = key in IDENTIFIERS and key not in _unlisted(listed)
+        if is_shown and row is not None and row.fstype is not None:
             return getattr(row, IDENTIFIERS[key]) or "", _origin(self.devices)
         read_whole = fs is not None and isinstance(fs.superblock, Known)
         return ("", "superblock") if read_whole and key in {"UUID", "LABEL"} else (None, "")

@@ -31,9 +31,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The number of errors that the kernel has recorded in a mounted filesystem, and the details of
-    the last one. Severity is high if it happened since the filesystem was mounted or in the last
-    seven days, else medium. A superblock that is marked "with errors" without a count is medium.
-    Warnings since the mount are info.
+    the last one. Severity is high if it happened since the filesystem was mounted, in the last
+    seven days or at a time that is not known, else medium. A superblock that is marked "with
+    errors" without a count is medium. Warnings since the mount are info.
 
     ## Why it matters
 
@@ -105,16 +105,15 @@ def _see_hlt002() -> Remedy:
 
 
 def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
-    """Return HIGH where the error is of this mount or of the last seven days."""
+    """Return MEDIUM where the error is surely older than this mount and seven days."""
     at = counters.last.at if counters.last else None
-    if at is None:
-        return Severity.MEDIUM
     now = seconds_since_1970(host.taken_at)
     superblock = for_wording(fs.superblock, None)
     mounted = superblock.last_mounted_at if superblock else None
     since = (mounted, now - RECENT_SECONDS if now is not None else None)
-    recent = any(moment is not None and at >= moment for moment in since)
-    return Severity.HIGH if recent else Severity.MEDIUM
+    known = [moment for moment in since if moment is not None]
+    is_old = at is not None and bool(known) and all(at < moment for moment in known)
+    return Severity.MEDIUM if is_old else Severity.HIGH
 
 
 def _warned(fs: Filesystem, warnings: int) -> Finding:

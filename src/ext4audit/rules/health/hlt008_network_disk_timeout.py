@@ -92,6 +92,8 @@ def _model(disk: BlockDevice, host: Host) -> Evidence[str]:
     if isinstance(host.devices, Unknown):
         return host.devices
     row = listed_device(host.devices.value, disk.device_number)
+    if row is not None and "MODEL" in row.unlisted:
+        return Unknown(f"model of {disk.name}", Why.NOT_CAPTURED)
     return Known(((row.model if row else None) or "").strip(), host.devices.origin)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, need
+from ext4audit.evidence import Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -15,6 +15,7 @@ from ext4audit.rules.shared.quantities import origin_of
 
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
 """Transports of lsblk by which several hosts can reach one disk."""
+SCSI = "sd"
 MULTIPATH = "dm-multipath"
 FEATURE = "mmp"
 
@@ -53,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     shared = list(_shared(fs, host))
     if not shared:
-        gaps = gaps_below(need(fs.stack))
+        gaps = (*gaps_below(need(fs.stack)), *_unlisted(fs, host))
         if gaps:
             raise Undetermined(gaps)
         raise NotApplicable("no disk below it is known to be on a storage network")
@@ -79,6 +80,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         ),
         summary="a disk of a storage network has no protection against a second mount",
     )
+
+
+def _unlisted(fs: Filesystem, host: Host) -> Iterator[Unknown]:
+    """Yield the SCSI disks below of which no program printed the transport, as in an archive."""
+    listed = need(host.devices)
+    for disk in need(fs.stack).leaves():
+        row = listed_device(listed, disk.device_number)
+        if disk.name.startswith(SCSI) and row is not None and "TRAN" in row.unlisted:
+            yield Unknown(f"transport of {disk.name}", Why.NOT_CAPTURED)
 
 
 def _shared(fs: Filesystem, host: Host) -> Iterator[Citation]:

@@ -32,13 +32,9 @@ MAPPER_LISTS = ("dmsetup info -c", "dmsetup info -C")
 """sos's and Insights' spelling."""
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_BLKID_COLUMNS = {
-    "FSTYPE": "TYPE",
-    "UUID": "UUID",
-    "LABEL": "LABEL",
-    "PARTUUID": "PARTUUID",
-    "PARTLABEL": "PARTLABEL",
-}
+_SUPERBLOCK_COLUMNS = {"FSTYPE": "TYPE", "UUID": "UUID", "LABEL": "LABEL"}
+_BLKID_COLUMNS = {**_SUPERBLOCK_COLUMNS, "PARTUUID": "PARTUUID", "PARTLABEL": "PARTLABEL"}
+"""The columns of lsblk and the keys of blkid; older blkid print none of partitions."""
 
 
 @dataclass(slots=True)
@@ -126,13 +122,15 @@ def lsblk_pairs(
     r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
 
     Lines that lsblk printed are returned unchanged; the others are composed from blkid and the
-    numbers, with \xHH for what lsblk escapes.
+    numbers, with \xHH for what lsblk escapes. They lack the columns that no program printed.
     """
     values = {devices.number_of(path): found for path, found in blkid.items()}
     known = devices.by_number.values()
-    lines = [_line(device, values.get(device.number, {})) for device in known]
-    printed = (device.row.origin for device in known if device.row and device.row.pairs)
-    origin = next(printed, output_of(capture, *BLKID_COMMANDS).origin)
+    printed = [device.row.origin for device in known if device.row and device.row.pairs]
+    of_partitions = bool(printed) or any("PARTUUID" in found for found in blkid.values())
+    columns = _BLKID_COLUMNS if of_partitions else _SUPERBLOCK_COLUMNS
+    lines = [_line(device, values.get(device.number, {}), columns) for device in known]
+    origin = next(iter(printed), output_of(capture, *BLKID_COMMANDS).origin)
     return ("\n".join(lines) + "\n", origin or "/proc/partitions") if lines else None
 
 
@@ -229,16 +227,18 @@ def _disk_of(name: str, names: dict[str, str]) -> str | None:
     return names.get(disk)
 
 
-def _line(device: Device, values: Mapping[str, str]) -> str:
+def _line(device: Device, values: Mapping[str, str], shown: Mapping[str, str]) -> str:
     if device.row and device.row.pairs:
         return device.row.pairs
     columns = {
         "NAME": device.mapper or device.name,
         "KNAME": device.name,
         "MAJ:MIN": device.number,
-        **{column: values.get(key, "") for column, key in _BLKID_COLUMNS.items()},
-        "MODEL": dict(device.row.attributes).get("device/model", "") if device.row else "",
+        **{column: values.get(key, "") for column, key in shown.items()},
     }
+    model = dict(device.row.attributes).get("device/model") if device.row else None
+    if model is not None:
+        columns["MODEL"] = model
     return " ".join(f'{key}="{_quoted(value)}"' for key, value in columns.items())
 
 
