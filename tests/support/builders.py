@@ -376,7 +376,7 @@ def usage(**changes: int) -> Usage:
 def listed(
     name: str = "sda",
     number: DeviceNumber = DeviceNumber(8, 0),
-    **changes: str | None,
+    **changes: Any,
 ) -> LsblkDevice:
     """Build a line of lsblk: the default filesystem's device."""
     values: dict[str, Any] = {"fstype": "ext4", "uuid": UUID, "transport": "sata"}
