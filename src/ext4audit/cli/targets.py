@@ -38,10 +38,14 @@ ONLY_OF_HOSTS = (
 
 
 class Chosen(NamedTuple):
-    """The superblocks and images of the targets, each once, in the order of the command line."""
+    """The superblocks and images of the targets, each once, in the order of the command line.
+
+    `gaps` are the parts of images that cannot be audited.
+    """
 
     device_numbers: tuple[DeviceNumber, ...]
     images: tuple[ImageFilesystem, ...]
+    gaps: tuple[Unknown, ...] = ()
 
 
 def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
@@ -104,7 +108,8 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
         raise click.UsageError("; ".join(reasons))
     for reason in reasons:
         print_diagnostic(reason)
-    return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images))
+    gaps = tuple(gap for found in looked if isinstance(found, Image) for gap in found.gaps)
+    return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images), gaps)
 
 
 def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]:
@@ -125,9 +130,9 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
     chosen = choose_targets(source, targets)
-    gaps: tuple[Unknown, ...] = ()
+    gaps = chosen.gaps
     if chosen.images:
-        gaps = lazily("assemble.image.host", "image_gaps")(source, chosen.images)
+        gaps += lazily("assemble.image.host", "image_gaps")(source, chosen.images)
     if not chosen.device_numbers:
         return _of_images(chosen.images, gaps, asked)
     with progress(quiet=asked.verbosity < 0) as show:

@@ -194,6 +194,41 @@ def test_a_partition_that_is_cut_short_is_named(disk: Path) -> None:
     assert found.note == "partition 3 is cut short: its filesystem has 33554432 bytes"
 
 
+def test_a_partition_that_the_image_ends_before_is_a_gap(disk: Path) -> None:
+    """Whether it holds a filesystem is not known: the audit of the first one is not complete."""
+    grow(disk, SECOND + 1500)
+    found = look(disk)
+    assert isinstance(found, Image)
+    assert [fs.superblock.value.label for fs in found.filesystems] == ["one"]
+    assert found.note == "partition 3: the image ends before it"
+    assert found.gaps == (
+        Unknown(
+            "partition 3", Why.UNPARSABLE, "the image ends before it", hint="copy the whole disk"
+        ),
+    )
+
+
+def test_a_partition_whose_superblock_is_damaged_is_a_gap(disk: Path) -> None:
+    """The other one is audited, and the audit is not complete."""
+    write_at(disk, {SECOND + 1024 + 0x150: b"damaged"})
+    found = look(disk)
+    assert isinstance(found, Image)
+    assert [gap.what for gap in found.gaps] == ["partition 3"]
+
+
+def test_what_an_extended_partition_holds_is_a_gap_where_its_records_are_missing(
+    tmp_path: Path,
+) -> None:
+    """The records of logical partitions lie between them, and the image ends before one."""
+    image = tmp_path / "disk.img"
+    grow(image, 20 * MIB)
+    make(image, "one", at=FIRST)
+    write_at(image, {0: boot_record((LINUX, 2048, 32768), (0x05, 40960, 20480))})
+    found = look(image)
+    assert isinstance(found, Image)
+    assert [gap.what for gap in found.gaps] == ["partition 5"]
+
+
 def _magic_only(path: Path) -> None:
     write_at(path, {1024 + 0x38: b"\x53\xef", 1024 + 0x18: b"\xff\xff\xff\xff"})
 

@@ -330,3 +330,13 @@ def test_a_fifo_is_no_image(tmp_path: Path) -> None:
     done = run("scan", str(fifo))
     assert done.returncode in {0, 1, 2, 3}
     assert "an image" not in done.stderr
+
+
+def test_a_partition_that_cannot_be_read_makes_the_audit_incomplete(disk: Path) -> None:
+    """A filesystem that vanished with the end of a copy is not one without findings."""
+    os.truncate(disk, 17 * MIB + 1500)
+    done = run("scan", "-f", "json", str(disk))
+    found = report(done, code=3)
+    (gap,) = found["gaps"]
+    assert (gap["what"], gap["detail"]) == ("partition 2", "the image ends before it")
+    assert len(found["filesystems"]) == 1

@@ -82,11 +82,15 @@ class ImageFilesystem(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An image file with filesystems; `note` is a remark for the user, or empty."""
+    """An image file with filesystems; `note` is a remark for the user, or empty.
+
+    `gaps` are partitions that hold, or may hold, a filesystem which cannot be audited.
+    """
 
     path: str
     filesystems: tuple[ImageFilesystem, ...]
     note: str = ""
+    gaps: tuple[Unknown, ...] = ()
 
 
 class BadImage(NamedTuple):

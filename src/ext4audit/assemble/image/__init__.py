@@ -36,6 +36,7 @@ from ext4audit.parsers.superblock import (
 )
 from ext4audit.sources import ReadBytes, Source
 
+CHECK_A_COPY = "check it with e2fsck -fn, and repair a copy"
 FIRST_BYTES = 512
 QCOW = b"QFI\xfb"
 """The magic of QCOW2 files: those of `e2image -Q`, and disks of virtual machines."""
@@ -150,10 +151,10 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
 
 
 def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
-    """Look for a filesystem in each partition; the note has the damaged ones."""
+    """Look for a filesystem in each partition; the note has those that cannot be read."""
     partitions = for_wording(read_partitions(source, path), ())
     found: list[ImageFilesystem] = []
-    bad: list[str] = []
+    gaps: list[Unknown] = []
     without: list[Partition] = []
     for partition in partitions:
         start = partition.start_bytes
@@ -161,14 +162,21 @@ def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
         if isinstance(superblock, Known):
             found.append(ImageFilesystem(path, start, superblock, partition))
         elif isinstance(superblock, BadImage):
-            bad.append(f"partition {partition.number}: {superblock.reason}")
+            gaps.append(_unread(partition, superblock.reason))
+        elif _lies_beyond(source, path, partition):
+            gaps.append(_unread(partition, "the image ends before it", "copy the whole disk"))
         else:
             without.append(partition)
     looked_at = without[:MAX_DESCRIBED]
-    bad += _described(looked_at, lambda partition: destroyed(source, path, partition.start_bytes))
+    gaps += [
+        _unread(partition, reason)
+        for partition in looked_at
+        if (reason := destroyed(source, path, partition.start_bytes))
+    ]
+    bad = [f"{gap.what}: {gap.detail}" for gap in gaps]
     if found:
         cut = (_cut_short(source, fs) for fs in found)
-        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))))
+        return Image(path, tuple(found), "; ".join(filter(None, (*cut, *bad))), tuple(gaps))
     if bad:
         return BadImage("; ".join(bad))
     if not partitions:
@@ -176,6 +184,17 @@ def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
     kinds = _described(looked_at, lambda partition: other_kind(source, path, partition.start_bytes))
     nothing = f"no ext2, ext3 or ext4 in its partitions ({len(partitions)})"
     return BadImage("; ".join((nothing, *kinds)))
+
+
+def _unread(partition: Partition, reason: str, hint: str = CHECK_A_COPY) -> Unknown:
+    return Unknown(f"partition {partition.number}", Why.UNPARSABLE, reason, hint)
+
+
+def _lies_beyond(source: Source, path: str, partition: Partition) -> bool:
+    """Whether a partition has room for a superblock, and the image ends before that."""
+    room_bytes = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES
+    last = ReadBytes(path, partition.start_bytes + room_bytes - 1, 1)
+    return partition.size_bytes >= room_bytes and isinstance(source.fetch(last), Unknown)
 
 
 def _described(
@@ -280,6 +299,9 @@ def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Itera
         if entry.type not in EXTENDED or not entry.size_sectors:
             continue
         for place, record in _chain(source, path, entry, seen):
+            if record is None:
+                yield _partition(number, 0, place)
+                continue
             for index, inner in enumerate(record):
                 if not inner.size_sectors or inner.type in EXTENDED:
                     continue
@@ -297,10 +319,11 @@ def _is_inside(inner: BootEntry, place: BootEntry, whole: BootEntry) -> bool:
 
 def _chain(
     source: Source, path: str, whole: BootEntry, seen: set[int]
-) -> Iterator[tuple[BootEntry, tuple[BootEntry, ...]]]:
+) -> Iterator[tuple[BootEntry, tuple[BootEntry, ...] | None]]:
     """Yield the place and the content of each boot record of a chain.
 
     A chain ends where it returns to a record, leaves the image, or exceeds the limit of Linux.
+    A place that the image has no content of holds partitions, which are not known.
     """
     place = whole
     while place.start_sectors not in seen and len(seen) < MAX_PARTITIONS:
@@ -308,6 +331,9 @@ def _chain(
         ask = ReadBytes(path, place.start_sectors * SECTOR_BYTES, RECORD_BYTES)
         record = derive(f"boot record of {path}", parse_boot_record, source.fetch(ask))
         if isinstance(record, Unknown):
+            end_sectors = whole.start_sectors + whole.size_sectors
+            if record.why is not Why.UNPARSABLE and place.start_sectors < end_sectors:
+                yield place, None
             return
         yield place, record.value
         links = [e for e in record.value if e.type in EXTENDED and e.size_sectors]

@@ -23,6 +23,7 @@ from ext4audit.assemble.filesystem import (
 )
 from ext4audit.assemble.host import mark_shared_uuids
 from ext4audit.assemble.image import (
+    CHECK_A_COPY,
     find_image,
     read_image_groups,
     read_image_journal,
@@ -77,7 +78,6 @@ def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceN
 
 
 HINT = "scan the host that mounts it"
-CHECK_A_COPY = "check it with e2fsck -fn, and repair a copy"
 IMAGES_ORIGIN = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
 """One for the partition, one for the file. No block device has their major number 0."""
