@@ -324,7 +324,7 @@ def _takes_a_value(node: ast.IfExp) -> bool:
 
 UNKNOWN_GIVES_A_CONSTANT = {
     "assemble/devices/__init__.py": {"_dm", "_loop"},
-    "assemble/image/__init__.py": {"superblock_at", "_chain"},
+    "assemble/image/__init__.py": {"superblock_at"},
     "assemble/inventory.py": {"_has_no_ext4"},
     "assemble/options/__init__.py": {"kernel_default", "_unlisted_layer"},
     "assemble/planned/simulation.py": {"simulated"},

@@ -203,10 +203,8 @@ _HEX = rb"\\x([0-9a-fA-F]{2})"
 _MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "MODEL", "TRAN"})
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _FIXED_FIELDS = 3
-_POOL_MODES = frozenset({"rw", "ro", "out_of_data_space"})
-_FAILED_POOLS = frozenset({"Fail", "Error"})
-_KEYWORD = "array"
-_SHORTEST = 3
+_POOL_MODES, _FAILED_POOLS = frozenset({"rw", "ro", "out_of_data_space"}), {"Fail", "Error"}
+_KEYWORD, _SHORTEST = "array", 3
 _STANDARD_FOLDER = "/dev/md/"
 
 
@@ -242,18 +240,14 @@ def _without_null_words(rows: list[Mapping[str, str]]) -> list[Mapping[str, str]
 def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
     r"""Parse `lsblk -P -o NAME,KNAME,MAJ:MIN,…` (every util-linux since 2.19).
 
-    Values escape bytes as \xHH. Later versions may spell the key MAJ_MIN. Lines without a pair
-    are messages and are skipped; ValueError where no line of a text has one. A line without a
-    column is from a program that does not print it.
+    Values escape bytes as \xHH. Later versions may spell the key MAJ_MIN. Messages are skipped,
+    ValueError where nothing else is there. Archives lack columns that no program printed.
     """
-    rows = [dict(re.findall(_PAIR, line)) for line in text.split("\n")]
-    found = [row for row in rows if row]
+    found = [dict(pairs) for line in text.split("\n") if (pairs := re.findall(_PAIR, line))]
     if text.strip() and not found:
         raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
     decoded = ({key: _decode_hex(value) for key, value in row.items()} for row in found)
-    return _deduplicated(
-        _lsblk_device(row)._replace(unlisted=_MORE_COLUMNS - row.keys()) for row in decoded
-    )
+    return _deduplicated(_lsblk_device(row, _MORE_COLUMNS - row.keys()) for row in decoded)
 
 
 def _deduplicated(devices: Iterable[LsblkDevice]) -> tuple[LsblkDevice, ...]:
@@ -264,7 +258,7 @@ def _deduplicated(devices: Iterable[LsblkDevice]) -> tuple[LsblkDevice, ...]:
     return tuple(first.values())
 
 
-def _lsblk_device(row: Mapping[str, str]) -> LsblkDevice:
+def _lsblk_device(row: Mapping[str, str], unlisted: frozenset[str] = frozenset()) -> LsblkDevice:
     """Return the device of a row; an empty or missing column is None."""
     name, kernel_name = row.get("NAME"), row.get("KNAME")
     number = row.get("MAJ:MIN") or row.get("MAJ_MIN")
@@ -281,6 +275,7 @@ def _lsblk_device(row: Mapping[str, str]) -> LsblkDevice:
         partlabel=row.get("PARTLABEL") or None,
         model=row.get("MODEL", "").strip() or None,  # SCSI pads it with blanks
         transport=row.get("TRAN", "").strip() or None,
+        unlisted=unlisted,
     )
 
 

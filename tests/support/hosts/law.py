@@ -181,9 +181,9 @@ def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
 
 def changes(before: Report, after: Report) -> list[str]:
     """Return what a report says more calmly than the one before."""
-    now = _by_device(after)
+    now = by_device(after)
     found = []
-    for key, verdict in _by_device(before).items():
+    for key, verdict in by_device(before).items():
         other = now.get(key)
         if other is None:
             if verdict.outcome not in CALM and not (after.host.gaps and not after.complete):
@@ -215,7 +215,8 @@ def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
     return Known(NOISE, answer.origin)
 
 
-def _by_device(report: Report) -> dict[Key, Verdict]:
+def by_device(report: Report) -> dict[Key, Verdict]:
+    """Return the verdicts by rule and device."""
     numbers = {fs.id: fs.device_number for fs in report.host.filesystems}
     return {
         (v.rule.code, None if v.filesystem_id is None else numbers[v.filesystem_id]): v
