@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.sources.ansible.gathering import reason_of
+from ext4audit.sources.ansible.gathering import nobody, reason_of
 from ext4audit.sources.ansible.running import Event
 
 BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) and was terminated"
@@ -23,3 +23,22 @@ BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) an
 def test_a_time_limit_is_reported_from_other_failures(kind: str, text: str, reason: str) -> None:
     """Whatever the version of ansible-core says of it."""
     assert reason_of(Event(kind, "db1", text)).startswith(reason)
+
+
+NO_LIMIT = "[ERROR]: Specified inventory, host pattern and/or --limit leaves us with no hosts"
+UNKNOWN_OPTION = "ansible-playbook: error: unrecognized arguments: --nonsense"
+
+
+@pytest.mark.parametrize(
+    ("code", "notes", "reason"),
+    [
+        ("0", ("[WARNING]: No inventory was parsed",), "--inventory names no host, or --limit"),
+        ("1", ("[WARNING]: Could not match", NO_LIMIT), NO_LIMIT),
+        ("2", ("usage: ansible-playbook [-h]", UNKNOWN_OPTION, "prompting)"), UNKNOWN_OPTION),
+        ("250", ("it is gone",), "it is gone"),
+        ("", (), "ansible-playbook ended with status unknown"),
+    ],
+)
+def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], reason: str) -> None:
+    """What the user can change, or Ansible's own error, and not the end of its help."""
+    assert nobody(code, notes).startswith(reason)

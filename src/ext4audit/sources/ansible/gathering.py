@@ -10,7 +10,8 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from ext4audit.sources.ansible import AnsibleError, Answer, Play
@@ -23,6 +24,9 @@ SNAPSHOTS = "snapshots"
 TASK_TIMED_OUT = ("Timed out after", "failed to execute in the expected time frame")
 """What ansible-core says of a task that took too long: since 2.19, and before."""
 SHOWN = 300
+SUCCESS = "0"
+MOST_NOTES = 400
+"""More than the usage, the error and the help of ansible-playbook."""
 
 
 class Gathering:
@@ -83,14 +87,15 @@ class Gathering:
         playbook = str(self._folder / PLAYBOOK)
         self._run = Run(Play(str(self._folder), playbook, options, passwords))
         answered: set[str] = set()
-        last, code = "", ""
+        notes: deque[str] = deque(maxlen=MOST_NOTES)
+        code = ""
         for event in self._run.events():
             if is_stopped():
                 break
             if event is None:
                 yield None
             elif event.kind == "note":
-                last = event.text
+                notes.append(event.text)
                 note(event.text)
             elif event.kind == "end":
                 code = event.text
@@ -99,8 +104,7 @@ class Gathering:
                 answered.add(event.host)
         self._read_members()
         if not self.members and not is_stopped():
-            why = last or f"ansible-playbook ended with status {code or 'unknown'}"
-            raise AnsibleError(f"no host was asked: {why}")
+            raise AnsibleError(f"no host was asked: {nobody(code, notes)}")
         why = "interrupted" if is_stopped() else f"Ansible ended (status {code or 'unknown'})"
         for name in (each for each in self.members if each not in answered):
             yield Answer(name, self.members[name], reason=f"no answer: {why}")
@@ -136,6 +140,19 @@ class Gathering:
         if self._run is not None:
             self._run.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def nobody(code: str, notes: Iterable[str]) -> str:
+    """Return why a run ended without a host, of the status of Ansible and its messages.
+
+    With status 0 the inventory is empty. Else it is the last error: for an option that it does
+    not know, Ansible prints the error between its usage and its whole help.
+    """
+    if code == SUCCESS:
+        return "--inventory names no host, or --limit matches none of its hosts"
+    errors = [note for note in notes if "error" in note.lower()]
+    last = (errors or list(notes))[-1:]
+    return last[0] if last else f"ansible-playbook ended with status {code or 'unknown'}"
 
 
 def reason_of(event: Event) -> str:
