@@ -294,13 +294,16 @@ def test_captured_evidence_has_a_layout(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "reported"),
     [
-        (["--from", HOT, "/nowhere"], "filesystems are meant; name one of"),
-        (["--from", str(HOSTS / "healthy-debian-12" / "snapshot")], "no filesystems are meant"),
+        (["--from", HOT, "/nowhere"], "no ext4 filesystem matches /nowhere; name one of: /data"),
+        (
+            ["--from", str(HOSTS / "healthy-debian-12" / "snapshot")],
+            "no filesystems are on an array; name one of: /",
+        ),
         (["--from", "/nonexistent"], "--from /nonexistent"),
-        ([], "missing argument"),
+        ([], "ext4audit: DEVICE|IMAGE|MOUNTPOINT is missing"),
     ],
 )
-def test_captured_evidence_that_is_not_meant_is_a_usage_error(
+def test_captured_evidence_that_does_not_fit_is_a_usage_error(
     words: list[str], reported: str
 ) -> None:
     """With the filesystems that there are."""

@@ -24,6 +24,7 @@ from ext4audit.cli.output import (
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
 from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.facts.host import Host
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.sources import ArchiveError, ResolvePath
 from ext4audit.sources.live import LiveSource
@@ -143,12 +144,13 @@ def command(
             raise click.UsageError(DEVICE_OFFSET)
         page = _read_captured(captured, target, described)
     elif target is None:
-        raise click.UsageError("Missing argument 'DEVICE|IMAGE|MOUNTPOINT'.")
+        raise click.UsageError("DEVICE|IMAGE|MOUNTPOINT is missing")
     else:
         source = LiveSource(TIMEOUT_SECONDS, deadline_seconds=deadline_seconds)
         page = _read(source, target, described, offset or 0)
     if isinstance(page, Unknown):
-        print_diagnostic(f"{page.what}: {page.detail}{f' ({page.hint})' if page.hint else ''}")
+        why = lazily("renderers.shared.terms", "why_text")(page)
+        print_diagnostic(f"{page.what}: {why}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
     found = page.value
     if found.advice is not None and not found.advice.is_even:
@@ -217,13 +219,19 @@ def _read_captured(
     else:
         chosen = tuple(fs for fs in host.filesystems if fs.layout is not None or described)
     if len(chosen) != 1:
-        names = ", ".join(fs.mount_points[0] if fs.mounts else fs.device for fs in host.filesystems)
-        number = len(chosen) or "no"
-        raise click.UsageError(
-            f"--from {captured}: {number} filesystems are meant; name one of {names or 'none'}"
-        )
+        raise click.UsageError(f"--from {captured}: {_not_one(len(chosen), target, host)}")
     inventory = take_inventory(opened.source)
     return page_of_device(opened.source, inventory, chosen[0].device_number, described)
+
+
+def _not_one(number: int, target: str | None, host: Host) -> str:
+    """Return why captured evidence has not one filesystem to read, and which ones can be named."""
+    names = ", ".join(fs.mount_points[0] if fs.mounts else fs.device for fs in host.filesystems)
+    if not names:
+        return "it has no ext4 filesystem"
+    found = f"{number} filesystems match" if number else "no ext4 filesystem matches"
+    what = f"{found} {target}" if target else f"{number or 'no'} filesystems are on an array"
+    return f"{what}; name one of: {names}"
 
 
 def _is_file(source: LiveSource, path: str) -> bool:
