@@ -255,7 +255,7 @@ READERS = {
     "cli/policy/trusted.py": "the same, and only what root or the caller wrote",
     "cli/fleet/one_host.py": "/proc/self/statm",
     "cli/probe.py": "the boot ID, in /proc",
-    "cli/options.py": "appends to the summary of a step",
+    "cli/output.py": "appends to the summary of a step",
 }
 """The modules of the command line that open files, and what bounds them."""
 

@@ -54,6 +54,17 @@ def test_a_full_output_is_no_internal_error(option: str, unbuffered: str) -> Non
     assert done.stderr == wanted
 
 
+@pytest.mark.parametrize("arguments", [*PAGES, ["fleet", "fix"]], ids=str)
+def test_fail_on_says_what_it_decides(arguments: list[str]) -> None:
+    """The exit code where findings have one, else what is fixed."""
+    page = " ".join(help_page(*arguments).split())
+    if "--fail-on [" not in page:
+        return
+    of_findings = re.search(r"Exit codes: [^.]*\b1 (findings|at least one)", page) is not None
+    assert ("Exit 1 on a " in page) is of_findings
+    assert ("Fix the findings of this severity or worse." in page) is not of_findings
+
+
 @pytest.mark.parametrize("arguments", PAGES, ids=str)
 def test_help_shows_examples(arguments: list[str]) -> None:
     """The short and the long option print the same page, with commands to copy."""

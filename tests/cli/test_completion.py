@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ext4audit.cli import ASKED_BY_A_SHELL, COMMANDS, PROGRAM, app
 from ext4audit.cli.completion import SHELLS, script
-from ext4audit.cli.fleet.ansible_options import REST_SHOWN
 from ext4audit.facts.host import all_profiles
 from ext4audit.rules import all_rules
 from support.program import run, run_python
@@ -24,7 +23,7 @@ SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
 NOT_COMPLETED = frozenset(
     "GLOB ID ID:VERSION KIND N NAME PATTERN PID RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
     "WORDS".split()
-) | {REST_SHOWN}
+)
 """The metavars of what only the user knows."""
 
 
@@ -84,6 +83,11 @@ def answered(shell: str, words: str, number: int) -> str:
         ("ext4audit explain striped", ["striped-metadata-hotspot"]),
         ("ext4audit layout -f ", ["text", "json", "svg"]),
         ("ext4audit completion ", list(SHELLS)),
+        ("ext4audit fleet ", ["fix"]),
+        ("ext4audit fleet --gr", ["--group-by"]),
+        ("ext4audit fleet -b f", []),
+        ("ext4audit fleet fix --ap", ["--apply"]),
+        ("ext4audit fleet fix --disruption unm", ["unmount"]),
         ("ext4audit schema --", ["--unread", "--no-pager", "--help"]),
         ('ext4audit scan --select "DUR001', ["DUR001"]),
         ("ext4audit scan 'it is", []),

@@ -40,7 +40,16 @@ from support.program import run
         ("scan --output", "--output takes a value"),
         ("scan --pedantic=1", "--pedantic takes no value"),
         ("explain", "CODE|NAME|FAMILY is missing"),
-        ("collect --timeout 0", "--timeout: 0 is not in the range 1<=x<=86400"),
+        (
+            "collect --timeout 0",
+            "--timeout: 0 is not a number above 0 and of at most 86400 seconds",
+        ),
+        ("scan --deadline x", "--deadline: x is not a number above 0 and of at most 86400 seconds"),
+        ("scan --mounts-of 4194305", "--mounts-of: there is no /proc/4194305"),
+        ("knowledge profils", "TABLE: invalid value 'profils' (did you mean profiles?)"),
+        ("diff Monday.json b", "Monday.json: No such file or directory"),
+        ("scan --from Makefile", "Makefile: No such file or directory"),
+        ("probe . --observe 1 --size 1G", "--observe writes nothing, so --size has no effect"),
         ("layout x --members 1 --chunk 64K", "--members 1: raid0 takes 2 to 1920 members"),
     ],
 )
@@ -51,6 +60,12 @@ def test_what_is_near_is_named(arguments: str, reported: str) -> None:
     line = done.stderr.splitlines()[0]
     assert line.startswith("ext4audit: ")
     assert line.endswith(reported)
+
+
+def test_an_empty_target_is_named() -> None:
+    """It is what is left of a variable without a value."""
+    line = run("scan", "").stderr.splitlines()[0]
+    assert line == "ext4audit: '': does not exist"
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import click
 import pytest
 
-from ext4audit.cli import COMMANDS, app, variables
+from ext4audit.cli import COMMANDS, NO_PAGER, SHARED, WITH_REPORTS, app, variables
 from support.program import run
 
 HOST = str(Path(__file__).parents[2] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
@@ -68,6 +69,16 @@ def test_a_plugin_is_one_by_the_environment_too(name: str) -> None:
     done = run("scan", "--nonsense", env={name: "nagios"})
     assert done.returncode == 3
     assert done.stdout.startswith("EXT4AUDIT UNKNOWN")
+
+
+def test_the_help_names_the_variables_of_all_commands() -> None:
+    """Each option that has one, and the commands whose reports one format is for."""
+    page = " ".join(run("--help").stdout.split())
+    shared = {f"EXT4AUDIT_{name.upper().replace('-', '_')}" for name in SHARED}
+    named = set(re.findall(r"EXT4AUDIT_[A-Z_]+", page)) - {"EXT4AUDIT_SCAN_SELECT"}
+    assert named == shared | {"EXT4AUDIT_FORMAT", NO_PAGER}
+    commands = [name for name in COMMANDS if name in WITH_REPORTS]
+    assert f"EXT4AUDIT_FORMAT ({', '.join(commands[:-1])} and {commands[-1]})" in page
 
 
 @pytest.mark.parametrize("command", COMMANDS)

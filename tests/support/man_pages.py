@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import COMMANDS, NAME, OF_THE_HOST, PROGRAM, app
-from ext4audit.cli.fleet import SUBCOMMANDS, subcommand
+from ext4audit.cli import BELOW_FLEET, COMMANDS, NAME, OF_THE_HOST, PROGRAM, app
+from ext4audit.cli.fleet import subcommand
 from ext4audit.cli.output import NAGIOS
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER, REQUIRED
@@ -187,7 +187,7 @@ def pages() -> Mapping[str, str]:
     of_commands = {f"{_page_name(name)}.1": _command_page(name) for name in COMMANDS}
     of_commands |= {
         f"{_page_name(f'fleet {name}')}.1": _page_of(f"fleet {name}", subcommand(name), summary)
-        for name, summary in SUBCOMMANDS.items()
+        for name, summary in BELOW_FLEET.items()
     }
     return {f"{PROGRAM}.1": _program_page(), **of_commands, f"{NAME}.5": _policy_page()}
 

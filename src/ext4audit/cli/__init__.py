@@ -66,6 +66,10 @@ COMMANDS = {
 }
 
 
+BELOW_FLEET = {"fix": "Apply remedies to the hosts of an inventory, one host at a time."}
+"""The words behind `fleet` that are commands of their own."""
+
+
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
     """The output cannot be written; the message has the destination and the reason."""
 
@@ -111,15 +115,15 @@ _NO_PAGER = click.Option(
     help="Do not show long text in a pager (PAGER, or less).",
     envvar=NO_PAGER,
 )
-_SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
+SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
 """Options with one meaning in all commands: one variable sets them for all."""
-_WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
+WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
 """The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
 
 
 def variables(command: str, option: str) -> list[str]:
     """Return the variables that set an option of a command; the first that is set counts."""
-    is_shared = option in _SHARED or (option == "format" and command in _WITH_REPORTS)
+    is_shared = option in SHARED or (option == "format" and command in WITH_REPORTS)
     names = (f"{command}_{option}", *((option,) if is_shared else ()))
     return [f"{PROGRAM}_{name}".upper().replace("-", "_") for name in names]
 
@@ -176,10 +180,12 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command when one is misspelt."""
+        """Name the nearest command when one is misspelt; `fleet fix` is a command of two words."""
         word = args[0]
         if word not in COMMANDS and not word.startswith("-"):
             ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
+        if word == "fleet" and args[1:] and args[1] in BELOW_FLEET:
+            return f"fleet {args[1]}", lazily("cli.fleet", "subcommand")(args[1]), args[2:]
         return super().resolve_command(ctx, args)
 
 
@@ -276,8 +282,9 @@ def app() -> None:
     remedies to the hosts of an inventory.
 
     Environment variables set options: EXT4AUDIT_SCAN_SELECT is --select of scan. Without the
-    name of a command, EXT4AUDIT_FORMAT (scan and plan), EXT4AUDIT_FAIL_ON, EXT4AUDIT_CONFIG and
-    EXT4AUDIT_COLOR apply to all commands. The command line overrides both.
+    name of a command, EXT4AUDIT_FORMAT (scan, fleet and plan), EXT4AUDIT_FAIL_ON,
+    EXT4AUDIT_CONFIG, EXT4AUDIT_KNOWLEDGE, EXT4AUDIT_COLOR and EXT4AUDIT_NO_PAGER apply to all
+    commands. The command line overrides both.
 
     \b
     Examples:

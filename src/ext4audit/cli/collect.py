@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 import click
 
 from ext4audit import __version__
+from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, opened
-from ext4audit.cli.options import deadline_option
+from ext4audit.cli.options import deadline_option, timeout_option
 from ext4audit.cli.output import check_destination, progress, write
 from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
@@ -44,15 +45,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
     help="Write base64 between marker lines, for terminals and mail.",
 )
 @click.option("--script", is_flag=True, help="Print the collector for hosts without Python.")
-@click.option(
-    "--timeout",
-    "timeout_seconds",
-    type=click.IntRange(1, 86400),
-    default=20,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time limit for each external command, at most one day.",
-)
+@timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option
 def command(
     *,
@@ -61,7 +54,7 @@ def command(
     lean: bool,
     as_text: bool,
     script: bool,
-    timeout_seconds: int,
+    timeout_seconds: float,
     deadline_seconds: float,
 ) -> int:
     """Capture the evidence that an audit needs, of this host or of the TARGETs' filesystems.

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import (
     BashComplete,
     CompletionItem,
@@ -29,7 +30,7 @@ from click.shell_completion import (
 )
 
 from ext4audit import lazily
-from ext4audit.cli import ASKED_BY_A_SHELL, PROGRAM, Choice, app
+from ext4audit.cli import ASKED_BY_A_SHELL, BELOW_FLEET, PROGRAM, Choice, app
 from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before
@@ -62,6 +63,13 @@ def profile_list(context: click.Context, _parameter: click.Parameter, typed: str
 def probe_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
     """Complete the last of several probes, separated by commas."""
     return _last_of_list(typed, _probes)
+
+
+def fleet_commands(context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
+    """Complete `fleet fix`, as long as nothing else stands behind `fleet`."""
+    given = (context.get_parameter_source(f"{each.name}") for each in context.command.params)
+    alone = ParameterSource.COMMANDLINE not in given
+    return starting(typed, BELOW_FLEET) if alone else []
 
 
 def starting(typed: str, words: Mapping[str, str]) -> list[Item]:

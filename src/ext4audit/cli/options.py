@@ -1,7 +1,4 @@
-"""Options that several commands share, and the reports that they ask for, in every format.
-
-A report is also the step summary of GitHub Actions.
-"""
+"""Options that several commands share, and the reports that they ask for, in every format."""
 
 from __future__ import annotations
 
@@ -27,7 +24,9 @@ from ext4audit.cli.output import (
     DEFAULT,
     FORMATS,
     NAGIOS,
+    VARIABLE,
     Output,
+    append_summary,
     check_destination,
     color_option,
     is_ascii_only,
@@ -58,14 +57,32 @@ _LONGEST_SECONDS = 86400
 Command = Callable[..., int]
 
 
+class Seconds(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
+    """A duration that can be waited for: click's FloatRange accepts "nan" and "inf"."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the seconds; raises BadParameter."""
+        try:
+            seconds = float(str(value))
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= _LONGEST_SECONDS:
+            why = f"{value!s} is not a number above 0 and of at most {_LONGEST_SECONDS} seconds"
+            raise click.BadParameter(why, ctx, param)
+        return seconds
+
+
 def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
     """Return the option --timeout, as `timeout_seconds`."""
     return click.option(
         "--timeout",
         "timeout_seconds",
-        type=float,
-        callback=_bounded,
-        default=default_seconds,
+        type=Seconds(),
+        default=int(default_seconds),
         show_default=True,
         metavar="SECONDS",
         help="Time limit for each external command, at most one day.",
@@ -77,20 +94,12 @@ def deadline_option(command: Command) -> Command:
     return click.option(
         "--deadline",
         "deadline_seconds",
-        type=float,
-        callback=_bounded,
-        default=DEFAULT_DEADLINE_SECONDS,
+        type=Seconds(),
+        default=int(DEFAULT_DEADLINE_SECONDS),
         show_default=True,
         metavar="SECONDS",
-        help="Time limit for reading this host; the rest is not determined; at most a day.",
+        help="Time limit for reading this host, at most one day; the rest is not determined.",
     )(command)
-
-
-def _bounded(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
-    """Refuse durations that cannot be waited for: FloatRange accepts "nan" and "inf"."""
-    if not 0 < seconds <= _LONGEST_SECONDS:
-        raise click.BadParameter(f"{seconds:g} is not more than 0 and at most 86400 seconds.")
-    return seconds
 
 
 DEFAULT_FAIL_ON = "medium"
@@ -161,12 +170,6 @@ _OF_RULES = (
     ),
     knowledge_option,
     click.option(
-        "--baseline",
-        metavar="REPORT",
-        shell_complete=completer("files"),
-        help="Earlier report in JSON: only new findings count, and fixed ones are listed.",
-    ),
-    click.option(
         "--select",
         "wanted",
         multiple=True,
@@ -192,13 +195,32 @@ _OF_RULES = (
         help="Check the requirements of a product's vendor (tidb, postgres, ...) on all "
         "filesystems, or on the mount points that match a glob; repeatable.",
     ),
-    click.option(
-        "--fail-on",
-        type=Choice([*(severity.value for severity in Severity), "never"]),
-        help="Exit 1 on a finding of this severity or worse.  [default: medium]",
-    ),
 )
-"""What decides which findings there are, and which of them count."""
+"""What decides which findings there are."""
+
+
+def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options that decide which findings count; their texts say for what."""
+    return (
+        click.option(
+            "--baseline", metavar="REPORT", shell_complete=completer("files"), help=baseline
+        ),
+        click.option(
+            "--fail-on",
+            type=Choice([*(severity.value for severity in Severity), NEVER]),
+            help=f"{fail_on}  [default: {DEFAULT_FAIL_ON}]",
+        ),
+    )
+
+
+_OF_REPORTS = _of_counting(
+    "Earlier report in JSON: only new findings count, and fixed ones are listed.",
+    "Exit 1 on a finding of this severity or worse.",
+)
+_OF_FIXES = _of_counting(
+    "Earlier report in JSON: only new findings are fixed.",
+    "Fix the findings of this severity or worse.",
+)
 _OPTIONS = (
     click.option(
         "-o",
@@ -210,6 +232,7 @@ _OPTIONS = (
         help="Write FILE atomically; repeatable, the first -o belongs to the first -f.",
     ),
     *_OF_RULES,
+    *_OF_REPORTS,
     click.option(
         "--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 if evidence is missing."
     ),
@@ -225,8 +248,8 @@ _OPTIONS = (
 
 
 def rule_options(command: Command) -> Command:
-    """Add the options that decide which findings there are, and which count; see `findings_of`."""
-    for option in reversed(_OF_RULES):
+    """Add the options that decide which findings are fixed; see `findings_of`."""
+    for option in reversed((*_OF_RULES, *_OF_FIXES)):
         command = option(command)
     return command
 
@@ -259,48 +282,6 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
 def utf8(word: str) -> str:
     """Return an argument as all names are: UTF-8 with surrogateescape."""
     return os.fsencode(word).decode("utf-8", "surrogateescape")
-
-
-VARIABLE = "GITHUB_STEP_SUMMARY"
-LARGEST_BYTES = 1 << 20
-"""GitHub refuses a step's summary beyond 1 MiB (docs: workflow commands, job summaries)."""
-MORE = b"\n**Cut here: the whole report does not fit into a step's summary.**\n"
-LONGEST_END = 1024
-"""Room for that sentence and for a fence."""
-
-
-def append_summary(hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None = None) -> None:
-    """Append the findings to the step's summary, where there is one; raises OutputFailed."""
-    path = os.environ.get(VARIABLE)
-    if not path:
-        return
-    try:
-        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
-            room = LARGEST_BYTES - file.tell()
-            file.write(_cut(_rendered("markdown", hosts, page, advice), room))
-    except OSError as error:
-        raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
-
-
-def _cut(text: str, room_bytes: int) -> bytes:
-    """Return the lines that fit, with a note where lines are cut."""
-    whole = text.encode("utf-8", "backslashreplace")
-    if len(whole) <= room_bytes:
-        return whole
-    kept = whole[: max(room_bytes - LONGEST_END, 0)].rpartition(b"\n")[0]
-    return b"\n".join((kept, _open_fence(kept), MORE)) if kept else b""
-
-
-def _open_fence(text: bytes) -> bytes:
-    """Return the line that closes a code block in which a text ends, empty outside of one."""
-    fence = b""
-    for line in text.split(b"\n"):
-        marks = line[: len(line) - len(line.lstrip(b"`"))]
-        if fence and line == fence:
-            fence = b""
-        elif not fence and len(marks) >= len(b"```"):
-            fence = marks
-    return fence
 
 
 def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
@@ -361,7 +342,7 @@ def write_page(
     text = _rendered(output.module, hosts, page, advice)
     write(text, output.path, linked=output.fmt == DEFAULT and page.color)
     if output.fmt == "github":
-        append_summary(hosts, page, advice)
+        append_summary(lambda: _rendered("markdown", hosts, page, advice))
 
 
 def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None) -> str:

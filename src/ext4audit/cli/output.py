@@ -1,4 +1,7 @@
-"""Where reports go: files written completely or not at all, and what a stream can show."""
+"""Where reports go: files written completely or not at all, and what a stream can show.
+
+A report is also the step summary of GitHub Actions.
+"""
 
 import os
 import sys
@@ -181,3 +184,45 @@ def progress(*, quiet: bool, doing: str = "looking for ext4") -> Iterator[Callab
     spinner = "line" if is_ascii_only(sys.stderr) else "dots"
     with Console(stderr=True).status(Text(visible(doing)), spinner=spinner) as status:
         yield lambda what: status.update(Text(f"reading {visible(what)}"))
+
+
+VARIABLE = "GITHUB_STEP_SUMMARY"
+LARGEST_BYTES = 1 << 20
+"""GitHub refuses a step's summary beyond 1 MiB (docs: workflow commands, job summaries)."""
+MORE = b"\n**Cut here: the whole report does not fit into a step's summary.**\n"
+LONGEST_END = 1024
+"""Room for that sentence and for a fence."""
+
+
+def append_summary(markdown: Callable[[], str]) -> None:
+    """Append a report to the step's summary, where there is one; raises OutputFailed."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return
+    try:
+        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
+            room = LARGEST_BYTES - file.tell()
+            file.write(_cut(markdown(), room))
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
+
+
+def _cut(text: str, room_bytes: int) -> bytes:
+    """Return the lines that fit, with a note where lines are cut."""
+    whole = text.encode("utf-8", "backslashreplace")
+    if len(whole) <= room_bytes:
+        return whole
+    kept = whole[: max(room_bytes - LONGEST_END, 0)].rpartition(b"\n")[0]
+    return b"\n".join((kept, _open_fence(kept), MORE)) if kept else b""
+
+
+def _open_fence(text: bytes) -> bytes:
+    """Return the line that closes a code block in which a text ends, empty outside of one."""
+    fence = b""
+    for line in text.split(b"\n"):
+        marks = line[: len(line) - len(line.lstrip(b"`"))]
+        if fence and line == fence:
+            fence = b""
+        elif not fence and len(marks) >= len(b"```"):
+            fence = marks
+    return fence

@@ -139,7 +139,7 @@ DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
     help="Plan the StorageClasses and PersistentVolumes of a Kubernetes manifest; - is stdin.",
 )
 @report_options
-@timeout_option(60.0)
+@timeout_option(60)
 def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     """Audit an ext4 filesystem before it is created, and print the commands that create it.
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ext4audit import __version__, lazily, probing
+from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
@@ -33,6 +35,8 @@ from ext4audit.sources.live import LiveSource
 LONGEST_SECONDS = 3600
 LARGEST_BYTES = 16 << 20
 """Of a file for `scan --probe`: a run on an array of 4096 members is 1 MiB."""
+_OF_WRITING = frozenset({"only", "size", "seconds", "rate"})
+"""The options that say what is written."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -115,7 +119,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     show_default=True,
     help="When to colour text; auto follows NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR.",
 )
-@timeout_option(20.0)
+@timeout_option(DEFAULT_TIMEOUT_SECONDS)
 def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa: ANN401 - options
     """Measure what rules can only suspect, on the filesystem that holds DIR.
 
@@ -138,12 +142,22 @@ def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa
     output = None if output == "-" else output
     if output is not None:
         check_destination(output)
+    if given["observe"]:
+        _refuse_limits(click.get_current_context())
     try:
         run = _run(directory, given)
     except Refused as reason:
         raise click.UsageError(f"{directory}: {reason}") from None
     write(_rendered(run, given["fmt"], given["color"], to_file=output is not None), output)
     return exit_code(run)
+
+
+def _refuse_limits(context: click.Context) -> None:
+    """Refuse what has no effect on an observation; variables of the environment may be set."""
+    for option in context.command.params:
+        given = context.get_parameter_source(f"{option.name}")
+        if option.name in _OF_WRITING and given is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--observe writes nothing, so {option.opts[0]} has no effect")
 
 
 def exit_code(run: ProbeRun) -> int:

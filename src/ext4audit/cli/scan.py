@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -17,6 +18,13 @@ from ext4audit.cli.options import (
     timeout_option,
 )
 from ext4audit.cli.output import progress
+
+
+def _process(_context: click.Context, _option: click.Parameter, pid: int | None) -> int | None:
+    """Refuse a process that is not there: its mount table is not missing evidence."""
+    if pid is not None and not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - pathlib costs time
+        raise click.BadParameter(f"there is no /proc/{pid}")
+    return pid
 
 
 @click.command("scan")
@@ -50,6 +58,7 @@ from ext4audit.cli.output import progress
 @click.option(
     "--mounts-of",
     type=click.IntRange(min=1),
+    callback=_process,
     metavar="PID",
     help="Read the mount table of this process: 1 for a service or a container that has a mount "
     "namespace of its own and sees the processes of the host.",

@@ -30,6 +30,8 @@ from ext4audit.report import Report
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources import Source, utc_now
 
+EMPTY = "''"
+"""How a shell writes the name that is left of a variable without a value."""
 READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 ONLY_OF_HOSTS = (
     "an image file, which a snapshot cannot hold: scan it where it lies; to capture the filesystem "
@@ -101,7 +103,7 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
             images.extend(found.filesystems)
             print_diagnostic(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
         else:
-            reasons.append(f"{path}: {found.reason}")
+            reasons.append(f"{path or EMPTY}: {found.reason}")
             if isinstance(found, Unreachable):
                 raise click.UsageError(reasons[-1])
     if not numbers and not images:

@@ -7,37 +7,14 @@ from typing import Any
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import Context, completed, completer
+from ext4audit.cli import completed, completer
 from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.options import chosen, report_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import AnsibleError, playbook_program
 
 HOST_SECONDS = 300
-SUBCOMMANDS = {"fix": "Apply remedies to the hosts of an inventory, one host at a time."}
 _FORMATS = tuple(fmt for fmt in FORMATS if fmt != "json")
-
-
-class FleetCommand(click.Command):
-    """The command itself, or `fix` where that is the first word."""
-
-    context_class = Context
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Leave the rest of a subcommand's line to the subcommand."""
-        if args[:1] == ["fix"] and not ctx.resilient_parsing:
-            ctx.meta["ext4audit.fleet"] = args[1:]
-            return []
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
-        """Run the subcommand, or the command."""
-        rest = ctx.meta.pop("ext4audit.fleet", None)
-        if rest is None:
-            return super().invoke(ctx)
-        below = subcommand("fix")
-        with below.make_context("fleet fix", rest, parent=ctx.parent) as context:
-            return below.invoke(context)
 
 
 def subcommand(name: str) -> click.Command:
@@ -67,7 +44,7 @@ def require_ansible() -> None:
         raise click.UsageError(str(error)) from None
 
 
-@click.command("fleet", cls=FleetCommand)
+@click.command("fleet")
 @click.option(
     "--keep",
     metavar="DIR",
@@ -83,7 +60,7 @@ def require_ansible() -> None:
 )
 @host_timeout_option
 @lambda command: report_options(command, _FORMATS)
-@ansible_options
+@lambda command: ansible_options(command, completer("fleet_commands"))
 def command(
     *,
     keep: str | None,

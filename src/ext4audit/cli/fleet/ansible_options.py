@@ -13,6 +13,7 @@ from ext4audit.cli import completer
 from ext4audit.sources.ansible import PROMPTS
 
 Command = Callable[..., int]
+Completer = Callable[[click.Context, click.Parameter, str], list[Any]]
 
 _VALUES = {
     "inventory": ("-i", "HOSTS", "Inventory: a file, a directory, a program or host,host,…"),
@@ -34,9 +35,10 @@ _ASKED = {
 REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
 
 
-def ansible_options(command: Command) -> Command:
+def ansible_options(command: Command, complete_rest: Completer | None = None) -> Command:
     """Add the options, and the arguments for Ansible after --."""
-    command = click.argument(REST, nargs=-1, metavar=REST_SHOWN)(command)
+    rest = click.argument(REST, nargs=-1, metavar=REST_SHOWN, shell_complete=complete_rest)
+    command = rest(command)
     for name, (short, text, _) in reversed(_ASKED.items()):
         command = click.option(short, _long(name), name, is_flag=True, help=text)(command)
     command = click.option("-b", "--become", is_flag=True, help="Become root on the hosts.")(

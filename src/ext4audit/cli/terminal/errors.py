@@ -18,6 +18,8 @@ from ext4audit.rule import Rule
 
 FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL)
 """The option that names a format, alone or with its value."""
+_TOO_MANY = "Got unexpected extra argument"
+"""How click begins the only sentence of its own that reaches a user (click 8.1 to 8.5)."""
 LEAST_PART = 4
 """Letters of a part of a name that is suggested: fewer are in too many names."""
 
@@ -87,7 +89,7 @@ def _name(parameter: click.Parameter | None) -> str:
         return "a value"
     if isinstance(parameter, click.Option):
         return max(parameter.opts, key=len)
-    return parameter.metavar or f"{parameter.name}".upper()
+    return (parameter.metavar or f"{parameter.name}".upper()).strip("[].")
 
 
 def _variable(error: click.BadParameter) -> str:
@@ -110,5 +112,10 @@ def near_rule(word: str, rules: Sequence[Rule]) -> str:
 
 
 def _plain(message: str) -> str:
-    """Return a message in our form: it follows a colon and has no full stop."""
-    return (message[:1].lower() + message[1:]).removesuffix(".")
+    """Return a message in our form: it follows a colon and has no full stop.
+
+    Only click's own sentence begins with a capital: any other first word is a value, such as the
+    name of a file, and stays as it was typed.
+    """
+    ours = message.removesuffix(".")
+    return f"g{ours[1:]}" if ours.startswith(_TOO_MANY) else ours
