@@ -302,7 +302,7 @@ def _is_blanket(handler: ast.ExceptHandler) -> bool:
     return bool(names & {"Exception", "BaseException"})
 
 
-def test_a_hole_becomes_a_default_only_by_a_name_that_says_so() -> None:
+def test_an_unknown_becomes_a_default_only_by_a_name_that_says_so() -> None:
     """`absent_means` decides, `for_wording` and `is_surely` do not; nothing else takes values."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
@@ -491,3 +491,18 @@ def names_in(top: Path) -> Iterator[tuple[str, int]]:
 def test_modules_stay_small() -> None:
     """A module beyond 400 lines has outgrown its name."""
     assert [path for path in MODULES if len(path.read_text().splitlines()) > MOST_LINES] == []
+
+
+PRIVATE_WORDS = re.compile(
+    r"\b(?:holes?|told apart|condemned|covering|counsel(?!\")|sinks?|blind spots?)\b"
+)
+"""Words for which the field has its own: gap or unknown, distinguished, discouraged, advice."""
+
+
+def test_terms_are_those_of_the_field() -> None:
+    """A reader knows them from the kernel, e2fsprogs and mount(8)."""
+    pages = (*TESTS.parent.glob("docs/*.md"), TESTS.parent / "README.md")
+    texts = (*MODULES, *TESTS.rglob("*.py"), *PACKAGE.rglob("templates/*"), *pages)
+    found = {str(path): PRIVATE_WORDS.findall(path.read_text()) for path in texts}
+    del found[__file__]
+    assert {name: words for name, words in found.items() if words} == {}

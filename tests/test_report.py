@@ -81,7 +81,7 @@ def test_the_outcomes_are_those_of_the_contract() -> None:
     assert [outcome.value for outcome in Outcome] == words
 
 
-HOLE: Unknown = unknown("the superblock")
+GAP: Unknown = unknown("the superblock")
 
 
 @rule("DUR901", "made-up", severity=Severity.CRITICAL, since="0.1")
@@ -96,10 +96,8 @@ def report(*severities: str, unknown_superblock: bool = False, gap: bool = False
     """Audit a filesystem for each severity, and one that cannot be judged."""
     subjects = [filesystem(label=severity) for severity in severities]
     if unknown_superblock:
-        subjects.append(filesystem(superblock=HOLE))
-    return audit(
-        Source("live", "db1"), host(*subjects, gaps=(HOLE,) if gap else ()), (as_labelled,)
-    )
+        subjects.append(filesystem(superblock=GAP))
+    return audit(Source("live", "db1"), host(*subjects, gaps=(GAP,) if gap else ()), (as_labelled,))
 
 
 def set_aside(made: Report, *, known: bool) -> Report:

@@ -6,7 +6,7 @@ from ext4audit.facts import KEPT, remembered
 
 
 def test_an_index_is_built_once_for_each_table() -> None:
-    """Tables are told apart by identity, and the last ones are kept."""
+    """Tables are distinguished by identity, and the last ones are kept."""
     built: list[list[int]] = []
 
     @remembered

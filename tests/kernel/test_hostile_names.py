@@ -1,4 +1,4 @@
-"""Mount points with hostile names: the scan finishes, and nothing escapes to a sink."""
+"""Mount points with hostile names: the scan finishes, and no output holds them raw."""
 
 from __future__ import annotations
 

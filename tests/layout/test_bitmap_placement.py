@@ -1,4 +1,4 @@
-"""Track and March: bitmaps on a stripe without a look at each group."""
+"""Period and placement: bitmaps on a stripe without a look at each group."""
 
 from __future__ import annotations
 

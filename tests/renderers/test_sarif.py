@@ -421,7 +421,7 @@ def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
 
 
 def assert_logged(of: Report) -> None:
-    """Assert that each finding is a result, and that blind spots are notified."""
+    """Assert that each finding is a result, and that gaps are notified."""
     run = run_of(Audited("x", of))
     assert len(run["results"]) == len(of.findings)
     notified = run["invocations"][0]["toolExecutionNotifications"]

@@ -57,7 +57,7 @@ def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
     gap = murky_report().host.gaps[0]
     partition = disk("sda1", kind="partition", below=gap)
     page = read(report(host(filesystem(stack=known(partition)))))
-    assert len(with_class(page, "hole")) == 1
+    assert len(with_class(page, "unknown")) == 1
     assert "not known, the mount table of PID 1" in words(page)
 
 

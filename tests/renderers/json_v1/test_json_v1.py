@@ -260,7 +260,7 @@ def test_a_verdict_on_the_host_names_no_filesystem() -> None:
 
 
 def test_an_incomplete_audit_says_so() -> None:
-    """Holes, errors and gaps are counted and shown."""
+    """Undetermined verdicts, errors and gaps are counted and shown."""
     whole = document(murky_report())
     assert whole["complete"] is False
     assert (whole["summary"]["undetermined"], whole["summary"]["error"]) == (2, 2)

@@ -154,7 +154,7 @@ def made(**changes: Any) -> Filesystem:
             ("daos", "k8s-csi"),
             "fail",
             ["k8s-csi reserve"],
-            id="a hole hides nothing else",
+            id="a gap hides nothing else",
         ),
     ],
 )

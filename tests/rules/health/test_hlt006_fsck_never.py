@@ -69,8 +69,8 @@ def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 @pytest.mark.parametrize("field", ["max_mount_count", "check_interval_seconds"])
 def test_a_count_that_the_reader_did_not_see_is_a_hole(field: str) -> None:
     """Both are needed, and root sees both."""
-    (hole,) = verdict(having(entry(0), **{field: None})).unknowns
-    assert (hole.what, hole.why) == ("when to check", Why.NOT_CAPTURED)
+    (gap,) = verdict(having(entry(0), **{field: None})).unknowns
+    assert (gap.what, gap.why) == ("when to check", Why.NOT_CAPTURED)
 
 
 def test_a_container_has_no_boot() -> None:

@@ -34,7 +34,7 @@ from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.stories import captured
 
-HOLES = {
+UNKNOWNS = {
     "removed": Why.NOT_CAPTURED,
     "denied": Why.DENIED,
     "timed out": Why.TIMED_OUT,
@@ -42,7 +42,7 @@ HOLES = {
 GARBLED = "garbled"
 TRUNCATED = "truncated"
 """Only where it shows: fstab and os-release are whole texts wherever they end."""
-WAYS = (*HOLES, GARBLED)
+WAYS = (*UNKNOWNS, GARBLED)
 SHORTEST = 4
 """Of less, a half is nothing, or as good as nothing."""
 NOISE = "\0}garbled{\0"
@@ -140,7 +140,7 @@ def related_losses(story: str) -> Iterator[Loss]:
             for cause in causes(ask):
                 groups.setdefault(cause, []).append(ask)
     for ask, *more in (asks for asks in groups.values() if len(asks) > 1):
-        for way in HOLES:
+        for way in UNKNOWNS:
             yield Loss(story, ask, way, tuple(more))
 
 
@@ -201,8 +201,8 @@ def _audited(source: MapSource | RecordingSource) -> Report:
 
 
 def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
-    if way in HOLES:
-        return Unknown(describe(ask), HOLES[way], way)
+    if way in UNKNOWNS:
+        return Unknown(describe(ask), UNKNOWNS[way], way)
     assert isinstance(answer, Known)
     if way == TRUNCATED:
         half = len(answer.value) // 2

@@ -206,7 +206,7 @@ def _filesystem_text(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
 def _pile_text(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:
     first, number = pile.devices[0], len(pile.devices)
     if pile.unknown is not None:
-        return "hole", ("not known", pile.unknown.what)
+        return "unknown", ("not known", pile.unknown.what)
     if number == 1:
         return "", (first.path, _kind(fs, first), _queue(first))
     names = listed([device.name for device in pile.devices], _NAMES_IN_BOX)
