@@ -493,6 +493,29 @@ def test_modules_stay_small() -> None:
     assert [path for path in MODULES if len(path.read_text().splitlines()) > MOST_LINES] == []
 
 
+LEAST_BODY = 160
+"""Letters of the syntax tree of a body: less is a call or an attribute."""
+TWICE = frozenset({"unknown_object", "_unknown"})
+"""The JSON of a report and that of a snapshot are versioned apart."""
+
+
+def test_no_function_is_written_twice() -> None:
+    """What two modules need stands in one of them, or in a module that both may import."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name not in TWICE:
+                places.setdefault(_body_of(node), []).append(f"{path.name}: {node.name}")
+    same = [found for body, found in places.items() if len(body) > LEAST_BODY and len(found) > 1]
+    assert same == []
+
+
+def _body_of(function: ast.FunctionDef) -> str:
+    """Return the body without its docstring, as text that is equal for equal code."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    return ast.dump(ast.Module(body, []))
+
+
 PRIVATE_WORDS = re.compile(
     r"\b(?:holes?|told apart|condemned|covering|counsel(?!\")|sinks?|blind spots?)\b"
 )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         absent_means,
         for_wording,
         need,
+        origin_of,
     )
     from ext4audit.facts.host import Filesystem, Host
     from ext4audit.finding import (
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     )
     from ext4audit.report import Outcome, Report, Verdict
     from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
-    from ext4audit.rules.shared.quantities import origin_of
     from ext4audit.sources import ArchiveError
 
 __version__ = "0.2.0"
@@ -78,7 +78,7 @@ _MODULES = {
     "api": ("audit_host", "audit_snapshot", "select_rules"),
     "evidence": (
         *("Evidence", "Known", "Undetermined", "Unknown", "Why"),
-        *("absent_means", "for_wording", "need"),
+        *("absent_means", "for_wording", "need", "origin_of"),
     ),
     "facts.host": ("Filesystem", "Host"),
     "finding": (
@@ -87,7 +87,6 @@ _MODULES = {
     ),
     "report": ("Outcome", "Report", "Verdict"),
     "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
-    "rules.shared.quantities": ("origin_of",),
     "sources": ("ArchiveError",),
 }
 

@@ -134,3 +134,8 @@ def for_wording(evidence: Evidence[T], default: T) -> T:
 def is_surely(evidence: Evidence[bool]) -> bool:
     """Whether it is known, and true: where doubt must leave a finding as severe as it is."""
     return isinstance(evidence, Known) and evidence.value
+
+
+def origin_of(evidence: Evidence[object]) -> str:
+    """Return where something was read; empty where it is unknown."""
+    return evidence.origin if isinstance(evidence, Known) else ""

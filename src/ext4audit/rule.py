@@ -83,6 +83,11 @@ class Rule(NamedTuple):
     module: str = ""
 
     @property
+    def title(self) -> str:
+        """The code and the name, as reports show them: "DUR001 barrier-disabled"."""
+        return f"{self.code} {self.name}"
+
+    @property
     def page(self) -> str:
         """What `explain` and the documentation show of the rule, in Markdown."""
         return inspect.cleandoc(self.docstring)

@@ -16,7 +16,7 @@ from ext4audit.assemble.superblock import (
     read_image_superblock,
     read_superblock,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, origin_of
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
@@ -146,16 +146,12 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
             superblock=superblock,
             layout=layout,
             advice=None if layout.geometry is None else layout_advice(layout, sizes),
-            stack=_origin(parts.stack_map),
-            origin=_origin(parts.groups),
+            stack=origin_of(parts.stack_map),
+            origin=origin_of(parts.groups),
         )
 
     what = f"metadata layout of {parts.target}"
     return derive(what, build, parts.groups, parts.superblock, parts.stack_map)
-
-
-def _origin(evidence: Evidence[object]) -> str:
-    return evidence.origin if isinstance(evidence, Known) else ""
 
 
 def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:

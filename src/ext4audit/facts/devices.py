@@ -12,7 +12,8 @@ SECTOR_BYTES = 512
 """A sector of sysfs (`size`, `start`) is 512 bytes on every device (ABI sysfs-block)."""
 
 
-def _unread(what: str) -> Unknown:
+def not_shown(what: str) -> Unknown:
+    """Return the unknown for a fact of which the evidence at hand shows nothing."""
     return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not show it", "scan the host")
 
 
@@ -36,8 +37,8 @@ class QueueLimits(NamedTuple):
     nr_requests: Evidence[int]
     max_sectors_kb: Evidence[int]
     wbt_latency_usec: Evidence[int]
-    scheduler: Evidence[str] = _unread("queue/scheduler")
-    io_timeout_msec: Evidence[int] = _unread("queue/io_timeout")
+    scheduler: Evidence[str] = not_shown("queue/scheduler")
+    io_timeout_msec: Evidence[int] = not_shown("queue/io_timeout")
 
 
 class MdMember(NamedTuple):
@@ -128,7 +129,7 @@ class LoopDevice(NamedTuple):
     offset_bytes: int
     backing_device_number: Evidence[DeviceNumber]
     backing_fstype: Evidence[str]
-    autoclear: Evidence[bool] = _unread("loop/autoclear")
+    autoclear: Evidence[bool] = not_shown("loop/autoclear")
 
     @property
     def shows(self) -> str:

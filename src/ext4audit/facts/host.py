@@ -5,9 +5,15 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, for_wording
 from ext4audit.facts import read_table, remembered
-from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
+from ext4audit.facts.devices import (
+    BlockDevice,
+    LsblkDevice,
+    is_same_storage,
+    not_shown,
+    storage_keys,
+)
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import (
     MOUNT_TABLE,
@@ -146,10 +152,6 @@ class Kernel(NamedTuple):
         return self.upstream >= numbers
 
 
-def _unread(what: str) -> Unknown:
-    return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not show it", "scan the host")
-
-
 class Filesystem(NamedTuple):
     """One ext4 superblock, however many mounts show it.
 
@@ -185,11 +187,11 @@ class Filesystem(NamedTuple):
     layout: Evidence[MetadataLayout] | None
     shares_uuid: bool = False
     unlisted: Unknown | None = None
-    usage: Evidence[Usage] = _unread("space in use")
-    errors: Evidence[ErrorCounters] = _unread("recorded errors")
-    journal_errno: Evidence[int] = _unread("journal errno")
-    unzeroed_groups: Evidence[int] = _unread("groups to be initialized")
-    primary: Evidence[PrimarySuperblock] = _unread("primary superblock")
+    usage: Evidence[Usage] = not_shown("space in use")
+    errors: Evidence[ErrorCounters] = not_shown("recorded errors")
+    journal_errno: Evidence[int] = not_shown("journal errno")
+    unzeroed_groups: Evidence[int] = not_shown("groups to be initialized")
+    primary: Evidence[PrimarySuperblock] = not_shown("primary superblock")
     journal_stack: Evidence[BlockDevice] | None = None
 
     @property
@@ -286,15 +288,15 @@ class Host(NamedTuple):
     filesystems: tuple[Filesystem, ...]
     gaps: tuple[Unknown, ...] = ()
     lower: tuple[Filesystem, ...] = ()
-    devices: Evidence[tuple[LsblkDevice, ...]] = _unread("block devices")
-    idle: Evidence[tuple[Filesystem, ...]] = _unread("filesystems that are not mounted")
-    boot_loader: Evidence[BootLoader] = _unread("boot loader")
-    md_arrays: Evidence[tuple[str, ...]] = _unread("mdadm.conf")
-    fstrim: Evidence[bool] = _unread("fstrim.timer")
-    raid0_default_layout: Evidence[int] = _unread("raid0.default_layout")
+    devices: Evidence[tuple[LsblkDevice, ...]] = not_shown("block devices")
+    idle: Evidence[tuple[Filesystem, ...]] = not_shown("filesystems that are not mounted")
+    boot_loader: Evidence[BootLoader] = not_shown("boot loader")
+    md_arrays: Evidence[tuple[str, ...]] = not_shown("mdadm.conf")
+    fstrim: Evidence[bool] = not_shown("fstrim.timer")
+    raid0_default_layout: Evidence[int] = not_shown("raid0.default_layout")
     profiles: tuple[ActiveProfile, ...] = ()
     planned: bool = False
-    page_bytes: Evidence[int] = _unread("page size")
+    page_bytes: Evidence[int] = not_shown("page size")
     mount_table: str = MOUNT_TABLE
 
     def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:

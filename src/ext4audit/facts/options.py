@@ -313,7 +313,9 @@ def _number(text: str) -> int:
 
 
 def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:
-    at = {name: _version(bound) for name, bound in spec.items() if name.endswith(("_from", "_to"))}
+    at = {
+        name: numbers_of(bound) for name, bound in spec.items() if name.endswith(("_from", "_to"))
+    }
     for handling, start, end in (
         (Handling.REFUSED, "refused_from", "taken_to"),
         (Handling.IGNORED, "ignored_from", "ignored_to"),
@@ -330,5 +332,6 @@ def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:
 
 
 @cache
-def _version(text: str) -> Version:
+def numbers_of(text: str) -> Version:
+    """Return the numbers of a version like "6.1.64"; raises ValueError for another text."""
     return tuple(map(int, text.split(".")))

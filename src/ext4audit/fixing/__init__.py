@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
     @property
     def title(self) -> str:
         """The rule and the subject."""
-        return f"{self.rule.code} {self.rule.name}, {self.subject}"
+        return f"{self.rule.title}, {self.subject}"
 
 
 class LeftOut(NamedTuple):
@@ -41,7 +41,7 @@ class LeftOut(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.rule.code} {self.rule.name}, {self.subject}: {self.reason}"
+        return f"{self.rule.title}, {self.subject}: {self.reason}"
 
 
 class NoSuchRemedy(ValueError):  # noqa: N818 - what is the case, the message is printed as it is

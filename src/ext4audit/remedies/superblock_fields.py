@@ -15,7 +15,7 @@ from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Setting, Step
-from ext4audit.remedies import quote
+from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
@@ -207,7 +207,7 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
         *_remounted(fs, mount, width),
         *_without_stripe(fs),
         *((*replay_first(fs), store) if old != (stride, width) else ()),
-        *_steps(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
+        *in_phase(Phase.VERIFY, [*_is_in_force(fs, width), *stored]),
     )
 
 
@@ -315,11 +315,6 @@ def _identifier_steps(
         ),
         Step(Phase.VERIFY, check),
     )
-
-
-def _steps(phase: Phase, commands: Sequence[str]) -> tuple[Step, ...]:
-    """Make steps of commands."""
-    return tuple(Step(phase, command) for command in commands)
 
 
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:

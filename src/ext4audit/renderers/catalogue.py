@@ -39,7 +39,7 @@ def json_of(rules: Sequence[Rule]) -> str:
 
 def page_of(rule: Rule) -> str:
     """Return a rule's page as Markdown."""
-    head = f"# {rule.code} {rule.name}\n\n{rule.summary}\n\nWorst severity: {rule.severity.value}"
+    head = f"# {rule.title}\n\n{rule.summary}\n\nWorst severity: {rule.severity.value}"
     references = "\n".join(f"- {reference}" for reference in rule.references)
     tail = f"\n\n## References\n\n{references}" if references else ""
     return f"{head}. Since: {rule.since}.\n\n{rule.page}{_kernels(rule.code)}{tail}\n"

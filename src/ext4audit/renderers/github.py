@@ -113,7 +113,7 @@ def _reasons(page: Page) -> str:
 
 def _note(row: Row, report: Report) -> _Note:
     finding = row.finding
-    title = f"{row.rule.code} {row.rule.name} on {row.host}, {row.where}"
+    title = f"{row.rule.title} on {row.host}, {row.where}"
     lines = (
         f"{finding.severity.value.upper()}: {finding.message}",
         *(f"Remedy: {remedy.summary}" for remedy in finding.remedies[:1]),

@@ -97,7 +97,7 @@ def _in_force(check: str, text: str, names: str) -> dict[str, Any]:
 def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:
     found = rows(name, report)
     for row, fingerprint in zip(found, fingerprints(found), strict=True):
-        subject = f"{row.rule.code} {row.rule.name}, {name}, {where(row.filesystem)}"
+        subject = f"{row.rule.title}, {name}, {where(row.filesystem)}"
         text = f"{subject}: {row.finding.message}"
         accepted = row.finding.suppression
         reason = "" if accepted is None else f"[suppressed: {suppression_text(accepted)}] "

@@ -145,12 +145,12 @@ def _details(
     failing: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]]
 ) -> Iterator[str]:
     for row in failing:
-        what = f"{row.rule.code} {row.rule.name} on {row.host}, {row.where}"
+        what = f"{row.rule.title} on {row.host}, {row.where}"
         yield f"[{row.finding.severity.value.upper()}] {what}: {row.finding.message}"
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
     for gap in found_gaps:
-        rule = f"{gap.rule.code} {gap.rule.name}" if gap.rule else "evidence of the host"
+        rule = f"{gap.rule.title}" if gap.rule else "evidence of the host"
         hint = f" (hint: {gap.hint})" if gap.hint else ""
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 

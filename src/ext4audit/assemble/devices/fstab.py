@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.assemble import ask, first_known, is_root, read
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, origin_of
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, filesystems_by_number
@@ -315,7 +315,7 @@ class _EntryReader(NamedTuple):
         row = listed_device(listed, number)
         is_shown = key in IDENTIFIERS and key not in _unlisted(listed)
         if is_shown and row is not None and row.fstype is not None:
-            return getattr(row, IDENTIFIERS[key]) or "", _origin(self.devices)
+            return getattr(row, IDENTIFIERS[key]) or "", origin_of(self.devices)
         read_whole = fs is not None and isinstance(fs.superblock, Known)
         return ("", "superblock") if read_whole and key in {"UUID", "LABEL"} else (None, "")
 
@@ -327,8 +327,3 @@ class _EntryReader(NamedTuple):
             return (False if backing.why is Why.ABSENT else None), attribute
         real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
         return backing.value in {path, real}, attribute
-
-
-def _origin(evidence: Evidence[object]) -> str:
-    """Return the origin of evidence, empty for an unknown."""
-    return evidence.origin if isinstance(evidence, Known) else ""

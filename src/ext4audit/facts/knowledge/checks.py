@@ -20,12 +20,11 @@ from ext4audit.facts.knowledge.values import (
     check_keys,
     check_kind,
     check_source,
-    numbers_of,
     text_of,
     texts_of,
 )
 from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.options import NOT_VERIFIED, all_options, recognize
+from ext4audit.facts.options import NOT_VERIFIED, all_options, numbers_of, recognize
 from ext4audit.facts.versions import ANY, BOUNDS, DPKG_TREES, RPM_TREES, TREES
 
 BOUNDS_OF_OPTIONS = (

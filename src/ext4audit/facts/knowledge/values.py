@@ -78,8 +78,3 @@ def check_source(place: Place, entry: Mapping[str, Any], sources: Sources, *, no
         raise Wrong((*place, "source"), "it is not a URL that begins with https://")
     if note:
         text_of(place, named, "confirmed")
-
-
-def numbers_of(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version like "6.1.64"."""
-    return tuple(map(int, text.split(".")))

@@ -97,7 +97,7 @@ def _error_text(verdicts: Sequence[Verdict], devices: dict[str, str]) -> str:
     first = verdicts[0]
     where = _some(_subject(verdict, devices) for verdict in verdicts)
     why = traceback_lines(first)[-1]
-    return f"{_named(first)} stopped with an error on {where}: {why} ({whose_error(first.rule)})"
+    return f"{first.rule.title} stopped with an error on {where}: {why} ({whose_error(first.rule)})"
 
 
 @dataclass(slots=True)
@@ -183,11 +183,7 @@ def _error(verdicts: Sequence[Verdict], devices: dict[str, str]) -> Blocks:
     lines = traceback_lines(first)
     subjects = _some([_subject(verdict, devices) for verdict in verdicts])
     stopped = f" stopped with an error on {subjects}: {lines[-1]}"
-    yield Prose((Span(_named(first), "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)
+    yield Prose((Span(first.rule.title, "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)
     yield Prose((Span(f"this is {whose_error(first.rule)}"),), 2 * STEP)
     # The bar precedes text from the host: GitHub executes a line that begins with "::error".
     yield from (Verbatim(f"| {line}", 3 * STEP, "dim") for line in lines)
-
-
-def _named(verdict: Verdict) -> str:
-    return f"{verdict.rule.code} {verdict.rule.name}"

@@ -35,7 +35,7 @@ from ext4audit.renderers.text.blocks import (
     Verbatim,
     evidence_table,
 )
-from ext4audit.report import Outcome, Verdict
+from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 
 ShownSteps: TypeAlias = dict[tuple[Step, ...], str]
@@ -100,16 +100,12 @@ def _judged(subject: Subject, look: Look) -> Blocks:
     if passed or not_applicable:
         yield Blank()
     for verdict in passed:
-        yield Prose((Span(f"passed {_named(verdict)}"),), STEP, look.fine_marker())
+        yield Prose((Span(f"passed {verdict.rule.title}"),), STEP, look.fine_marker())
         if verdict.evidence:
             yield evidence_table(verdict.evidence, 3 * STEP)
     for verdict in not_applicable:
-        reason = f"does not apply: {_named(verdict)}, {verdict.note}"
+        reason = f"does not apply: {verdict.rule.title}, {verdict.note}"
         yield Prose((Span(reason, "dim"),), STEP, NOT_APPLICABLE_MARKER)
-
-
-def _named(verdict: Verdict) -> str:
-    return f"{verdict.rule.code} {verdict.rule.name}"
 
 
 class _Place(NamedTuple):
@@ -143,7 +139,7 @@ def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
     why = "in the baseline"
     if finding.suppression is not None:
         why = f"suppressed: {finding.suppression.reason}"
-    text = f"{finding.severity.value.upper()}  {rule.code} {rule.name} ({why}): {finding.message}"
+    text = f"{finding.severity.value.upper()}  {rule.title} ({why}): {finding.message}"
     return Prose((Span(text, "dim"),), indent)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, for_wording, need
+from ext4audit.evidence import Evidence, Known, Unknown, for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import GIB, cite_space, origin_of, percent, size
+from ext4audit.rules.shared.quantities import GIB, cite_space, percent, size
 
 MUCH_BYTES = 50 * GIB
 """A reserve that is worth reclaiming however much space is left: 5 % of 1 TiB."""

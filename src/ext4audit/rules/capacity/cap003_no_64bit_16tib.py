@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import (
-    BLOCKS_OF_32_BITS,
-    block_bytes,
-    device_bytes,
-    origin_of,
-    size,
-)
+from ext4audit.rules.shared.quantities import BLOCKS_OF_32_BITS, block_bytes, device_bytes, size
 
 SMALLEST_BLOCK_BYTES = 1024
 NEAR = 2

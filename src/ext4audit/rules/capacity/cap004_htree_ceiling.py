@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import origin_of
 
 ENTRY_BYTES = 8
 """An entry of the index, and the tail that holds the checksum of an index block."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.evidence import Known, for_wording, is_surely, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
@@ -17,7 +17,6 @@ from ext4audit.rules.shared.quantities import (
     device_bytes,
     full_share,
     least_idle,
-    origin_of,
     size,
 )
 

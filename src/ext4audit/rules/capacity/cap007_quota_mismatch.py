@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
@@ -18,7 +18,6 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import origin_of
 
 KINDS = {
     "usrquota": "user",

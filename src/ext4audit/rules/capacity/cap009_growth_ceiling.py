@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import Ceiling, ceiling_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import (
-    device_bytes,
-    is_image,
-    least_idle,
-    origin_of,
-    size,
-)
+from ext4audit.rules.shared.quantities import device_bytes, is_image, least_idle, size
 
 NEAR_SHARE = 2
 """A filesystem that cannot be made twice as large is near its limit."""

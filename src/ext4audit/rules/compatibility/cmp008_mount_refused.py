@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Evidence, Known, need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.features_and_bugs import INCOMPATIBLE_OF_TYPE, LARGE_BLOCKS_SINCE
 from ext4audit.facts.host import Filesystem, Host, Kernel, option_of
 from ext4audit.facts.superblock import Superblock
@@ -54,13 +54,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not host.planned:
         raise NotApplicable("only plans are checked: a mounted filesystem was accepted")
     superblock, fstype = need(fs.superblock), need(fs.fstype)
-    block = Citation("block size", f"{superblock.block_bytes} bytes", _origin(fs.superblock))
+    block = Citation("block size", f"{superblock.block_bytes} bytes", origin_of(fs.superblock))
     page = need(host.page_bytes)
-    cited = (block, Citation("page size", f"{page} bytes", _origin(host.page_bytes)))
+    cited = (block, Citation("page size", f"{page} bytes", origin_of(host.page_bytes)))
     yield from cited
     if superblock.block_bytes and superblock.block_bytes > page:
         yield _large_blocks(superblock, page, need(host.kernel), cited)
-    yield from _by_type(superblock, fstype, _origin(fs.superblock))
+    yield from _by_type(superblock, fstype, origin_of(fs.superblock))
     yield from _dax(fs, fstype)
 
 
@@ -122,7 +122,3 @@ def _dax(fs: Filesystem, fstype: str) -> Iterator[Finding]:
         fact="dax",
         summary="dax needs persistent memory",
     )
-
-
-def _origin(evidence: Evidence[object]) -> str:
-    return evidence.origin if isinstance(evidence, Known) else ""

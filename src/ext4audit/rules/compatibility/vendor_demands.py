@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
@@ -154,7 +154,7 @@ def _features(fs: Filesystem, profile: Profile) -> RuleOutput:
             profile, f"the filesystem was created without {words}", words, _anew(profile)
         )
     else:
-        yield Citation("features", ", ".join(profile.features), _origin(fs))
+        yield Citation("features", ", ".join(profile.features), origin_of(fs.superblock))
 
 
 def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
@@ -169,7 +169,7 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
         what = f"its clusters have {has // KIB} KiB instead of {wanted // KIB} KiB"
         yield _creation_finding(profile, what, "clusters", _anew(profile))
     else:
-        yield Citation("cluster size", f"{has // KIB} KiB", _origin(fs))
+        yield Citation("cluster size", f"{has // KIB} KiB", origin_of(fs.superblock))
 
 
 def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
@@ -178,7 +178,7 @@ def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
     )
     blocks = need(fs.superblock).size_blocks
     if reserved * PERCENT <= most * blocks or not blocks:
-        yield Citation("reserved blocks", str(reserved), _origin(fs))
+        yield Citation("reserved blocks", str(reserved), origin_of(fs.superblock))
         return
     share = reserved * PERCENT / blocks
     what = f"{share:.1f} % is reserved for root; the limit is {most} %"
@@ -227,10 +227,6 @@ def _free(fs: Filesystem, reserved: int) -> Remedy:
         remedies.superblock_fields.reserve_nothing(fs, reserved),
         trade_off="Root cannot clean up on a filesystem that is full to the last block.",
     )
-
-
-def _origin(fs: Filesystem) -> str:
-    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
 
 
 def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
-from ext4audit.facts.options import recognize, spec_named
+from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
+from ext4audit.facts.options import spec_named
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -28,7 +28,7 @@ from ext4audit.rules.drift import (
     wrong_tokens,
 )
 from ext4audit.rules.shared import in_brief
-from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
+from ext4audit.rules.shared.demands import canonical, discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.mount_config import (
     CMDLINE,
@@ -105,7 +105,7 @@ def _missing_flags(intent: MountConfig) -> frozenset[str]:
 def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
     """Return what an entry sets, without what DRF004 judges, and what no mount accepts."""
     elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
-    without = {_meaning(token) for token in refusals.tokens}
+    without = {canonical(token) for token in refusals.tokens}
     elsewhere |= {name for name, token in intent.tokens.items() if token in without}
     return {name: token for name, token in intent.tokens.items() if name not in elsewhere}
 
@@ -286,7 +286,7 @@ def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift
     is written down where neither the superblock nor the kernel would set it.
     """
     line = intent.entry.line
-    literal = [o for o in line.options if o in stale or _meaning(o) in stale]
+    literal = [o for o in line.options if o in stale or canonical(o) in stale]
     kept = [option for option in line.options if option not in literal]
     new = [
         remedies.remount.typed(drift.in_force)
@@ -304,9 +304,3 @@ def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift
         steps=steps,
         trade_off="Choose this if the options in force are the intended ones.",
     )
-
-
-def _meaning(token: str) -> str:
-    """Return the canonical option or atime flag that an option of fstab sets."""
-    known = recognize(token)
-    return known[1] if known else ATIME_OPTIONS.get(token, token)

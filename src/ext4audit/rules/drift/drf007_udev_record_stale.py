@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ext4audit.evidence import Undetermined, need
+from ext4audit.evidence import Undetermined, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import origin_of
 
 UUID, TYPE = "ID_FS_UUID", "ID_FS_TYPE"
 PROCESSED = "USEC_INITIALIZED"

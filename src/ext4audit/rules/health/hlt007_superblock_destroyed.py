@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need
+from ext4audit.evidence import Known, Undetermined, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import block_bytes, is_image, origin_of
+from ext4audit.rules.shared.quantities import block_bytes, is_image
 
 
 @rule(

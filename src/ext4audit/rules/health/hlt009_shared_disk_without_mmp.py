@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown, Why, need
+from ext4audit.evidence import Undetermined, Unknown, Why, need, origin_of
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import gaps_below
-from ext4audit.rules.shared.quantities import origin_of
 
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
 """Transports of lsblk by which several hosts can reach one disk."""

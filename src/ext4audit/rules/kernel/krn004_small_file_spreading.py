@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, need
+from ext4audit.evidence import Known, Undetermined, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.versions import Exposure
@@ -17,7 +17,6 @@ from ext4audit.rules.shared import (
     superblock_field,
     update,
 )
-from ext4audit.rules.shared.quantities import origin_of
 
 OPTION, OFF = "mb_optimize_scan", "mb_optimize_scan=0"
 FLASH = "mmcblk"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, once_writable
-from ext4audit.rules.shared.quantities import origin_of
 
 FAST, INLINE = "fast_commit", "inline_data"
 

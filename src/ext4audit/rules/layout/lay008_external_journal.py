@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import for_wording, need, origin_of
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -54,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     where = need(superblock_field(fs, "place of the journal", _place))
     encoded = superblock.external_journal
     if not encoded:
-        yield Citation("journal", where, _origin(fs))
+        yield Citation("journal", where, origin_of(fs.superblock))
         return
     number = DeviceNumber.decoded(encoded)
     device = _listed(host, number)
@@ -66,18 +66,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         severity=Severity.MEDIUM if exposed else Severity.INFO,
         confidence=Confidence.LIKELY if exposed else Confidence.CONFIRMED,
         citations=(
-            Citation("journal device", f"{number} ({name})", _origin(fs)),
-            Citation("journal UUID", superblock.journal_uuid or "none", _origin(fs)),
+            Citation("journal device", f"{number} ({name})", origin_of(fs.superblock)),
+            Citation("journal UUID", superblock.journal_uuid or "none", origin_of(fs.superblock)),
         ),
         remedies=(_remedy(fs, superblock),),
         summary="the journal is on a single disk, the filesystem on a redundant array"
         if exposed
         else "the journal is on another device",
     )
-
-
-def _origin(fs: Filesystem) -> str:
-    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
 
 
 def _place(superblock: Superblock) -> str | None:

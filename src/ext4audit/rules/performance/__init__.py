@@ -20,7 +20,7 @@ from ext4audit.facts.devices import (
     BlockDevice,
     disk_classes,
 )
-from ext4audit.facts.host import Filesystem, Memory
+from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
 
 MIB = 1 << 20
@@ -115,6 +115,13 @@ class Drain(NamedTuple):
         part_bytes = dirty_bytes / self.shares
         waiting_bytes = max(0, part_bytes - self.holds_bytes(throttled=throttled))
         return waiting_bytes / (self.megabytes_per_second * 1_000_000)
+
+
+def drains_of(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
+    """Return what is known of each disk below a filesystem."""
+    if isinstance(fs.stack, Unknown):
+        return (fs.stack,)
+    return read_drains(fs.stack.value, host.virtualization)
 
 
 def read_drains(stack: BlockDevice, virtual: Evidence[str | None]) -> tuple[Evidence[Drain], ...]:

@@ -22,8 +22,8 @@ from ext4audit.rules.performance import (
     backlog_bytes,
     cite_memory,
     cite_size,
+    drains_of,
     is_slow,
-    read_drains,
     stall_remedies,
     stall_seconds,
 )
@@ -94,7 +94,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from prevented
         return
     in_force = _in_force(options)
-    drains = _drains(fs, host)
+    drains = drains_of(fs, host)
     evidence: tuple[Evidence[object], ...] = (host.memory, *drains)
     gaps = tuple(each for each in evidence if isinstance(each, Unknown))
     if gaps or isinstance(host.memory, Unknown):
@@ -140,12 +140,6 @@ def _in_force(options: EffectiveOptions) -> tuple[Citation, ...]:
         for name, each in {**tokens, "data": data}.items()
         if isinstance(each, Known)
     )
-
-
-def _drains(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
-    if isinstance(fs.stack, Unknown):
-        return (fs.stack,)
-    return read_drains(fs.stack.value, host.virtualization)
 
 
 def _without_estimate(in_force: tuple[Citation, ...], gaps: Sequence[Unknown]) -> Finding:
@@ -205,7 +199,7 @@ def _stall_of(fs: Filesystem, host: Host) -> Stall | None:
         _refuse(fs)
         if _preventing(need(fs.options)):
             return None
-        stall = estimate(fs, need(host.memory), [need(each) for each in _drains(fs, host)])
+        stall = estimate(fs, need(host.memory), [need(each) for each in drains_of(fs, host)])
     except (NotApplicable, Undetermined):
         return None
     return stall if stall.seconds >= UNNOTICED_SECONDS else None

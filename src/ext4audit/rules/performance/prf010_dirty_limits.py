@@ -14,7 +14,7 @@ from ext4audit.rules.performance import (
     bound,
     cite_memory,
     cite_size,
-    read_drains,
+    drains_of,
 )
 
 LONG_SECONDS = 10
@@ -83,7 +83,7 @@ def check(host: Host) -> RuleOutput:
     if not subjects:
         raise NotApplicable("no writable ext4 filesystem is mounted")
     memory = need(host.memory)
-    drains = {id(fs): _drains(fs, host) for fs in subjects}
+    drains = {id(fs): drains_of(fs, host) for fs in subjects}
     gaps = tuple(gap for each in drains.values() for gap in each if isinstance(gap, Unknown))
     known = [_backlog(fs, drains[id(fs)], memory) for fs in subjects if _are_known(drains[id(fs)])]
     slow = [backlog for backlog in known if backlog.seconds > LONG_SECONDS]
@@ -98,12 +98,6 @@ def check(host: Host) -> RuleOutput:
 def _is_read_only(fs: Filesystem) -> bool:
     """Whether it is certainly read-only; an unknown state counts as writable."""
     return is_surely(fs.read_only)
-
-
-def _drains(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
-    if isinstance(fs.stack, Unknown):
-        return (fs.stack,)
-    return read_drains(fs.stack.value, host.virtualization)
 
 
 def _are_known(drains: Sequence[Evidence[Drain]]) -> bool:

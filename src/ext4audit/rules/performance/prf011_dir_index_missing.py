@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
     Citation,
@@ -54,7 +54,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """
     superblock = need(fs.superblock)
     words = " ".join(sorted(superblock.features))
-    seen = Citation("features", words, _origin(fs), detail=True)
+    seen = Citation("features", words, origin_of(fs.superblock), detail=True)
     if "dir_index" in superblock.features:
         yield seen
         return
@@ -72,10 +72,6 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         remedies=(_for_new_directories(fs), _for_all(fs)),
         summary="dir_index is missing: each lookup of a name scans the directory",
     )
-
-
-def _origin(fs: Filesystem) -> str:
-    return fs.superblock.origin if isinstance(fs.superblock, Known) else ""
 
 
 def _for_new_directories(fs: Filesystem) -> Remedy:

@@ -155,7 +155,7 @@ def by_demand(profile: Profile) -> str:
 
 
 def canonical(token: str) -> str:
-    """Return the option table's spelling of a token."""
+    """Return the option table's spelling of an option, or the access-time flag that it sets."""
     known = recognize(token)
     return known[1] if known else ATIME_OPTIONS.get(token, token)
 

@@ -29,11 +29,6 @@ BLOCKS_OF_32_BITS = 1 << 32
 """Blocks that a filesystem without the feature 64bit can have."""
 
 
-def origin_of(evidence: Evidence[object]) -> str:
-    """Return where something was read; empty where it was not."""
-    return evidence.origin if isinstance(evidence, Known) else ""
-
-
 def size(count_bytes: int) -> str:
     """Return a size as text: "1.5 TiB", "50 GiB", "12 MiB", "100 bytes"."""
     for unit, unit_bytes in UNITS:
