@@ -49,6 +49,7 @@ ALONE = ("kernel", "browser", "shells")
 of remedies change no more than their own device, and look at no other; some tests only wait."""
 
 LONGEST_ID = 60
+CLONE = f"{Path(__file__).parents[1]}/"
 """Characters of a parameter in the id of its test: texts that attack a parser have millions."""
 
 
@@ -101,10 +102,14 @@ def accept(pytestconfig: pytest.Config) -> bool:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Shorten the id of a test whose parameter is a long text: an id is kept, sent and compared.
+    """Shorten the id of a test whose parameter is a long text, or a path in this clone.
 
-    pytest tells apart by a number what is equal at its beginning; None leaves the id to it.
+    An id is kept, sent and compared. pytest adds a number to what is equal at its beginning; None
+    leaves the id to it.
     """
+    if isinstance(val, str) and CLONE in val:
+        val = val.replace(CLONE, "")
+        return val if len(val) <= LONGEST_ID else f"{val[:LONGEST_ID]}, {len(val)} in all"
     if not isinstance(val, (str, bytes)) or len(val) <= LONGEST_ID:
         return None
     start = val[:LONGEST_ID]

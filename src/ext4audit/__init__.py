@@ -1,4 +1,4 @@
-"""ext4audit: what your ext4 filesystems will do to you, and how to fix it.
+"""ext4audit: an audit of ext4 filesystems by the settings that are in force, and how to fix them.
 
 The public interface is `audit_host()`, `audit_snapshot()`, `select_rules()`, the types of their
 results, and what a rule of one's own needs (docs/site-rules.md). It is loaded on first use:

@@ -158,7 +158,7 @@ class Filesystem(NamedTuple):
     `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
     mount namespace: alive without mounts means that another namespace holds it, or an open file
     of a lazy unmount, or that the kernel's list is stale; unless `unlisted` says why the mount
-    table is not known (`mounted_here` tells them apart). `fstype` is the type it is mounted as
+    table is not known (`mounted_here` distinguishes them). `fstype` is the type it is mounted as
     (ext2 and ext3 are served by the ext4 driver, with other defaults), by some process's mounts.
     `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
     the entries that name its device. `layout` is None where no stripe lies below.

@@ -16,8 +16,17 @@ _SHELL_BLANKS = re.compile(
 _ARITHMETIC = re.compile(r"\$\(\([^()]+\)\)")
 # Not before "(", where a concatenation would become a call.
 _OPERATORS = "+*=<>!?:,;{}&|~-"
-_STRING_OR_BLANK = re.compile(
-    rf' ?("(?:[^"\\\n]|\\.)*") ?|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})'
+_AWK_NAMES = dict(
+    pair.split("=")
+    for pair in (
+        "what=W ask=K out=O masked=M json=J content=C mask=Q list=L key=Y groups=G size=S block=B "
+        "best=T"
+    ).split()
+)
+"""The long names of variables and functions of awk, and how they are sent."""
+_STRING_NAME_OR_BLANK = re.compile(
+    rf' ?("(?:[^"\\\n]|\\.)*") ?|\b({"|".join(_AWK_NAMES)})\b'
+    rf"|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})"
     r"|\\\n|(?<=\bif) |(?<=\bfor) |(?<=\bwhile) "
 )
 _VARIABLES = dict(
@@ -53,10 +62,15 @@ def _squeezed(code: str) -> str:
     """Return shell code and the awk programs in it without what they do not need."""
     made, end = "", 0
     for program in _AWK.finditer(code):
-        awk = _STRING_OR_BLANK.sub(lambda found: found[1] or "", program[2])
+        awk = _STRING_NAME_OR_BLANK.sub(_in_awk, program[2])
         made += _shell(code[end : program.start(2)]) + f"{awk}'"
         end = program.end()
     return made + _shell(code[end:])
+
+
+def _in_awk(found: re.Match[str]) -> str:
+    """Return a string as it is, a short name, or nothing for a blank."""
+    return found[1] or (_AWK_NAMES[found[2]] if found[2] else "")
 
 
 def _shell(code: str) -> str:
