@@ -517,7 +517,8 @@ def _body_of(function: ast.FunctionDef) -> str:
 
 
 PRIVATE_WORDS = re.compile(
-    r"\b(?:holes?|(?:tells?|told) (?:it |them |two )?apart|condemned|covering|counsel(?!\")|sinks?|blind spots?)\b"
+    r"\b(?:holes?|(?:tells?|told) (?:it |them |two )?apart|condemned|covering|counsel(?!\")"
+    r"|sinks?|blind spots?)\b"
 )
 """Words for which the field has its own: gap or unknown, distinguished, discouraged, advice."""
 

@@ -123,7 +123,7 @@ def test_a_difference_is_coloured(tmp_path: Path) -> None:
         (("plan", "--size", "10G", "-q"), "simulating /dev/sdX on /data"),
         (("scan", "--from", str(HOST), "-q"), f"reading {HOST}"),
     ],
-    ids=lambda case: " ".join(case) if isinstance(case, tuple) else "",
+    ids=lambda case: case[0] if isinstance(case, tuple) else "",
 )
 def test_what_takes_long_shows_it(arguments: tuple[str, ...], doing: str) -> None:
     """On a terminal, and not with -q."""
