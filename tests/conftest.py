@@ -8,16 +8,17 @@ import re
 import signal
 import sys
 import zlib
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from xdist.scheduler import LoadGroupScheduling
 
 from support.memory import use_large_pages
 from support.mounts import detach_unneeded_mounts, enter_private_namespace
+from support.scheduler import ByFunction
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
@@ -56,19 +57,6 @@ CLONE = f"{Path(__file__).parents[1]}/"
 PART = os.environ.get("EXT4AUDIT_PART", "1/1")
 """The part of the test functions to run, "2/3" for the second third: which ones is decided by
 their names, so that the parts of several runs are all of them."""
-
-
-class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information
-    """A scheduler of groups, and of functions: the values of a parameter stay together.
-
-    LoadGroupScheduling makes a unit of each test, and looks at all units after each test: with
-    15,000 of them that takes more time than half of the tests do.
-    """
-
-    def _split_scope(self, nodeid: str) -> str:
-        """Return the group of a test, or its function."""
-        scope: str = super()._split_scope(nodeid)
-        return scope.partition("[")[0]
 
 
 WORKER = "PYTEST_XDIST_WORKER"
@@ -127,6 +115,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage meanwhile: there is hardly any, and each time all tests are looked at."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what was asked for, group what must not run beside its like, skip what cannot run.
@@ -138,17 +136,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     kept: list[pytest.Item] = []
     deselected: list[pytest.Item] = []
     for item in items:
-        is_kept = _is_in_part(item) and not any(map(item.get_closest_marker, unasked))
+        is_kept = _is_in_part(item) and unasked.isdisjoint(_marks(item))
         (kept if is_kept else deselected).append(item)
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         items[:] = kept
     for item in items:
-        name = next(filter(item.get_closest_marker, ALONE), None)
-        if name is not None and item.get_closest_marker("xdist_group") is None:
+        marks = _marks(item)
+        name = next((name for name in ALONE if name in marks), None)
+        if name is not None and "xdist_group" not in marks:
             item.add_marker(pytest.mark.xdist_group(name))
     if WORKER in os.environ:  # a group is one unit of work, and takes long: it is begun first
-        items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+        items.sort(key=lambda item: "xdist_group" not in _marks(item))
     reason = why_no_kernel()
     if reason is None or REQUIRED:
         return
@@ -157,13 +156,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _marks(item: pytest.Item) -> set[str]:
+    """Return the names of all marks of a test, which takes as long as to look for one."""
+    return {mark.name for mark in item.iter_markers()}
+
+
 def _is_in_part(item: pytest.Item) -> bool:
     """Whether this run has the function of a test, by EXT4AUDIT_PART."""
     number, parts = map(int, PART.split("/"))
     return zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == number - 1
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFunction:
     """Give a worker all tests of a function at once."""
     return ByFunction(config, log)
 
