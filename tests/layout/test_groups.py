@@ -200,6 +200,7 @@ def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
 
 
 GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40
+QUICK = "lazy_itable_init=1,nodiscard"
 SETS = int(os.environ.get("EXT4AUDIT_MKFS_SETS", "60"))
 """Hundreds take minutes: EXT4AUDIT_MKFS_SETS=800 for a release."""
 
@@ -299,15 +300,40 @@ EACH_PLACE_OPTIONS = MkfsOptions(
         (5 * TIB_CLOSED_FORM, "", MkfsOptions()),
         (1200 * GIB, "-g 32744 -G 8", MkfsOptions(group_option=32744, flex_bg_groups=8)),
         (256 << 20, EACH_PLACE, EACH_PLACE_OPTIONS),  # a bitmap in the last block, and before it
+        *(
+            pytest.param(
+                GIB,
+                f"-O ^flex_bg -E stride={stride},{QUICK}",
+                MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, stride_blocks=stride),
+                id=f"the stride of group 1 ends {32126 - stride} blocks before its last one",
+            )
+            for stride in (32124, 32125, 32126)
+        ),
+        pytest.param(
+            GIB,
+            f"-G 2 -E stride=16,{QUICK}",
+            MkfsOptions(flex_bg_groups=2, stride_blocks=16),
+            id="a stride moves nothing that is packed",
+        ),
+        pytest.param(
+            GIB >> 2,
+            "-O bigalloc,meta_bg,^resize_inode -b 1024 -C 16384",
+            MkfsOptions(
+                features=(DEFAULT_FEATURES | {"bigalloc", "meta_bg"}) - {"resize_inode"},
+                block_bytes=1024,
+                cluster_bytes=16384,
+            ),
+            id="the boot block of 1 KiB, a superblock and a block of descriptors",
+        ),
     ],
 )
-def test_the_defaults_are_exact_to_the_block(
+def test_the_places_are_exact_to_the_block(
     size_bytes: int, arguments: str, options: MkfsOptions
 ) -> None:
     """Every place in every group is where mke2fs put it."""
     assert is_exact(mke2fs_sizes(size_bytes, options))
     with sparse_image(size_bytes) as image:
-        run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {arguments} {image}")
+        run(f"mkfs.ext4 -q -F -E {QUICK} {arguments} {image}")
         assert same_table(predict_table(mke2fs_sizes(size_bytes, options)), read_table(image))
 
 

@@ -21,7 +21,6 @@ from ext4audit.facts.superblock import GroupTable, Sizes
 from ext4audit.layout import boot_block, descriptor_table_blocks, has_superblock, holds_descriptors
 
 _UNSIGNED_64 = "Q"
-_BITMAPS = 2
 _Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
 """Block bitmaps, inode bitmaps and inode tables of some groups."""
 
@@ -92,16 +91,18 @@ def _packed(sizes: Sizes, start: int, groups: int, table_blocks: int) -> _Places
 def _strided(sizes: Sizes, start: int, group: int, table_blocks: int) -> _Places:
     """Return the places in a single group whose bitmaps the RAID stride shifts.
 
-    The shift is the stride times the group number, within what the inode table leaves free. A
-    bitmap whose turn is the last block of the group goes to the start (mke2fs 1.47.0).
+    The shift is the stride times the group number, within what the inode table leaves free. In
+    the last block of a group mke2fs puts nothing: what would lie there is at the start.
     """
     free = start + table_blocks
     end = sizes.first_block + (group + 1) * sizes.blocks_per_group
     last = min(end, sizes.size_blocks) - 1
     bitmap = free + sizes.stride_blocks * group % (last - free + 1)
-    at_start = min(max(bitmap + _BITMAPS - last, 0), _BITMAPS)
-    places = (*range(bitmap, bitmap + _BITMAPS - at_start), *range(start, start + at_start))
-    return places[:1], places[1:], (start + at_start,)
+    if bitmap < last - 1:
+        return (bitmap,), (bitmap + 1,), (start,)
+    if bitmap < last:
+        return (bitmap,), (start,), (start + 1,)
+    return (start,), (start + 1,), (start + 2,)
 
 
 def _fits(sizes: Sizes, first: int) -> bool:
