@@ -8,7 +8,8 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout import descriptor_blocks
 from ext4audit.parsers.superblock import parse_raw_superblock
-from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand
+from ext4audit.sources import CapturedDumpe2fs, ReadBytes, ResolvePath, RunCommand
+from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied, failed
 from support.images.partitioned import (
@@ -132,6 +133,14 @@ def test_the_gap_is_the_one_that_can_be_cured(
     """To install dumpe2fs is no help where root could read the device."""
     host = debian_host().tell(superblock_at(PATH), raw).tell(LISTED, listed)
     assert table_of(host) == expected
+
+
+def test_the_gap_of_an_archive_is_that_of_its_own_form() -> None:
+    """Its hint names the option that captures the groups, which no other reader's does."""
+    own = Unknown("full dumpe2fs", Why.NOT_CAPTURED, hint="sos report -k filesys.dumpe2fs=on")
+    node = debian_host().source().fetch(ResolvePath(PATH))
+    archive = MapSource({ResolvePath(PATH): node, CapturedDumpe2fs(PATH): own})
+    assert read_group_table(archive, PATH, SDB, superblock(2)) == own
 
 
 @pytest.mark.parametrize(

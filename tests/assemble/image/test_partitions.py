@@ -99,6 +99,9 @@ NONE = (0, 0, 0)
     [
         ([FIRST, LINK], [(LINUX, 64, 16384)], 2),
         ([LINK, FIRST], [(LINUX, 64, 16384)], 2),
+        # The first two entries are taken wherever they lead.
+        ([LINK, (LINUX, 20000, 130001)], [(LINUX, 64, 16384)], 2),
+        ([(LINUX, 20000, 130001), LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, NONE, LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, NONE, NONE, LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, LINK, (LINUX, 20000, 4000)], [(LINUX, 64, 16384)], 3),
