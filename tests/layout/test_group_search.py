@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from typing import NamedTuple
 
 import pytest
@@ -15,11 +16,13 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.layout import MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Sizes
+from ext4audit.layout import bitmap_placement
 from ext4audit.layout.bitmap_placement import StripePeriod, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.group_search import (
     EVEN_IN_A_WINDOW,
     _evenness,
+    _looks,
     _made_if_kept,
     advise,
     evenness_with_stride,
@@ -143,3 +146,32 @@ def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
     assert round(plain.evenness, 2) == 0.06
     assert made.evenness >= 0.95
     assert expected == pytest.approx(made.evenness, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("geometry", "size_tib", "options"),
+    [
+        (stripe(12, 512), 1, MkfsOptions()),
+        (stripe(16, 16), 1, MkfsOptions()),
+        (stripe(24, 4), 1, MkfsOptions(flex_bg_groups=1)),
+        (stripe(9, 520, "raid6"), 1, MkfsOptions()),
+        (stripe(12, 512, "raid5"), 64, MkfsOptions()),
+        (stripe(7, 64, "raid5"), 16, MkfsOptions(group_option=32744)),
+        (stripe(5, 4), 1, MkfsOptions(group_option=32760, flex_bg_groups=64)),
+    ],
+)
+def test_a_search_knows_how_much_it_counts(
+    geometry: StripeGeometry, size_tib: int, options: MkfsOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The estimate that ends it is at least half of what is counted, and at most nine times it."""
+    counted: Counter[str] = Counter()
+
+    def counting_add(one: int, other: int) -> int:
+        counted["parts"] += 1
+        return one + other
+
+    monkeypatch.setattr(bitmap_placement, "add", counting_add)
+    period = StripePeriod(map_of(geometry), 4096)
+    placement = placement_of(mke2fs_sizes(size_tib << 40, options))
+    _evenness(period, placement)
+    assert counted["parts"] / 2 <= _looks(period, placement) <= counted["parts"] * 9
