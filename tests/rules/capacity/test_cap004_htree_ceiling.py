@@ -11,7 +11,14 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.capacity.cap004_htree_ceiling import check, least_names, leaves, usual_names
+from ext4audit.rules.capacity.cap004_htree_ceiling import (
+    LONGEST_NAME_BYTES,
+    USUAL_NAME_BYTES,
+    check,
+    least_names,
+    leaves,
+    usual_names,
+)
 from support.builders import filesystem, host, kernel, known, mount, superblock, unknown, usage
 from support.remedies.case import RemedyCase
 
@@ -125,6 +132,13 @@ def test_the_numbers_of_an_index() -> None:
     assert least_names(1024) < least_names(4096) == 258_570 * 7
     assert least_names(65536) == 8187 * 8190 * 124
     assert isinstance(filesystem().usage, Known)
+
+
+@pytest.mark.parametrize(("length", "taken"), [(20, USUAL_NAME_BYTES), (255, LONGEST_NAME_BYTES)])
+def test_a_name_takes_its_length_and_eight_bytes_in_units_of_four(length: int, taken: int) -> None:
+    """Documentation/filesystems/ext4/directory.rst: entries are aligned to 4 bytes."""
+    assert taken % 4 == 0
+    assert 8 + length <= taken < 8 + length + 4
 
 
 # A third level for directories with blocks of 1 KiB; nothing takes it back.
