@@ -207,6 +207,7 @@ class Finding(NamedTuple):
     every subject that has the defect for the same reason. `of_host` means that the summary is of
     all filesystems of the host: the default report then has one line for them, with the worst
     severity. `measured` is set where a measurement of `ext4audit probe` confirms the finding.
+    `device` is what a finding of the host is about where that is no filesystem of the report.
     """
 
     message: str
@@ -220,6 +221,7 @@ class Finding(NamedTuple):
     summary: str = ""
     of_host: bool = False
     measured: bool = False
+    device: str = ""
 
     @property
     def short(self) -> str:

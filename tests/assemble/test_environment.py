@@ -117,6 +117,13 @@ def test_virtualization_is_what_systemd_says(answer: str | Unknown, found: str |
     assert need(read_virtualization(HostEvidence().tell(VIRT, answer).source())) == found
 
 
+def test_what_is_no_name_is_no_hypervisor() -> None:
+    """A physical machine would have the rules of a virtual one."""
+    found = read_virtualization(HostEvidence().tell(VIRT, "}odd{\n").source())
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
+
+
 @pytest.mark.parametrize("answer", [denied(), failed()])
 def test_no_answer_of_systemd_is_no_physical_machine(answer: Unknown) -> None:
     """A program that hung or was refused says nothing about the machine."""

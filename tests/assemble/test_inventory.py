@@ -325,6 +325,14 @@ def test_what_a_part_of_a_member_shows_is_no_filesystem() -> None:
     assert names(host) == ["sdc1"]
     assert names(host.tell(of_disk, "")) == ["sdc1"]
     assert names(host.tell(of_disk, "dm-0")) == []
+    assert names(host.tell(of_disk, "}odd")) == ["sdc1"]
+
+
+def test_holders_with_names_of_no_device_are_unknown() -> None:
+    """What holds a device is no filesystem's excuse unless it is a device."""
+    found = idle_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), "}odd"))
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
 
 
 @pytest.mark.parametrize(("offset", "expected"), [("0", ["loop0"]), ("512", ["loop0", "sdc"])])

@@ -5,6 +5,7 @@ Kernel, system, memory, container, services and boot loader.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeGuard
@@ -244,8 +245,16 @@ def read_virtualization(source: Source) -> Evidence[str | None]:
     A host without this program has no systemd, and nothing that is judged of virtual machines.
     """
     command = RunCommand(("systemd-detect-virt", "--vm"))
-    found = absent_means(ask(source, command, str.strip, "virtualization"), "none")
+    found = absent_means(ask(source, command, _hypervisor, "virtualization"), "none")
     return derive("virtualization", lambda name: None if name in {"none", ""} else name, found)
+
+
+def _hypervisor(text: str) -> str:
+    """Parse "kvm", "vm-other", "none"."""
+    name = text.strip()
+    if not re.fullmatch("[a-z0-9-]*", name):
+        raise ValueError(f"{name!r} is no hypervisor")
+    return name
 
 
 def read_memory(source: Source) -> Evidence[Memory]:

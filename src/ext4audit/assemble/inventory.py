@@ -16,19 +16,19 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ext4audit.assemble import first_known, integer, names, read
+from ext4audit.assemble import ask, first_known, integer, names, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
-from ext4audit.parsers import parse_device_number
+from ext4audit.parsers import parse_device_names, parse_device_number
 from ext4audit.parsers.devices_and_mounts import (
     MountTable,
     NumberNotCapturedError,
     parse_mount_table,
 )
-from ext4audit.sources import Source
+from ext4audit.sources import ListDir, Source
 
 PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
@@ -269,15 +269,19 @@ def _is_free(source: Source, number: DeviceNumber) -> Evidence[bool]:
     partitions of the whole. Snapshots before 0.2 lack the holders of the disk.
     """
     directory = f"/sys/dev/block/{number}"
-    of_disk = names(source, f"{directory}/../holders")
+    of_disk = _holders(source, f"{directory}/..")
     if isinstance(of_disk, Known) and of_disk.value:
         return Known(value=False, origin=of_disk.origin)
     return derive(
         "use of a device",
         lambda size, holders: size > 0 and not holders,
         integer(source, f"{directory}/size"),
-        names(source, f"{directory}/holders"),
+        _holders(source, directory),
     )
+
+
+def _holders(source: Source, directory: str) -> Evidence[tuple[str, ...]]:
+    return ask(source, ListDir(f"{directory}/holders"), parse_device_names, "holders of a device")
 
 
 def _candidates(

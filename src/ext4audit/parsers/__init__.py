@@ -196,6 +196,15 @@ def parse_names(text: str) -> tuple[str, ...]:
     return tuple(name for name in text.split("\0") if name)
 
 
+def parse_device_names(text: str) -> tuple[str, ...]:
+    """Parse the names of a directory of devices; ValueError for a name that no device has."""
+    found = parse_names(text)
+    odd = [name for name in found if not re.fullmatch(r"[\w.:!-]+", name)]
+    if odd:
+        raise ValueError(f"{odd[0]!r} is no name of a device")
+    return found
+
+
 def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
     """Return the filesystem's device number and its usage; ValueError for another text."""
     number, *counts = text.split() or [""]

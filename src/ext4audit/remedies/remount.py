@@ -253,7 +253,7 @@ def replay_first(fs: Filesystem) -> tuple[Step, ...]:
     if is_replayed or JOURNALED.isdisjoint(features) or quote(fs.device) is None:
         return ()
     command = f"{_is_unused(fs)} && {preened(fs)}"
-    check = Check(fs.device, is_forced=False, wholes=_wholes(fs))
+    check = Check(fs.device, is_forced=False, wholes=wholes(fs))
     return (Step(Phase.IMMEDIATE, command, change=check),)
 
 
@@ -300,7 +300,7 @@ def _if_unmounted(
     which only running it tells, carries what tells that it is done.
     """
     free = _is_free(fs)
-    checks = {checked(fs): Check(fs.device, wholes=_wholes(fs))}
+    checks = {checked(fs): Check(fs.device, wholes=wholes(fs))}
     steps = [
         Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
         for i, each in enumerate(work)
@@ -318,7 +318,7 @@ def unopened(fs: Filesystem) -> str:
     kind = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
     if kind == "image":
         return f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(fs.device))}"
-    return unopened_device(fs.device, _wholes(fs))
+    return unopened_device(fs.device, wholes(fs))
 
 
 def unopened_device(device: str, wholes: Sequence[str]) -> str:
@@ -327,7 +327,7 @@ def unopened_device(device: str, wholes: Sequence[str]) -> str:
     return f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}"
 
 
-def _wholes(fs: Filesystem) -> tuple[str, ...]:
+def wholes(fs: Filesystem) -> tuple[str, ...]:
     """Return the paths of the devices that the device of a filesystem is a part of."""
     return tuple(each.path for each in fs.stack.value.wholes) if isinstance(fs.stack, Known) else ()
 

@@ -111,7 +111,7 @@ def _finding(row: Row) -> dict[str, str]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "state": row.state,
-        **_subject(row.filesystem),
+        **(_subject(row.filesystem) or {"device": finding.device}),
         "fact": finding.fact,
         "message": finding.message,
         "evidence": "; ".join(cited),

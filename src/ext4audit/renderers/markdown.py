@@ -194,7 +194,7 @@ def _rule(row: Row) -> str:
 
 def subject(row: Row | Gap) -> str:
     """Return the subject of a row as Markdown."""
-    return THE_HOST if row.filesystem is None else code(row.where)
+    return THE_HOST if row.where == THE_HOST else code(row.where)
 
 
 def finding_parts(row: Row, shown: dict[tuple[Step, ...], Row]) -> Iterator[str]:

@@ -201,6 +201,17 @@ def test_a_finding_of_the_host_has_the_filesystem_that_it_is_about(
     assert (found["device"], found["mount_point"]) == subject
 
 
+def test_a_copy_of_a_filesystem_is_not_the_filesystem() -> None:
+    """Its finding has its UUID; who runs e2fsck on the device of it may not hit the mounted one."""
+    of = changed(
+        report(host(filesystem()), old_kernel),
+        lambda _, finding: finding._replace(fact=UUID, device="/dev/mapper/vg-snap"),
+    )
+    (verdict,) = document(of)["verdicts"]
+    (found,) = verdict["findings"]
+    assert (found["device"], found["mount_point"]) == ("/dev/mapper/vg-snap", None)
+
+
 def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
     """A line has its number and both forms; a new file has its content alone."""
     (verdict,) = document(report(host(root()), edits))["verdicts"]

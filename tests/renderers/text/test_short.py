@@ -136,6 +136,12 @@ def test_a_finding_of_the_host_is_named_by_its_fact(fact: str, subject: str) -> 
     assert rows(shown) == [f"LOW  DUR005 name-of-dur005  {subject}  Odd."]
 
 
+def test_a_finding_of_the_host_about_a_device_names_it() -> None:
+    """A UUID tells nobody which disk it is."""
+    shown = as_text(found(1, ("DUR005", None, finding(LOW, fact="1-2", device="/dev/sdb1"))))
+    assert rows(shown) == ["LOW  DUR005 name-of-dur005  /dev/sdb1  Odd."]
+
+
 def test_findings_of_the_host_are_no_filesystems() -> None:
     """Many lines of fstab are counted as places."""
     many = [("DUR005", None, finding(LOW, fact=f"/m{n}")) for n in range(5)]

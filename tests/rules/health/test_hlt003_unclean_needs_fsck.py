@@ -175,7 +175,9 @@ def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
     """A baseline knows each of several by its UUID, be it a copy of a mounted one or not."""
     copied = str(filesystem().uuid)
     both = lying(idle(state="not clean"), idle(name="sdc", uuid=copied, state="not clean"))
-    assert [finding.fact for finding in verdict(both).findings] == [OTHER_UUID, copied]
+    found = verdict(both).findings
+    assert [each.fact for each in found] == [OTHER_UUID, copied]
+    assert [each.device for each in found] == ["/dev/sdb", "/dev/sdc"]
 
 
 def test_hlt003_judges_a_target_once() -> None:

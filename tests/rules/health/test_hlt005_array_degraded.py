@@ -69,6 +69,7 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
         (known(replace(array("raid5", 4, 0), md=unknown("md"))), Outcome.PASS),
         (known(replace(array("raid5", 4, 1), md=unknown("md"))), Outcome.FAIL),
         (unknown("stack"), Outcome.UNDETERMINED),
+        (known(disk(kind="partition", below=unknown("disk"))), Outcome.UNDETERMINED),
     ],
 )
 def test_hlt005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:

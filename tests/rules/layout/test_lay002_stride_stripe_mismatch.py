@@ -130,7 +130,8 @@ def test_lay002_compares_the_stripe_in_force_with_the_array(
         on(disk(limits=queue(minimum_io_bytes=4096, physical_block_bytes=4096))),
         on(disk(limits=queue(minimum_io_bytes=4096, optimal_io_bytes=33553920))),
         on(disk(limits=queue(optimal_io_bytes=512))),
-        on(disk(limits=queue(optimal_io_bytes=unknown("optimal"))), 16, 64),
+        on(disk(limits=queue(optimal_io_bytes=unknown("optimal")))),
+        on(disk(kind="image", limits=queue(optimal_io_bytes=unknown("optimal"))), 16, 64),
         on(CONTROLLER),
         on(raid(MEMBERS[:2], level="raid1"), 16, 64),
         on(raid(MEMBERS[:2], limits=sizes(2, 4))),
@@ -154,6 +155,7 @@ def test_lay002_judges_settled_stripes_only(fs: Filesystem) -> None:
     [
         (on(unknown("stack")), NEW),
         (on(raid(MEMBERS, limits=queue(optimal_io_bytes=unknown("optimal")))), NEW),
+        (on(disk(limits=queue(optimal_io_bytes=unknown("optimal"))), 16, 64), NEW),
         (on(RAID5, superblock=unknown("superblock"), usage=unknown("usage")), NEW),
         (on(RAID5, superblock=known(superblock(block_bytes=None)), usage=unknown("usage")), NEW),
         (on(RAID0, 128, superblock=unknown("superblock")), NEW),

@@ -33,13 +33,12 @@ from support.scratch import run
 
 STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
 
-IMAGE = disk(
-    limits=queue(
-        minimum_io_bytes=unknown("x"),
-        optimal_io_bytes=unknown("x"),
-        physical_block_bytes=unknown("x"),
-    )
+UNREAD = queue(
+    minimum_io_bytes=unknown("x"),
+    optimal_io_bytes=unknown("x"),
+    physical_block_bytes=unknown("x"),
 )
+IMAGE = disk(kind="image", limits=UNREAD)
 
 MIRROR = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))], level="raid1")
 UNHINTED = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))])
@@ -98,6 +97,8 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
             Outcome.NOT_APPLICABLE,
         ),
         (having(8191, 0, 8191, stack=unknown("stack")), Outcome.UNDETERMINED),
+        (having(512, 0, 512, stack=known(disk(limits=UNREAD))), Outcome.UNDETERMINED),
+        (having(0, stack=known(disk(limits=UNREAD))), Outcome.PASS),
         (having("x"), Outcome.UNDETERMINED),
         (having(0, options=unknown("options")), Outcome.UNDETERMINED),
     ],

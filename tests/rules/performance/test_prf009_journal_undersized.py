@@ -52,6 +52,7 @@ OUTCOMES = {
     "no journal": (sized(None, features=frozenset()), Outcome.NOT_APPLICABLE),
     "another device": (sized(None, journal_device=0x0811), Outcome.NOT_APPLICABLE),
     "read-only": (sized(8, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
+    "the default, read-only": (sized(512, read_only=known(value=True)), Outcome.PASS),
     "not mounted": (
         sized(8, alive=False, mounts=(), read_only=unknown("read-only")),
         Outcome.FAIL,

@@ -38,7 +38,9 @@ def verdict_object(
         "name": verdict.rule.name,
         "filesystem": verdict.filesystem_id,
         "outcome": verdict.outcome.value,
-        "findings": [_finding(f, fs or by_fact.get(f.fact)) for f in verdict.findings],
+        "findings": [
+            _finding(f, fs or (None if f.device else by_fact.get(f.fact))) for f in verdict.findings
+        ],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
         "suppression": _common_suppression(verdict),
@@ -59,7 +61,7 @@ def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
         "suppression": _suppression(finding.suppression),
         "known": finding.known,
         "summary": finding.short,
-        "device": fs.device if fs else None,
+        "device": fs.device if fs else finding.device or None,
         "mount_point": fs.mount_points[0] if fs and fs.mount_points else unmounted,
     }
 

@@ -44,7 +44,7 @@ class Row:
     @property
     def where(self) -> str:
         """The name of the subject."""
-        return where(self.filesystem)
+        return self.finding.device or where(self.filesystem)
 
     @property
     def state(self) -> str:

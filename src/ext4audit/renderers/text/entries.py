@@ -34,7 +34,7 @@ class Occurrence:
     def label(self) -> str:
         """The first mount point or the device; of the host, what the finding is about."""
         if self.filesystem is None:
-            return self.finding.fact or THE_HOST
+            return self.finding.device or self.finding.fact or THE_HOST
         points = self.filesystem.mount_points
         return points[0] if points else self.filesystem.device
 

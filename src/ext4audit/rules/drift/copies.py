@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known
 from ext4audit.facts import remembered
 from ext4audit.facts.devices import ONE_PATH, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
@@ -66,8 +65,7 @@ def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | 
 def _wholes(host: Host, row: LsblkDevice) -> tuple[str, ...]:
     """Return the paths of the devices that a device is a part of, none where it was not read."""
     fs = _by_number(host).get(row.device_number)
-    stack = fs.stack if fs else None
-    return tuple(each.path for each in stack.value.wholes) if isinstance(stack, Known) else ()
+    return remedies.remount.wholes(fs) if fs else ()
 
 
 @remembered

@@ -115,6 +115,7 @@ def _unclean(fs: Filesystem, signs: dict[str, str]) -> Finding:
         citations=_cite(fs, signs),
         remedies=(_repair(fs),),
         fact=fs.uuid or "",
+        device=fs.device,
         summary="an unmounted filesystem is not clean",
     )
 
@@ -132,6 +133,7 @@ def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: st
         confidence=Confidence.LIKELY,
         citations=_cite(fs, signs),
         fact=fs.uuid or "",
+        device=fs.device,
         summary="a copy of a mounted filesystem is not clean",
     )
 

@@ -50,8 +50,10 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Arrays that were created with fewer members than slots on purpose, such as the system mirrors
     of some storage appliances.
     """
-    below = [(d, d.md_state) for d in need(fs.stack).walk() if d.md_state is not None]
-    unknowns = [state for _, state in below if isinstance(state, Unknown)]
+    devices = tuple(need(fs.stack).walk())
+    below = [(d, d.md_state) for d in devices if d.md_state is not None]
+    unknowns = [d.below for d in devices if isinstance(d.below, Unknown)]
+    unknowns += [state for _, state in below if isinstance(state, Unknown)]
     known = [(device, state.value) for device, state in below if isinstance(state, Known)]
     redundant = [(device, state) for device, state in known if state.level in REDUNDANT]
     for device, state in redundant:

@@ -10,6 +10,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
+    IMAGES,
     Recommended,
     cite_hints,
     hides_stripe,
@@ -70,7 +71,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     A stripe that is turned off is at most info.
     """
     stack = need(fs.stack)
-    stripe = None if hides_stripe(stack) else recommended(stack)
+    stripe = None if _is_unseen(fs, stack) else recommended(stack)
     if stripe is None or _reshapes(stack):
         raise NotApplicable("no stripe of a known size is visible below it")
     case = Case(fs, stack, stripe, unit_bytes(fs))
@@ -85,6 +86,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         summary = "ext4 aligns files to a stripe size other than the array's"
         yield case.finding(host, now, _severity(stack), _sentence(case, now), summary)
         need(fs.superblock)
+
+
+def _is_unseen(fs: Filesystem, stack: BlockDevice) -> bool:
+    """Whether no array is visible where nothing hints at one: the device of an image, or no stripe.
+
+    A stripe in force may be that of a controller, which its I/O sizes would tell.
+    """
+    return hides_stripe(stack) and (stack.kind in IMAGES or in_force(fs) == 0)
 
 
 class Case(NamedTuple):

@@ -15,12 +15,14 @@ from ext4audit.layout import may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
+    IMAGES,
     block_bytes,
     block_bytes_of,
     cite_hints,
     group_blocks,
     hides_stripe,
     in_force,
+    io_sizes,
     recommended,
 )
 
@@ -102,9 +104,9 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     Of an image it is not known what it will be written to. A controller may report its stripe as
     the optimal I/O size alone, which mke2fs then takes for the stripe width.
     """
-    if may_stripe(stack) or hides_stripe(stack):
+    if may_stripe(stack) or stack.kind in IMAGES:
         return None
-    optimal = need(stack.queue.optimal_io_bytes)
+    _minimum, optimal, _physical = need(*io_sizes(stack))
     if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:
         return None
     return f"but {stack.name} is not on a striped array"

@@ -63,11 +63,11 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     journal = need(journal_of(fs))
     if journal.filesystem_bytes <= LEAST_BYTES:
         raise NotApplicable(f"it has {size(journal.filesystem_bytes)} only")
-    if is_surely(fs.read_only):
-        raise NotApplicable("it is read-only")
     if not journal.undersized:
         yield from cite_journal(fs, journal)
         return
+    if is_surely(fs.read_only):
+        raise NotApplicable("it is read-only")
     yield Finding(
         message=f"The journal has {size(journal.present_bytes)}; mke2fs would create one of "
         f"{size(journal.usual_bytes)}. Creating and deleting many files stalls when it is full.",

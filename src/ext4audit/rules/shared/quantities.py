@@ -248,9 +248,13 @@ def recommended(device: BlockDevice) -> Recommended | None:
 
 def hides_stripe(device: BlockDevice) -> bool:
     """Whether no array is visible, and the I/O sizes that would hint at one are not known."""
+    return not may_stripe(device) and any(isinstance(s, Unknown) for s in io_sizes(device))
+
+
+def io_sizes(device: BlockDevice) -> tuple[Evidence[int], Evidence[int], Evidence[int]]:
+    """Return the minimum and optimal I/O size and the physical block: what hints at a stripe."""
     limits = device.queue
-    sizes = limits.minimum_io_bytes, limits.optimal_io_bytes, limits.physical_block_bytes
-    return not may_stripe(device) and any(isinstance(size, Unknown) for size in sizes)
+    return limits.minimum_io_bytes, limits.optimal_io_bytes, limits.physical_block_bytes
 
 
 def spins(host: Host) -> Evidence[bool]:
