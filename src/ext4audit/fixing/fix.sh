@@ -3,7 +3,7 @@ state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state
 lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
-title='' steps=0 strict=true
+title='' steps=0 strict=true tuned=''
 
 # Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
 say() { printf '%s\n' "$*" | visible || :; }
@@ -290,6 +290,29 @@ holders() { # directory, key, kernel's name, number
 	case $(mount_above "$(real_path "$state_folder")") in "$4 "*) fails "$1: it contains $state_folder, where this script records its steps" ;; esac
 }
 
+# Settings in /sys/fs/ext4, which an unmount forgets: NAME:ATTRIBUTE=VALUE,... Mount options, and
+# what the kernel writes there itself, are none.
+tunables() ( # kernel's name
+	list=
+	for file in $(find "/sys/fs/ext4/$1/" -maxdepth 1 -type f -perm 644 2>/dev/null); do
+		case ${file##*/} in inode_readahead_blks | last_trim_minblks | simulate_fail) continue ;; esac
+		value=$(cat "$file" 2>/dev/null) && list=$list,${file##*/}=$value
+	done
+	echo "$1:${list#,}"
+)
+tune() ( # NAME:ATTRIBUTE=VALUE,...
+	set -f
+	folder=/sys/fs/ext4/${1%%:*}
+	[ -d "$folder" ] || exit 0
+	list=${1#*:}
+	IFS=,
+	for pair in $list; do
+		file=$folder/${pair%%=*} value=${pair#*=}
+		[ ! -f "$file" ] || [ "$(cat "$file")" = "$value" ] || (echo "$value" >"$file") 2>/dev/null ||
+			tell "cannot set $file to $value again"
+	done
+)
+
 # Steps. Each obeys $mode: precheck (whether it can run), holds (0: what it leads to is so already;
 # 1: it is not; 2: only running it tells), show, save (what to record), run, undo; kind (0: it edits
 # a file), settled (0: nothing of it is left to be done by hand).
@@ -325,6 +348,7 @@ setting() { # command, undo, done, what succeeds while the value is the audited 
 mount_step() { # key, command, undo, done
 	case $mode in
 	save) mounts_on "$1" ;;
+	run) run_step "$2" "$3" "$4" && tune "$tuned" ;;
 	holds)
 		# That it is mounted does not tell that it was mounted anew.
 		run_step "$2" "$3" "$4" || return
@@ -332,6 +356,7 @@ mount_step() { # key, command, undo, done
 		;;
 	undo)
 		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
+		mounted "$1" && tuned=$(readlink "/sys/dev/block/$number") && tuned=$(tunables "${tuned##*/}")
 		loudly "$3" || fails "failed: $3"
 		;;
 	*) run_step "$2" "$3" "$4" ;;
@@ -346,16 +371,20 @@ unmount() { # directory, key, kernel's name, number, command, again
 	kind) return 1 ;;
 	holds) return 2 ;;
 	show) say "    $5" ;;
+	save) tunables "$3" ;;
 	settled)
 		is_on "$2" "$4" ||
 			fails "$1 stays unmounted: repair it (e2fsck -f), then mount it: $6"
 		;;
 	run)
+		tuned=$data
 		holders "$1" "$2" "$3" "$4" && { loudly "$5" || fails "failed: $5"; }
 		;;
 	undo)
 		if is_on "$2" "$4"; then return 0; fi
-		loudly "$6" || fails "failed: $6"
+		case $tuned in "$3":*) ;; *) tuned=$saved ;; esac
+		loudly "$6" || fails "failed: $6" || return
+		tune "$tuned"
 		;;
 	esac
 }
@@ -471,7 +500,9 @@ remount_undo() {
 	remount_words "$words" 2>/dev/null && return
 	say "  a remount cannot undo this: $dir is unmounted and mounted again"
 	holders "$dir" "$key" "$name" "$number" || return
-	loudly "$resort" || fails "failed: $resort"
+	tuned=$(tunables "$name")
+	loudly "$resort" || fails "failed: $resort" || return
+	tune "$tuned"
 }
 
 # Files in /etc. An edit starts from a line of its chain: what the edits before it leave.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -50,6 +51,39 @@ def map_ids(scene: Scene) -> None:
 def share(scene: Scene) -> None:
     """Let mounts on it be seen by other mount namespaces; those around it are not."""
     run("mount", "--make-shared", scene.where)
+
+
+@pytest.mark.parametrize("mode", ["none", "fail", "kill"])
+def test_settings_in_sysfs_outlive_the_unmount(scene: Scene, mode: str) -> None:
+    """Those from before, and at the rollback those that were changed since."""
+    folder = Path(f"/sys/fs/ext4/{scene.name}")
+    first, second = folder / "mb_group_prealloc", folder / "extent_max_zeroout_kb"
+    first.write_text("1024")
+    scene.fix(*ANEW)
+    at = 0 if mode == "none" else calls_until_the_mount(scene)
+    done = scene.sh("--apply", path=scene.inject(at, mode))
+    assert (done.returncode == 0) is (mode == "none"), done.stderr
+    if mode == "none":
+        assert first.read_text() == "1024\n"
+    else:
+        assert os.path.ismount(scene.where) is (mode == "fail")
+        assert scene.sh("--apply").returncode == 0
+    second.write_text("64")
+    assert scene.sh("--undo").returncode == 0
+    assert WRITEBACK in str(scene.state()["mounts"])
+    assert (first.read_text(), second.read_text()) == ("1024\n", "64\n")
+
+
+def calls_until_the_mount(scene: Scene) -> int:
+    """Return the number of the call that mounts it again."""
+    assert scene.sh("--apply", path=scene.inject(0, "fail")).returncode == 0
+    assert scene.sh("--undo").returncode == 0
+    for at in range(1, scene.calls):
+        done = scene.sh("--apply", path=scene.inject(at, "fail"))
+        assert scene.sh("--undo").returncode == 0
+        if "failed: mount -t ext4" in done.stderr:
+            return at
+    raise AssertionError(done.stderr)
 
 
 @pytest.mark.parametrize(
