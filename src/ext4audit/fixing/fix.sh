@@ -1,3 +1,5 @@
+# However it was started: without patterns (-f), nothing would seem to be in use.
+set +f +C
 usage='usage: sh fix.sh [--apply | --verify | --undo] [--only NUMBER]'
 state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state

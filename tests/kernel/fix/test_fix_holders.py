@@ -50,8 +50,8 @@ def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RemedyShel
 
 NEED_CARE = ("two words #1", "$(x) 'é")
 """Names that a shell, or a mount table, spells in another way."""
-SHELLS = ("dash", "bash", "busybox sh", 'PATH="{folder}/bin:$PATH" busybox sh')
-"""The last one has the awk, grep and tr of busybox."""
+SHELLS = ("dash", "bash", "dash -f", "busybox sh", 'PATH="{folder}/bin:$PATH" busybox sh')
+"""The last one has the awk, grep and tr of busybox; -f turns patterns off."""
 IN_MOUNT = 'cd "$(cat {folder}/where)" && '
 
 
