@@ -294,14 +294,13 @@ holders() { # directory, key, kernel's name, number
 
 # Settings in /sys/fs/ext4, which an unmount forgets: NAME:ATTRIBUTE=VALUE,... Mount options, and
 # what the kernel writes there itself, are none.
-tunables() ( # kernel's name
-	list=
-	for file in $(find "/sys/fs/ext4/$1/" -maxdepth 1 -type f -perm 644 2>/dev/null); do
-		case ${file##*/} in inode_readahead_blks | last_trim_minblks | simulate_fail) continue ;; esac
-		value=$(cat "$file" 2>/dev/null) && list=$list,${file##*/}=$value
+tunables() { # kernel's name
+	printf '%s:' "$1"
+	find "/sys/fs/ext4/$1/" -maxdepth 1 -type f -perm 644 2>/dev/null | while read -r attribute; do
+		case ${attribute##*/} in inode_readahead_blks | last_trim_minblks | simulate_fail) continue ;; esac
+		value=$(cat "$attribute" 2>/dev/null) && printf '%s=%s,' "${attribute##*/}" "$value"
 	done
-	echo "$1:${list#,}"
-)
+}
 tune() ( # NAME:ATTRIBUTE=VALUE,...
 	set -f
 	folder=/sys/fs/ext4/${1%%:*}
@@ -309,9 +308,9 @@ tune() ( # NAME:ATTRIBUTE=VALUE,...
 	list=${1#*:}
 	IFS=,
 	for pair in $list; do
-		file=$folder/${pair%%=*} value=${pair#*=}
-		[ ! -f "$file" ] || [ "$(cat "$file")" = "$value" ] || (echo "$value" >"$file") 2>/dev/null ||
-			tell "cannot set $file to $value again"
+		attribute=$folder/${pair%%=*} value=${pair#*=}
+		[ ! -f "$attribute" ] || [ "$(cat "$attribute")" = "$value" ] ||
+			(echo "$value" >"$attribute") 2>/dev/null || tell "cannot set $attribute to $value again"
 	done
 )
 
@@ -593,10 +592,10 @@ keep_copy() { # path
 	# What a full disk cuts must not look like a copy.
 	copy=$(beside "$1")
 	rm -f "$copy"
-	cp -a "$1" "$copy" && mv "$copy" "$backup" || {
+	if ! cp -a "$1" "$copy" || ! mv "$copy" "$backup"; then
 		rm -f "$copy"
 		fails "cannot copy $1 to $backup" || return
-	}
+	fi
 	say "  backup of $1: $backup"
 }
 write_line() { # the line; on a copy, which takes the place of the file
