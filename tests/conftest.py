@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from support.memory import use_large_pages
 from support.mounts import detach_unneeded_mounts, enter_private_namespace
+from support.program import steers_the_program
 from support.scheduler import ByFunction
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
@@ -33,6 +34,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "unhurried"))
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+# Whoever runs the tests may have set options of the program, colours or a language for themselves.
+for name in filter(steers_the_program, list(os.environ)):
+    del os.environ[name]
 
 # Debian gives users a PATH without the folders of mke2fs, dumpe2fs and losetup.
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
@@ -50,8 +55,8 @@ ALONE = ("kernel", "browser", "shells")
 of remedies change no more than their own device, and look at no other; some tests only wait."""
 
 LONGEST_ID = 60
-CLONE = f"{Path(__file__).parents[1]}/"
 """Characters of a parameter in the id of its test: texts that attack a parser have millions."""
+CLONE = f"{Path(__file__).parents[1]}/"
 
 
 PART = os.environ.get("EXT4AUDIT_PART", "1/1")

@@ -73,7 +73,7 @@ def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
     assert page.value.layout.geometry == array._replace(offset_bytes=offset)
     assert len(page.value.layout.members) == 4
     assert page.value.advice is not None
-    assert page.value.stack == "as stated"
+    assert page.value.stack == "given by the options"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from ext4audit.cli import COMMANDS, NO_PAGER, SHARED, WITH_REPORTS, app, variables
-from support.program import run
+from support.program import run, steers_the_program
 
 HOST = str(Path(__file__).parents[2] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
 SCAN = ("scan", "--from", HOST, "-q")
@@ -93,3 +93,16 @@ def test_every_option_has_a_variable_of_its_own(command: str) -> None:
     assert named == {name: variables(command, name) for name in named}
     prefix = f"EXT4AUDIT_{command.upper()}_"
     assert all(variables(command, name)[0].startswith(prefix) for name in named)
+
+
+def test_no_variable_of_a_developer_reaches_a_test() -> None:
+    """tests/conftest.py removes those of every option; those for the tests themselves stay."""
+    options = [
+        f"{name}"
+        for command in COMMANDS
+        for each in app.get_command(click.Context(app), command).params  # type: ignore[union-attr]
+        for name in (each.envvar if isinstance(each.envvar, list) else filter(None, [each.envvar]))
+    ]
+    assert options
+    assert [name for name in options if not steers_the_program(name)] == []
+    assert not any(map(steers_the_program, ("EXT4AUDIT_FLEET_HOSTS", "EXT4AUDIT_LAW", "PATH")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,10 +13,18 @@ from typing import IO, Any
 
 import pytest
 
+from ext4audit.cli import COMMANDS, SHARED
 from support import launcher
 from support.mounts import mount_table
 
 CLEARED = "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()
+_COMMANDS, _OPTIONS = "|".join(COMMANDS), "|".join(SHARED).replace("-", "_")
+OF_THE_PROGRAM = re.compile(
+    rf"EXT4AUDIT_(?!FLEET_HOSTS$)(?:(?:{_COMMANDS})_\w+|{_OPTIONS}|NO_PAGER|FORMAT)|"
+    r"GITHUB_STEP_SUMMARY|NO_COLOR|FORCE_COLOR|CLICOLOR_FORCE|COLUMNS|PYTHONIOENCODING|LC_\w+",
+    re.IGNORECASE,
+)
+"""The variables that change what the program prints, or how shells and tools speak."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 """What begins the names of the variables by which an interpreter starts otherwise."""
 SECONDS = 60
@@ -31,6 +40,11 @@ launcher.drop_privileges()
 sys.exit(run_program(sys.argv[1:]))
 """
 """The interpreter may lie where only root can read it, so privileges are dropped after it loads."""
+
+
+def steers_the_program(name: str) -> bool:
+    """Whether a variable of the environment decides what the program or a tool prints."""
+    return OF_THE_PROGRAM.fullmatch(name) is not None
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -27,7 +27,7 @@ from ext4audit.layout.byte_map import ANY_PERIOD_BYTES, Place, StackMap
 from ext4audit.layout.levels import map_of
 from ext4audit.sources import Source
 
-ARRAY_ORIGIN = "as stated"
+ARRAY_ORIGIN = "given by the options"
 """The origin of an array that the user describes."""
 
 
@@ -155,7 +155,7 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
 
 
 def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:
-    return derive("stated array", map_of, Known(geometry, ARRAY_ORIGIN))
+    return derive("the array", map_of, Known(geometry, ARRAY_ORIGIN))
 
 
 def _single_device_map(path: str) -> Evidence[StackMap]:

@@ -180,7 +180,7 @@ def _described_array(
     level = level or "raid0"
     check_members(level, members)
     names = tuple(f"member {slot}" for slot in range(members))
-    return StripeGeometry("stated array", level, chunk, offset or 0, names)
+    return StripeGeometry("the array", level, chunk, offset or 0, names)
 
 
 def _read(

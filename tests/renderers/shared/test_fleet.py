@@ -102,3 +102,15 @@ def test_only_mild_rules_are_one_line_without_columns() -> None:
     """There is nothing to align it with."""
     text = sums(HostLine("a", (), 0, found=(LOW,))).text(ascii_only=False)
     assert text.splitlines()[0] == "1 rule below medium, on 1 host: -v"
+
+
+def test_a_terminal_gets_lines_of_its_width() -> None:
+    """What follows begins below the code of the rule; names are not broken."""
+    names = ("storage-ams-01.example.org", "storage-ams-02.example.org")
+    found = sums(*(HostLine(name, (), 1, found=(HIGH,)) for name in names))
+    assert found.text(ascii_only=True, width=60).splitlines() == [
+        "HIGH  PRF002 auto-da-alloc-stall  2 of 2 hosts",
+        "      storage-ams-01.example.org, storage-ams-02.example.org",
+        "2 hosts: 2 with findings at medium or worse, 0 clean",
+    ]
+    assert len(found.text(ascii_only=True).splitlines()) == 2

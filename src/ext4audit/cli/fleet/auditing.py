@@ -94,7 +94,11 @@ def print_lines(
         for output, put in zip(streams, puts, strict=True):
             if output.fmt == "text":
                 page = page_of(output, asked)
-                put(sums.text(verbosity=page.verbosity, ascii_only=page.ascii_only))
+                put(
+                    sums.text(
+                        verbosity=page.verbosity, ascii_only=page.ascii_only, width=page.width
+                    )
+                )
     codes = _end(sums, kept, targets, asked, by_key=by_key)
     with writing(None):
         for failure in failures:

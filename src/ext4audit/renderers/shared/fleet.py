@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -96,15 +98,17 @@ class FleetSums:
         for rule in line.found:
             self._rules.setdefault(rule, _Names()).add(line.name, groups)
 
-    def text(self, *, verbosity: int = 0, ascii_only: bool) -> str:
+    def text(self, *, verbosity: int = 0, ascii_only: bool, width: int | None = None) -> str:
         """Return the rules, the hosts that could not be read, and the totals.
 
-        Verbosity is -1 for the totals alone, 0, or 1 for the rules of all severities.
+        Verbosity is -1 for the totals alone, 0, or 1 for the rules of all severities. Lines that
+        are longer than `width` go on below the code of the rule; None is for files and pipes.
         """
         lines = [self._totals()]
         if verbosity >= 0:
             lines = [*self._rule_lines(whole=verbosity > 0), *self._unread_lines(), *lines]
-        return "".join(f"{visible(line, ascii_only=ascii_only)}\n" for line in lines)
+        shown = (visible(line, ascii_only=ascii_only) for line in lines)
+        return "".join(f"{_wrapped(line, width)}\n" for line in shown)
 
     def _rule_lines(self, *, whole: bool) -> Iterator[str]:
         """Yield a line for each rule and severity, the worst first, then by code."""
@@ -149,6 +153,20 @@ class FleetSums:
         policy = f"; policy {self._policy}" if self._policy else ""
         policy += f"; knowledge {self._knowledge}" if self._knowledge else ""
         return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{policy}"
+
+
+def _wrapped(line: str, width: int | None) -> str:
+    """Return a line in lines of a width; those that follow begin below its second column."""
+    if width is None or len(line) <= width:
+        return line
+    second = re.search(r"^\S* {2,}|^ +", line)
+    return textwrap.fill(
+        line,
+        width,
+        subsequent_indent=" " * (len(second[0]) if second else 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 class _Names:

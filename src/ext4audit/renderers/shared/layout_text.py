@@ -19,7 +19,7 @@ _PARTS = 8
 
 
 def stripe_text(page: LayoutPage) -> str:
-    """Return the stripe below the filesystem: "raid0 of 12 members, 512 KiB chunk (as stated)"."""
+    """Return the stripe below the filesystem: "raid0 of 12 members, 512 KiB chunk (…)"."""
     geometry = page.layout.geometry
     if geometry is None:
         return f"{counted(len(page.layout.members), 'member')}, no stripe"
