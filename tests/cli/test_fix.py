@@ -67,11 +67,18 @@ def test_what_is_left_out_is_reported_twice() -> None:
         assert f"#   {line.partition('omitted: ')[2]}" in done.stdout.splitlines()
 
 
+def test_a_script_without_remedies_is_not_a_host_without_findings() -> None:
+    """What was omitted stands above, with the reason."""
+    *omitted, last = run("fix", "--from", NOBARRIER, "--select", "DUR001").stderr.splitlines()
+    assert all(line.startswith("ext4audit: omitted: ") for line in omitted)
+    assert (len(omitted), last) == (1, "ext4audit: no remedy is left: the script is empty")
+
+
 def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
     """And exit code 0: a pipe into sh goes on."""
     done = run("fix", "--from", HEALTHY)
     assert done.returncode == 0
-    assert "nothing to fix" in done.stderr
+    assert done.stderr.splitlines()[-1] == "ext4audit: nothing to fix: the script is empty"
     ran = subprocess.run(
         ["sh", "-s", "--", "--apply"],
         input=done.stdout,

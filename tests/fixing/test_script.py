@@ -21,7 +21,7 @@ from ext4audit.finding import (
 from ext4audit.fixing import Chosen
 from ext4audit.fixing.script import Audited, Script, build
 from ext4audit.rules import all_rules
-from support.builders import disk, filesystem, known, mount
+from support.builders import disk, filesystem, known, mount, unknown
 
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 HOST = Audited("db1", "0123", "2026-01-02T03:04:05Z", "0.2")
@@ -123,7 +123,11 @@ def test_a_mount_without_an_unmount_names_its_directory() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"uuid": None}, "its UUID is unknown"),
+        ({"uuid": None}, "its UUID is unknown, so"),
+        (
+            {"uuid": None, "superblock": unknown("superblock", hint="run as root")},
+            "its UUID is unknown (run as root), so the script could not identify it",
+        ),
         ({"stack": known(disk(kind="image"))}, "it is an image"),
         ({"device": "/dev/a\n"}, "a name that a shell script cannot contain"),
         ({"mounts": (mount("/b"),)}, "no audited filesystem is mounted on /a b"),

@@ -196,7 +196,8 @@ def _tell(script: Script) -> None:
     for left in script.left:
         print_diagnostic(f"omitted: {left}")
     if not script.chosen:
-        print_diagnostic("nothing to fix: the script is empty")
+        why = "no remedy is left" if script.left else "nothing to fix"
+        print_diagnostic(f"{why}: the script is empty")
 
 
 def _write_script(text: str, path: str | None) -> None:

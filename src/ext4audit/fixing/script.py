@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import NamedTuple
 
-from ext4audit.evidence import for_wording
+from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
 from ext4audit.fixing import Chosen, LeftOut
@@ -161,7 +161,9 @@ def _preconditions(each: Chosen) -> Iterator[str]:
         if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:
             raise Unwritable("it is an image, not a mounted filesystem of the host")
         if fs.uuid is None:
-            raise Unwritable("its UUID is unknown, so the script could not identify it")
+            hint = fs.superblock.hint if isinstance(fs.superblock, Unknown) else ""
+            why = f" ({hint})" if hint else ""
+            raise Unwritable(f"its UUID is unknown{why}, so the script could not identify it")
         uuid = "" if new_uuid else fs.uuid
         yield _call("filesystem", fs.device, fs.name, str(fs.device_number), uuid)
 
