@@ -9,17 +9,21 @@ from pathlib import Path
 import click
 import pytest
 
+from ext4audit import audit_snapshot
 from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
 from ext4audit.cli.fleet.ansible_options import options_of
-from ext4audit.cli.fleet.fixing import pattern
+from ext4audit.cli.fleet.fixing import NOTHING, OMITTED, State, pattern, without_remedies
 from ext4audit.cli.fleet.gather import Stop, Wanted, file_name, places, progress_text
-from ext4audit.finding import Severity
+from ext4audit.finding import Disruption, Severity
+from ext4audit.fixing import choose
+from ext4audit.fixing.script import Audited, build
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.sources import ansible
 from ext4audit.sources.ansible import Answer
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.captured import key_of
+from support.hosts.stories import HOSTS
 
 HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
 
@@ -139,3 +143,20 @@ def test_groups_are_counted_for_each_rule() -> None:
 def test_the_progress_has_what_fails_and_the_rate() -> None:
     """Hosts done, failing, unread, and the rate."""
     assert progress_text(5, 20, 2, 1, 2.0) == "5 of 20 hosts: 2 failing, 1 unread, 2.5 hosts/s"
+
+
+@pytest.mark.parametrize(
+    ("story", "state"),
+    [
+        ("lvm-linear-nobarrier", State(OMITTED, "2 omitted")),
+        ("healthy-debian-12", State(NOTHING)),
+    ],
+)
+def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
+    story: str, state: State
+) -> None:
+    """Its remedies need more than --disruption allows."""
+    report = audit_snapshot(HOSTS / story / "snapshot")
+    chosen, left = choose(report, Severity.MEDIUM, Disruption.ONLINE, {})
+    script = build(Audited("db1", None, report.host.taken_at, "0"), chosen, left)
+    assert without_remedies(script) == state

@@ -33,7 +33,8 @@ from ext4audit.sources.ansible import Play
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.ansible.running import Run
 
-UNREAD, NOTHING, FAILED, NOT_STARTED = "unread", "nothing to fix", "failed", "not started"
+UNREAD, FAILED, NOT_STARTED = "unread", "failed", "not started"
+NOTHING, OMITTED = "nothing to fix", "no remedy is left"
 FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"
 TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
 """How the dry run of a remedy ends that is to be applied (fix.sh)."""
@@ -158,7 +159,12 @@ def _script(place: Place, asked: ReportOptions, remedies: Remedies) -> Script | 
     script = build(host, chosen, left)
     for each in script.left:
         print_diagnostic(f"{name}: omitted: {each}")
-    return script if script.chosen else State(NOTHING)
+    return script if script.chosen else without_remedies(script)
+
+
+def without_remedies(script: Script) -> State:
+    """Return the state of a host with nothing to apply: it may still have findings."""
+    return State(OMITTED, f"{len(script.left)} omitted") if script.left else State(NOTHING)
 
 
 def _fix(name: str, script: Script, wanted: Wanted, remedies: Remedies, stop: Stop) -> State:
