@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit import __version__
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Severity
@@ -95,7 +96,8 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
     assert each.summary.endswith(".")
     assert re.findall(r"^## (.*)$", each.page, re.MULTILINE) == HEADINGS
     assert each.references
-    assert each.since
+    assert re.fullmatch(r"[0-9]+\.[0-9]+", each.since)
+    assert tuple(map(int, each.since.split("."))) <= tuple(map(int, __version__.split(".")[:2]))
     assert all(each.references)
 
 
