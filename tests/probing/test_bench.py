@@ -64,6 +64,17 @@ def test_the_rate_is_kept(writes: list[int], waits: float) -> None:
     assert clock.now - started == pytest.approx(waits)
 
 
+def test_a_slow_rate_waits_for_no_write_after_the_time() -> None:
+    """The write would begin after 30 s of 5: it is refused at once, and later ones are not."""
+    clock = Clock()
+    one = budget(clock, size=10_000, seconds=5)
+    with pytest.raises(Spent, match="--time 5"):
+        one.spend(3100)
+    assert (clock.now, one.written_bytes) == (100.0, 0)
+    one.spend(100)
+    assert one.written_bytes == 100
+
+
 def test_the_turns_divide_what_is_left() -> None:
     """A probe that ends early leaves its time to the others."""
     clock = Clock()

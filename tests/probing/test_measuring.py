@@ -304,6 +304,14 @@ def test_an_observation_counts_between_two_moments(
     assert (found.written_bytes, progress) == (0, [("observe", 1.0)])
 
 
+def test_a_file_of_a_few_pages_is_no_measurement(bench: Bench) -> None:
+    """One extent of 16 KiB would be 64 for each MiB, as of the defect; --rate 1K left no page."""
+    for rate in (1024, MIB - 1):
+        slow = bench._replace(budget=Budget(LIMITS._replace(rate=rate)))
+        with pytest.raises(Spent, match="raise --rate"):
+            extents.measure(slow)
+
+
 def test_a_turn_after_the_time_is_empty() -> None:
     """It ends at once, and does not begin before now; the last turn has all that is left."""
     clock = Clock()

@@ -83,7 +83,7 @@ Free = namedtuple("Free", "f_bavail f_frsize f_favail")  # noqa: PYI024 - three 
 
 @pytest.mark.parametrize(
     ("free_mib", "wanted_mib", "allowed_mib"),
-    [(100_000, 256, 256), (2000, 256, 100), (320, 256, 16), (319, 256, None), (9000, 15, None)],
+    [(100_000, 256, 256), (2000, 256, 100), (320, 256, 16), (319, 256, None)],
 )
 def test_at_most_a_twentieth_of_the_free_space_is_used(
     monkeypatch: pytest.MonkeyPatch, free_mib: int, wanted_mib: int, allowed_mib: int | None
@@ -96,3 +96,9 @@ def test_at_most_a_twentieth_of_the_free_space_is_used(
             allowed(0, wanted_mib * MIB)
     else:
         assert allowed(0, wanted_mib * MIB) == (allowed_mib * MIB, 50)
+
+
+def test_a_size_that_measures_nothing_is_not_called_a_lack_of_space() -> None:
+    """16 MiB are the least."""
+    with pytest.raises(Refused, match="--size is less than the 16 MiB"):
+        allowed(0, 15 * MIB)

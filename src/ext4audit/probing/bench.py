@@ -64,7 +64,10 @@ class Budget:
 
     def check(self) -> None:
         """Raise Spent where the time of the run is over."""
-        if self.seconds > self.limits.seconds:
+        self._check_at(self._clock())
+
+    def _check_at(self, moment: float) -> None:
+        if moment - self._started > self.limits.seconds:
             raise Spent(f"the time limit was reached (--time {self.limits.seconds:g})")
 
     def spend(self, count: int) -> None:
@@ -76,10 +79,13 @@ class Budget:
         self.written_bytes += count
 
     def _wait_for_pace(self, count: int) -> None:
+        """Wait until the bytes are due; raise Spent instead where the time is over by then."""
         now = self._clock()
-        self._due = max(self._due, now - 1) + count / self.limits.rate
-        if self._due > now:
-            self._sleep(self._due - now)
+        due = max(self._due, now - 1) + count / self.limits.rate
+        self._check_at(due)
+        self._due = due
+        if due > now:
+            self._sleep(due - now)
 
     def pause(self, seconds: float) -> float:
         """Wait, and return how long it took."""

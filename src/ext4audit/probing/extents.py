@@ -13,7 +13,16 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ext4audit.facts.measurement import Figure, Measurement
-from ext4audit.probing.bench import MIB, Bench, Judged, affected, fill, healthy, inconclusive
+from ext4audit.probing.bench import (
+    MIB,
+    Bench,
+    Judged,
+    Spent,
+    affected,
+    fill,
+    healthy,
+    inconclusive,
+)
 
 FS_IOC_FIEMAP = 0xC020660B
 """_IOWR('f', 11, struct fiemap) (include/uapi/linux/fs.h)."""
@@ -112,6 +121,8 @@ def measure(bench: Bench) -> Measurement:
     """Write through the page cache, and count extents; raises Spent and OSError."""
     limits = bench.budget.limits
     size = min(LARGEST_BYTES, limits.size_bytes // PART_OF_SIZE, limits.rate) // 4096 * 4096
+    if size < MIB:
+        raise Spent("a file of less than 1 MiB has too few extents to count: raise --rate")
     with bench.workspace.file("extents") as descriptor:
         started = time.perf_counter()
         fill(bench.budget, descriptor, size)

@@ -38,6 +38,9 @@ def allowed(directory: int, wanted_bytes: int) -> Space:
 
     These are the wanted bytes, and never more than 5 % of what is free.
     """
+    if wanted_bytes < SMALLEST_BYTES:
+        least = SMALLEST_BYTES // MIB
+        raise Refused(f"--size is less than the {least} MiB that the probes write at least")
     free = os.fstatvfs(directory)
     free_bytes = free.f_bavail * free.f_frsize
     size_bytes = min(wanted_bytes, int(free_bytes * LARGEST_SHARE))
