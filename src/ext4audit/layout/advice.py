@@ -32,6 +32,9 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import TIB
 
 MOST_NEW_MEMBERS = 3
+AS_USUAL = 0.05
+"""By how much Jain's index of the bitmaps may differ from the closed form, which leaves backups of
+the superblock out."""
 NO_STRIDE = "stride and stripe width, set by mkfs or tune2fs: with flex_bg they do not move bitmaps"
 NO_STRIDE_AFTERWARDS = "stride and stripe width, set by tune2fs: they do not move bitmaps"
 NO_LARGER_FLEX_GROUPS = (
@@ -86,11 +89,17 @@ def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
 
 
 def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:
-    """Return the larger array on which this filesystem is even as it is."""
+    """Return the larger array on which this filesystem is even as it is.
+
+    None too where its bitmaps do not lie where mke2fs puts them without -E packed_meta_blocks.
+    """
     if layout.geometry is None:
         return None
     try:
-        return growth(layout.geometry, described(layout, sizes))
+        made = described(layout, sizes)
+        if abs(evenness(map_of(layout.geometry), made) - layout.evenness) > AS_USUAL:
+            return None
+        return growth(layout.geometry, made)
     except ValueError:
         return None
 
