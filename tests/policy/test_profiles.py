@@ -88,7 +88,10 @@ def test_profiles_are_active_by_their_mounts_and_by_name() -> None:
             f'[profile.data]\n{WHY}requires = ["noatme"]',
             "profile.data: requires: unknown option 'noatme' (did you mean noatime?)",
         ),
-        (f'[profile.data]\n{WHY}forbids = ["nobarier"]', "(did you mean nobarrier?)"),
+        (
+            f'[profile.data]\n{WHY}forbids = ["nobarier"]',
+            "profile.data: forbids: unknown option 'nobarier' (did you mean nobarrier?)",
+        ),
         (f"[profile.data]\n{WHY}forbids = {{}}", "forbids is not a list of texts"),
         (
             f'[profile.data]\n{WHY}requires = ["barrier", "nobarrier"]',

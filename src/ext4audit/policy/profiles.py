@@ -78,13 +78,8 @@ def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profi
         if SPELLED.get(key, key) in PROFILE_KEYS
     }
     entry["forbid"] = _forbidden(where, table.get("forbids", []))
-    try:
-        check_demands(name, {**entry, "forbid": {}}, around.near)
-        for option in entry["forbid"]:
-            check_demands(name, {"options": [option]}, around.near)
-    except Wrong as wrong:
-        key = _spelled(wrong.place[-1])
-        raise ProfileError(f"{where}: {f'{key}: ' if key else ''}{wrong}") from None
+    _check(name, {**entry, "forbid": {}}, around)
+    _check(name, {"options": list(entry["forbid"])}, around, key="forbids")
     for code in (*entry.get("rate", {}), *entry.get("enable", ())):
         if code not in around.codes and not _may_be_broken(code, around.codes):
             known = around.near(code, list(around.codes))
@@ -92,6 +87,15 @@ def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profi
     _refuse_contradictions(where, entry)
     head = {"product": table.get("product", f"profile {name}"), "says": table["reason"]}
     return profile_of(name, {**entry, **head, "source": around.path})
+
+
+def _check(name: str, demands: Mapping[str, Any], around: Surroundings, key: str = "") -> None:
+    """Raise ProfileError for what no profile demands; `key` is where the file has it."""
+    try:
+        check_demands(name, demands, around.near)
+    except Wrong as wrong:
+        key = key or _spelled(wrong.place[-1])
+        raise ProfileError(f"profile.{name}: {f'{key}: ' if key else ''}{wrong}") from None
 
 
 def _may_be_broken(code: str, codes: Collection[str]) -> bool:
