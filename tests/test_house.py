@@ -13,6 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "ext4audit"
 TESTS = Path(__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
+pytestmark = pytest.mark.xdist_group("house")  # each module is parsed once
 
 EVERYTHING = frozenset(
     "evidence facts layout sources parsers assemble finding rule remedies rules report engine "
@@ -137,19 +138,32 @@ def room(path: Path) -> str:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Return the nodes of a module's tree."""
+    return tuple(ast.walk(ast.parse(path.read_text())))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forgotten() -> Iterator[None]:
+    """Keep no tree longer than these tests need it: all of them take 80 MB."""
+    yield
+    nodes.cache_clear()
+
+
+@cache
 def imports(path: Path) -> tuple[str, ...]:
     """Return the full dotted names that a module imports, wherever in it, also by `lazily`."""
     return tuple(_imports(path))
 
 
 def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "lazily":
+        elif isinstance(node, ast.Call) and _calls(node, "lazily"):
             module, name = node.args
             if isinstance(module, ast.Constant) and isinstance(name, ast.Constant):
                 yield f"ext4audit.{module.value!s}.{name.value!s}"
@@ -204,21 +218,25 @@ def test_pure_rooms_cannot_reach_the_machine() -> None:
     for path in (each for each in MODULES if room(each) in PURE_ROOMS):
         reached = {name.split(".", maxsplit=1)[0] for name in imports(path)}
         assert not reached & FORBIDDEN_IN_PURE_ROOMS, path
-        assert not any(map(_calls_open, ast.walk(ast.parse(path.read_text())))), path
+        assert not any(map(_calls_open, nodes(path))), path
 
 
 def _calls_open(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open"
+    return _calls(node, "open")
+
+
+def _calls(node: ast.AST, name: str) -> bool:
+    """Whether it calls a function by its bare name."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def literals(path: Path) -> Iterator[str]:
     """Yield the strings of a module but its docstrings; `{}` is what an f-string fills in."""
-    tree = ast.parse(path.read_text())
-    documents = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    documents = {node.value for node in nodes(path) if isinstance(node, ast.Expr)}
     parts = {
-        part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values
+        part for node in nodes(path) if isinstance(node, ast.JoinedStr) for part in node.values
     }
-    for node in set(ast.walk(tree)) - documents - parts:
+    for node in set(nodes(path)) - documents - parts:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
@@ -268,7 +286,7 @@ def test_named_files_are_read_within_limits() -> None:
     found = {
         str(path.relative_to(PACKAGE))
         for path in (PACKAGE / "cli").rglob("*.py")
-        if any(map(_opens_a_file, ast.walk(ast.parse(path.read_text()))))
+        if any(map(_opens_a_file, nodes(path)))
     }
     assert found == set(READERS)
 
@@ -288,7 +306,7 @@ def test_except_exception_stands_only_at_the_boundaries() -> None:
     """A blanket except is written once at each boundary, and nowhere else."""
     found: dict[str, int] = {}
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ExceptHandler) and _is_blanket(node):
                 key = str(path.relative_to(PACKAGE))
                 found[key] = found.get(key, 0) + 1
@@ -308,7 +326,7 @@ def test_an_unknown_becomes_a_default_only_by_a_name_that_says_so() -> None:
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in MODULES
         if room(path) in {"assemble", "facts", "rules"}
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.IfExp) and _takes_a_value(node)
     ]
     assert not found
@@ -358,7 +376,7 @@ def test_no_function_returns_a_constant_for_an_unknown() -> None:
     """`if isinstance(x, Unknown): return False` is `value_or` by another spelling."""
     found: dict[str, set[str]] = {}
     for path in filter(_decides, MODULES):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef) and any(map(_gives_constant, ast.walk(node))):
                 found.setdefault(str(path.relative_to(PACKAGE)), set()).add(node.name)
     assert found == UNKNOWN_GIVES_A_CONSTANT
@@ -382,7 +400,7 @@ def test_no_other_spelling_takes_a_value() -> None:
     """Neither `getattr(x, "value", …)`, nor `case Known(v)`, nor `try: need(x) except: …`."""
     met, dropped = set[str](), set[str]()
     for path in (each for each in MODULES if _decides(each) or room(each) == "layout"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 0)}"
             assert not _takes_by_name(node), where
             assert not _matches_evidence(node), where
@@ -424,8 +442,7 @@ def _is_attribute(node: ast.AST, name: str) -> bool:
 
 def _takes_by_name(node: ast.AST) -> bool:
     """Whether it is `getattr(x, "value", …)`."""
-    is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"
-    return is_call and "'value'" in ast.unparse(node)
+    return _calls(node, "getattr") and "'value'" in ast.unparse(node)
 
 
 def _matches_evidence(node: ast.AST) -> bool:

@@ -79,17 +79,18 @@ ENDS = {
 }
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Write a policy and two baselines; return their paths by the words of the table."""
+    folder = tmp_path_factory.mktemp("files")
     texts = {
         "POLICY": ACCEPTED,
         "BASELINE": render_report(report("critical"), tool_version="0"),
         "MILDER": render_report(report("low"), tool_version="0"),
     }
     for name, text in texts.items():
-        (tmp_path / name).write_text(text)
-    return {name: str(tmp_path / name) for name in texts}
+        (folder / name).write_text(text)
+    return {name: str(folder / name) for name in texts}
 
 
 def always(label: str) -> Callable[..., Report]:

@@ -75,21 +75,20 @@ def written_in(state: State) -> Iterable[str]:
     return meanings((*state.fstab, *state.string.split(","), *state.bit_tokens)).values()
 
 
-def orders(scene: Scene, judged: Host) -> Iterator[Order]:
+def orders(judged: Host, state: State) -> Iterator[Order]:
     """Yield what each remedy of each finding of a report does."""
     report = audit(LIVE, judged, RULES)
     assert not [verdict.note for verdict in report.verdicts if verdict.outcome is Outcome.ERROR]
     for verdict in report.verdicts:
         for finding in verdict.findings:
             for remedy in finding.remedies:
-                yield Order(verdict.rule.code, scene.state, effect(remedy, scene.state))
+                yield Order(verdict.rule.code, state, effect(remedy, state))
 
 
-def problems(scene: Scene, profile: str | None) -> Iterator[str]:
+def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
     """Yield what is wrong with the remedies of a report."""
-    judged = scene.host(profile)
     (fs,) = judged.filesystems
-    told = list(orders(scene, judged))
+    told = list(orders(judged, state))
     for order in told:
         for word, code in discouraged(order.asked_for, fs, judged).items():
             yield f"{order.code} orders {word}, of which {code} warns"
@@ -102,9 +101,23 @@ def problems(scene: Scene, profile: str | None) -> Iterator[str]:
 
 
 def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:
-    """Return all problems of some filesystems, a line each."""
-    found = (f"{scene}: {problem}" for scene in scenes for problem in problems(scene, profile))
+    """Return all problems of some filesystems, a line each.
+
+    Words that their place cannot hold leave equal hosts: each is judged once.
+    """
+    found: list[str] = []
+    for scene in scenes:
+        judged = scene.host(profile)
+        key = hash(judged), repr(scene.state)
+        if key not in FINE:
+            wrong = [f"{scene}: {each}" for each in problems(judged, scene.state, profile)]
+            found += wrong
+            FINE.update([key] if not wrong else [])
     return "\n".join(dict.fromkeys(found))
+
+
+FINE: set[tuple[int, str]] = set()
+"""The hosts without problems, by their hash and what is in force and written down."""
 
 
 @pytest.mark.parametrize(("place", "release"), list(product(PLACES, ("4.19", "6.18"))))

@@ -65,7 +65,7 @@ def quote(name: str) -> str | None:
     alike. None where that is impossible: a NUL byte, a character that no bytes stand for, or a
     newline at the end, which `$()` strips.
     """
-    if all(" " <= character <= "~" for character in name):
+    if name.isascii() and name.isprintable():
         return shlex.quote(name)
     if "\0" in name or name.endswith("\n"):
         return None
