@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -63,6 +64,8 @@ LARGEST_BYTES = 12_288
 """16 KiB as base64, which is what run-command services take."""
 LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
+one_run = pytest.mark.xdist_group("collector")
+"""Of tests that look at the same run of the script, which the worker of all of them makes once."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
@@ -127,6 +130,7 @@ def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) ->
     assert differences(shell) == {}
 
 
+@one_run
 def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
     """Every fallback is captured, also one that the machine of the tests does not need."""
     bare = RecordingSource(HostEvidence().source())
@@ -136,6 +140,7 @@ def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
     assert fixed - answers_in(manifest(collected_once("sh"))).keys() == set()
 
 
+@one_run
 @every_shell
 def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
     """Who asked, on which kernel, and with how much memory."""
@@ -180,6 +185,7 @@ def test_sysctl_values_are_whole(shell: str) -> None:
     assert answer in {Known(text, str(file)) for text in (before, file.read_text())}
 
 
+@one_run
 def test_every_answer_is_recorded_once() -> None:
     """The reader refuses an ask that stands twice."""
     keys = ("ask", "path", "argv", "device_number", "offset_bytes", "length_bytes", "reading")
@@ -189,6 +195,7 @@ def test_every_answer_is_recorded_once() -> None:
     assert [ask for ask, count in asked.items() if count > 1] == []
 
 
+@one_run
 def test_the_manifest_names_its_maker_and_host() -> None:
     """Who made it, where, and when, in the fields of the format."""
     top = json.loads(manifest(collected_once("sh")).decode("utf-8", "surrogateescape"))
@@ -203,6 +210,7 @@ def test_the_manifest_names_its_maker_and_host() -> None:
     }
 
 
+@one_run
 def test_text_is_base64_of_76_columns_between_marker_lines() -> None:
     """`--text` prints nothing but the markers and lines that every channel carries."""
     lines = collected_once("sh", "--lean", "--text").stdout.decode("ascii").split("\n")
@@ -210,6 +218,7 @@ def test_text_is_base64_of_76_columns_between_marker_lines() -> None:
     assert {len(line) for line in lines[1:-3]} == {76}
 
 
+@one_run
 @every_shell
 def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
     """CR LF, a message before and a prompt after change nothing."""
@@ -219,6 +228,7 @@ def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
     assert Uname() in answers_in(gzip.decompress(raw))
 
 
+@one_run
 def test_lean_fits_what_a_cloud_returns_of_standard_output() -> None:
     """`--lean --text` stays below the limit, without udev and group descriptors."""
     assert len(collected_once("sh", "--lean", "--text").stdout) < LARGEST_LEAN_BYTES
@@ -265,13 +275,6 @@ def test_no_snapshot_goes_to_a_terminal(tmp_path: Path) -> None:
     os.close(ours)
     assert done.returncode == 2
     assert done.stderr == b"collect.sh: not to a terminal: use a pipe, -o FILE or --text\n"
-
-
-@every_shell
-def test_nothing_is_left_after_success(shell: str, tmp_path: Path) -> None:
-    """The temporary directory goes with the script."""
-    manifest(collect(shell, environment={"TMPDIR": str(tmp_path)}))
-    assert leftovers(tmp_path) == []
 
 
 @every_shell
@@ -339,24 +342,35 @@ IMPATIENT = changed(
 
 
 @functools.cache
-def runs_of_the_impatient(shell: str) -> dict[str, dict[str, Any]]:
-    """Return the runs of commands that it captures, by the first word."""
-    found = entries(collect(shell, script=IMPATIENT))
-    return {entry["argv"][0]: entry for entry in found if "argv" in entry}
+def runs_of_the_impatient(shell: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return the runs of commands that it captures, by the first word, and what it leaves."""
+    with TemporaryDirectory() as place:
+        found = entries(collect(shell, script=IMPATIENT, environment={"TMPDIR": place}))
+        left = leftovers(Path(place))
+    return {entry["argv"][0]: entry for entry in found if "argv" in entry}, left
 
 
+@one_run
+@every_shell
+def test_nothing_is_left_after_success(shell: str) -> None:
+    """The temporary directory goes with the script."""
+    assert runs_of_the_impatient(shell)[1] == []
+
+
+@one_run
 @every_shell
 def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
     """The command is killed at its limit; it counts as timed out and not as a failure."""
-    runs = runs_of_the_impatient(shell)
+    runs, _ = runs_of_the_impatient(shell)
     assert runs["sleep"]["timed_out"] is True
     assert runs["lsblk"]["timed_out"] is False
 
 
+@one_run
 @every_shell
 def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
     """With the exit status 127 of the shell; the next tool runs all the same."""
-    runs = runs_of_the_impatient(shell)
+    runs, _ = runs_of_the_impatient(shell)
     assert (runs["no-such-tool"]["status"], runs["no-such-tool"]["stdout"]) == (127, "")
     assert "not found" in runs["no-such-tool"]["stderr"]
     assert runs["lsblk"]["status"] == 0
