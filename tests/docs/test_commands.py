@@ -21,7 +21,8 @@ from support.docs.pages import (
     transcript,
     with_outputs,
 )
-from support.docs.scene import MOUNTED, NOT_RUN, Scene, failure
+from support.docs.scene import MOUNTED, NOT_RUN, STORIES, Scene, failure
+from support.program import run_new
 
 E2FSPROGS = "mke2fs 1.47"
 """The outputs of `layout` and `plan` are those of the metadata that this mke2fs makes."""
@@ -91,6 +92,14 @@ def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
     commands = [part.command for part in parts_of(page) if needs_mount(part.command)]
     failures = [failure(command, scene.run_mounted(command)) for command in commands]
     assert [each for each in failures if each] == []
+
+
+@pytest.mark.parametrize("command", ["--version", "scna", f"scan --from hosts/{STORIES[1]}"])
+def test_the_program_of_the_scene_is_the_real_one(command: str, scene: Scene) -> None:
+    """It runs in a copy of a loaded process, and says and ends as a new one does."""
+    copy = scene.run(f"ext4audit {command}")
+    new = run_new(*command.split(), cwd=scene.root)
+    assert (copy.returncode, copy.stdout, copy.stderr) == (new.returncode, new.stdout, new.stderr)
 
 
 def test_every_reason_not_to_run_a_command_is_needed() -> None:

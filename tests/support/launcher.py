@@ -11,10 +11,13 @@ import importlib
 import json
 import os
 import pkgutil
+import select
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -89,15 +92,70 @@ def _launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start the process; it ends when the tests' process has closed its end of the socket."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
-        command = [sys.executable, "-m", __name__, str(its.fileno())]
-        # Its own session: a Ctrl-C on the terminal is for the tests' process.
-        return mine, subprocess.Popen(
-            command,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-            stdin=subprocess.DEVNULL,
-            pass_fds=[its.fileno()],
-            start_new_session=True,
-        )
+        return mine, _start(its)
+
+
+def _start(*sockets: socket.socket) -> subprocess.Popen[bytes]:
+    """Start this module as a program that has some sockets."""
+    numbers = [each.fileno() for each in sockets]
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, *map(str, numbers)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        stdin=subprocess.DEVNULL,
+        pass_fds=numbers,
+        start_new_session=True,  # a Ctrl-C on the terminal is for the tests' process
+    )
+
+
+CLIENT = """\
+import json, os, socket, sys
+mask = os.umask(0o077)
+request = {
+    "arguments": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd(), "umask": mask,
+    "as_nobody": False,
+}
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+    connection.connect(sys.argv[1])
+    socket.send_fds(connection, [json.dumps(request).encode()], (0, 1, 2))
+    code = os.waitstatus_to_exitcode(int(connection.recv(100)))
+sys.exit(code if code >= 0 else 128 - code)
+"""
+"""A program that runs `ext4audit` with its own arguments, streams and environment, in a copy."""
+
+
+@cache
+def _at_an_address() -> tuple[Path, list[object]]:
+    """Start a process for clients that are no children; return its address, and what keeps it.
+
+    It ends when this process has.
+    """
+    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    folder = tempfile.TemporaryDirectory()
+    address = Path(folder.name) / "socket"
+    with its, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(address))
+        listening.listen()
+        return address, [mine, folder, _start(its, listening)]
+
+
+def shell_command() -> str:
+    """Return the words of a shell that run the program in a copy, before its arguments."""
+    address, _ = _at_an_address()
+    return f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(CLIENT)} {address}"
+
+
+def serve_each(ending: socket.socket, listening: socket.socket) -> None:
+    """Serve every client in a process of its own: the programs of a pipeline run at once."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while ending not in select.select([ending, listening], [], [])[0]:
+        connection, _ = listening.accept()
+        with connection:
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                ending.close()
+                listening.close()
+                serve(connection)
+                os._exit(0)
 
 
 def serve(connection: socket.socket) -> None:
@@ -165,9 +223,9 @@ def drop_privileges() -> None:
 
 
 if __name__ == "__main__":
-    with socket.socket(fileno=int(sys.argv[1])) as listening:
-        load()
-        gc.collect()
-        gc.freeze()  # a collection in a copy would write to, and so copy, all pages
-        use_large_pages()
-        serve(listening)
+    given = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    load()
+    gc.collect()
+    gc.freeze()  # a collection in a copy would write to, and so copy, all pages
+    use_large_pages()
+    (serve if len(given) == 1 else serve_each)(*given)

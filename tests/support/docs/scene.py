@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support import launcher
 from support.docs.pages import ROOT, blocks
 from support.hosts.stories import HOSTS
 from support.program import environment
@@ -74,7 +75,6 @@ test -z "$EXT4AUDIT_LAB_ONLY" || grep -rqw -e "$EXT4AUDIT_LAB_ONLY" tests/lab"""
 """What stands for `uv run pytest WORD…`: its paths exist, and the scenario that it selects."""
 _AS_TASK = 'import json, sys; print(json.dumps({"stdout": sys.stdin.read()}))'
 SHIMS = {
-    "ext4audit": f'exec "{sys.executable}" -m ext4audit "$@"',
     "sudo": 'exec "$@"',
     "ansible": "mkdir tree && sh collect.sh --text | "
     f"'{sys.executable}' -c '{_AS_TASK}' > tree/db1",
@@ -128,8 +128,8 @@ class Scene:
     def _fill_bin(self, folder: Path) -> None:
         folder.mkdir()
         for program, body in SHIMS.items():
-            (folder / program).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-            (folder / program).chmod(0o755)
+            _write_program(folder / program, body)
+        _write_program(folder / "ext4audit", f'exec {launcher.shell_command()} "$@"')
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
         """Run a command by a POSIX shell."""
@@ -152,9 +152,16 @@ class Scene:
         if not image.exists():
             made = self.run(f"truncate -s 1G {image} && mkfs.ext4 -q {image}")
             assert made.returncode == 0, made.stderr
+        # A copy would see the mounts of the tests' process.
+        _write_program(self._root / "bin/ext4audit", f'exec "{sys.executable}" -m ext4audit "$@"')
         (self._root / "command.sh").write_text(f"{command}\n", encoding="utf-8")
         mount = f"mount -o loop {image} {MOUNTED}"
         return self.run(f"unshare -m sh -c '{mount} && exec sh ./command.sh'")
+
+
+def _write_program(path: Path, body: str) -> None:
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(0o755)
 
 
 def failure(command: str, done: subprocess.CompletedProcess[str]) -> str | None:
