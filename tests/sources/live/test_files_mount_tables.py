@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from ext4audit import audit_host
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import ReadFile, Unanswered
 from ext4audit.sources.live import LiveSource, files
 from support.program import run
 from support.scratch import Scratch
+
+MORE_THAN_ANY_PROCESS = 4194304
+"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h): the numbers of processes are less."""
 
 HOST = """\
 20 1 8:1 / / rw - ext4 /dev/sda1 rw
@@ -91,11 +95,17 @@ def filesystem(command: list[str], scratch: Scratch) -> dict[str, Any]:
 
 
 def test_a_process_that_is_gone_is_a_gap() -> None:
-    """The report is incomplete; no other mount table stands for it."""
-    done = run("scan", "-f", "json", "--mounts-of", "4194304")
-    report = json.loads(done.stdout)
-    assert (done.returncode in {1, 3}, report["complete"]) == (True, False)
-    assert "/proc/self/mountinfo" in {gap["what"] for gap in report["gaps"]}
+    """One that ends during a scan: it is incomplete, and no other mount table stands for it."""
+    report = audit_host(mounts_of=MORE_THAN_ANY_PROCESS)
+    assert not report.complete
+    assert "/proc/self/mountinfo" in {gap.what for gap in report.host.gaps}
+
+
+def test_a_process_that_is_not_there_is_refused() -> None:
+    """Exit 2: the number was mistyped, or belongs to another PID namespace."""
+    done = run("scan", "--mounts-of", str(MORE_THAN_ANY_PROCESS))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"there is no /proc/{MORE_THAN_ANY_PROCESS}" in done.stderr
 
 
 def test_captured_hosts_have_their_own_mount_table() -> None:
