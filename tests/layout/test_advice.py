@@ -221,6 +221,11 @@ def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
     assert growth(stripe(4, 2), made()) is None
 
 
+def test_a_stripe_over_arrays_does_not_grow_by_a_disk() -> None:
+    """md127 of two RAID0s has two members, not the four disks below them."""
+    assert growth(stripe(4, 512, nested=2), made()) is None
+
+
 def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
     """Four disks hold the default's bitmaps on one; five spread them."""
     found = growth(stripe(4, 512), made())

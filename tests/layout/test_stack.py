@@ -168,8 +168,18 @@ GEOMETRIES: list[Any] = [
     ),
     pytest.param(
         dm("0 4096 striped 2 128 9:1 0 9:2 0", md(A, B, number=1), md(C, D, number=2)),
-        geometry("dm-0", "dm-striped", 0, "abcd"),
+        geometry("dm-0", "dm-striped", 0, "abcd")._replace(nested=2),
         id="LVM over two RAID0",
+    ),
+    pytest.param(
+        md(md(A, B, level="raid1", number=1), md(C, D, level="raid1", number=2)),
+        geometry("md127", "raid0", 0, "abcd")._replace(nested=2),
+        id="RAID0 of two mirrors",
+    ),
+    pytest.param(
+        md(part(A), part(A, 2, 4096), B),
+        geometry("md127", "raid0", 0, "ab")._replace(nested=3),
+        id="RAID0 with two partitions of one disk",
     ),
     pytest.param(
         dm("0 100 linear 8:0 0\n100 4096 linear 9:127 2148", D, STRIPE, A),

@@ -52,6 +52,8 @@ def recreated(of: MetadataLayout, made: Superblock | None = None) -> list[str]:
         ({"level": "raid10", "layout": None}, 6),
         ({"level": "raid10", "layout": 0x102}, 6),
         ({"level": "raid10", "layout": 0x103}, 4),
+        ({"nested": 6}, 6),  # over six mirrors
+        ({"level": "raid5", "layout": 2, "nested": 6}, 5),
     ],
 )
 def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], columns: int) -> None:

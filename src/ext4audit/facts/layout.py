@@ -67,7 +67,9 @@ class StripeGeometry(NamedTuple):
 
     `offset_bytes` is where the filesystem starts on the striped device (partitions, LVM).
     `device` names the striped device ("md127"). `layout` is md's number for the order of copies
-    or parity (`md/layout`), None where the level has none or it is not set.
+    or parity (`md/layout`), None where the level has none or it is not set. `nested` is the number
+    of devices that the stripe itself has, None where they are the members: a stripe over two
+    mirrors has four members.
     """
 
     device: str
@@ -76,6 +78,12 @@ class StripeGeometry(NamedTuple):
     offset_bytes: int
     members: tuple[str, ...]
     layout: int | None = None
+    nested: int | None = None
+
+    @property
+    def columns(self) -> int:
+        """The number of devices that the chunks of a stripe take turns on, parity included."""
+        return len(self.members) if self.nested is None else self.nested
 
 
 PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}

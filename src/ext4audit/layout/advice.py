@@ -107,10 +107,11 @@ def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:
 def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
     """Return the next number of members that makes the present bitmaps even, if it is near.
 
-    Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow).
+    Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow). One over
+    other arrays grows by an array, which is not computed.
     """
     now = len(geometry.members)
-    if geometry.level != "raid0":
+    if geometry.level != "raid0" or geometry.nested is not None:
         return None
     for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
         wider = geometry._replace(members=tuple(str(slot) for slot in range(members)))

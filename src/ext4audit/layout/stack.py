@@ -139,8 +139,9 @@ class _Walk:
             return byte_map
         members = tuple(self.members[leaf] for leaf in byte_map.leaves)
         stripes = split.stripes
+        nested = None if len(components) == len(members) else len(components)
         geometry = StripeGeometry(
-            device.name, stripes.level, stripes.chunk_bytes, 0, members, stripes.layout
+            device.name, stripes.level, stripes.chunk_bytes, 0, members, stripes.layout, nested
         )
         return byte_map._replace(geometry=geometry)
 

@@ -217,8 +217,8 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
 
 
 def _data_columns(geometry: StripeGeometry) -> int:
-    """Return how many members hold data in each stripe, without copies and parity (mke2fs(8))."""
-    members = len(geometry.members)
+    """Return how many devices hold data in each stripe, without copies and parity (mke2fs(8))."""
+    members = geometry.columns
     if geometry.level == "raid10":
         copies = (NEAR_2 if geometry.layout is None else geometry.layout) & NEAR_COPIES_MASK
         return members // copies if copies and members % copies == 0 else members
