@@ -49,8 +49,8 @@ def test_a_member_is_written_by_data_and_by_parity() -> None:
 def test_each_kind_of_metadata_has_its_own_spread() -> None:
     """The judged bitmaps are all writes; the others count what their names say."""
     loads = (
-        MemberLoad("sda", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7),
-        MemberLoad("sdb", 1, 2, 3, 0, 0, bitmap_parity=0, touch_parity=0),
+        MemberLoad("vdb", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7),
+        MemberLoad("vdc", 1, 2, 3, 0, 0, bitmap_parity=0, touch_parity=0),
     )
     measured = layout([1, 1])._replace(members=loads)
     assert measured.bitmaps.loads == (35, 3)
@@ -73,6 +73,16 @@ def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
     )
     assert raid4.bitmaps.loads == (100, 100)
     assert raid4.evenness == 1.0
+
+
+def test_a_disk_with_another_part_of_the_volume_is_not_judged() -> None:
+    """Its first part is on vdb, the second striped over the others, all of it on the last."""
+    measured = layout((1600, 0, 0, 1600))
+    assert measured.geometry is not None
+    names = measured.geometry.members
+    part = measured._replace(geometry=measured.geometry._replace(members=names[1:]))
+    assert part.bitmaps.loads == (0, 0, 1600)
+    assert part.evenness == pytest.approx(1 / 3)
 
 
 def test_without_a_stripe_all_members_are_judged() -> None:

@@ -226,6 +226,11 @@ def test_a_stripe_over_arrays_does_not_grow_by_a_disk() -> None:
     assert growth(stripe(4, 512, nested=2), made()) is None
 
 
+def test_an_array_of_unequal_disks_does_not_grow() -> None:
+    """The kernel takes over a RAID0 of one zone only."""
+    assert growth(stripe(4, 512, is_zoned=True), made()) is None
+
+
 def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
     """Four disks hold the default's bitmaps on one; five spread them."""
     found = growth(stripe(4, 512), made())

@@ -194,6 +194,22 @@ GEOMETRIES: list[Any] = [
 ]
 
 
+def test_members_of_different_sizes_are_zones() -> None:
+    """Without zones an array can grow by a member."""
+    smaller = array_of(STRIPE, sizes=(1 << 20, 1 << 20, 1 << 19))
+    found = mapped(smaller).geometry
+    assert found == geometry("md127", "raid0", 0, "abc")._replace(is_zoned=True)
+
+
+def array_of(stack: BlockDevice, sizes: tuple[int, ...]) -> BlockDevice:
+    """Return an array whose members have these sizes in sectors."""
+    assert isinstance(stack.md, Known)
+    built = stack.md.value
+    pairs = zip(built.members, sizes, strict=True)
+    members = tuple(each._replace(size_sectors=size) for each, size in pairs)
+    return replace(stack, md=known(built._replace(members=members, layout=2)))
+
+
 @pytest.mark.parametrize(("stack", "expected"), GEOMETRIES)
 def test_the_geometry_is_the_first_layer_that_stripes(
     stack: BlockDevice, expected: StripeGeometry | None

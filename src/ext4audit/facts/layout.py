@@ -69,7 +69,8 @@ class StripeGeometry(NamedTuple):
     `device` names the striped device ("md127"). `layout` is md's number for the order of copies
     or parity (`md/layout`), None where the level has none or it is not set. `nested` is the number
     of devices that the stripe itself has, None where they are the members: a stripe over two
-    mirrors has four members.
+    mirrors has four members. `is_zoned` is set for members of different sizes: beyond the smallest,
+    the stripe goes on over the others.
     """
 
     device: str
@@ -79,6 +80,7 @@ class StripeGeometry(NamedTuple):
     members: tuple[str, ...]
     layout: int | None = None
     nested: int | None = None
+    is_zoned: bool = False
 
     @property
     def columns(self) -> int:
@@ -197,10 +199,13 @@ class MetadataLayout(NamedTuple):
     def bitmaps(self) -> Spread:
         """All writes of the bitmaps: data, mirrors and parity. This is what LAY001 judges.
 
-        The parity disk of a RAID4 is left out: no layout changes what it gets.
+        Only members of the stripe count: not a disk that holds another part of a volume, nor the
+        parity disk of a RAID4. No layout changes what these get.
         """
-        judged = judged_members(self.geometry) if self.geometry else len(self.members)
-        return Spread(tuple(member.bitmap_writes for member in self.members[:judged]))
+        if self.geometry is None:
+            return Spread(tuple(member.bitmap_writes for member in self.members))
+        judged = frozenset(self.geometry.members[: judged_members(self.geometry)])
+        return Spread(tuple(each.bitmap_writes for each in self.members if each.name in judged))
 
     @property
     def bitmap_data(self) -> Spread:

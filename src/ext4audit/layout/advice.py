@@ -108,10 +108,12 @@ def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
     """Return the next number of members that makes the present bitmaps even, if it is near.
 
     Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow). One over
-    other arrays grows by an array, which is not computed.
+    other arrays grows by an array, which is not computed, and one with members of different sizes
+    not at all (drivers/md/raid5.c, raid45_takeover_raid0: "cannot takeover raid0 with more than
+    one zone").
     """
     now = len(geometry.members)
-    if geometry.level != "raid0" or geometry.nested is not None:
+    if geometry.level != "raid0" or geometry.nested is not None or geometry.is_zoned:
         return None
     for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
         wider = geometry._replace(members=tuple(str(slot) for slot in range(members)))

@@ -143,6 +143,8 @@ class _Walk:
         geometry = StripeGeometry(
             device.name, stripes.level, stripes.chunk_bytes, 0, members, stripes.layout, nested
         )
+        if split.layer.period_bytes is None:
+            geometry = geometry._replace(is_zoned=True)
         return byte_map._replace(geometry=geometry)
 
     def _component(self, device: BlockDevice, name: str, start_bytes: int) -> Component:

@@ -34,9 +34,15 @@ EVEN = [1600] * 12
 
 def layout(loads: list[int], **changes: Any) -> MetadataLayout:
     """Build a layout on sdb, sdc, …: virtual disks do not tell whether they rotate."""
-    built = metadata_layout(loads, **changes)
-    members = tuple(each._replace(name=f"sd{each.name[2:]}") for each in built.members)
-    return built._replace(members=members)
+    return on_disks("sd", metadata_layout(loads, **changes))
+
+
+def on_disks(prefix: str, built: MetadataLayout) -> MetadataLayout:
+    """Return a layout on disks with other names."""
+    members = tuple(each._replace(name=f"{prefix}{each.name[2:]}") for each in built.members)
+    names = tuple(each.name for each in members)
+    assert built.geometry is not None
+    return built._replace(members=members, geometry=built.geometry._replace(members=names))
 
 
 def array(rotational: list[Evidence[bool] | bool], prefix: str = "sd") -> BlockDevice:
@@ -440,11 +446,10 @@ def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Ou
 )
 def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
     """A virtio disk says that it rotates over anything: the finding is likely, and complete."""
-    hot = layout(HOT)
-    members = tuple(each._replace(name=f"{prefix}{each.name[2:]}") for each in hot.members)
+    hot = on_disks(prefix, layout(HOT))
     stack = array([True] * 12, prefix)
     disks = tuple(replace(each, model=model) for each in stack.known_below)
-    fs = striped(hot._replace(members=members), stack=known(replace(stack, below=known(disks))))
+    fs = striped(hot, stack=known(replace(stack, below=known(disks))))
     verdict = verdict_of(fs)
     (finding,) = verdict.findings
     assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.LIKELY)
