@@ -60,7 +60,11 @@ def refusals(found: Verdict) -> list[Finding]:
         (("data=journal", "delalloc"), NEW, True),
         (("data=journal", "dioread_nolock"), OLD, True),
         (("data=journal", "dioread_nolock"), NEW, False),
+        (("data=journal", "dioread_nolock"), "5.5.19", True),
+        (("data=journal", "dioread_nolock"), "5.6.0", False),
         (("data=ordered", "journal_async_commit"), NEW, True),
+        (("data=ordered", "journal_async_commit"), "4.3.6", False),
+        (("data=ordered", "journal_async_commit"), "4.4.0", True),
         (("journal_async_commit",), NEW, True),
         (("data=writeback", "journal_async_commit"), NEW, False),
         (("usrjquota=aquota.user",), NEW, True),
@@ -91,10 +95,20 @@ def test_the_message_begins_with_where_the_word_is_written() -> None:
     assert ignored.message.startswith("/etc/fstab line 7 ")
 
 
-@pytest.mark.parametrize(("fstype", "refused"), [("ext4", False), ("ext3", True), ("ext2", True)])
-def test_the_type_decides(fstype: str, refused: bool) -> None:
-    """What ext3 does not have, the ext4 driver refuses in its name."""
-    assert bool(refusals(verdict(asked("delalloc", fstype=fstype)))) is refused
+@pytest.mark.parametrize(
+    ("fstype", "release", "refused"),
+    [
+        ("ext4", NEW, False),
+        ("ext3", NEW, True),
+        ("ext2", NEW, True),
+        ("ext3", "4.2.8", False),
+        ("ext3", "4.3.0", True),
+    ],
+)
+def test_the_type_decides(fstype: str, release: str, refused: bool) -> None:
+    """What ext3 does not have, the ext4 driver refuses in its name; until 4.2 it had its own."""
+    fs = asked("delalloc", fstype=fstype, release=release)
+    assert bool(refusals(verdict(fs, release))) is refused
 
 
 def test_a_word_in_the_mount_table_was_taken() -> None:
