@@ -256,6 +256,11 @@ def test_what_is_only_hidden_or_advised_weighs_less(
             "mysql-aws-twp",
             "its clusters have 64 KiB instead of 16 KiB.",
         ),
+        (
+            made(features=BIGALLOC, cluster_blocks=512),
+            "mysql-aws-twp",
+            "its clusters have 2048 KiB instead of 16 KiB.",
+        ),
     ],
 )
 def test_the_message_has_the_number_that_is_and_the_one_that_should_be(

@@ -10,6 +10,7 @@ from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
 from ext4audit.report import Outcome, Verdict
+from ext4audit.rules.drift import listed
 from ext4audit.rules.drift.drf002_fstab_not_active import check
 from support.builders import (
     filesystem,
@@ -198,3 +199,18 @@ def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
     """One word is one finding."""
     (finding,) = verdict(asked("data=foo")).findings
     assert "it takes journal, ordered, writeback" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("tokens", "words"),
+    [
+        (["noatime"], "noatime"),
+        (["x" * 15, "y" * 15], f"{'x' * 15}, {'y' * 15}"),
+        (["x" * 15, "y" * 16], "2 options"),
+        (["x" * 33], "an option"),
+        (["a\nb", "c"], "2 options"),
+    ],
+)
+def test_a_summary_names_options_that_fit_into_it(tokens: list[str], words: str) -> None:
+    """32 characters: a summary is a heading, and begins the same for hosts with the same cause."""
+    assert listed(tokens) == words

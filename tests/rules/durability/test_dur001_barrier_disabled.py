@@ -119,6 +119,16 @@ def test_the_leaf_devices_decide_how_bad_it_is(
     assert (finding.severity, finding.confidence) == grade
 
 
+@pytest.mark.parametrize(
+    ("disks", "names"),
+    [("b", "sdb: "), ("bcd", "sdb, sdc, sdd: "), ("bcdef", "sdb, sdc, sdd and 2 more: ")],
+)
+def test_the_message_names_three_disks_and_counts_the_others(disks: str, names: str) -> None:
+    """An array of sixty is one line; the evidence has all of them."""
+    members = [member(f"sd{letter}", 16 * number) for number, letter in enumerate(disks, 1)]
+    assert names in finding_of(on(raid(members))).message
+
+
 def lower(*tokens: str, through: bool = False) -> Filesystem:
     """Build the filesystem that holds a loop device's file."""
     return filesystem(
