@@ -93,6 +93,7 @@ def test_hlt008_says_what_is_assumed() -> None:
     (shown,), (assumed,) = verdict(nvme()).findings, verdict(nvme(ABSENT)).findings
     assert (shown.severity, shown.confidence) == (Severity.MEDIUM, Confidence.CONFIRMED)
     assert assumed.confidence is Confidence.LIKELY
+    assert assumed.message == shown.message, "the driver's own default is 30 s"
     assert [r.steps for r in assumed.remedies] == [()]
     assert shown.message == (
         "nvme1n1 is a network volume (Amazon Elastic Block Store), and the driver waits only 30 s "

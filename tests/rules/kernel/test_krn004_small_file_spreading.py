@@ -58,6 +58,7 @@ def test_krn004_passes_other_kernels(release: str) -> None:
         ({"kernel": known(UBUNTU)}, Outcome.FAIL),
         ({"stack": known(disk())}, Outcome.NOT_APPLICABLE),
         ({"superblock": known(SMALL)}, Outcome.NOT_APPLICABLE),
+        ({"superblock": known(SMALL._replace(size_blocks=16 * 32768))}, Outcome.FAIL),
         ({"alive": False, "mounts": ()}, Outcome.NOT_APPLICABLE),
         ({"superblock": unknown("superblock")}, Outcome.UNDETERMINED),
         ({"stack": unknown("stack")}, Outcome.UNDETERMINED),
