@@ -125,7 +125,7 @@ def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
 
 
 PERCENT = 100
-KIB = 1024
+KIB = 1 << 10
 
 
 def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:

@@ -21,7 +21,7 @@ from ext4audit.rules.shared.quantities import (
     unit_bytes,
 )
 
-KIB = 1024
+KIB = 1 << 10
 PARITY = ("raid4", "raid5", "raid6")
 LEAST = 2
 """Blocks of a stripe: ext4 ignores a stripe of one block."""

@@ -74,7 +74,7 @@ THROTTLED_REQUESTS = 8
 """Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over their members."""
-KIB = 1024
+KIB = 1 << 10
 NO_QUEUE = Unknown(
     "queues below a filesystem", Why.UNPARSABLE, "its device stack has no leaf device"
 )

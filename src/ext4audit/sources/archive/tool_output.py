@@ -76,7 +76,7 @@ _ROW = re.compile(
     r"(?<=\s)(\d{1,19})\s+(\d{1,19})\s+(\d{1,19})\s+(?:-|\d{1,3}%)\s(?P<mount_point>/.*)"
 )
 _INODES = "Inodes"
-KIB = 1024
+KIB = 1 << 10
 
 
 class Row(NamedTuple):
