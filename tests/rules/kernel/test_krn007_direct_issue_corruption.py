@@ -64,4 +64,11 @@ def test_krn007_outcomes(judged: Verdict, outcome: Outcome) -> None:
     assert judged.outcome is outcome
 
 
+def test_a_pass_cites_the_schedulers_and_a_finding_has_its_own_evidence() -> None:
+    """What shows that there is no finding is evidence of a pass only."""
+    (cited,) = verdict_of(scheduler="mq-deadline").evidence
+    assert "mq-deadline" in cited.value
+    assert verdict_of().evidence == ()
+
+
 REMEDIES_NOT_RUN = "It would change the scheduler of the test machine's disk: advice in words."
