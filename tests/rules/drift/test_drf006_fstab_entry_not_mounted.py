@@ -45,6 +45,25 @@ def test_drf006_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("fstype", "alive", "point", "outcome"),
+    [
+        ("overlay", True, "/", Outcome.PASS),
+        ("overlay", False, "/", Outcome.FAIL),
+        ("tmpfs", True, "/", Outcome.FAIL),
+        ("overlay", True, "/srv", Outcome.FAIL),
+    ],
+)
+def test_drf006_knows_a_root_below_an_overlay(
+    fstype: str, alive: bool, point: str, outcome: Outcome
+) -> None:
+    """A kiosk or a live system keeps its root and its fstab, and writes to memory."""
+    over = mount(point, number=DeviceNumber(0, 30), fstype=fstype)
+    fs = filesystem(mounts=(), alive=alive)
+    on = host(fs, mounts=known((over,)), fstab=known((fstab_entry(mount_point=point),)))
+    assert verdict(on).outcome is outcome
+
+
 def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
     """`mount` cannot cure a disk that is absent: no command is printed."""
     gone = fstab_entry(mount_point="/srv", number=unknown("device UUID=…"))

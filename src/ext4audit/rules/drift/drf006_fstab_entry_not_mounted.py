@@ -20,6 +20,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import in_brief
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
+OVERLAY = "overlay"
 
 
 @host_rule(
@@ -35,7 +36,8 @@ def check(host: Host) -> RuleOutput:
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not mounted or
     has a different filesystem mounted. An entry with `nofail` that is not mounted has severity
     low, because `nofail` declares that the filesystem may be missing. A different filesystem in
-    its place is high, unless the entry is that of a writable root and its device was not found.
+    its place is high, unless the entry is that of a writable root and its device was not found. A
+    root below an overlay, which keeps it unchanged, is mounted.
 
     ## Why it matters
 
@@ -62,7 +64,8 @@ def check(host: Host) -> RuleOutput:
     for entry in expected:
         there = entry.mounted_there(mounts)
         number = entry.device_number
-        if any(isinstance(number, Known) and m.device_number == number.value for m in there):
+        is_there = any(isinstance(number, Known) and m.device_number == number.value for m in there)
+        if is_there or _is_below_overlay(host, entry, there):
             line = entry.line
             yield Citation(f"fstab {line.where}", line.mount_point, "/etc/fstab")
         elif isinstance(number, Unknown) and _may_be(entry, there):
@@ -85,6 +88,13 @@ def _is_expected(entry: FstabEntry) -> bool:
     line = entry.line
     automatic = not {"noauto", "x-systemd.automount"} & set(line.options)
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
+
+
+def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> bool:
+    """Whether the filesystem of / is in use below an overlay that keeps it unchanged."""
+    fs = host.filesystem(entry.device_number)
+    is_overlay = any(mount.fstype == OVERLAY for mount in there)
+    return entry.place == "/" and is_overlay and fs is not None and fs.alive
 
 
 def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
