@@ -77,6 +77,17 @@ def test_systemd_below_a_new_run_is_proof_of_a_container_on_a_volume_of_its_own(
     assert need(read_container(host.source(), known((DISK, on_disk)))) is None
 
 
+def test_what_systemd_says_below_a_new_run_decides_even_where_it_is_not_readable() -> None:
+    """A container on a volume of its own has no other mark."""
+    host, run = HostEvidence(), mount("/run", number=DeviceNumber(0, 23), fstype="tmpfs")
+    gap = denied("what systemd says")
+    host.file("/run/systemd/container", gap)
+    assert read_container(host.source(), known((DISK, run))) == gap
+    assert need(read_container(host.source(), known((DISK,)))) is None
+    host.file("/run/systemd/container", Unknown("it", Why.NOT_CAPTURED))
+    assert need(read_container(host.source(), known((DISK, run)))) is None
+
+
 def test_the_root_on_top_counts() -> None:
     """A second mount on / hides the first."""
     host = HostEvidence().file("/.dockerenv", "")

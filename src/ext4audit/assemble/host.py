@@ -214,13 +214,17 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
 
     A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
     keeps its /.dockerenv. In most containers `/` is an overlay or a directory of a filesystem; in
-    one on a volume of its own systemd says so below /run, which is new with each boot.
+    one on a volume of its own systemd says so below /run, which is new with each boot. Archives
+    lack that file.
     """
     table = for_wording(mounts, ())
     named = absent_means(read(source, "/run/systemd/container", str.strip), "")
     detected = named if isinstance(named, Known) and named.value else None
-    if detected and any(m.mount_point == "/run" and m.device_number.major == 0 for m in table):
+    of_this_boot = any(m.mount_point == "/run" and m.device_number.major == 0 for m in table)
+    if detected and of_this_boot:
         return Known(detected.value, detected.origin)
+    if isinstance(named, Unknown) and named.why is not Why.NOT_CAPTURED and of_this_boot:
+        return named
     root = next((mount for mount in reversed(table) if mount.mount_point == "/"), None)
     if root is not None and root.device_number.major != 0 and root.root == "/":
         return Known(None, mounts.origin if isinstance(mounts, Known) else MOUNT_TABLE)
