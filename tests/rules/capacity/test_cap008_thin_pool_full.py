@@ -47,6 +47,11 @@ def unseen(uuid: str) -> BlockDevice:
     return disk("dm-0", DeviceNumber(254, 0), kind="dm", below=known((disk(),)), dm=dm)
 
 
+def below_thin() -> BlockDevice:
+    """Build a thin volume on a pool of LVM that lvm2 does not use, and whose table was not read."""
+    return mapped("docker-1", 3, unseen("LVM-abcdef"), "thin")
+
+
 def verdict(stack: Evidence[BlockDevice]) -> Verdict:
     """Judge a filesystem on a stack."""
     fs = filesystem(stack=stack)
@@ -85,6 +90,7 @@ def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
         (known(unseen("CRYPT-LUKS2-abcdef")), Outcome.NOT_APPLICABLE),
         (known(unseen(POOL_UUID)), Outcome.UNDETERMINED),
         (known(unseen("")), Outcome.UNDETERMINED),
+        (known(below_thin()), Outcome.UNDETERMINED),
         (known(volume(unknown("state of the thin pool"))), Outcome.UNDETERMINED),
         (unknown("stack"), Outcome.UNDETERMINED),
     ],

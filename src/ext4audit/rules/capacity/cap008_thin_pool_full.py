@@ -13,6 +13,7 @@ from ext4audit.rules.shared.quantities import percent
 
 FULL = (95, Severity.HIGH), (85, Severity.MEDIUM)
 """Used blocks in percent, and how bad that is."""
+THIN = "dm-thin"
 POOL_OF_LVM = "-tpool"
 NO_POOL = ("LVM-", "CRYPT-", "mpath-", "part")
 """How the uuids of other device-mapper devices begin; lvm2 ends that of a pool in -tpool."""
@@ -67,12 +68,16 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _pools(stack: BlockDevice) -> Iterator[tuple[BlockDevice, Evidence[ThinPool]]]:
     """Yield the thin pools with their states, and what may be one as unknown."""
-    for device in stack.walk():
+    devices = tuple(stack.walk())
+    below_thin = {d.device_number for t in devices if t.kind == THIN for d in t.known_below}
+    for device in devices:
         if device.dm is None:
             continue
         if device.dm.pool is not None:
             yield device, device.dm.pool
-        elif isinstance(device.dm.table, Unknown) and _may_be_pool(device.dm.uuid):
+        elif isinstance(device.dm.table, Unknown) and (
+            _may_be_pool(device.dm.uuid) or device.device_number in below_thin
+        ):
             yield device, device.dm.table
         if isinstance(device.below, Unknown):
             yield device, device.below
