@@ -8,12 +8,12 @@ import pytest
 
 from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import may_lose
 from ext4audit.remedies.unmounting import with_loss
-from support.builders import disk, filesystem, host, known, loop, mount, unknown
+from support.builders import disk, filesystem, host, known, loop, mount, superblock, unknown
 
 MOUNT = "mount -t ext4 -o rw /dev/loop0 /data"
 ANEW = Remedy(
@@ -111,3 +111,29 @@ def test_a_mount_whose_propagation_is_its_own_is_not_unmounted(
     assert may_lose(fs, both) is (reason is not None)
     assert (reason or "") in shown.summary
     assert with_loss(ANEW, fs, host(fs, mounts=known(fs.mounts))) == ANEW
+
+
+FAILED = known(ErrorCounters(errors=2))
+MARKED = known(superblock(state="clean with errors"))
+
+
+@pytest.mark.parametrize(
+    ("fs", "refused"),
+    [
+        (filesystem(errors=FAILED), True),
+        (filesystem(superblock=MARKED), True),
+        (filesystem(errors=unknown("errors")), False),
+        (filesystem(), False),
+    ],
+)
+def test_what_has_errors_is_checked_before_it_is_mounted_again(
+    fs: Filesystem, *, refused: bool
+) -> None:
+    """The kernel may have stopped writes, and a mount would allow them again."""
+    unchecked = with_loss(ANEW, fs, host(fs))
+    assert (not unchecked.steps) is may_lose(fs, host(fs)) is refused
+    assert ("it has errors on record" in unchecked.summary) is refused
+    there, back = ANEW.steps[0], Step(Phase.IMMEDIATE, MOUNT)
+    check = Step(Phase.IMMEDIATE, "e2fsck -f -p /dev/sda", change=Check("/dev/sda"))
+    checked = ANEW._replace(steps=(there, check, back))
+    assert with_loss(checked, fs, host(fs)) == checked

@@ -5,7 +5,7 @@ state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state
 lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
-title='' steps=0 strict=true tuned=''
+title='' steps=0 strict=true tuned='' checked=false
 
 # Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
 say() { printf '%s\n' "$*" | visible || :; }
@@ -274,7 +274,12 @@ lost() { # directory, key, kernel's name
 	esac
 	mounted "$2" || return 0
 	case ,$flags, in *,idmapped,*) fails "$1 is an idmapped mount, which no mount command restores" || return ;; esac
+	$checked || ! has_errors "$3" ||
+		fails "$1 has errors on record, and a mount allows writes again: check it with e2fsck first" || return
 	propagates_as_new "$2" || fails "$1: the propagation of the mount (private, shared, slave) is not that of a new one"
+}
+has_errors() { # kernel's name
+	case $(cat "/sys/fs/ext4/$1/errors_count" 2>/dev/null) in '' | 0) return 1 ;; esac
 }
 propagates_as_new() { # key: a new mount is shared where the one around it is, else private
 	KEY=$1 awk '{
@@ -357,7 +362,10 @@ mount_step() { # key, command, undo, done
 		;;
 	undo)
 		[ -n "$3" ] && [ "$(mounts_on "$1")" -gt "${saved:-0}" ] || return 0
-		mounted "$1" && tuned=$(readlink "/sys/dev/block/$number") && tuned=$(tunables "${tuned##*/}")
+		mounted "$1" && name=$(readlink "/sys/dev/block/$number") && name=${name##*/}
+		tuned=$(tunables "$name")
+		$checked || ! has_errors "$name" ||
+			fails "the filesystem has errors on record: check it with e2fsck before it is mounted again" || return
 		loudly "$3" || fails "failed: $3"
 		;;
 	*) run_step "$2" "$3" "$4" ;;

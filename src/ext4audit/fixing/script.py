@@ -136,11 +136,13 @@ def _function(number: int, each: Chosen, chains: Mapping[tuple[str, int], list[s
     verify = (step.command for step in each.remedy.steps if step.phase is Phase.VERIFY)
     checks = [command for command in verify if command not in edited]
     strict = "false" if any(isinstance(step.change, Unmount) for step in work) else "true"
+    checked = "true" if any(isinstance(step.change, Check) for step in work) else "false"
+    about = f"title={_word(_plain(each.title))} steps={len(work)} strict={strict} checked={checked}"
     return "\n".join(
         (
             f"remedy_{number}() {{",
             "\tcase $1 in",
-            f"\tabout) title={_word(_plain(each.title))} steps={len(work)} strict={strict} ;;",
+            f"\tabout) {about} ;;",
             _case("filesystems", _preconditions(each)),
             *(_case(str(n), [call]) for n, call in enumerate(_calls(each, work, chains), 1)),
             _case("verify", [f"verify {_word(check)}" for check in checks]),

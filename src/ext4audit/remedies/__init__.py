@@ -21,7 +21,7 @@ from posixpath import dirname
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ext4audit.evidence import OUTSIDE, Unknown, Why, for_wording
+from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
 from ext4audit.facts import remembered
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place, propagates_anew
@@ -100,13 +100,22 @@ def _format(name: bytes) -> str:
 def may_lose(fs: Filesystem, host: Host) -> bool:
     """Whether an unmount may lose something (`remedies.unmounting`): a cheap question."""
     stack = for_wording(fs.stack, None)
-    if stack is not None and any(device.loop for device in stack.walk()):
+    on_loop = stack is not None and any(device.loop for device in stack.walk())
+    if on_loop or has_errors(fs):
         return True
     table = for_wording(host.mounts, ())
     return any(
         "idmapped" in mount.mount_options or mount.propagates != propagates_anew(mount, table)
         for mount in fs.mounts
     )
+
+
+def has_errors(fs: Filesystem) -> bool:
+    """Whether the kernel, or the superblock, has errors on record."""
+    superblock = for_wording(fs.superblock, None)
+    if superblock is not None and "with errors" in (superblock.state or ""):
+        return True
+    return isinstance(fs.errors, Known) and fs.errors.value.errors > 0
 
 
 MOST_NAMED = 3

@@ -3,7 +3,9 @@
 Seen on 6.18 with util-linux 2.38: the kernel detaches a loop device that `mount -o loop` has made
 (autoclear) at the unmount, and the next mount finds no device; a mount that maps user IDs
 (idmapped) comes back without its map, and all files have other owners. A new mount is shared where
-the mount around it is, and private elsewhere (mount_namespaces(7)), whatever the old one was.
+the mount around it is, and private elsewhere (mount_namespaces(7)), whatever the old one was. And
+a mount allows the writes that the kernel has stopped after an error (errors=remount-ro, an aborted
+journal), which the mount table of Linux 5.11 to 6.14 does not show: e2fsck comes first.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
-from ext4audit.finding import Remedy, Step, Unmount
+from ext4audit.finding import Check, Remedy, Step, Unmount
+from ext4audit.remedies import has_errors
 
 IDMAPPED = "idmapped"
 LAST_RESORT = " || { umount "
@@ -26,7 +29,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
 
     A rollback that unmounts is left out, and the remedy stays.
     """
-    reason = next(losses(fs, host), None)
+    reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
     if reason is None or not fs.alive:
         return remedy
     if any(isinstance(step.change, Unmount) for step in remedy.steps):
@@ -36,6 +39,13 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
         return remedy
     note = f"There is no rollback that unmounts: {reason}"
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
+
+
+def _unchecked(remedy: Remedy, fs: Filesystem) -> str | None:
+    """Return the reason where a remedy mounts a filesystem with errors, and checks it not."""
+    if not has_errors(fs) or any(isinstance(step.change, Check) for step in remedy.steps):
+        return None
+    return "it has errors on record, and a mount allows writes again: check it with e2fsck first."
 
 
 def losses(fs: Filesystem, host: Host) -> Iterator[str]:

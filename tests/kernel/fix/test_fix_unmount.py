@@ -14,7 +14,7 @@ from support.remedies.fixing import Scene
 from support.scratch import Scratch, run
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
-WRITEBACK = "data=writeback"
+WRITEBACK = "data=writeback,errors=remount-ro"
 ANEW = ("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
 
 
@@ -48,6 +48,11 @@ def map_ids(scene: Scene) -> None:
     assert scene.where.stat().st_uid == SHIFT
 
 
+def fail(scene: Scene) -> None:
+    """Let the kernel find an error; writes are stopped then, until the next mount."""
+    Path(f"/sys/fs/ext4/{scene.name}/trigger_fs_error").write_text("by a test\n")
+
+
 def share(scene: Scene) -> None:
     """Let mounts on it be seen by other mount namespaces; those around it are not."""
     run("mount", "--make-shared", scene.where)
@@ -70,7 +75,7 @@ def test_settings_in_sysfs_outlive_the_unmount(scene: Scene, mode: str) -> None:
         assert scene.sh("--apply").returncode == 0
     second.write_text("64")
     assert scene.sh("--undo").returncode == 0
-    assert WRITEBACK in str(scene.state()["mounts"])
+    assert "data=writeback" in str(scene.state()["mounts"])
     assert (first.read_text(), second.read_text()) == ("1024\n", "64\n")
 
 
@@ -91,6 +96,7 @@ def calls_until_the_mount(scene: Scene) -> int:
     [
         (detach, "would detach its loop device", "No commands: the unmount detaches /dev/loop"),
         (share, "the propagation of the mount", "No commands: the propagation of the mount is"),
+        (fail, "has errors on record", "nothing to fix"),
         (map_ids, "is an idmapped mount", "No commands: it is an idmapped mount"),
     ],
 )
@@ -109,3 +115,19 @@ def test_what_no_mount_brings_back_is_not_unmounted(
     assert omitted in scene.fix(*ANEW).stderr
     assert "nothing to do" in scene.sh("--apply").stdout
     assert scene.state() == before
+
+
+def test_an_undo_does_not_mount_what_has_failed_since(scene: Scene) -> None:
+    """The rollback would be a mount, which allows the writes that the kernel has stopped."""
+    scene.fix(*ANEW)
+    assert scene.sh("--apply").returncode == 0
+    fail(scene)
+    before = scene.state()
+    done = scene.sh("--undo")
+    assert (done.returncode, "has errors on record: check it" in done.stderr) == (1, True)
+    assert scene.state() == before
+    run("umount", scene.where)
+    subprocess.run(["e2fsck", "-fy", scene.device], check=False, capture_output=True)
+    run("mount", "-t", "ext4", scene.device, scene.where)
+    assert scene.sh("--undo").returncode == 0
+    assert "data=writeback" in str(scene.state()["mounts"])
