@@ -320,6 +320,18 @@ def _is_blanket(handler: ast.ExceptHandler) -> bool:
     return bool(names & {"Exception", "BaseException"})
 
 
+def test_rules_read_numbers_by_a_function_that_knows_their_limits() -> None:
+    """int() raises ValueError for thousands of digits, which a hostile archive has."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for path in MODULES
+        if room(path) in {"rules", "remedies"}
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and node.attr in {"isdigit", "isdecimal", "isnumeric"}
+    ]
+    assert not found
+
+
 def test_an_unknown_becomes_a_default_only_by_a_name_that_says_so() -> None:
     """`absent_means` decides, `for_wording` and `is_surely` do not; nothing else takes values."""
     found = [

@@ -10,6 +10,8 @@ from pkgutil import get_data
 from types import ModuleType
 from typing import Any, TypeVar
 
+MOST_DIGITS = 20
+"""Of a number of 64 bits."""
 MOST_DOTS = 64
 """In a line of TOML: tomllib takes 50 s for a key of 50,000 parts."""
 
@@ -29,6 +31,15 @@ def parse_toml(text: str) -> dict[str, Any]:
 def toml_reader() -> ModuleType:
     """Return tomllib, or on Python 3.10 its backport; imported late, as few scans need it."""
     return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+
+
+def whole_number(text: str) -> int | None:
+    """Return a number of at most 20 ASCII digits, None for any other text.
+
+    int() raises ValueError for thousands of digits, and takes those of every script.
+    """
+    is_number = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return int(text) if is_number else None
 
 
 ABOUT = "about"

@@ -117,7 +117,7 @@ def grub_reads(package: str, feature: str) -> bool:
 
 def grub_version(text: str) -> Version | None:
     """Parse "2.06-13+deb12u1" to (2, 6); None for a text that does not start with a number."""
-    match = re.match(r"([0-9]+)\.([0-9]+)", text)
+    match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else None
 
 

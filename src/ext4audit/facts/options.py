@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ext4audit.facts import read_table, remembered
+from ext4audit.facts import MOST_DIGITS, read_table, remembered
 
 Version = tuple[int, ...]
 
@@ -309,7 +309,9 @@ def _number(text: str) -> int:
     digits = text.lstrip("+").lower()
     if digits.startswith("0x"):
         return int(digits, 16)
-    return int(digits, 8 if digits.startswith("0") else 10)
+    if digits.startswith("0"):
+        return int(digits, 8)
+    return int(digits[: MOST_DIGITS + 1])  # one more is too large, whatever follows
 
 
 def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:

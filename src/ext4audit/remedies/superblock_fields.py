@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known
+from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
@@ -83,7 +84,7 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
     numbers = [token.partition("=")[2] for token in others.values()]
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
-    if not all(number.isascii() and number.isdigit() for number in numbers):
+    if any(whole_number(number) is None for number in numbers):
         return ()
     if any(fstab_lines(fs, name) for name in others):
         return remedies.options.change_options(fs, {name: f"{name}=0" for name in others})
@@ -224,7 +225,7 @@ def _stripe_in_force(fs: Filesystem) -> int | None:
     """Return the stripe in force, None where the options do not show it."""
     option = option_of(fs, "stripe")
     value = option.token.partition("=")[2] if option else ""
-    return int(value) if value.isascii() and value.isdigit() else None
+    return whole_number(value)
 
 
 def _without_stripe(fs: Filesystem) -> Iterator[Step]:

@@ -78,8 +78,9 @@ def test_a_read_only_mount_is_a_note() -> None:
         filesystem(options=known(options(complete=False))),
         committing("$(reboot)"),
         committing("²"),
+        committing("9" * 5000),
     ],
-    ids=["unread", "not shown", "hostile", "a digit that is not a number"],
+    ids=["unread", "not shown", "hostile", "a digit that is not a number", "too many digits"],
 )
 def test_an_interval_that_is_not_known_is_undetermined(fs: Filesystem) -> None:
     """A value that no kernel prints is not judged."""

@@ -100,6 +100,7 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
         (having(512, 0, 512, stack=known(disk(limits=UNREAD))), Outcome.UNDETERMINED),
         (having(0, stack=known(disk(limits=UNREAD))), Outcome.PASS),
         (having("x"), Outcome.UNDETERMINED),
+        (having("9" * 5000), Outcome.UNDETERMINED),
         (having(0, options=unknown("options")), Outcome.UNDETERMINED),
     ],
 )

@@ -121,6 +121,19 @@ def test_lay009_another_stack_that_is_not_known_leaves_it_open() -> None:
     assert both.unknowns
 
 
+def test_lay009_names_the_first_of_many() -> None:
+    """Each of a thousand devices on the same sectors would have a finding for each other one."""
+    many = [on(part(minor, 2048, 4096), f"/{minor}") for minor in range(2, 100)]
+    found = verdict(on(FIRST), *many)
+    assert [finding.fact for finding in found.findings] == [f"/{n}" for n in range(2, 10)]
+
+
+def test_lay009_takes_a_sector_of_thousands_of_digits_for_no_number() -> None:
+    """The table is a text of the archive."""
+    table = known((DmSegment(0, 1000, "linear", ("8:0", "9" * 5000)),))
+    assert verdict(on(mapped(table)), on(SECOND, "/other")).outcome is not Outcome.ERROR
+
+
 def test_lay009_cites_the_sectors_of_both() -> None:
     """A reader compares them with the partition table."""
     (finding,) = verdict(on(FIRST), on(ACROSS, "/other")).findings

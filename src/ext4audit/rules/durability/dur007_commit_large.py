@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, Why, need
+from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -71,9 +72,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _seconds(token: str) -> int:
     """Return the interval; raises Undetermined for a value that no kernel prints."""
     value = token.partition("=")[2]
-    if not (value.isascii() and value.isdigit()):
-        raise Undetermined((Unknown("option commit", Why.UNPARSABLE, f"its value is {value!r}"),))
-    return int(value)
+    seconds = whole_number(value)
+    if seconds is None:
+        detail = f"its value is {value!r:.40}"
+        raise Undetermined((Unknown("option commit", Why.UNPARSABLE, detail),))
+    return seconds
 
 
 def _severity(fs: Filesystem, seconds: int) -> Severity:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts import whole_number
 from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -111,9 +112,10 @@ def _timeout(disk: BlockDevice, host: Host) -> Evidence[int]:
     ]
     if not set_to:
         return Known(DEFAULT_SECONDS * 1000, "default of the NVMe driver")
-    if not (set_to[-1].isascii() and set_to[-1].isdigit()):
-        return Unknown("nvme_core.io_timeout", Why.UNPARSABLE, set_to[-1])
-    return Known(int(set_to[-1]) * 1000, host.kernel_arguments.origin)
+    seconds = whole_number(set_to[-1])
+    if seconds is None:
+        return Unknown("nvme_core.io_timeout", Why.UNPARSABLE, f"{set_to[-1]:.40}")
+    return Known(seconds * 1000, host.kernel_arguments.origin)
 
 
 def _cite(disk: BlockDevice, waits: Known[int]) -> Citation:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
-from ext4audit.facts import remembered
+from ext4audit.facts import remembered, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -34,6 +34,10 @@ class Part(NamedTuple):
         return not is_same and self.start < other.end and other.start < self.end
 
 
+MOST_NAMED = 8
+"""A thousand devices on the same sectors would be a million pairs."""
+
+
 @rule(
     "LAY009",
     "overlapping-devices",
@@ -52,7 +56,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     overlap, or one on the whole disk and the other on a partition of it. The partitions below
     arrays and logical volumes count as well. Only partitions below ext4 filesystems are known.
     One filesystem that is mounted through two devices counts, too: two loop devices over one
-    file, or two paths to one disk without dm-multipath.
+    file, or two paths to one disk without dm-multipath. Of each filesystem, the first eight that
+    overlap with it are named.
 
     ## Why it matters
 
@@ -79,13 +84,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not own:
         raise NotApplicable("it is on no disk")
     taken, gaps = _taken(_seen(host))
-    met = False
+    met = 0
     for other, parts in taken:
+        if met == MOST_NAMED:
+            break
         pair = _overlap(own, parts) if other.device_number != fs.device_number else None
         unsure = [part.gap for part in pair or () if part.gap]
         gaps += tuple(unsure)
         if pair is not None and not unsure:
-            met = True
+            met += 1
             yield _finding(other, *pair)
     if not met:
         yield from map(_cite, own)
@@ -154,8 +161,8 @@ def _mapped(device: BlockDevice, below: BlockDevice) -> Iterator[Part]:
         yield from _parts(below)
         return
     for segment in segments:
-        number, start = segment.arguments[0], int(segment.arguments[1])
-        if number == str(below.device_number):
+        number, start = segment.arguments[0], whole_number(segment.arguments[1])
+        if number == str(below.device_number) and start is not None:
             yield Part(below.device_number, device, start, start + segment.length_sectors)
 
 
@@ -164,7 +171,7 @@ def _is_linear(segment: DmSegment) -> bool:
     return (
         segment.target == "linear"
         and segment.arguments[1:2] != ()
-        and (segment.arguments[1].isascii() and segment.arguments[1].isdecimal())
+        and whole_number(segment.arguments[1]) is not None
     )
 
 

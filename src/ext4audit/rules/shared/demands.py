@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
-from ext4audit.facts import remembered
+from ext4audit.facts import remembered, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mounts_by_place
@@ -234,7 +234,7 @@ def _by_value(token: str) -> str | None:
 
 def _codes(token: str) -> Iterator[str]:
     name, _, value = token.partition("=")
-    if name == "commit" and value.isdecimal() and int(value) > LONGEST_COMMIT_SECONDS:
+    if name == "commit" and (whole_number(value) or 0) > LONGEST_COMMIT_SECONDS:
         yield "DUR007"
     if token.startswith(OWNERS) and value != "0":
         yield "SEC003"

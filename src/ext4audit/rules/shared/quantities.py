@@ -14,6 +14,7 @@ from ext4audit.evidence import (
     for_wording,
     need,
 )
+from ext4audit.facts import whole_number
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
@@ -305,9 +306,10 @@ def in_force(fs: Filesystem) -> int:
     shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
     if not (options.complete or shown):
         return at_mount(_with_block_size(fs))
-    if not (value.isascii() and value.isdigit()):
-        raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, value),))
-    return int(value)
+    stripe = whole_number(value)
+    if stripe is None:
+        raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, f"{value:.40}"),))
+    return stripe
 
 
 def _with_block_size(fs: Filesystem) -> Superblock:
