@@ -190,8 +190,9 @@ def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
         ('{"schema_version": 1}', "its schema_version is 1"),
         ('{"schema_version": "1.1"}', "a member is missing"),
         ('{"schema_version": "1.0", "error": {}}', "no host could be read"),
-        ("\udcff", "utf-8"),
-        ("[" * 100000, "not a report"),
+        ("\udcff", "it is not UTF-8 (byte 0)"),
+        ("[" * 100000, "it is nested too deep"),
+        ('{"a": ' + "9" * 5000 + "}", "a number has thousands of digits"),
         ('{"schema_version": "1.1", "host": {"name": 3}, "filesystems": [], "verdicts": []}', "3"),
     ],
 )

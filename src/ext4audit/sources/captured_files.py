@@ -24,7 +24,13 @@ from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
 from ext4audit.sources.containers import ARCHIVE_LIMITS, SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
-from ext4audit.sources.containers.tar import BLOCK_BYTES, Stream, is_tar
+from ext4audit.sources.containers.tar import (
+    BLOCK_BYTES,
+    TAR_MAGIC_AT,
+    Stream,
+    is_compressed,
+    is_tar,
+)
 from ext4audit.sources.snapshot import (
     ANSWERS,
     LARGEST_MANIFEST_BYTES,
@@ -149,6 +155,10 @@ def why_no_snapshot(text: bytes) -> str:
     """Return what is wrong with a text without a snapshot, and the probable cause."""
     if not text.strip():
         return EMPTY
+    if is_compressed(text):
+        return "compressed twice, or by a program that is not read: unpack it first"
+    if text[:TAR_MAGIC_AT].count(0) and _TAR_MAGIC.match(text, TAR_MAGIC_AT):
+        return "a tar whose first header is cut off or damaged"
     begin = _first_line(text)
     if _TAR_MAGIC.search(text) or _GZIP_MAGIC in text:
         return f"{NOISE}{begin}"
@@ -160,7 +170,7 @@ def why_no_snapshot(text: bytes) -> str:
 def _first_line(text: bytes) -> str:
     """Return the first line of a text in words; nothing where it is binary."""
     line = decode_text(text.strip().partition(b"\n")[0]).strip()
-    if not line.isprintable():
+    if not line or not line.isprintable():
         return ""
     return f"; it begins with {line[:_LONGEST]!r}"
 

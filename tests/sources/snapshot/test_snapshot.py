@@ -309,8 +309,8 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"version": ' + "9" * 5000 + "}", "not JSON"),
+        ("[" * 100_000, "not JSON: it is nested too deep"),
+        ('{"version": ' + "9" * 5000 + "}", "not JSON: a number has thousands of digits"),
         ('{"format": 1, "format": 2}', "duplicate key"),
         ([], "not a manifest of the format ext4audit-snapshot"),
         (manifest(format="other"), "not a manifest of the format ext4audit-snapshot"),

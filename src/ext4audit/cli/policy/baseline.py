@@ -18,6 +18,7 @@ from ext4audit.policy.baseline import (
     superblock_key,
 )
 from ext4audit.report import Report
+from ext4audit.sources import why_no_json
 
 Baselines = Mapping[str, Sequence[KnownHost]]
 """The hosts of a baseline by their keys, or by their own names where a report has no key.
@@ -55,10 +56,8 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
         documents = _documents(_baseline_text(path))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise no_report(path, str(error)) from None
-    except RecursionError:
-        raise no_report(path, "it is nested too deep") from None
+    except (ValueError, RecursionError) as error:
+        raise no_report(path, why_no_json(error)) from None
     for each in documents:
         version = each.get("schema_version")
         if not (isinstance(version, str) and version.startswith(MAJOR)):

@@ -42,7 +42,7 @@ _LARGEST_HEADER_BYTES = 1 << 20
 """Of all the extension headers before one member together; paths have 4 KiB at most."""
 _READ_KEYS = frozenset({"path", "linkpath", "size"})
 _SPARSE = "GNU.sparse."
-_MAGIC_AT = 257
+TAR_MAGIC_AT = 257
 _BASE_256 = b"\x80"
 _REGULAR = frozenset(b"\x0007")
 _SPECIAL = {
@@ -128,7 +128,7 @@ class Stream:
 
     def is_padded_to_its_end(self) -> bool:
         """Take all that is left; return whether it is zeros. The checksum at the end is checked."""
-        while not any(self._buffer):
+        while self._buffer.count(0) == len(self._buffer):
             self._buffer.clear()
             if not self._fill():
                 return True
@@ -324,7 +324,7 @@ def _whole_blocks(size: int) -> int:
 def _path(block: bytes) -> str:
     """Return the name; only POSIX has its first part in `prefix`, where GNU has times."""
     name = _text(block[:100])
-    prefix = _text(block[345:500]) if block[_MAGIC_AT:263] == b"ustar\0" else ""
+    prefix = _text(block[345:500]) if block[TAR_MAGIC_AT:263] == b"ustar\0" else ""
     return f"{prefix}/{name}" if prefix else name
 
 

@@ -46,6 +46,7 @@ from ext4audit.sources import (
     describe,
     judge,
     whole,
+    why_no_json,
 )
 from ext4audit.sources import decode as decode_text
 
@@ -103,7 +104,7 @@ def parse_manifest(manifest: bytes) -> object:
     except SnapshotError:
         raise
     except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"not JSON: {error}") from None
+        raise SnapshotError(f"not JSON: {why_no_json(error)}") from None
     if not isinstance(top, dict) or top.get("format") != FORMAT:
         raise SnapshotError(f"not a manifest of the format {FORMAT}")
     version = top.get("version")
