@@ -41,7 +41,7 @@ DEFAULT_FEATURES = frozenset(
     "has_journal ext_attr resize_inode dir_index filetype extent 64bit flex_bg sparse_super "
     "large_file huge_file dir_nlink extra_isize metadata_csum".split()
 )
-"""`mke2fs -t ext4` of 1.43 to 1.46 (mke2fs.conf); 1.47 may add orphan_file and
+"""`mke2fs -t ext4` of 1.44 to 1.46 (mke2fs.conf); 1.47 may add orphan_file and
 metadata_csum_seed, which move no block group's metadata."""
 
 USAGE_TYPES = (

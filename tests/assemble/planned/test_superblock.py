@@ -201,6 +201,9 @@ def test_another_version_sets_other_features() -> None:
     assert {"64bit", "metadata_csum"}.isdisjoint(old.features)
     assert "uninit_bg" in old.features
     assert old.descriptor_bytes in {None, 32}
+    between = superblock_of(predict(disk_plan(e2fsprogs="1.43.9")))
+    assert {"64bit", "uninit_bg"} <= between.features
+    assert "metadata_csum" not in between.features
     middle = superblock_of(predict(disk_plan(e2fsprogs="1.46.5")))
     assert {"64bit", "metadata_csum"} <= middle.features
     assert {"metadata_csum_seed", "orphan_file"}.isdisjoint(middle.features)

@@ -9,7 +9,7 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, need
 from ext4audit.facts.superblock import Superblock, sizes_of
-from ext4audit.finding import Severity
+from ext4audit.finding import Confidence, Severity
 from ext4audit.layout import ceiling_of
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap009_growth_ceiling import check
@@ -72,6 +72,18 @@ def test_cap009_is_worse_where_the_space_is_there_already() -> None:
         "has 32768 inodes, and ext4 has at most 2^32."
     )
     assert "mkfs.ext4 -i 65536" in medium.remedies[0].summary
+
+
+def test_cap009_knows_that_newer_tools_take_more_group_descriptors() -> None:
+    """Which version the host has is not known."""
+    (finding,) = verdict(known(made(900 * GIB, **SMALL_BLOCKS)), 900 * GIB).findings
+    assert finding.confidence is Confidence.LIKELY
+    assert "resize2fs before 1.47.2 accepts no more group descriptors" in finding.message
+    newer, again = finding.remedies
+    assert "resize2fs 1.47.2 or newer" in newer.summary
+    assert again.destructive
+    (of_inodes,) = verdict(known(made(33 * TIB))).findings
+    assert (of_inodes.confidence, len(of_inodes.remedies)) == (Confidence.CONFIRMED, 1)
 
 
 def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:

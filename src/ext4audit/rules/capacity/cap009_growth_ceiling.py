@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
@@ -23,6 +25,7 @@ NEAR_SHARE = 2
     references=(
         "https://github.com/tytso/e2fsprogs/issues/117",
         "https://github.com/tytso/e2fsprogs/issues/74",
+        "https://git.kernel.org/pub/scm/fs/ext2/e2fsprogs.git/tree/doc/RelNotes/v1.47.2.txt",
         "https://docs.kernel.org/filesystems/ext4/blockgroup.html",
     ),
 )
@@ -31,21 +34,24 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     The size beyond which the filesystem cannot grow. Two limits follow from its geometry: ext4
     has at most 2^32 inodes, and growth adds the same number to each block group (64 TiB with the
-    default of one inode per 16 KiB, 16 TiB with one per 4 KiB); and the group descriptors must
-    fit into one block group (1 TiB with blocks of 1 KiB, 256 TiB with 4 KiB). Severity is medium
-    where the device is already larger than the limit, low where the filesystem has more than half
-    of that size. Filesystems without the feature 64bit are the subject of CAP003.
+    default of one inode per 16 KiB, 16 TiB with one per 4 KiB); and for resize2fs before 1.47.2
+    the group descriptors must fit into one block group (1 TiB with blocks of 1 KiB, 256 TiB with
+    4 KiB). Severity is medium where the device is already larger than the limit, low where the
+    filesystem has more than half of that size. The limit by descriptors is likely, because the
+    version of resize2fs is not known. Filesystems without the feature 64bit are the subject of
+    CAP003.
 
     ## Why it matters
 
     The volume can be enlarged and paid for, but the filesystem cannot use it: resize2fs refuses
     with "resize would cause inodes_count overflow" in the kernel's log, or "New size results in
-    too many block group descriptors". Neither can be changed afterwards.
+    too many block group descriptors". Neither inodes nor block size can be changed afterwards.
 
     ## Remedy
 
     Choose fewer inodes (`-i 65536`) or larger blocks when the filesystem is created, if it is to
-    grow. An existing one must be recreated.
+    grow. For more group descriptors, use resize2fs 1.47.2 or newer, on a kernel without the bug
+    that CAP005 describes. Otherwise an existing filesystem must be recreated.
 
     ## When to ignore
 
@@ -66,7 +72,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if beyond or own * NEAR_SHARE > ceiling.size_bytes:
         found = _finding(superblock, ceiling, cited, device if beyond else 0)
-        yield found._replace(remedies=(_remedy(ceiling, planned=host.planned),))
+        yield found._replace(remedies=tuple(_remedies(ceiling, planned=host.planned)))
     else:
         yield from cited
 
@@ -79,7 +85,7 @@ def _finding(
     return Finding(
         message=f"The filesystem can grow to {most} at most{lost}: {_why(superblock, ceiling)}.",
         severity=Severity.MEDIUM if device else Severity.LOW,
-        confidence=Confidence.CONFIRMED,
+        confidence=Confidence.CONFIRMED if ceiling.is_of_inodes else Confidence.LIKELY,
         citations=cited,
         summary="the filesystem cannot grow to the size of its device"
         if device
@@ -92,16 +98,26 @@ def _why(superblock: Superblock, ceiling: Ceiling) -> str:
         return (
             f"each block group has {superblock.inodes_per_group} inodes, and ext4 has at most 2^32"
         )
-    return f"with blocks of {superblock.block_bytes} bytes, more group descriptors do not fit"
+    return (
+        f"with blocks of {superblock.block_bytes} bytes, resize2fs before 1.47.2 accepts no more "
+        "group descriptors"
+    )
 
 
-def _remedy(ceiling: Ceiling, *, planned: bool) -> Remedy:
+def _remedies(ceiling: Ceiling, *, planned: bool) -> Iterator[Remedy]:
     how = (
         "fewer inodes (mkfs.ext4 -i 65536)" if ceiling.is_of_inodes else "blocks of 4 KiB (-b 4096)"
     )
     if planned:
-        return Remedy(f"Create it with {how}.", Disruption.ONLINE)
-    return Remedy(
+        yield Remedy(f"Create it with {how}.", Disruption.ONLINE)
+        return
+    if not ceiling.is_of_inodes:
+        yield Remedy(
+            "Grow it with resize2fs 1.47.2 or newer, on a kernel without the bug that CAP005 "
+            "describes.",
+            Disruption.ONLINE,
+        )
+    yield Remedy(
         f"Recreate it with {how} after a backup: this cannot be changed in place.",
         Disruption.RECREATE,
         destructive=True,

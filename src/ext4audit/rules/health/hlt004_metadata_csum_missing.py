@@ -30,9 +30,9 @@ LARGE_BYTES = 1 << 40
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the feature metadata_csum is on. mke2fs sets it since 1.43. Linux writes to such
-    filesystems from 3.5 on; ext4(5) names 3.18. Severity is info, and low above 1 TiB. Filesystems
-    without extents are not checked.
+    Whether the feature metadata_csum is on. mke2fs sets it since 1.44, that of Debian and Ubuntu
+    since 1.43. Linux writes to such filesystems from 3.5 on; ext4(5) names 3.18. Severity is info,
+    and low above 1 TiB. Filesystems without extents are not checked.
 
     ## Why it matters
 
