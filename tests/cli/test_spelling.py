@@ -62,12 +62,6 @@ def test_what_is_near_is_named(arguments: str, reported: str) -> None:
     assert line.endswith(reported)
 
 
-def test_an_empty_target_is_named() -> None:
-    """It is what is left of a variable without a value."""
-    line = run("scan", "").stderr.splitlines()[0]
-    assert line == "ext4audit: '': does not exist"
-
-
 @pytest.mark.parametrize(
     "arguments", ["scan --output", "scan -x", "scan --color 1", "scan a -v -q"]
 )

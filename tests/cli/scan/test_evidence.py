@@ -85,7 +85,7 @@ def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> N
 
 def test_an_empty_target_is_refused() -> None:
     """An unset variable in a script must not audit something else."""
-    assert first_line(run("scan", "")) == "ext4audit: : does not exist"
+    assert first_line(run("scan", "")) == "ext4audit: '': does not exist"
 
 
 def test_a_missing_target_stops_the_audit_of_the_others() -> None:
