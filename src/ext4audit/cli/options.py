@@ -1,7 +1,5 @@
 """Options that several commands share, and the reports that they ask for, in every format."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

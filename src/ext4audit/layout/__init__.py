@@ -11,8 +11,6 @@ blockgroup.rst ("Meta Block Groups"), group_descr.rst and super.rst (Linux 6.1);
 of fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Mount tables are mountinfo, fstab and /proc/fs/ext4/*/options, with their escapes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import deque

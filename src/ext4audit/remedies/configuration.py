@@ -12,8 +12,6 @@ command longer. Functions named `…_steps` return a whole change with its verif
 Limits (sysctl) and attributes (udev) are set now, and by a new file at every boot.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -3,8 +3,6 @@
 They are stored in fstab, or as defaults in the superblock: the option bits, and s_mount_opts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

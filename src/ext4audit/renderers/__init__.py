@@ -10,8 +10,6 @@ another name than the one that a command acts on. In JSON, which is ASCII, text 
 is replaced, and its original bytes stand beside it.
 """
 
-from __future__ import annotations
-
 import json
 from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Sequence

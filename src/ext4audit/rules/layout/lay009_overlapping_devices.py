@@ -1,7 +1,5 @@
 """LAY009: Two mounted filesystems lie on the same part of a disk and overwrite each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,7 +26,7 @@ class Part(NamedTuple):
     end: int
     gap: Unknown | None = None
 
-    def overlaps(self, other: Part) -> bool:
+    def overlaps(self, other: "Part") -> bool:
         """Whether another device takes some of the same sectors."""
         is_same = self.device.device_number == other.device.device_number
         return not is_same and self.start < other.end and other.start < self.end

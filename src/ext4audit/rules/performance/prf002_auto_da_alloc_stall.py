@@ -1,7 +1,5 @@
 """PRF002: Replacing a file that was just written blocks rename() until its data is submitted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

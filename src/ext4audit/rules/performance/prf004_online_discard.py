@@ -1,7 +1,5 @@
 """PRF004: Each deletion sends a discard to a device that handles discards slowly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 
