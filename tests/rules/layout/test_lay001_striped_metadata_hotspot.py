@@ -250,8 +250,13 @@ def test_columns_without_names_have_the_medium_of_the_disks(
 ) -> None:
     """A degraded array, or one that is reshaped, tells how many columns it has, and not which."""
     hot = layout([100, 0, 100, 0], groups=9594)
-    names = (each._replace(name=f"column {slot}") for slot, each in enumerate(hot.members))
-    verdict = verdict_of(striped(hot._replace(members=tuple(names)), rotational))
+    names = tuple(f"column {slot}" for slot in range(4))
+    assert hot.geometry is not None
+    hot = hot._replace(
+        geometry=hot.geometry._replace(members=names),
+        members=tuple(e._replace(name=n) for e, n in zip(hot.members, names, strict=True)),
+    )
+    verdict = verdict_of(striped(hot, rotational))
     citations = {c.label: c.value for c in verdict.findings[0].citations}
     assert citations["rotational members"] == cited
     assert [gap.what for gap in verdict.unknowns] == gaps
