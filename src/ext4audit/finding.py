@@ -238,6 +238,11 @@ class Finding(NamedTuple):
         """The safest of its remedies; None where none can be run."""
         return safest(self.remedies)
 
+    @property
+    def main_remedy(self) -> Remedy | None:
+        """The remedy to show where one is shown: the safest, else the first."""
+        return self.safest_remedy or next(iter(self.remedies), None)
+
 
 def safest(remedies: Iterable[Remedy]) -> Remedy | None:
     """Return the remedy that stops the least, the first of equals; None where none can be run.

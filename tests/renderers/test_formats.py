@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from ext4audit import renderers
-from ext4audit.renderers import Page, formats
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.finding import Confidence, Disruption, Finding, Phase, Remedy, Severity, Step
+from ext4audit.renderers import Audited, Page, formats
+from ext4audit.rule import RuleOutput, rule
+from support.builders import host
+from support.formats.sample_reports import PAGE, report, root
 
 
 def test_the_formats_are_in_alphabetical_order() -> None:
@@ -34,6 +39,27 @@ def test_every_format_renders(name: str) -> None:
     imported = importlib.import_module(f"ext4audit.renderers.{formats()[name]}")
     assert callable(imported.render)
     assert callable(imported.render_plan)
+
+
+WAYS = (
+    Remedy("Think about it.", Disruption.ONLINE),
+    Remedy("Start again.", Disruption.REBOOT, (Step(Phase.IMMEDIATE, "reboot"),)),
+    Remedy("Set it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "mount -o remount /data"),)),
+)
+
+
+@rule("DUR001", "barrier-disabled", severity=Severity.HIGH, since="0.1")
+def curable(_fs: Filesystem, _host: Host) -> RuleOutput:
+    """Find what can be cured in several ways."""
+    yield Finding("Wrong.", Severity.HIGH, Confidence.CONFIRMED, (), WAYS)
+
+
+@pytest.mark.parametrize("name", ["csv", "github", "text"])
+def test_the_one_remedy_that_a_format_shows_is_the_safest(name: str) -> None:
+    """Which is what `ext4audit fix` applies; advice without commands cures nothing."""
+    module = importlib.import_module(f"ext4audit.renderers.{name}")
+    text = module.render([Audited("db1", report(host(root()), curable))], PAGE)
+    assert [way.summary for way in WAYS if way.summary in text] == ["Set it."]
 
 
 def test_a_new_format_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

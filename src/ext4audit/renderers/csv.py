@@ -6,7 +6,7 @@ gap of the host. `error` is a rule that raised. `unread` is a host without a rep
 host with none of these, so every host has a row. `plan` is a command to use of a plan. The
 column `state` shows which findings count; suppressed ones and those of the baseline have rows too.
 
-`commands` holds the commands of the first remedy without those for rollback: one line for the
+`commands` holds the commands of the safest remedy without those for rollback: one line for the
 shell, which stops at the first failure. No cell has a newline.
 
 Spreadsheets evaluate a cell that begins like a formula, even in quotes. Such a cell begins with
@@ -139,13 +139,13 @@ def _subject(fs: Filesystem | None) -> dict[str, str]:
 
 
 def _remedy(row: Row) -> dict[str, str]:
-    if not row.finding.remedies:
+    remedy = row.finding.main_remedy
+    if remedy is None:
         return {}
-    first = row.finding.remedies[0]
     return {
-        "remedy": first.summary,
-        "disruption": disruption_text(first),
-        "commands": " ".join(chain([step.command for step in first.steps])),
+        "remedy": remedy.summary,
+        "disruption": disruption_text(remedy),
+        "commands": " ".join(chain([step.command for step in remedy.steps])),
     }
 
 

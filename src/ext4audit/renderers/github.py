@@ -114,9 +114,10 @@ def _reasons(page: Page) -> str:
 def _note(row: Row, report: Report) -> _Note:
     finding = row.finding
     title = f"{row.rule.title} on {row.host}, {row.where}"
+    remedy = finding.main_remedy
     lines = (
         f"{finding.severity.value.upper()}: {finding.message}",
-        *(f"Remedy: {remedy.summary}" for remedy in finding.remedies[:1]),
+        *((f"Remedy: {remedy.summary}",) if remedy else ()),
     )
     return _Note(LEVELS[finding.severity], title, lines, location_of(row, report))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import multiprocessing
 import os
 import signal
@@ -216,9 +215,6 @@ def _lines(
 
     In a pause, None, what is finished is passed on.
     """
-    # The program looks for rubbish rarely, because it ends soon (__main__.py). Not here, where
-    # ten thousand hosts leave theirs behind: the workers inherit it.
-    gc.set_threshold(700, 10, 10)
     most = len(places) if isinstance(places, Sized) else _MANY
     workers = min(len(os.sched_getaffinity(0)), most)
     pool = _Pool(workers, job)

@@ -81,7 +81,7 @@ class Entry:
 
         A remedy of the whole host is the same for all its filesystems.
         """
-        chosen = (_shown_remedy(each.finding) for each in self.occurrences)
+        chosen = (each.finding.main_remedy for each in self.occurrences)
         return tuple({each.steps or each.summary: each for each in chosen if each}.values())
 
     def subjects(self, total: int, look: Look, *, full: bool = False) -> str:
@@ -117,10 +117,6 @@ def lines(found: Sequence[Entry]) -> tuple[Entry, ...]:
         before = same[key].occurrences if key in same else ()
         same[key] = Entry(entry.rule, (*before, *entry.occurrences))
     return tuple(same.values())
-
-
-def _shown_remedy(finding: Finding) -> Remedy | None:
-    return finding.safest_remedy or next(iter(finding.remedies), None)
 
 
 def _key(each: Occurrence) -> str:
