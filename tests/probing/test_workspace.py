@@ -100,5 +100,5 @@ def test_at_most_a_twentieth_of_the_free_space_is_used(
 
 def test_a_size_that_measures_nothing_is_not_called_a_lack_of_space() -> None:
     """16 MiB are the least."""
-    with pytest.raises(Refused, match="--size is less than the 16 MiB"):
+    with pytest.raises(Refused, match="--size is too small: the probes write at least 16 MiB"):
         allowed(0, 15 * MIB)

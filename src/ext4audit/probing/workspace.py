@@ -40,7 +40,7 @@ def allowed(directory: int, wanted_bytes: int) -> Space:
     """
     if wanted_bytes < SMALLEST_BYTES:
         least = SMALLEST_BYTES // MIB
-        raise Refused(f"--size is less than the {least} MiB that the probes write at least")
+        raise Refused(f"--size is too small: the probes write at least {least} MiB")
     free = os.fstatvfs(directory)
     free_bytes = free.f_bavail * free.f_frsize
     size_bytes = min(wanted_bytes, int(free_bytes * LARGEST_SHARE))
