@@ -405,7 +405,11 @@ is_open() { # device, what it is a part of...
 unopened() { # as check
 	device=$1
 	shift 6
-	! is_open "$device" "$@" || fails "a process, such as a virtual machine, has $device${1:+ or $*} open"
+	for _ in 1 2 3; do # udev has a device open for a moment after each change
+		is_open "$device" "$@" || return 0
+		sleep 1
+	done
+	fails "a process, such as a virtual machine, has $device${1:+ or $*} open"
 }
 # The exit status of e2fsck is a sum: 1 is what was corrected, 4 and more is what is left.
 check() { # device, kernel's name, how, command, undo, done, what the device is a part of...

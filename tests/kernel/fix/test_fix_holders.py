@@ -151,3 +151,31 @@ def test_a_swap_file_holds_it(shell: RemedyShell) -> None:
     finally:
         within(shell, "swapoff swap")
     assert found(shell) == ""
+
+
+OPENED = """\
+set -u
+id=test
+{library}
+unopened {device} name -p command undo done || stop "$problem"
+"""
+
+
+@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (60, True)])
+def test_a_device_that_is_open_for_a_moment_is_looked_at_again(
+    shell: RemedyShell, seconds: int, *, is_refused: bool
+) -> None:
+    """As udev opens one after each change; a virtual machine has it open as long as it runs."""
+    script = shell.folder / "check"
+    script.write_text(
+        OPENED.format(library=LIBRARY.read_text(encoding="utf-8"), device=shell.device)
+    )
+    with Path(shell.device).open("rb") as opened:
+        holder = subprocess.Popen(["sleep", str(seconds)], stdin=opened)
+    try:
+        done = shell.run(f"sh {script}")
+    finally:
+        holder.kill()
+        holder.wait()
+    assert (b"has %s open" % shell.device.encode() in done.stderr) is is_refused
+    assert (done.returncode == 0) is not is_refused
