@@ -12,6 +12,7 @@ from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import may_lose
+from ext4audit.remedies.remount import OR_UNMOUNT
 from ext4audit.remedies.unmounting import with_loss
 from support.builders import disk, filesystem, host, known, loop, mount, superblock, unknown
 
@@ -70,7 +71,7 @@ def test_a_remedy_that_loses_something_has_no_commands(fs: Filesystem, reason: s
 @pytest.mark.parametrize(
     ("undo", "kept"),
     [
-        ("mount -o remount,a || { umount /data && mount /data; }", "mount -o remount,a"),
+        (f"mount -o remount,a{OR_UNMOUNT}/data && mount /data; }}", "mount -o remount,a"),
         ("umount /data && debugfs && mount /data", ""),
         ("mount -o remount,a", "mount -o remount,a"),
         ("", ""),

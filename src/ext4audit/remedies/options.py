@@ -15,6 +15,7 @@ from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
 from ext4audit.remedies import in_phase, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
+    OR_UNMOUNT,
     mount_again,
     remount_step,
     replay_first,
@@ -368,7 +369,7 @@ def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) ->
     if old.get("delalloc") != "nodelalloc":
         return command
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
-    return f"{command} || {{ umount {quote(mount.mount_point)} && {again}; }}"
+    return f"{command}{OR_UNMOUNT}{quote(mount.mount_point)} && {again}; }}"
 
 
 def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:

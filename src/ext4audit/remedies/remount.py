@@ -115,6 +115,10 @@ def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
     return (*(flag for flag in flags if flag not in replaced), *options)
 
 
+OR_UNMOUNT = " || { umount "
+"""What begins the part of a rollback that runs where a remount is refused."""
+
+
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
     """Return the command that mounts as now after an unmount, with `tokens` for `names`."""
     others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)

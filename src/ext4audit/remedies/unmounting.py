@@ -18,10 +18,9 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
 from ext4audit.finding import Check, Remedy, Step, Unmount
 from ext4audit.remedies import has_errors
+from ext4audit.remedies.remount import OR_UNMOUNT
 
 IDMAPPED = "idmapped"
-LAST_RESORT = " || { umount "
-"""What begins the part of a rollback that runs where a remount is refused."""
 
 
 def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
@@ -42,7 +41,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
 
 
 def _unchecked(remedy: Remedy, fs: Filesystem) -> str | None:
-    """Return the reason where a remedy mounts a filesystem with errors, and checks it not."""
+    """Return the reason where a remedy mounts a filesystem with errors without a check."""
     if not has_errors(fs) or any(isinstance(step.change, Check) for step in remedy.steps):
         return None
     return "it has errors on record, and a mount allows writes again: check it with e2fsck first."
@@ -91,4 +90,4 @@ def _spelled(propagates: frozenset[str]) -> str:
 
 def _without_unmount(step: Step) -> str:
     """Return what takes a step back without an unmount; empty where nothing does."""
-    return "" if step.undo.startswith("umount ") else step.undo.partition(LAST_RESORT)[0]
+    return "" if step.undo.startswith("umount ") else step.undo.partition(OR_UNMOUNT)[0]
