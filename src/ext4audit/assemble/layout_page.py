@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
-from ext4audit.assemble.image import find_image, is_read, read_image_groups, superblock_at
+from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
+from ext4audit.assemble.image.unreadable import is_read
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table
 from ext4audit.assemble.superblock import (

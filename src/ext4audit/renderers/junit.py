@@ -183,7 +183,7 @@ def _evidence(classname: str, report: Report) -> Case:
 
 
 def _case(classname: str, verdict: Verdict, least: Severity) -> Case:
-    case = Case(classname, f"{verdict.rule.title}", lines=_lines(verdict))
+    case = Case(classname, verdict.rule.title, lines=_lines(verdict))
     if verdict.outcome is Outcome.ERROR:
         error = visible(traceback_lines(verdict)[-1])
         return case._replace(

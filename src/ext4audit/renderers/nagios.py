@@ -150,7 +150,7 @@ def _details(
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
     for gap in found_gaps:
-        rule = f"{gap.rule.title}" if gap.rule else "evidence of the host"
+        rule = gap.rule.title if gap.rule else "evidence of the host"
         hint = f" (hint: {gap.hint})" if gap.hint else ""
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 

@@ -6,7 +6,13 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
-from ext4audit.assemble.image.unreadable import damaged, destroyed, explain, other_kind
+from ext4audit.assemble.image.unreadable import (
+    damaged,
+    destroyed,
+    explain,
+    is_read,
+    other_kind,
+)
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import Partition
@@ -193,8 +199,8 @@ def _unread(partition: Partition, reason: str, hint: str = CHECK_A_COPY) -> Unkn
 def _lies_beyond(source: Source, path: str, partition: Partition) -> bool:
     """Whether a partition has room for a superblock, and the image ends before that."""
     room_bytes = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES
-    last = ReadBytes(path, partition.start_bytes + room_bytes - 1, 1)
-    return partition.size_bytes >= room_bytes and isinstance(source.fetch(last), Unknown)
+    last_byte = partition.start_bytes + room_bytes - 1
+    return partition.size_bytes >= room_bytes and not is_read(source, path, last_byte)
 
 
 def _described(
@@ -227,11 +233,6 @@ def _cut_short(source: Source, fs: ImageFilesystem) -> str:
         return ""
     where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
     return f"{where} is cut short: its filesystem has {size_bytes} bytes"
-
-
-def is_read(source: Source, path: str, byte: int) -> bool:
-    """Whether an image has a byte that can be read."""
-    return isinstance(source.fetch(ReadBytes(path, byte, 1)), Known)
 
 
 def reason_of(unknown: Unknown) -> str:

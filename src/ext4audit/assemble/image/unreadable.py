@@ -27,6 +27,11 @@ _BEGINNINGS_BYTES = (4136, 512)
 _BACKUPS_SHOWN = 3
 
 
+def is_read(source: Source, path: str, byte: int) -> bool:
+    """Whether an image has a byte that can be read."""
+    return isinstance(source.fetch(ReadBytes(path, byte, 1)), Known)
+
+
 def explain(source: Source, path: str) -> BadImage | PlainFile:
     """Return why a file without a readable superblock is no image, or that it is a plain file.
 
@@ -36,7 +41,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
     found = destroyed(source, path) or other_kind(source, path)
     if found:
         return BadImage(found)
-    whole = isinstance(source.fetch(ReadBytes(path, SMALLEST_BYTES - 1, 1)), Known)
+    whole = is_read(source, path, SMALLEST_BYTES - 1)
     if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
         if not _first_byte(source, path):
             return BadImage("the file is empty")

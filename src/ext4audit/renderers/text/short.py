@@ -116,7 +116,7 @@ class _Page:
         severity = entry.first.severity
         return (
             Span(severity.value.upper(), SEVERITY_STYLES[severity]),
-            Span(f"{entry.rule.title}"),
+            Span(entry.rule.title),
             Span(entry.subjects(self.filesystems, self.look)),
             Span(f"{entry.first.short}{doubt_text(entry.first)}"),
         )
