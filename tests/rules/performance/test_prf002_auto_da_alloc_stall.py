@@ -30,6 +30,7 @@ from support.builders import (
     unknown,
 )
 from support.images.mke2fs import sparse_image
+from support.remedies.dirty_limits import own_limits, read_limits, set_limits
 from support.scratch import Scratch, apply, judge_host, roll_back, run, run_shell
 
 MIB = 1 << 20
@@ -425,25 +426,12 @@ def test_the_backlog_is_bounded_to_two_seconds(before: dict[str, int], restored:
 
 # The rest runs the printed commands on the kernel of this machine.
 
-DIRTY = ("dirty_background_bytes", "dirty_background_ratio", "dirty_bytes", "dirty_ratio")
-
-
-def read_dirty() -> dict[str, int]:
-    """Read vm.dirty_*: the limits."""
-    return {name: int(Path("/proc/sys/vm", name).read_text()) for name in DIRTY}
-
 
 @pytest.fixture
 def dirty_limits() -> Iterator[None]:
     """Give the machine the kernel's default vm.dirty_*, and bring back what they were."""
-    before = read_dirty()
-    run_shell("sysctl -w vm.dirty_background_ratio=10 vm.dirty_ratio=20")
-    yield
-    for prefix in ("dirty_background", "dirty"):
-        size = before[f"{prefix}_bytes"]
-        knob, value = ("bytes", size) if size else ("ratio", before[f"{prefix}_ratio"])
-        Path(f"/proc/sys/vm/{prefix}_{knob}").write_text(str(value))
-    assert read_dirty() == before
+    with own_limits("vm.dirty_background_ratio=10", "vm.dirty_ratio=20"):
+        yield
 
 
 @pytest.fixture
@@ -553,23 +541,23 @@ def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
     mounted: Mounted, etc: Path, setting: str
 ) -> None:
     """The printed commands bound the limits, survive a reload, and go back exactly."""
-    run_shell(f"sysctl -w {setting}")
-    before = read_dirty()
+    set_limits(*setting.split(" "))
+    before = read_limits()
     finding = mounted.finding()
     assert finding.severity is Severity.LOW
     remedy = with_words(finding, "Limit dirty memory")
     with pytest.raises(AssertionError):
         apply(remedy, (Phase.VERIFY,))
     apply(remedy)
-    bounded = read_dirty()
+    bounded = read_limits()
     after = mounted.finding()
     assert after.severity is Severity.INFO
     assert seconds_of(after) <= 2.0
-    run_shell(f"sysctl -w {setting}")
+    set_limits(*setting.split(" "))
     run_shell("sysctl -p /etc/sysctl.d/60-ext4audit-dirty.conf")
-    assert read_dirty() == bounded
+    assert read_limits() == bounded
     roll_back(remedy)
-    assert read_dirty() == before
+    assert read_limits() == before
     assert not list((etc / "sysctl.d").glob("60-ext4audit-*"))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from ext4audit.rule import Rule
 from ext4audit.rules.performance.prf010_dirty_limits import check
 from support.builders import GIB, disk, filesystem, host, known, memory, mount, queue, raid, unknown
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
+from support.remedies.dirty_limits import own_limits, read_limits
 
 LARGE = known(memory(total_bytes=512 * GIB, available_bytes=500 * GIB), "/proc/meminfo")
 SMALL = known(memory(dirty_bytes=1 << 30))
@@ -147,30 +146,15 @@ def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> Non
     assert commands[Phase.ROLLBACK] == "sysctl -w vm.dirty_background_ratio=10 vm.dirty_ratio=20"
 
 
-# The limits of dirty memory are the machine's own, and are put back whatever happens.
-LIMITS = "dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes"
-
-
-def limits() -> dict[str, str]:
-    """Read the limits."""
-    return {name: Path(f"/proc/sys/vm/{name}").read_text().strip() for name in LIMITS}
-
-
 class WithLimits(RemedyCase):
     """A case with a backlog of 12 GiB, which takes any device long enough."""
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """Set the limit, run the case, see that the rollback brought it back, and restore."""
-        before = limits()
-        run("sysctl", "-qw", "vm.dirty_bytes=12884901888")
-        try:
-            odd = limits()
+        """Set the limit, run the case, and see that the rollback brought it back."""
+        with own_limits("vm.dirty_bytes=12884901888"):
+            before = read_limits()
             super().run(rule, stage)
-            assert limits() == odd
-        finally:
-            for name, value in before.items():
-                if value != "0":
-                    run("sysctl", "-qw", f"vm.{name}={value}")
+            assert read_limits() == before
 
 
 REMEDY_CASES = (WithLimits("a backlog of gigabytes", "Limit dirty memory", size="16G"),)
