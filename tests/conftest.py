@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shutil
 import signal
+import subprocess
 import sys
+import traceback
 import zlib
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +82,33 @@ def why_no_kernel() -> str | None:
     if "ext4" not in Path("/proc/filesystems").read_text().split():
         return "needs a kernel with ext4"
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test whose program is not installed, by the program's name: CI has them all."""
+    with skipped_without_its_program():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    """Skip it where the program of a fixture is not installed."""
+    with skipped_without_its_program():
+        return (yield)
+
+
+@contextmanager
+def skipped_without_its_program() -> Iterator[None]:
+    """Turn subprocess's error for a bare name that PATH does not have into a skip."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        *_, last = traceback.walk_tb(error.__traceback__)
+        is_program = last[0].f_code.co_filename == subprocess.__file__
+        if REQUIRED or not is_program or shutil.which(str(error.filename)) is not None:
+            raise
+        pytest.skip(f"needs {error.filename}")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -27,6 +27,9 @@ from support.program import run_new
 E2FSPROGS = "mke2fs 1.47"
 """The outputs of `layout` and `plan` are those of the metadata that this mke2fs makes."""
 
+ADDED = ("jq",)
+"""Programs of the examples, beside ours, that a system may lack."""
+
 
 def parts_of(page: Path) -> list[Exchange]:
     """Return the commands of a page in their order."""
@@ -56,6 +59,7 @@ def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
     text = page.read_text(encoding="utf-8")
     if _depends_on_e2fsprogs(text) and not _e2fsprogs():
         pytest.skip("needs mke2fs")
+    skip_without_programs_of(text)
     scene.write_files(text)
     commands = [part.command for part in parts_of(page)]
     here = [each for each in commands if bare(each) not in NOT_RUN and not needs_mount(each)]
@@ -67,6 +71,13 @@ def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
     if not accept and _depends_on_e2fsprogs(text) and not _e2fsprogs().startswith(E2FSPROGS):
         pytest.skip(f"the outputs of {name(page)} need {E2FSPROGS}")
     assert page.read_text(encoding="utf-8") == fresh
+
+
+def skip_without_programs_of(text: str) -> None:
+    """Skip where a program that the text pipes into is not installed."""
+    missing = [tool for tool in ADDED if f"| {tool} " in text and not shutil.which(tool)]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
 
 
 def _depends_on_e2fsprogs(text: str) -> bool:
@@ -90,6 +101,7 @@ MOUNTING = [page for page in PAGES if any(needs_mount(part.command) for part in 
 def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
     """In a private mount namespace with an ext4 filesystem on /srv."""
     commands = [part.command for part in parts_of(page) if needs_mount(part.command)]
+    skip_without_programs_of("\n".join(commands))
     failures = [failure(command, scene.run_mounted(command)) for command in commands]
     assert [each for each in failures if each] == []
 

@@ -144,5 +144,5 @@ def run_as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def root_fstype() -> str:
-    """Return the filesystem type of the last mount on /."""
-    return [line.fstype for line in mount_table() if line.mount_point == "/"][-1]
+    """Return the filesystem type of the last mount on /: "unlisted" in a plain chroot."""
+    return ["unlisted", *(line.fstype for line in mount_table() if line.mount_point == "/")][-1]
