@@ -74,8 +74,9 @@ def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
 
 
 def skip_without_programs_of(text: str) -> None:
-    """Skip where a program that the text pipes into is not installed."""
-    missing = [tool for tool in ADDED if f"| {tool} " in text and not shutil.which(tool)]
+    """Skip where a program that begins a command or follows a pipe is not installed."""
+    named = [tool for tool in ADDED if re.search(rf"(?:^|\| ){tool} ", text, re.MULTILINE)]
+    missing = [tool for tool in named if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
 
