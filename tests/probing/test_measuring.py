@@ -17,8 +17,7 @@ from ext4audit.probing.bench import MIB, Bench, Budget, Limits, Spent
 from ext4audit.probing.counters import BlockStat
 from ext4audit.probing.extents import DELALLOC, LAST, UNWRITTEN, Extent
 from ext4audit.probing.members import Churn, member_figures
-from ext4audit.probing.observing import observe
-from ext4audit.probing.waits import Sampler, Wait
+from ext4audit.probing.observing import Sampler, Wait, observe
 from ext4audit.probing.workspace import opened_directory, workspace
 from support.builders import disk, filesystem, host, known, layout, memory, unknown
 

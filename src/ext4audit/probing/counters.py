@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.measurement import MemberFigures
 
 SYS_BLOCK = Path("/sys/class/block")
 SECTOR_BYTES = 512
@@ -51,6 +52,17 @@ class BlockStat(NamedTuple):
     def flush_wait_ms(self) -> float | None:
         """The mean time of a flush request, None without any."""
         return self.flush_ms / self.flushes if self.flushes and self.flush_ms is not None else None
+
+    def figures(self, name: str) -> MemberFigures:
+        """Return what the device of this name was asked to do."""
+        return MemberFigures(
+            name,
+            self.writes,
+            self.written_bytes,
+            self.flushes,
+            self.write_wait_ms,
+            self.flush_wait_ms,
+        )
 
 
 def _difference(now: int | None, before: int | None) -> int | None:

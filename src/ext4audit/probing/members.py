@@ -106,13 +106,7 @@ def member_figures(
     total = sum(stat.writes for stat in counted.values())
     churn = sum(layout.churn.loads)
     return tuple(
-        MemberFigures(
-            name=member.name,
-            writes=stat.writes,
-            written_bytes=stat.written_bytes,
-            flushes=stat.flushes,
-            write_wait_ms=stat.write_wait_ms,
-            flush_wait_ms=stat.flush_wait_ms,
+        stat.figures(member.name)._replace(
             share=stat.writes / total if total else None,
             predicted_share=load / churn if churn else None,
         )
