@@ -24,7 +24,7 @@ def print_diagnostic(message: str, *, color: str = "yellow") -> None:
     """
     visible = lazily("renderers", "visible")
     head = f"{PROGRAM}:"
-    if lazily("cli.terminal.help", "has_color")(sys.stderr):
+    if lazily("cli.terminal", "has_color")(sys.stderr):
         head = click.style(head, fg=color, bold=True)
     print_error(f"{head} {visible(message)}")
 
@@ -87,7 +87,7 @@ class Context(click.Context):
 
     def make_formatter(self) -> click.HelpFormatter:
         """Return the formatter of help pages."""
-        formatter: click.HelpFormatter = lazily("cli.terminal.help", "Formatter")(
+        formatter: click.HelpFormatter = lazily("cli.terminal", "Formatter")(
             width=self.terminal_width, max_width=self.max_content_width
         )
         return formatter
@@ -96,7 +96,7 @@ class Context(click.Context):
 def _help(context: click.Context, option: click.Parameter, wanted: bool) -> None:
     """Print the help where it is wanted: click calls this for every command."""
     if wanted:
-        lazily("cli.terminal.help", "print_help")(context, option, wanted)
+        lazily("cli.terminal", "print_help")(context, option, wanted)
 
 
 _HELP = click.Option(
@@ -368,7 +368,7 @@ def _context(arguments: Sequence[str]) -> click.Context:
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Print in one line what is wrong with the command line."""
     if isinstance(error, NoCommand):
-        print_error(lazily("cli.terminal.help", "shown")(error.message, sys.stderr))
+        print_error(lazily("cli.terminal", "shown")(error.message, sys.stderr))
         return EXIT_USAGE
     why = lazily("cli.terminal.errors", "reason")(error)
     print_diagnostic(why, color=RED)

@@ -12,7 +12,7 @@ import pytest
 from ext4audit import audit_snapshot
 from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
-from ext4audit.cli.fleet.ansible_options import options_of
+from ext4audit.cli.fleet import options_of
 from ext4audit.cli.fleet.fixing import NOTHING, OMITTED, State, pattern, without_remedies
 from ext4audit.cli.fleet.gather import Stop, Wanted, file_name, places, progress_text
 from ext4audit.finding import Disruption, Severity

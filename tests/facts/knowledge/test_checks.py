@@ -8,8 +8,7 @@ import pytest
 
 import ext4audit.facts
 from ext4audit.cli import did_you_mean
-from ext4audit.facts.knowledge import TABLES, document
-from ext4audit.facts.knowledge.newer import KnowledgeError, read_newer
+from ext4audit.facts.knowledge import TABLES, KnowledgeError, document, read_newer
 
 FACTS = Path(ext4audit.facts.__file__).parent / "tables"
 ABOUT = '[about]\ntable = "{}"\nformat = 1\ndate = 2027-01-31\n'

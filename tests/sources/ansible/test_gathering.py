@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from ext4audit.sources.ansible.gathering import nobody, reason_of
-from ext4audit.sources.ansible.running import Event
+from ext4audit.sources.ansible import Play, gathering
+from ext4audit.sources.ansible.gathering import Event, nobody, reason_of
 
 BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) and was terminated"
 
@@ -42,3 +44,22 @@ UNKNOWN_OPTION = "ansible-playbook: error: unrecognized arguments: --nonsense"
 def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], reason: str) -> None:
     """What the user can change, or Ansible's own error, and not the end of its help."""
     assert nobody(code, notes).startswith(reason)
+
+
+@pytest.mark.parametrize(("rc", "code"), [(0, 0), (4, 4), (None, gathering.STOPPED)])
+def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, rc: int | None, code: int
+) -> None:
+    """ansible-runner then has none."""
+    ansible_runner = pytest.importorskip("ansible_runner")
+
+    def config(**_given: object) -> SimpleNamespace:
+        return SimpleNamespace(prepare=lambda: None, env={}, command=["ansible-playbook"])
+
+    def runner(*_given: object, **_more: object) -> SimpleNamespace:
+        return SimpleNamespace(run=lambda: None, rc=rc)
+
+    monkeypatch.setattr(ansible_runner, "RunnerConfig", config)
+    monkeypatch.setattr(ansible_runner, "Runner", runner)
+    play = Play("/nonexistent", "play.yml", (), {}, shown=False)
+    assert gathering._play(play, "ansible-playbook", None, lambda: False) == code  # type: ignore[arg-type]

@@ -1,17 +1,120 @@
-"""`ext4audit fleet`: audit the hosts of an Ansible inventory; `fleet fix` applies remedies."""
+"""`ext4audit fleet`: audit the hosts of an Ansible inventory; `fleet fix` applies remedies.
+
+The options that go to Ansible unchanged have the names that Ansible gives them.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
 from ext4audit import lazily
 from ext4audit.cli import completed, completer
-from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
 from ext4audit.cli.options import chosen, report_options
 from ext4audit.cli.output import FORMATS
-from ext4audit.sources.ansible import AnsibleError, playbook_program
+from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
+
+Command = Callable[..., int]
+Completer = Callable[[click.Context, click.Parameter, str], list[Any]]
+
+_VALUES = {
+    "inventory": ("-i", "HOSTS", "Inventory: a file, a directory, a program or host,host,…"),
+    "limit": ("-l", "PATTERN", "Only the hosts that match PATTERN."),
+    "user": ("-u", "NAME", "Connect as this user."),
+    "private_key": ("", "FILE", "Private key for ssh."),
+    "become_user": ("", "NAME", "User to become; root by default."),
+    "become_method": ("", "NAME", "How to become that user: sudo (default), su, doas, …"),
+    "vault_id": ("", "ID", "Vault identity, such as prod@file."),
+    "vault_password_file": ("", "FILE", "File with a vault password."),
+    "extra_vars": ("-e", "VARS", "Variables: NAME=VALUE, YAML, JSON or @FILE."),
+}
+_REPEATED = frozenset({"inventory", "vault_id", "vault_password_file", "extra_vars"})
+_ASKED = {
+    "ask_pass": ("-k", "Ask for the password of ssh.", "SSH password"),
+    "ask_become_pass": ("-K", "Ask for the password to become root.", "BECOME password"),
+    "ask_vault_pass": ("-J", "Ask for the password of the vault.", "Vault password"),
+}
+REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
+
+
+def ansible_options(command: Command, complete_rest: Completer | None = None) -> Command:
+    """Add the options, and the arguments for Ansible after --."""
+    rest = click.argument(REST, nargs=-1, metavar=REST_SHOWN, shell_complete=complete_rest)
+    command = rest(command)
+    for name, (short, text, _) in reversed(_ASKED.items()):
+        command = click.option(short, _long(name), name, is_flag=True, help=text)(command)
+    command = click.option("-b", "--become", is_flag=True, help="Become root on the hosts.")(
+        command
+    )
+    command = click.option(
+        "--forks", type=click.IntRange(min=1), metavar="N", help="Hosts at the same time."
+    )(command)
+    for name, (short, what, text) in reversed(_VALUES.items()):
+        flags = [flag for flag in (short, _long(name)) if flag]
+        complete = completer("files") if what in {"HOSTS", "FILE"} else None
+        command = click.option(
+            *flags,
+            name,
+            multiple=name in _REPEATED,
+            metavar=what,
+            help=text,
+            shell_complete=complete,
+        )(command)
+    return command
+
+
+def _long(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def options_of(given: dict[str, Any]) -> tuple[str, ...]:
+    """Take the options out of `given`, and return them for ansible-playbook; raises UsageError."""
+    rest = given.pop(REST)
+    if rest and not rest[0].startswith("-"):
+        raise click.UsageError(
+            f"unexpected argument {rest[0]}: hosts are chosen by --inventory and --limit, and "
+            "options of Ansible follow --"
+        )
+    for inventory in given["inventory"]:
+        _refuse_endless(inventory)
+    return (*_given(given), *rest)
+
+
+def _refuse_endless(inventory: str) -> None:
+    """Refuse a device: Ansible would read /dev/zero until no memory is left."""
+    path = Path(inventory)
+    if path.is_block_device() or (path.is_char_device() and inventory != os.devnull):
+        raise click.UsageError(f"--inventory {inventory}: a device is no inventory")
+
+
+def _given(given: dict[str, Any]) -> Iterator[str]:
+    for name in _VALUES:
+        value = given.pop(name)
+        for each in value if name in _REPEATED else filter(None, (value,)):
+            yield f"{_long(name)}={each}"
+    forks = given.pop("forks")
+    if forks is not None:
+        yield f"--forks={forks}"
+    for name in ("become", *_ASKED):
+        if given.get(name):
+            yield _long(name)
+    given.pop("become")
+
+
+def passwords_of(given: dict[str, Any]) -> dict[str, str]:
+    """Take the wanted passwords out of `given`, ask for them, and return them by their prompts."""
+    wanted = [name for name in _ASKED if given.pop(name)]
+    return {
+        PROMPTS[name]: click.prompt(
+            _ASKED[name][2], hide_input=True, err=True, default="", show_default=False
+        )
+        for name in wanted
+    }
+
 
 HOST_SECONDS = 300
 _FORMATS = tuple(fmt for fmt in FORMATS if fmt != "json")

@@ -17,8 +17,13 @@ from ext4audit.api import audit_snapshot
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fix import choices_of, remedy_options
-from ext4audit.cli.fleet import host_timeout_option, require_ansible
-from ext4audit.cli.fleet.ansible_options import ansible_options, options_of, passwords_of
+from ext4audit.cli.fleet import (
+    ansible_options,
+    host_timeout_option,
+    options_of,
+    passwords_of,
+    require_ansible,
+)
 from ext4audit.cli.fleet.gather import Stop, Wanted, gathering, places, stopped_by_signals
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
@@ -30,8 +35,7 @@ from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError
 from ext4audit.sources.ansible import Play
-from ext4audit.sources.ansible.gathering import Gathering
-from ext4audit.sources.ansible.running import Run
+from ext4audit.sources.ansible.gathering import Gathering, Run
 
 UNREAD, FAILED, NOT_STARTED = "unread", "failed", "not started"
 NOTHING, OMITTED = "nothing to fix", "no remedy is left"

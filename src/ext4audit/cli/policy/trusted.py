@@ -10,8 +10,7 @@ import click
 
 from ext4audit.cli import did_you_mean
 from ext4audit.facts import put_in_force
-from ext4audit.facts.knowledge import NewerFile, by_file
-from ext4audit.facts.knowledge.newer import read_newer
+from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.waiting import about
 
 _MOST_LINKS = 40
