@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from ext4audit.cli.rules import page_of
 from ext4audit.facts.features_and_bugs import all_ranges
-from ext4audit.renderers.catalogue import page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from support.program import run

@@ -9,13 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
+from ext4audit.facts.layout import EVEN, LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Sizes, sizes_of
 from ext4audit.layout.advice import effectively, growth, growth_for, layout_advice
 from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.group_search import (
-    EVEN,
     EVEN_AS_ADVISED,
     EVEN_IN_A_WINDOW,
     _flex_sizes,

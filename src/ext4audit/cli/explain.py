@@ -11,8 +11,7 @@ import click
 from ext4audit import lazily
 from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option
 from ext4audit.cli.output import color_option, is_drawn, wants_color, write
-from ext4audit.cli.rules import catalogue, config_option, print_rules
-from ext4audit.renderers.catalogue import json_page_of, page_of
+from ext4audit.cli.rules import catalogue, config_option, json_page_of, page_of, print_rules
 from ext4audit.rule import OF_SITES, Rule
 from ext4audit.rules import all_rules
 

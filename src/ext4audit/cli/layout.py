@@ -149,7 +149,7 @@ def command(
         source = LiveSource(TIMEOUT_SECONDS, deadline_seconds=deadline_seconds)
         page = _read(source, target, described, offset or 0)
     if isinstance(page, Unknown):
-        why = lazily("renderers.shared.terms", "why_text")(page)
+        why = lazily("renderers.shared", "why_text")(page)
         print_diagnostic(f"{page.what}: {why}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
     found = page.value

@@ -5,6 +5,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from ext4audit.evidence import Unknown
 from ext4audit.facts.superblock import Superblock
 
+EVEN = 0.95
+"""Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,
+lies between 0.55 and 0.95."""
+
 
 class MkfsAdvice(NamedTuple):
     """Options for mke2fs that make the bitmaps even on a stripe, and Jain's index with them.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.facts.layout import (
+    EVEN,
     Growth,
     LayoutAdvice,
     MetadataLayout,
@@ -22,7 +23,6 @@ from ext4audit.facts.layout import (
 )
 from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.group_search import (
-    EVEN,
     advise,
     described,
     evenness,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
-from ext4audit.facts.layout import MetadataLayout, MkfsAdvice
+from ext4audit.facts.layout import EVEN, MetadataLayout, MkfsAdvice
 from ext4audit.facts.superblock import Sizes
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
@@ -31,9 +31,6 @@ from ext4audit.layout.mkfs_parameters import (
     mke2fs_sizes,
 )
 
-EVEN = 0.95
-"""Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,
-lies between 0.55 and 0.95."""
 EVEN_AS_ADVISED = 0.97
 """The same for advised options, of which there are many to choose from."""
 EVEN_IN_A_WINDOW = 0.7

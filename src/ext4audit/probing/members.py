@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.layout import MetadataLayout, Spread
+from ext4audit.facts.layout import EVEN, MetadataLayout, Spread
 from ext4audit.facts.measurement import Figure, Measurement, MemberFigures
-from ext4audit.layout.group_search import EVEN
 from ext4audit.probing.bench import Bench, Judged, Spent, affected, healthy, inconclusive
 from ext4audit.probing.counters import BlockStat, differences, read_stats
 

@@ -24,8 +24,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity
 from ext4audit.report import DataFile, Report
 
-_NOT_FORMATS = frozenset({"shared", "layout", "catalogue", "probe"})
-"""What the formats share, and the outputs of `layout`, `diff`, `rules`, `explain` and `probe`."""
+_NOT_FORMATS = frozenset({"shared", "layout", "probe"})
+"""What the formats share, and the outputs of `layout` and `probe`."""
 _USER_NAMES = MappingProxyType({"json_v1": "json"})
 
 

@@ -28,6 +28,7 @@ from ext4audit.renderers import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared import disruption_text
 from ext4audit.renderers.shared.commands import chain
 from ext4audit.renderers.shared.rows import (
     THE_HOST,
@@ -38,7 +39,6 @@ from ext4audit.renderers.shared.rows import (
     rows,
     where,
 )
-from ext4audit.renderers.shared.terms import disruption_text
 from ext4audit.report import FixedFinding, PlanAdvice, PlanLine, Report
 
 COLUMNS = (

@@ -31,6 +31,7 @@ from ext4audit.renderers import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     INCOMPLETE,
@@ -42,7 +43,6 @@ from ext4audit.renderers.shared.rows import (
     rows,
     severity_counts,
 )
-from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import PlanAdvice, Report
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"

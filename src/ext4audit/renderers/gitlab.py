@@ -24,6 +24,7 @@ from ext4audit.renderers import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared import suppression_text
 from ext4audit.renderers.shared.rows import (
     GapGroup,
     Location,
@@ -35,7 +36,6 @@ from ext4audit.renderers.shared.rows import (
     rows,
     where,
 )
-from ext4audit.renderers.shared.terms import suppression_text
 from ext4audit.report import PlanAdvice, PlanLine, Report
 
 NOT_DETERMINED = "not-determined"

@@ -21,13 +21,13 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import Audited, Page, data_files, named_hosts, visible
-from ext4audit.renderers.shared.commands import remedy_lines
-from ext4audit.renderers.shared.subjects import traceback_lines
-from ext4audit.renderers.shared.terms import (
+from ext4audit.renderers.shared import (
     evidence_lines,
     suppression_text,
     why_text,
 )
+from ext4audit.renderers.shared.commands import remedy_lines
+from ext4audit.renderers.shared.subjects import traceback_lines
 from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report, Verdict
 
 FAILURE, SKIPPED, ERROR = "failure", "skipped", "error"

@@ -9,6 +9,7 @@ from typing import Any
 from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MemberLoad, MetadataLayout, MkfsAdvice
 from ext4audit.renderers import json_text, visible
 from ext4audit.renderers.json_v1.objects import layout_object, rounded
+from ext4audit.renderers.shared import shortened_start
 from ext4audit.renderers.shared.layout_text import (
     bar,
     basis_text,
@@ -18,7 +19,6 @@ from ext4audit.renderers.shared.layout_text import (
     stripe_text,
     touch_parts,
 )
-from ext4audit.renderers.shared.terms import shortened_start
 from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
 

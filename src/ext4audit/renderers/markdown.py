@@ -19,6 +19,13 @@ from collections.abc import Iterator, Sequence
 
 from ext4audit.finding import Remedy, Step
 from ext4audit.renderers import Audited, Page, data_files, named_hosts, visible
+from ext4audit.renderers.shared import (
+    PHASE_TEXT,
+    counted,
+    disruption_text,
+    doubt_text,
+    remedy_label,
+)
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
@@ -30,13 +37,6 @@ from ext4audit.renderers.shared.rows import (
     gaps,
     rows,
     severity_counts,
-)
-from ext4audit.renderers.shared.terms import (
-    PHASE_TEXT,
-    counted,
-    disruption_text,
-    doubt_text,
-    remedy_label,
 )
 from ext4audit.report import FixedFinding, PlanAdvice, Report
 

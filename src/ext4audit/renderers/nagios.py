@@ -28,6 +28,7 @@ from ext4audit.renderers import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
@@ -39,7 +40,6 @@ from ext4audit.renderers.shared.rows import (
     rows,
     severity_counts,
 )
-from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import NAGIOS_UNKNOWN, PlanAdvice, Report, nagios_code
 
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

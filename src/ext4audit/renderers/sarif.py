@@ -33,6 +33,7 @@ from ext4audit.renderers import (
     policy_in_force,
     visible,
 )
+from ext4audit.renderers.shared import evidence_lines, suppression_text
 from ext4audit.renderers.shared.commands import remedy_lines
 from ext4audit.renderers.shared.rows import (
     Location,
@@ -48,7 +49,6 @@ from ext4audit.renderers.shared.rows import (
     superblock,
     where,
 )
-from ext4audit.renderers.shared.terms import evidence_lines, suppression_text
 from ext4audit.report import FixedFinding, PlanAdvice, Report
 from ext4audit.rule import Rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ext4audit.renderers.catalogue import page_of
+from ext4audit.cli.rules import page_of
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 

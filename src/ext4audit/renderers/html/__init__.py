@@ -31,7 +31,7 @@ from ext4audit.renderers.html.fleet import (
     worst_first,
 )
 from ext4audit.renderers.html.host import finding_chips, host_section
-from ext4audit.renderers.shared.terms import PHASE_TEXT, counted, why_text
+from ext4audit.renderers.shared import PHASE_TEXT, counted, why_text
 from ext4audit.report import PlanAdvice, Report
 
 _TEXTS_KEPT = 1 << 16

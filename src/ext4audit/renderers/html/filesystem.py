@@ -12,6 +12,7 @@ from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.renderers import listed
 from ext4audit.renderers.html.stack import StackPart, stack_part
 from ext4audit.renderers.json_v1.objects import options_object
+from ext4audit.renderers.shared import counted, held_text, rounded_size, stack_text, type_text
 from ext4audit.renderers.shared.layout_text import (
     groups_text,
     member_rows,
@@ -19,7 +20,6 @@ from ext4audit.renderers.shared.layout_text import (
     touch_parts,
 )
 from ext4audit.renderers.shared.subjects import is_shut_down
-from ext4audit.renderers.shared.terms import counted, held_text, rounded_size, stack_text, type_text
 
 _BASIS = {
     "descriptors": "read from the group descriptors",

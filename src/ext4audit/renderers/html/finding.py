@@ -9,9 +9,9 @@ from functools import lru_cache
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Citation, Finding, Phase, Remedy, Severity
+from ext4audit.renderers.shared import disruption_text, doubt_text, remedy_label
 from ext4audit.renderers.shared.commands import PhaseLines, phases
 from ext4audit.renderers.shared.subjects import Cause
-from ext4audit.renderers.shared.terms import disruption_text, doubt_text, remedy_label
 from ext4audit.rule import Rule
 
 _PLACES_IN_TITLE = 3

@@ -17,8 +17,8 @@ from ext4audit.renderers.html.host import (
     severity_chips,
     worse_findings,
 )
+from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.subjects import is_undetermined
-from ext4audit.renderers.shared.terms import counted
 from ext4audit.report import (
     EXIT_CLEAN,
     EXIT_FINDINGS,

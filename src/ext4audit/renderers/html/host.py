@@ -23,6 +23,7 @@ from ext4audit.renderers.html.finding import (
     FindingStyle,
     Place,
 )
+from ext4audit.renderers.shared import OUTCOME_TEXT, counted
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness, where
 from ext4audit.renderers.shared.subjects import (
     Cause,
@@ -36,7 +37,6 @@ from ext4audit.renderers.shared.subjects import (
     verdict_counts,
     whose_error,
 )
-from ext4audit.renderers.shared.terms import OUTCOME_TEXT, counted
 from ext4audit.report import EXIT_FINDINGS, FixedFinding, Outcome, Report, Verdict, exit_code
 from ext4audit.rule import Rule
 

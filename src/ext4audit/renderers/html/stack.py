@@ -13,7 +13,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers import chunk_bytes, listed, visible
-from ext4audit.renderers.shared.terms import (
+from ext4audit.renderers.shared import (
     binary_size,
     counted,
     rounded_size,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ext4audit.finding import Finding, LineEdit, NewFile, Phase, Remedy, Step
 from ext4audit.renderers import visible
-from ext4audit.renderers.shared.terms import PHASE_TEXT, disruption_text, remedy_label
+from ext4audit.renderers.shared import PHASE_TEXT, disruption_text, remedy_label
 
 FILE, BEFORE, AFTER = "file", "before", "after"
 """The kinds of lines of a diff."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, chosen_groups, visible
-from ext4audit.renderers.shared.terms import USUAL_THRESHOLD, counted
+from ext4audit.renderers.shared import USUAL_THRESHOLD, counted
 
 SHOWN = 5
 """Hosts that are named for each rule; the others are counted."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ext4audit.facts.layout import LayoutPage, MemberLoad, MetadataLayout
-from ext4audit.renderers.shared.terms import binary_size, counted
+from ext4audit.renderers.shared import binary_size, counted
 
 MOST_ROWS = 32
 """Members beyond this number are folded: the busiest of 60 disks show the imbalance."""

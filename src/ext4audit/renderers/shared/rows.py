@@ -22,8 +22,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import Audited, listed, visible
+from ext4audit.renderers.shared import severities_from, why_text
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
-from ext4audit.renderers.shared.terms import severities_from, why_text
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 

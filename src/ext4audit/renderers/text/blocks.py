@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.renderers import Page
+from ext4audit.renderers.shared import USUAL_THRESHOLD
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
-from ext4audit.renderers.shared.terms import USUAL_THRESHOLD
 
 STEP = 2
 """Columns of one level of indentation."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ext4audit.finding import Severity
 from ext4audit.renderers import data_files
+from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
     known_count,
@@ -15,7 +16,6 @@ from ext4audit.renderers.shared.subjects import (
     subjects,
     verdict_counts,
 )
-from ext4audit.renderers.shared.terms import counted
 from ext4audit.renderers.text.blocks import (
     SEVERITY_STYLES,
     STEP,

@@ -8,10 +8,7 @@ from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Finding, Remedy, Step
 from ext4audit.renderers import listed
-from ext4audit.renderers.shared.commands import phases
-from ext4audit.renderers.shared.rows import where
-from ext4audit.renderers.shared.subjects import Subject, is_shut_down
-from ext4audit.renderers.shared.terms import (
+from ext4audit.renderers.shared import (
     PHASE_TEXT,
     counted,
     disruption_text,
@@ -21,6 +18,9 @@ from ext4audit.renderers.shared.terms import (
     stack_text,
     type_text,
 )
+from ext4audit.renderers.shared.commands import phases
+from ext4audit.renderers.shared.rows import where
+from ext4audit.renderers.shared.subjects import Subject, is_shut_down
 from ext4audit.renderers.text.blocks import (
     DIFF_STYLES,
     NOT_APPLICABLE_MARKER,

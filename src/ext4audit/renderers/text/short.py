@@ -11,14 +11,14 @@ from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Disruption, Remedy, Severity
 from ext4audit.renderers import listed
-from ext4audit.renderers.shared.commands import PhaseLines, changes
-from ext4audit.renderers.shared.subjects import no_filesystem_text, subjects
-from ext4audit.renderers.shared.terms import (
+from ext4audit.renderers.shared import (
     PHASE_TEXT,
     USUAL_THRESHOLD,
     disruption_text,
     doubt_text,
 )
+from ext4audit.renderers.shared.commands import PhaseLines, changes
+from ext4audit.renderers.shared.subjects import no_filesystem_text, subjects
 from ext4audit.renderers.text.blocks import (
     DIFF_STYLES,
     SEVERITY_STYLES,

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 
-from ext4audit.evidence import need
+from ext4audit import lazily, remedies
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
-from ext4audit.finding import Disruption, Finding, Remedy, Severity
+from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
+from ext4audit.facts.superblock import Superblock
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import by_demand, demands_features
+
+HOTSPOT_BELOW = 0.75
+"""Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
+MINIMUM_GROUPS = 64
+FLEX_GROUPS_PER_MEMBER = 4
+WORST_SKEW = 4.0
+KIB = 1 << 10
+UNSTRIPED_LEVELS = frozenset({"raid1", "linear"})
+VIRTUAL_NAMES = ("vd", "xvd")
+"""virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
+VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
+"""Models of the SCSI and ATA disks of QEMU, VirtualBox, VMware and Hyper-V."""
+# Only a host with a stripe imports the arithmetic.
+_effectively: Callable[[Spread], str] = lazily("layout.advice", "effectively")
+_rounded: Callable[[float], str] = lazily("layout.advice", "rounded")
 
 
 @rule(
@@ -58,8 +78,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if fs.layout is None:
         raise NotApplicable("it is not on a stripe")
     layout, superblock = need(fs.layout, fs.superblock)
-    from ext4audit.rules.layout.hotspot import hotspot  # noqa: PLC0415 - 5 ms, for stripes only
-
     lacking = {f: p for f, p in demands_features(fs, host).items() if f not in superblock.features}
     for item in hotspot(fs, layout, superblock):
         yield _with_demands(item, lacking) if isinstance(item, Finding) and lacking else item
@@ -75,3 +93,181 @@ def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
     )
     others = (each for each in finding.remedies if each.disruption is not Disruption.RECREATE)
     return finding._replace(remedies=(advice, *others))
+
+
+def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
+    """Return for each member whether it rotates; the stack's Unknown where the stack is unknown.
+
+    Columns that I/O sizes suggest are no devices: what all disks below are, each of them is. Where
+    the disks differ, they are returned instead.
+    """
+    if isinstance(stack, Unknown):
+        return (stack,)
+    devices = {device.name: device for device in stack.value.walk()}
+    members = [devices[each.name] for each in layout.members if each.name in devices]
+    if len(members) == len(layout.members):
+        return tuple(_rotates(member) for member in members)
+    disks = tuple(_disk_rotates(disk) for disk in stack.value.leaves())
+    alike = len({for_wording(each, None) for each in disks}) == 1
+    return disks[:1] * len(layout.members) if alike and isinstance(disks[0], Known) else disks
+
+
+def _rotates(device: BlockDevice) -> Evidence[bool]:
+    rotational = device.queue.rotational
+    # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
+    if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
+        what = f"rotational of {device.name}"
+        return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")
+    return rotational
+
+
+def _disk_rotates(leaf: BlockDevice) -> Evidence[bool]:
+    """Return whether a disk rotates; what lies below an array without its members is unknown."""
+    return leaf.below if isinstance(leaf.below, Unknown) else _rotates(leaf)
+
+
+def _is_virtual(device: BlockDevice) -> bool:
+    model = (device.model or "").upper()
+    return device.name.startswith(VIRTUAL_NAMES) or any(name in model for name in VIRTUAL_MODELS)
+
+
+def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
+    """Cite how many members rotate."""
+    words = {True: "yes", False: "no", None: "unknown"}
+    answers = [words[for_wording(each, None)] for each in media]
+    value = ", ".join(f"{each}: {answers.count(each)}" for each in dict.fromkeys(answers))
+    origins = [each.origin for each in media if isinstance(each, Known)]
+    return Citation("rotational members", value, origins[0] if origins else "/sys")
+
+
+def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
+    """Return the loads as text in slot order, ranges of names with the same load joined.
+
+    Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
+    """
+    by_name = sorted(names, key=lambda name: (len(name), name))
+
+    def range_of(place: tuple[int, tuple[str, int]]) -> tuple[int, int]:
+        slot, (name, load) = place
+        return load, by_name.index(name) - slot
+
+    members = enumerate(zip(names, loads, strict=False))
+    ranges = [
+        (load, [name for _, (name, _) in equal]) for (load, _), equal in groupby(members, range_of)
+    ]
+    return ", ".join(
+        f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}"
+        for load, names in ranges
+    )
+
+
+def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> RuleOutput:
+    """Judge how even the bitmaps of a filesystem lie; raises NotApplicable and Undetermined."""
+    geometry = _judged_stripe(layout)
+    citations = _citations(fs, layout, geometry)
+    if layout.evenness >= EVEN:
+        yield from citations
+        _raise_unknowns(layout.doubts)
+        return
+    media = media_of(fs.stack, layout)
+    severity, confidence = _severity(layout, media)
+    yield Finding(
+        message=f"{_effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
+        f"{_rounded(layout.skew)} times the average number of bitmap writes.",
+        severity=severity,
+        confidence=Confidence.LIKELY if layout.doubts else confidence,
+        citations=(*citations, media_citation(media)),
+        remedies=tuple(remedies.mkfs.even_out_bitmaps(fs.device, layout, superblock)),
+        summary="bitmaps are spread unevenly over the members of the stripe"
+        if severity is Severity.INFO
+        else "bitmaps are concentrated on a few members of the stripe",
+    )
+    unseen = () if confidence is Confidence.CONFIRMED else media
+    _raise_unknowns((*layout.doubts, *_avoidable(unseen)))
+
+
+def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
+    """Yield the unknowns that another scan can resolve.
+
+    The medium of a virtual disk is never known. It only lowers the confidence: otherwise no audit
+    of a virtual machine would be complete.
+    """
+    for each in media:
+        if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
+            yield each
+
+
+def _raise_unknowns(unknowns: Sequence[Unknown]) -> None:
+    """Raise Undetermined with what the verdict lacks, so that no guess is silent."""
+    if unknowns:
+        raise Undetermined(tuple(dict.fromkeys(unknowns)))
+
+
+def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
+    """Return the stripe; NotApplicable without one, or with too few flex groups for its members."""
+    geometry = layout.geometry
+    if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
+        raise NotApplicable("it is not on a stripe")
+    flex_groups = -(-layout.groups // layout.flex_bg_groups)
+    if layout.groups < MINIMUM_GROUPS:
+        raise NotApplicable(f"it has only {layout.groups} block groups")
+    if flex_groups < FLEX_GROUPS_PER_MEMBER * len(layout.members):
+        raise NotApplicable(
+            f"it has only {flex_groups} flex groups for {len(layout.members)} disks"
+        )
+    return geometry
+
+
+def _severity(
+    layout: MetadataLayout, media: tuple[Evidence[bool], ...]
+) -> tuple[Severity, Confidence]:
+    known = [each.value for each in media if isinstance(each, Known)]
+    if layout.evenness >= HOTSPOT_BELOW:
+        return Severity.INFO, Confidence.CONFIRMED
+    if any(known):
+        # Rounded as it is printed: four disks with everything on one give 3.99.
+        worst = round(layout.skew, 1) >= WORST_SKEW
+        return Severity.HIGH if worst else Severity.MEDIUM, Confidence.CONFIRMED
+    if len(known) < len(media):
+        return Severity.MEDIUM, Confidence.LIKELY
+    return Severity.LOW, Confidence.CONFIRMED
+
+
+def _citations(
+    fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
+) -> tuple[Citation, ...]:
+    """Cite the stripe, the groups, and the place of their metadata, each with its origin."""
+    stack, header, table = (
+        each.origin if isinstance(each, Known) else ""
+        for each in (fs.stack, fs.superblock, fs.layout)
+    )
+    stripe = (
+        f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
+        f"chunk {geometry.chunk_bytes // KIB} KiB, "
+        f"filesystem starts at byte {geometry.offset_bytes}"
+    )
+    groups = (
+        f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
+        f"bytes, flex_bg size {layout.flex_bg_groups}"
+    )
+    names = tuple(member.name for member in layout.members)
+    churn = "busiest member under small-file churn, modelled"
+    return (
+        Citation("stripe", stripe, stack),
+        Citation("block groups", groups, header, detail=True),
+        Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
+        Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed", detail=True),
+        Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed", True),
+        Citation(churn, _hottest(layout.churn), "computed"),
+    )
+
+
+def _numbers(spread: Spread) -> str:
+    return (
+        f"skew {spread.skew:.2f}, effective members {spread.effective_members:.2f} of "
+        f"{len(spread.loads)}, evenness {spread.evenness:.2f}"
+    )
+
+
+def _hottest(churn: Spread) -> str:
+    return f"{churn.hottest_share:.0%} of the writes (even: {1 / len(churn.loads):.0%})"

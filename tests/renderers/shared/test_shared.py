@@ -12,7 +12,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy
 from ext4audit.renderers import chunk_bytes, listed
-from ext4audit.renderers.shared.terms import (
+from ext4audit.renderers.shared import (
     DISRUPTION_TEXT,
     PHASE_TEXT,
     WHY_TEXT,
