@@ -62,7 +62,7 @@ def test_the_filesystems_of_an_archive_have_names_mounts_and_superblocks() -> No
 
 def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
     """No archive of sos 4.0 holds `md/` of sysfs."""
-    stack = need(StackReader(sosreport(MD_FILES).source, Known((), "")).read(MD))
+    stack = need(StackReader(sosreport(MD_FILES).source).read(MD))
     assert stack.kind == "raid0"
     assert [device.name for device in stack.known_below] == ["sdb", "sdc"]
     assert stack.md is not None
@@ -104,7 +104,7 @@ def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
     fields = f"             State : {state} \n    Active Devices : {active}\n" if state else ""
     text = MD_FILES[name].replace("raid0", "raid1").replace("Layout", f"x\n{fields}  Layout")
     found = sosreport({**MD_FILES, name: text, "proc/mdstat": mdstat})
-    stack = need(StackReader(found.source, Known((), "none")).read(MD))
+    stack = need(StackReader(found.source).read(MD))
     assert stack.md_state is not None
     seen = need(stack.md_state)
     assert (for_wording(seen.degraded, None), for_wording(seen.sync_action, None)) == expected
@@ -115,7 +115,7 @@ def test_a_degraded_array_is_found_where_only_mdstat_was_captured() -> None:
     name = "sos_commands/md/mdadm_-D_.dev.md"
     mdstat = "md127 : active raid5 sdb[0] sdc[1]\n      9 blocks 64k chunk [3/2] [UU_]\n"
     found = sosreport({**MD_FILES, name: "", "proc/mdstat": mdstat})
-    stack = need(StackReader(found.source, Known((), "none")).read(MD))
+    stack = need(StackReader(found.source).read(MD))
     assert isinstance(stack.md, Unknown)
     assert stack.md_state is not None
     assert need(need(stack.md_state).degraded) == 1
@@ -135,7 +135,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
         values |= {f"dev-{name}/{key}": value for key, value in member.items()}
     files = {f"sys/block/md127/md/{key}": value for key, value in values.items()}
     files["proc/partitions"] = MD_FILES["proc/partitions"]
-    stack = need(StackReader(sosreport(files).source, Known((), "")).read(MD))
+    stack = need(StackReader(sosreport(files).source).read(MD))
     assert stack.kind == "raid0"
     assert [device.name for device in stack.known_below] == ["sdb", "sdc"]
     assert stack.md is not None
@@ -147,7 +147,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
 )
 def test_an_array_of_which_too_little_is_reported_is_unknown(without: tuple[str, ...]) -> None:
     """Neither a plain disk nor an array with invented offsets."""
-    stack = StackReader(sosreport(MD_FILES, without=without).source, Known((), "")).read(MD)
+    stack = StackReader(sosreport(MD_FILES, without=without).source).read(MD)
     gap = stack if isinstance(stack, Unknown) else stack.value.md
     assert isinstance(gap, Unknown)
     assert gap.why is Why.NOT_CAPTURED
@@ -481,6 +481,6 @@ def test_a_text_made_to_stall_a_pattern_does_not(path: str, text: str) -> None:
     without = ("proc/1/", "sos_commands/host") if "mount" in path else ("sos_commands/host",)
     found = sosreport(files, without=without)
     assemble_host(found.source, found.taken_at)
-    StackReader(found.source, Known((), "")).read(DeviceNumber(9, 0))
-    StackReader(found.source, Known((), "")).read(DeviceNumber(7, 0))
+    StackReader(found.source).read(DeviceNumber(9, 0))
+    StackReader(found.source).read(DeviceNumber(7, 0))
     assert time.process_time() - started < 5

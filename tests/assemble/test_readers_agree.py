@@ -28,19 +28,12 @@ FEW_GROUPS = 1024
 
 
 def rounded(superblock: Superblock) -> Superblock:
-    """Round what dumpe2fs rounds from 8 MiB on (the journal, what was written).
-
-    It never prints where the journal begins.
-    """
-    journal, written = superblock.journal_bytes, superblock.kbytes_written
+    """Round the journal as dumpe2fs does from 8 MiB on; where it begins is never printed."""
+    journal = superblock.journal_bytes
     unit = 1 << 20 if journal and journal >= 8 << 20 else 1 << 10
-    if written and written >= 8192:
-        written = (written + 512) >> 10 << 10
     return superblock._replace(
         journal_first_block=None,
         journal_bytes=journal and journal // unit * unit,
-        # dumpe2fs prints no line for zero.
-        kbytes_written=written or None,
     )
 
 

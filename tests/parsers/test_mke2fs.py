@@ -121,7 +121,6 @@ def test_the_parameters_of_64_tib() -> None:
         block_bytes=4096,
         inodes=1074530304,
         blocks=17179869184,
-        first_block=0,
         groups=524673,
         blocks_per_group=32744,
         inodes_per_group=2048,

@@ -61,7 +61,7 @@ def test_devices_without_counters_are_left_out(tmp_path: Path) -> None:
 def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") -> BlockDevice:
     """Build a device; without a cache, whether it has one is unknown."""
     limits = queue(write_cache=cache or Unknown("write_cache", Why.ABSENT))
-    backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)), known("ext4"))
+    backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)))
     return disk(name, limits=limits, below=known(below), loop=backing if loop else None)
 
 

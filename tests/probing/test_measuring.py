@@ -113,7 +113,7 @@ def test_a_ratio_needs_both_numbers(count: int | None, of: int, expected: float 
 
 def test_all_extents_of_a_file_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call begins where the last extent ended, until the last one is marked."""
-    answers = {0: [Extent(0, 0, 8, 0), Extent(8, 90, 4, 0)], 12: [Extent(12, 7, 1, LAST)]}
+    answers = {0: [Extent(0, 8, 0), Extent(8, 4, 0)], 12: [Extent(12, 1, LAST)]}
     asked: list[int] = []
 
     def fetch(_descriptor: int, start: int) -> list[Extent]:
@@ -141,8 +141,8 @@ def test_the_kernel_is_asked_for_the_rest_of_the_file(monkeypatch: pytest.Monkey
 
 def test_extents_are_counted_for_each_mib(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before and after writeback, by their flags."""
-    before = tuple(Extent(n * PAGE, 0, PAGE, UNWRITTEN) for n in range(320))
-    left = iter([(*before, Extent(0, 0, MIB, DELALLOC)), (Extent(0, 0, MIB, 0),)])
+    before = tuple(Extent(n * PAGE, PAGE, UNWRITTEN) for n in range(320))
+    left = iter([(*before, Extent(0, MIB, DELALLOC)), (Extent(0, MIB, 0),)])
     monkeypatch.setattr(extents, "extents", lambda _descriptor: next(left))
     found = extents.measure(bench)
     assert found.verdict.value == "affected"

@@ -84,7 +84,7 @@ def test_renames(stalls: Sequence[Stall], largest_mib: int | None, verdict: str,
 
 def pages(count: int, flags: int = 0) -> tuple[Extent, ...]:
     """Build extents of one page each."""
-    return tuple(Extent(n * 4096, n * 8192, 4096, flags) for n in range(count))
+    return tuple(Extent(n * 4096, 4096, flags) for n in range(count))
 
 
 @pytest.mark.parametrize(

@@ -160,14 +160,12 @@ def loop(
     below: Evidence[tuple[BlockDevice, ...]] = Known((), "/sys"),
     *,
     backing: DeviceNumber = DeviceNumber(8, 0),
-    backing_fstype: str = "ext4",
 ) -> BlockDevice:
     """Build a loop device over a file on another filesystem."""
     device = LoopDevice(
         backing_file="/var/lib/image.img",
         offset_bytes=0,
         backing_device_number=Known(backing, "path /var/lib/image.img"),
-        backing_fstype=Known(backing_fstype, "/proc/self/mountinfo"),
     )
     return disk("loop0", DeviceNumber(7, 0), kind="loop", below=below, loop=device)
 
@@ -289,7 +287,6 @@ def superblock(**changes: Any) -> Superblock:
         "cluster_blocks": 1,
         "journal_bytes": 512 << 20,
         "state": "clean",
-        "last_mounted_on": "/data",
         "reserved_gdt_blocks": 1024,
         "first_meta_bg": 0,
         "backup_bgs": (),

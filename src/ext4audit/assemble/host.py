@@ -83,7 +83,7 @@ def assemble_host(
         inventory.mounts,
         inventory.visible,
         for_wording(devices, ()),
-        StackReader(source, inventory.readable),
+        StackReader(source),
         OtherMountTables(source),
         inventory.origin,
     )

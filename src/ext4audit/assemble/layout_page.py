@@ -52,7 +52,7 @@ def page_of_device(
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem on a block device; `array` replaces its own stack."""
     mounts = inventory.visible
-    stack = StackReader(source, inventory.readable).read(number)
+    stack = StackReader(source).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)

@@ -128,7 +128,6 @@ class LoopDevice(NamedTuple):
     backing_file: str
     offset_bytes: int
     backing_device_number: Evidence[DeviceNumber]
-    backing_fstype: Evidence[str]
     autoclear: Evidence[bool] = not_shown("loop/autoclear")
 
     @property

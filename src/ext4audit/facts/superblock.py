@@ -84,8 +84,7 @@ class Superblock(NamedTuple):
 
     `backup_bgs` are the groups of the backups that sparse_super2 has, at most two.
     `max_mount_count` is -1 or 0 where mounts force no check, `check_interval_seconds` 0 where no
-    time does. `kbytes_written` and `journal_bytes` are rounded where dumpe2fs rounds them.
-    `hash_version`, `creator_os`, `state` and `flags` are as dumpe2fs prints them.
+    time does. `journal_bytes` is rounded where dumpe2fs rounds it, and `state` as it prints it.
     `journal_first_block` is where the journal begins, by the superblock's copy of its inode.
     Fields: Documentation/filesystems/ext4/super.rst.
     """
@@ -109,7 +108,6 @@ class Superblock(NamedTuple):
     cluster_blocks: int | None = None
     journal_bytes: int | None = None
     state: str | None = None
-    last_mounted_on: str | None = None
     descriptor_bytes: int | None = None
     reserved_gdt_blocks: int | None = None
     first_meta_bg: int | None = None
@@ -117,19 +115,11 @@ class Superblock(NamedTuple):
     reserved_blocks: int | None = None
     free_blocks: int | None = None
     free_inodes: int | None = None
-    first_inode: int | None = None
     revision: int | None = None
-    creator_os: str | None = None
-    flags: tuple[str, ...] | None = None
-    hash_version: str | None = None
-    mount_count: int | None = None
     max_mount_count: int | None = None
     check_interval_seconds: int | None = None
-    created_at: int | None = None
     last_mounted_at: int | None = None
-    last_written_at: int | None = None
     last_checked_at: int | None = None
-    kbytes_written: int | None = None
     journal_inode: int | None = None
     journal_device: int | None = None
     journal_uuid: str | None = None

@@ -261,9 +261,6 @@ _MOUNT_OPTIONS = {
     11: "nodelalloc",
 }
 _ERRORS = {1: "continue", 3: "panic"}
-_HASH_FLAGS = ("signed_directory_hash", "unsigned_directory_hash", "test_filesystem")
-_HASHES = ("legacy", "half_md4", "tea")
-_SYSTEMS = ("Linux", "Hurd", "Masix", "FreeBSD", "Lites")
 _CLEAN, _WITH_ERRORS = 1, 2
 _TIME = re.compile(
     r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) (?P<day>[ 0-9][0-9]) "
@@ -294,21 +291,6 @@ def mount_option_names(bits: int) -> tuple[str, ...]:
 def errors_behaviour(number: int) -> str:
     """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
     return _ERRORS.get(number, "remount-ro")
-
-
-def flag_names(bits: int) -> tuple[str, ...]:
-    """Name the flags; dumpe2fs leaves out the bits that it does not know."""
-    return tuple(name for bit, name in enumerate(_HASH_FLAGS) if bits >> bit & 1)
-
-
-def hash_name(number: int) -> str:
-    """Name the hash of directory indexes: "HASHALG_6" for one without a name."""
-    return _HASHES[number] if number < len(_HASHES) else f"HASHALG_{number}"
-
-
-def system_name(number: int) -> str:
-    """Name the operating system that made the filesystem."""
-    return _SYSTEMS[number] if number < len(_SYSTEMS) else "(unknown os)"
 
 
 def state_text(bits: int) -> str:

@@ -40,17 +40,17 @@ def _error_pattern(which: str) -> str:
 # `sos clean` may have made a name longer than its field: one on one line forges no other.
 _SEQUENCE = re.compile(
     r"^Filesystem volume name:   (?P<label>[\s\S]{0,16}?|[^\n]{0,4096})\n"
-    r"Last mounted on:          (?P<last_mounted_on>[\s\S]{0,64}?|[^\n]{0,4096})\n"
+    r"Last mounted on:          (?:[\s\S]{0,64}?|[^\n]{0,4096})\n"
     r"Filesystem UUID:          (?P<uuid><none>|[0-9a-f-]{36})\n"
     r"Filesystem magic number:  0x[0-9A-F]{4}\n"
     r"Filesystem revision #:    (?P<revision>[0-9]{1,10}) [^\n]*\n"
     r"Filesystem features:      (?P<features>[^\n]*)\n"
-    r"(?:Filesystem flags:        (?P<flags>[^\n]*)\n)?"
+    r"(?:Filesystem flags:        [^\n]*\n)?"
     r"Default mount options:    (?P<default_mount_options>[^\n]*)\n"
     r"(?:Mount options:            (?P<mount_option_string>[\s\S]{0,64}?)\n)?"
     r"Filesystem state:         (?P<state>[^\n]*)\n"
     r"Errors behavior:          (?P<errors>[^\n]*)\n"
-    r"Filesystem OS type:       (?P<creator_os>[^\n]*)\n",
+    r"Filesystem OS type:       [^\n]*\n",
     re.MULTILINE,
 )
 # Inode bitmaps are on the line of the block bitmap until 1.42, on their own since 1.43. Lines on
@@ -76,8 +76,6 @@ _DAMAGE = re.compile(
 """libext2fs's messages on a superblock, of which an archive may hold stdout and stderr as one."""
 _SIZE = re.compile(r"([0-9]{1,12})([kMG])")
 _UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_WRITTEN = re.compile(r"([0-9]{1,20}) ([kMGTP])B")
-_WRITTEN_SHIFTS = {"k": 0, "M": 10, "G": 20, "T": 30, "P": 40}
 _Fields: TypeAlias = Mapping[str, str]
 _Recorded: TypeAlias = RecordedError | None
 
@@ -115,7 +113,6 @@ def parse_superblock(text: str) -> Superblock:
         cluster_blocks=_number(first, "Cluster size", block_bytes) // block_bytes,
         journal_bytes=_journal_bytes(_last_values(tail)),
         state=match["state"].strip(),
-        last_mounted_on=_string(match["last_mounted_on"]),
         descriptor_bytes=_number(first, "Group descriptor size", 32),
         reserved_gdt_blocks=_number(first, "Reserved GDT blocks", 0),
         first_meta_bg=_number(first, "First meta block group", 0),
@@ -123,19 +120,11 @@ def parse_superblock(text: str) -> Superblock:
         reserved_blocks=_number_or_none(first, "Reserved block count"),
         free_blocks=_number_or_none(first, "Free blocks"),
         free_inodes=_number_or_none(first, "Free inodes"),
-        first_inode=_number(first, "First inode", 11),
         revision=int(match["revision"]),
-        creator_os=match["creator_os"].strip(),
-        flags=_names(match["flags"] or ""),
-        hash_version=first.get("Default directory hash"),
-        mount_count=_number_or_none(first, "Mount count"),
         max_mount_count=_number_or_none(first, "Maximum mount count"),
         check_interval_seconds=_number_or_none(first, "Check interval"),
-        created_at=_time(first, "Filesystem created"),
         last_mounted_at=_time(first, "Last mount time"),
-        last_written_at=_time(first, "Last write time"),
         last_checked_at=_time(first, "Last checked"),
-        kbytes_written=_kbytes_written(first),
         journal_inode=_number_or_none(first, "Journal inode"),
         journal_device=_hexadecimal(first, "Journal device"),
         journal_uuid=first.get("Journal UUID"),
@@ -312,12 +301,6 @@ def _journal_bytes(fields: _Fields) -> int | None:
     if match is None:
         raise ValueError(f"{text[:40]!r} is not a journal size")
     return int(match[1]) * _UNITS[match[2]]
-
-
-def _kbytes_written(fields: _Fields) -> int | None:
-    """Return the lifetime writes ("118 GB") in units of 1024 bytes; None without the line."""
-    match = _WRITTEN.fullmatch(fields.get("Lifetime writes", ""))
-    return int(match[1]) << _WRITTEN_SHIFTS[match[2]] if match else None
 
 
 _HEADER = "group:block:super:gdt:bbitmap:ibitmap:itable\n"

@@ -24,7 +24,6 @@ _LINES = {
     "block_bytes": re.compile(r"^Block size=([0-9]+) ", re.MULTILINE),
     "inodes": re.compile(r"^([0-9]+) inodes, [0-9]+ blocks$", re.MULTILINE),
     "blocks": re.compile(r"^[0-9]+ inodes, ([0-9]+) blocks$", re.MULTILINE),
-    "first_block": re.compile(r"^First data block=([0-9]+)$", re.MULTILINE),
     "groups": re.compile(r"^([0-9]+) block groups?$", re.MULTILINE),
     "blocks_per_group": re.compile(r"^([0-9]+) blocks per group, ", re.MULTILINE),
     "inodes_per_group": re.compile(r"^([0-9]+) inodes per group$", re.MULTILINE),
@@ -42,7 +41,6 @@ class DryRun(NamedTuple):
     block_bytes: int
     inodes: int
     blocks: int
-    first_block: int
     groups: int
     blocks_per_group: int
     inodes_per_group: int

@@ -16,11 +16,8 @@ from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, 
 from ext4audit.parsers import (
     errors_behaviour,
     feature_names,
-    flag_names,
-    hash_name,
     mount_option_names,
     state_text,
-    system_name,
 )
 
 _BYTES = 1024
@@ -29,7 +26,6 @@ _SMALLEST_BLOCK_BYTES = 1024
 _LARGEST_LOG_BLOCK = 6
 _SMALL_DESCRIPTOR_BYTES = 32
 _FIRST_REVISION_INODE_BYTES = 128
-_FIRST_REVISION_INODE = 11
 # s_jnl_blocks ends with the size of the journal's inode, if its type says so.
 _JOURNAL_BACKUP_OF_INODE = 1
 # i_block of the journal's inode, copied to s_jnl_blocks: an extent header, or a block map.
@@ -82,7 +78,6 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         cluster_blocks=_cluster_blocks(at),
         journal_bytes=_journal_bytes(at),
         state=state_text(at.u16(0x3A)),
-        last_mounted_on=at.text(0x88, 64) or None,
         descriptor_bytes=_descriptor_bytes(at, block_bytes, large=large),
         reserved_gdt_blocks=at.u16(0xCE),
         first_meta_bg=at.u32(0x104),
@@ -90,19 +85,11 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         reserved_blocks=_count(at, 0x8, 0x154, large=large),
         free_blocks=_count(at, 0xC, 0x158, large=large),
         free_inodes=at.u32(0x10),
-        first_inode=_FIRST_REVISION_INODE if first_revision else at.u32(0x54),
         revision=at.u32(0x4C),
-        creator_os=system_name(at.u32(0x48)),
-        flags=flag_names(at.u32(0x160)),
-        hash_version=_hash_version(at),
-        mount_count=at.u16(0x34),
         max_mount_count=at.i16(0x36),
         check_interval_seconds=at.u32(0x44),
-        created_at=at.time(0x108, 0x276),
         last_mounted_at=at.time(0x2C, 0x275),
-        last_written_at=at.time(0x30, 0x274),
         last_checked_at=at.time(0x40, 0x277),
-        kbytes_written=at.u64(0x178),
         journal_inode=at.u32(0xE0) or None,
         journal_device=at.u32(0xE4) or None,
         journal_uuid=at.uuid(0xD0),
@@ -295,12 +282,6 @@ def _flex_bg_groups(at: _Fields) -> int:
     if at.u8(0x174) >= struct.calcsize("I") * 8:
         raise ValueError(f"flex groups of 2^{at.u8(0x174)} groups")
     return 1 << at.u8(0x174)
-
-
-def _hash_version(at: _Fields) -> str | None:
-    """Return the hash where the feature dir_index or a number names one."""
-    has_index = at.u32(0x5C) & 0x20
-    return hash_name(at.u8(0xFC)) if has_index or at.u8(0xFC) else None
 
 
 def _journal_bytes(at: _Fields) -> int | None:

@@ -41,14 +41,13 @@ HEALTHY = f"fewer than {SPLIT_PER_MIB} extents for each MiB, before and after wr
 
 
 class Extent(NamedTuple):
-    """One extent: where it lies in the file and on the device, its length, and its flags.
+    """One extent: where it lies in the file, its length, and its flags.
 
     `is_delayed` has no place on the device yet: delayed allocation only reserves space.
     `is_unwritten` is allocated and reads as zeros until writeback has converted it.
     """
 
     logical_bytes: int
-    physical_bytes: int
     length_bytes: int
     flags: int
 
@@ -91,7 +90,7 @@ def parse(raw: bytes) -> list[Extent]:
     """Return the extents in the answer of the kernel."""
     mapped = _HEAD.unpack_from(raw)[3]
     rows = (_EXTENT.unpack_from(raw, _HEAD.size + n * _EXTENT.size) for n in range(mapped))
-    return [Extent(row[0], row[1], row[2], row[5]) for row in rows]
+    return [Extent(row[0], row[2], row[5]) for row in rows]
 
 
 def length(found: Iterable[Extent]) -> int:

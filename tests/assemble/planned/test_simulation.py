@@ -29,7 +29,7 @@ from support.hosts.plans import plan
 )
 def test_each_backup_group_has_a_copy_of_all_descriptors(groups: int, copies: int) -> None:
     """The backups of sparse_super are in group 1 and in the powers of 3, 5 and 7."""
-    dry = DryRun(4096, groups * 8192, groups * 32768, 0, groups, 32768, 8192, ())
+    dry = DryRun(4096, groups * 8192, groups * 32768, groups, 32768, 8192, ())
     assert _predicted_bytes(dry) == groups * 64 * copies + BESIDE_BYTES
 
 
@@ -46,7 +46,7 @@ def test_a_quarter_of_the_memory_may_be_taken(available_bytes: int, spare_bytes:
 @pytest.mark.parametrize(("missing_bytes", "is_tried"), [(0, True), (4, False)])
 def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: bool) -> None:
     """Nothing answers here: what was tried has a superblock that is not known."""
-    dry = DryRun(4096, 8192, 32768, 0, 1, 32768, 8192, ())
+    dry = DryRun(4096, 8192, 32768, 1, 32768, 8192, ())
     available_bytes = 4 * _predicted_bytes(dry) - missing_bytes
     memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
     made = simulated(MapSource({VirtualMemory(): memory}), plan(), plan().mkfs, dry)

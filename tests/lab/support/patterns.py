@@ -13,7 +13,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ext4audit.assemble.devices import StackReader
-from ext4audit.evidence import Known, Unknown, need
+from ext4audit.evidence import Unknown, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.stack import map_stack
@@ -34,7 +34,7 @@ def follow(device: str, *edges_bytes: int, encrypted: bool = False) -> JsonObjec
     encrypted device writes can be seen to change, and not be read.
     """
     number = os.stat(device).st_rdev  # noqa: PTH116 - one word for a node that must be there
-    reader = StackReader(LiveSource(), Known((), ""))
+    reader = StackReader(LiveSource())
     stack = need(reader.read(DeviceNumber(os.major(number), os.minor(number))))
     found = map_stack(stack)
     if isinstance(found, Unknown):

@@ -144,7 +144,7 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
         limits=QUEUES,
     )
     unread = arrays.map(lambda array: replace(array, md=GAPS[0]))
-    loops = st.builds(loop, one_below, backing_fstype=any_of("ext4", "xfs", "tmpfs"))
+    loops = st.builds(loop, one_below)
     return st.one_of(partitions, mappings, arrays, unread, loops)
 
 

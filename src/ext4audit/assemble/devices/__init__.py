@@ -22,7 +22,7 @@ from ext4audit.facts.devices import (
     QueueLimits,
     ThinPool,
 )
-from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath, mounts_by_id
+from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 from ext4audit.parsers import (
     parse_device_number,
     parse_flag,
@@ -183,10 +183,9 @@ HINT = "mount /sys"
 
 
 class StackReader(NamedTuple):
-    """Reads device stacks; `mounts` have the filesystem types below backing files of loops."""
+    """Reads device stacks."""
 
     source: Source
-    mounts: Evidence[tuple[Mount, ...]]
 
     def read(
         self, number: DeviceNumber, above: frozenset[DeviceNumber] = frozenset()
@@ -327,12 +326,6 @@ class StackReader(NamedTuple):
             backing_device_number=derive(
                 f"device of {path}", lambda found: found.device_number, where
             ),
-            backing_fstype=derive(
-                f"filesystem type of {path}",
-                lambda found, mounts: _fstype(mounts, found.mount_id),
-                where,
-                self.mounts,
-            ),
             autoclear=read(self.source, f"{directory}/loop/autoclear", parse_flag),
         )
 
@@ -345,13 +338,6 @@ class StackReader(NamedTuple):
         question = UdevDatabase(str(number))
         found = ask(self.source, question, parse_key_values, f"udev record of {number}")
         return derive(f"udev record of {number}", lambda pairs: tuple(sorted(pairs.items())), found)
-
-
-def _fstype(mounts: tuple[Mount, ...], mount_id: int) -> str:
-    mount = mounts_by_id(mounts).get(mount_id)
-    if mount is None:
-        raise ValueError(f"no mount has the id {mount_id}")
-    return mount.fstype
 
 
 def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | None) -> str:

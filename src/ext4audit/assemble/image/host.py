@@ -66,7 +66,7 @@ def image_of_target(
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
     """Return the live superblocks whose stack has a loop device over the file."""
     real = for_wording(source.fetch(RealPath(path)), path).removesuffix("\n")
-    reader = StackReader(source, inventory.readable)
+    reader = StackReader(source)
     found = []
     for number in sorted(inventory.names):
         stack = reader.read(number)

@@ -205,7 +205,6 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
         reserved_blocks=_reserved_blocks(_percent(words, small), made.size_blocks),
         free_blocks=None,
         free_inodes=None,
-        kbytes_written=None,
     )
 
 
