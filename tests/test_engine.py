@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ext4audit.engine import audit, judge, rated
+from ext4audit.engine import audit, judge, with_profile_severities
 from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile, all_profiles
 from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber
@@ -24,13 +24,13 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.report import Outcome, Source
+from ext4audit.report import Outcome, ReportSource
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, host, known, unknown
 from support.hosts.any_host import HOSTS
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 FINDING = Finding("Bad.", Severity.HIGH, Confidence.CONFIRMED, ())
 OTHER = Finding("Worse.", Severity.CRITICAL, Confidence.LIKELY, (), fact="worse")
 CITED = Citation("barrier", "barrier", "/proc/fs/ext4/sda/options")
@@ -284,7 +284,7 @@ def graded(label: str, *rates: str) -> list[str]:
     """Return the severities after profiles have rated them."""
     fs = filesystem(label=label)
     profiles = [profile(f"p{number}", rate) for number, rate in enumerate(rates)]
-    verdict = rated(judge(labelled, fs, host(fs)), profiles)
+    verdict = with_profile_severities(judge(labelled, fs, host(fs)), profiles)
     return [finding.severity.value for finding in verdict.findings]
 
 
@@ -316,7 +316,7 @@ def test_the_strictest_of_the_profiles_decides(
 def test_the_profile_that_changed_a_severity_is_evidence() -> None:
     """It is cited with its statement and source; an unchanged severity adds no citation."""
     fs = filesystem(label="high low")
-    verdict = rated(judge(labelled, fs, host(fs)), [profile("scratch", "low")])
+    verdict = with_profile_severities(judge(labelled, fs, host(fs)), [profile("scratch", "low")])
     first, second = verdict.findings
     (cited,) = first.citations
     assert (cited.label, cited.value) == ("low by profile scratch", "scratch says")
@@ -329,7 +329,7 @@ def test_the_engine_rates_below_the_mount_points_of_a_profile() -> None:
     fs = filesystem(label="high")
     for place, severity in (("/data", "low"), ("/srv", "high")):
         chosen = ActiveProfile(profile("scratch", "low"), place)
-        report = audit(Source("live", "db1"), host(fs), (labelled,), (chosen,))
+        report = audit(ReportSource("live", "db1"), host(fs), (labelled,), (chosen,))
         assert [f.severity.value for f in report.findings] == [severity]
 
 
@@ -366,13 +366,13 @@ def test_profiles_break_no_rule_and_hide_no_finding(
 ) -> None:
     """With any profile every rule reaches a verdict, and only severities change."""
     rules = tuple(RULES.values())
-    report = audit(Source("live", "db1"), judged, rules, profiles)
+    report = audit(ReportSource("live", "db1"), judged, rules, profiles)
     assert not [v.note for v in report.verdicts if v.outcome is Outcome.ERROR]
     for verdict in report.verdicts:
         facts = [finding.fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
     rating = [v for v in report.verdicts if v.rule.code not in WITH_PROFILES]
-    without = audit(Source("live", "db1"), judged._replace(profiles=()), rules)
+    without = audit(ReportSource("live", "db1"), judged._replace(profiles=()), rules)
     plain = [v for v in without.verdicts if v.rule.code not in WITH_PROFILES]
     assert [[f.message for f in v.findings] for v in rating] == [
         [f.message for f in v.findings] for v in plain

@@ -12,7 +12,7 @@ from ext4audit.report import (
     CAPTURE_AGAIN,
     Outcome,
     Report,
-    Source,
+    ReportSource,
     Verdict,
     as_captured,
     exit_code,
@@ -21,7 +21,7 @@ from ext4audit.report import (
 from ext4audit.rule import Rule, RuleOutput, Scope, rule
 from support.builders import filesystem, host, unknown
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 RULE = Rule(
     "DUR901", "made-up", Severity.HIGH, "0.1", (), Scope.HOST, "", "", lambda _fs, _h: iter(())
 )
@@ -97,7 +97,9 @@ def report(*severities: str, unknown_superblock: bool = False, gap: bool = False
     subjects = [filesystem(label=severity) for severity in severities]
     if unknown_superblock:
         subjects.append(filesystem(superblock=GAP))
-    return audit(Source("live", "db1"), host(*subjects, gaps=(GAP,) if gap else ()), (as_labelled,))
+    return audit(
+        ReportSource("live", "db1"), host(*subjects, gaps=(GAP,) if gap else ()), (as_labelled,)
+    )
 
 
 def set_aside(made: Report, *, known: bool) -> Report:

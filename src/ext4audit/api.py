@@ -16,7 +16,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.host import ActiveProfile
 from ext4audit.policy import select
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
@@ -63,7 +63,7 @@ def audit_host(
     with closing(source):
         host = assemble_host(source, utc_now(), progress=progress or _ignore)
     chosen = default_rules() if rules is None else rules
-    return audit(Source("live", host.name), host, chosen, profiles)
+    return audit(ReportSource("live", host.name), host, chosen, profiles)
 
 
 def audit_snapshot(
@@ -97,7 +97,7 @@ def audit_snapshot(
         host = only_filesystems(host, targets, may_lack_targets=may_lack_targets)
     chosen = default_rules() if rules is None else rules
     name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
-    return audit(Source(captured.kind, captured.label, name), host, chosen, profiles)
+    return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
 
 
 def _ignore(_device: str) -> None:

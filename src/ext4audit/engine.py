@@ -1,7 +1,7 @@
 """The engine: `audit` runs rules over subjects, with exactly one verdict for each pair.
 
 `judge` runs one rule and is the boundary that turns its exception into an ERROR verdict.
-`rated` applies the severities of the active profiles.
+`with_profile_severities` applies the severities of the active profiles.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
 from ext4audit.facts.mount import MOUNT_TABLE
 from ext4audit.finding import Citation, Disruption, Finding, Severity
-from ext4audit.report import ARCHIVES, Outcome, Report, Source, Verdict, as_captured
+from ext4audit.report import ARCHIVES, Outcome, Report, ReportSource, Verdict, as_captured
 from ext4audit.rule import NotApplicable, Rule, Scope
 
 
 def audit(
-    source: Source, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
+    source: ReportSource, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
 ) -> Report:
     """Run every rule: filesystem rules over each superblock, host rules once."""
     if profiles:
         host = host._replace(profiles=tuple(profiles))
     verdicts = [
-        rated(judge(rule, fs, host), host.profiles_of(fs))
+        with_profile_severities(judge(rule, fs, host), host.profiles_of(fs))
         for fs in host.filesystems
         for rule in rules
         if rule.scope is Scope.FILESYSTEM
@@ -128,7 +128,7 @@ def _disambiguated(finding: Finding, before: Sequence[Finding]) -> Finding:
     return finding if fact == finding.fact else finding._replace(fact=fact)
 
 
-def rated(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
+def with_profile_severities(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
     """Return the verdict with the severities that the profiles set for its rule.
 
     Any profile of the filesystem can raise a severity. Only all of them together lower it: the

@@ -50,7 +50,7 @@ class FixedFinding(NamedTuple):
     message: str
 
 
-class Source(NamedTuple):
+class ReportSource(NamedTuple):
     """The kind of source of the evidence ("live", "snapshot", …) and its label for people.
 
     `key` is what the operator calls the host; empty where only the host names itself. `groups`
@@ -96,7 +96,7 @@ class Report(NamedTuple):
     in force beside the built-in data.
     """
 
-    source: Source
+    source: ReportSource
     host: Host
     verdicts: tuple[Verdict, ...]
     fixed: tuple[FixedFinding, ...] | None = None

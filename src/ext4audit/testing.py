@@ -23,7 +23,7 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.policy.site_rules import SiteRuleError, declared_wrong, rules_of_text
-from ext4audit.report import Outcome, Source, Verdict
+from ext4audit.report import Outcome, ReportSource, Verdict
 from ext4audit.rule import Rule
 from ext4audit.sources import Answer, Ask, describe
 from ext4audit.sources.captured import MapSource, open_captured
@@ -100,7 +100,7 @@ def _refused(ask: Ask) -> Unknown:
 
 
 def _judged(rule: Rule, host: Host) -> tuple[Verdict, ...]:
-    return audit(Source("snapshot", "test"), host, (rule,)).verdicts
+    return audit(ReportSource("snapshot", "test"), host, (rule,)).verdicts
 
 
 def _outcomes(rule: Rule, source: MapSource) -> dict[Key, Outcome]:

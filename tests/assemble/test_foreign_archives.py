@@ -16,7 +16,7 @@ from ext4audit.assemble.superblock import read_superblock
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.report import Outcome, Source
+from ext4audit.report import Outcome, ReportSource
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError
@@ -215,7 +215,7 @@ def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() 
     table = sos_files()["proc/1/mountinfo"].replace("253:16 / /data", "253:1")
     found = sosreport({"proc/1/mountinfo": table})
     host = assemble_host(found.source, found.taken_at)
-    report = audit(Source(found.kind, found.label), host, all_rules())
+    report = audit(ReportSource(found.kind, found.label), host, all_rules())
     outcome = {v.rule.code: v.outcome for v in report.verdicts if v.filesystem_id is None}
     assert outcome["DRF006"] is Outcome.UNDETERMINED
     assert [gap.what for gap in host.gaps] == ["line 3 of the mount table"]
@@ -282,7 +282,7 @@ def test_a_whole_sosreport_is_a_complete_audit(without: str, *, complete: bool) 
     assert found is not None
     host = assemble_host(found.source, found.taken_at)
     rules = [rule for rule in all_rules() if rule.default]
-    assert audit(Source(found.kind, found.label), host, rules).complete is complete
+    assert audit(ReportSource(found.kind, found.label), host, rules).complete is complete
 
 
 TOOLBOX = (
@@ -327,7 +327,7 @@ def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, s
         ("/dev/vdb", ("/data",)),
     ]
     assert (host.gaps, need(host.container)) == ((), None)
-    report = audit(Source(found.kind, found.label), host, all_rules())
+    report = audit(ReportSource(found.kind, found.label), host, all_rules())
     by_code = {v.rule.code: v for v in report.verdicts if v.filesystem_id is None}
     assert by_code["DRF006"].outcome is Outcome.PASS
 
@@ -348,7 +348,7 @@ def test_no_path_is_made_of_a_name_that_the_kernel_never_had(
     host = assemble_host(found.source, found.taken_at)
     (fs,) = (fs for fs in host.filesystems if fs.mount_points == ("/more",))
     assert (fs.name, fs.device) == (name, device)
-    report = audit(Source(found.kind, found.label), host, all_rules())
+    report = audit(ReportSource(found.kind, found.label), host, all_rules())
     own = [v for v in report.verdicts if v.filesystem_id == fs.id]
     whats = [each.what for v in own for each in v.unknowns]
     shown = [f.message for v in own for f in v.findings]
@@ -424,7 +424,7 @@ def test_no_archive_ends_the_audit_but_by_its_own_error(changed: dict[str, bytes
         return
     assert found is not None
     host = assemble_host(found.source, found.taken_at)
-    report = audit(Source(found.kind, found.label), host, all_rules())
+    report = audit(ReportSource(found.kind, found.label), host, all_rules())
     per_filesystem = sum(rule.scope is Scope.FILESYSTEM for rule in all_rules())
     per_host = len(all_rules()) - per_filesystem
     assert len(report.verdicts) == per_filesystem * len(host.filesystems) + per_host

@@ -20,7 +20,7 @@ from ext4audit.cli import run_program
 from ext4audit.engine import audit
 from ext4audit.renderers import Audited, Page
 from ext4audit.renderers.shared.subjects import subjects
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from support.hosts.crowded import (
     many_binds,
@@ -60,7 +60,7 @@ PAGE = Page("0.0", TAKEN_AT)
 def audited(source: HostSource, formats: Sequence[str]) -> Report:
     """Judge a host by every rule, and write its report in some formats."""
     host = assemble_host(source, TAKEN_AT)
-    report = audit(Source("live", host.name), host, all_rules())
+    report = audit(ReportSource("live", host.name), host, all_rules())
     for module in formats:
         import_module(f"ext4audit.renderers.{module}").render([Audited("", report)], PAGE)
     return report

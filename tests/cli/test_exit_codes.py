@@ -18,7 +18,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers.json_v1 import render_report
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, Scope, register
 from support.builders import filesystem, host, unknown
 from support.hosts.stories import HOSTS
@@ -47,7 +47,7 @@ RULE = register(
 def report(label: str) -> Report:
     """Audit one filesystem with this label."""
     fs = filesystem(label=label, superblock=unknown("superblock"))
-    return audit(Source("snapshot", "db1"), host(fs), (RULE,))
+    return audit(ReportSource("snapshot", "db1"), host(fs), (RULE,))
 
 
 class End(NamedTuple):

@@ -12,7 +12,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import need
 from ext4audit.renderers import Audited, json_v1
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import open_captured
@@ -28,7 +28,7 @@ def report_of(path: Path) -> Report:
     """Audit an archive with all rules."""
     found = open_captured(path.as_posix())
     host = assemble_host(found.source, found.taken_at)
-    return audit(Source(found.kind, host.name), host, all_rules())
+    return audit(ReportSource(found.kind, host.name), host, all_rules())
 
 
 def packed(story: Path, folder: Path) -> Path:
@@ -103,7 +103,7 @@ def report_without(files: dict[str, bytes], links: dict[str, str]) -> Report | N
     if found is None:
         return None
     host = assemble_host(found.source, found.taken_at)
-    return audit(Source(found.kind, host.name), host, all_rules())
+    return audit(ReportSource(found.kind, host.name), host, all_rules())
 
 
 JUDGED_BY_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()

@@ -12,7 +12,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Evidence, need
 from ext4audit.finding import Severity
-from ext4audit.report import Outcome, Report, Source, exit_code
+from ext4audit.report import Outcome, Report, ReportSource, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
@@ -57,7 +57,7 @@ def audited(name: str, rules: tuple[Rule, ...], *, as_user: bool = False) -> Rep
     """Audit a healthy host by its snapshot."""
     source, taken_at = captured(f"healthy-{name}")
     host = assemble_host(AsUser(source) if as_user else source, taken_at)
-    return audit(Source("snapshot", name), host, rules)
+    return audit(ReportSource("snapshot", name), host, rules)
 
 
 def alarms(report: Report) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from functools import cache
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rules import all_rules
 from support.archives.contents import Files, recognised
 from support.archives.of_snapshot import LINKS, sosreport_of
@@ -35,7 +35,9 @@ def files_of(story: str) -> Files:
 def report_of(files: Mapping[str, str]) -> Report:
     """Audit a sosreport with all rules."""
     found = recognised(dict(files), LINKS)
-    return audit(Source("sosreport", "x"), assemble_host(found.source, found.taken_at), all_rules())
+    return audit(
+        ReportSource("sosreport", "x"), assemble_host(found.source, found.taken_at), all_rules()
+    )
 
 
 @every_story
@@ -43,7 +45,7 @@ def test_an_archive_says_what_the_snapshot_says(story: str) -> None:
     """Where it does not know less, the outcome and the severities are the same."""
     source, taken_at = captured(story)
     host = assemble_host(source, taken_at)
-    expected = by_device(audit(Source("snapshot", "x"), host, all_rules()))
+    expected = by_device(audit(ReportSource("snapshot", "x"), host, all_rules()))
     found = by_device(report_of(files_of(story)))
     assert found.keys() == expected.keys()
     differ = {

@@ -7,7 +7,7 @@ import pytest
 from ext4audit.engine import audit
 from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.stories import report_of
@@ -33,7 +33,9 @@ def twenty_disks() -> Report:
         )
         for n in range(1, 21)
     )
-    return audit(Source("live", "this host"), host._replace(filesystems=disks), default_rules())
+    return audit(
+        ReportSource("live", "this host"), host._replace(filesystems=disks), default_rules()
+    )
 
 
 def shown(report: Report, width: int | None = None, verbosity: int = 0) -> list[str]:
@@ -86,7 +88,7 @@ def test_disks_of_several_speeds_are_one_line() -> None:
     hosts = ["healthy-debian-12", "healthy-ubuntu-24.04", "raid0-12-disks-default-mkfs"]
     every = [fs for name in hosts for fs in judged(name).host.filesystems]
     mixed = judged(hosts[0]).host._replace(filesystems=tuple(every))
-    report = audit(Source("live", "this host"), mixed, default_rules())
+    report = audit(ReportSource("live", "this host"), mixed, default_rules())
     (line,) = [each for each in shown(report) if "PRF002" in each]
     assert line.startswith("LOW")
     assert "  4 of 4 filesystems (/ (" in line

@@ -19,12 +19,12 @@ from ext4audit.finding import (
     Unmount,
 )
 from ext4audit.fixing import Chosen
-from ext4audit.fixing.script import Audited, Script, build
+from ext4audit.fixing.script import AuditedHost, Script, build
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, known, mount, unknown
 
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
-HOST = Audited("db1", "0123", "2026-01-02T03:04:05Z", "0.2")
+HOST = AuditedHost("db1", "0123", "2026-01-02T03:04:05Z", "0.2")
 DATA = filesystem(mounts=(mount("/a b"),), uuid="u-1")
 LINES = ("/dev/a /a ext4 nobarrier,commit=5 0 2", "/dev/a /a ext4 commit=5 0 2", "/dev/a /a ext4 x")
 

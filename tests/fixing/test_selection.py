@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.fixing import NoSuchRemedy, choose, slug
-from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host
 
@@ -45,7 +45,7 @@ def report(*remedies: Remedy, **changes: object) -> Report:
     fs = filesystem()
     audited: Host = host(filesystems=(fs,))
     verdict = Verdict(RULE, fs.id, Outcome.FAIL, (finding._replace(**changes),))  # type: ignore[arg-type]
-    return Report(Source("live", "here"), audited, (verdict,))
+    return Report(ReportSource("live", "here"), audited, (verdict,))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers import json_v1
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.captured import MapSource
@@ -71,7 +71,7 @@ def number_of(one: Scratch) -> DeviceNumber:
 def rendered(answers: Mapping[Ask, Answer], number: DeviceNumber) -> object:
     """Return the report of one filesystem, as JSON says it."""
     host = assemble_host(MapSource(answers), TAKEN_AT, only=[number])
-    report = audit(Source("live", "test"), host, all_rules())
+    report = audit(ReportSource("live", "test"), host, all_rules())
     return json.loads(json_v1.render_report(report, tool_version="0"))
 
 

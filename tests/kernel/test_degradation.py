@@ -18,7 +18,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why, derive
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.parsers.dumpe2fs import parse_superblock
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
@@ -73,7 +73,7 @@ def overmounted(*places: str) -> Iterator[None]:
 def report_with(search_path: Path, timeout_seconds: float = 20.0) -> Report:
     """Audit this host with the tools of one directory only."""
     source = LiveSource(timeout_seconds, search_path=(str(search_path),))
-    return audit(Source("live", "test"), assemble_host(source, TAKEN_AT), all_rules())
+    return audit(ReportSource("live", "test"), assemble_host(source, TAKEN_AT), all_rules())
 
 
 def tool(directory: Path, name: str, script: str) -> None:
@@ -140,7 +140,7 @@ def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
         assert found.why is why
         assert isinstance(fs.superblock, Known)
         assert fs.superblock.origin == f"1024 bytes at 1024 of {device}"
-        report = audit(Source("live", "test"), host, all_rules())
+        report = audit(ReportSource("live", "test"), host, all_rules())
         assert len(report.verdicts) == len(all_rules())
         assert all(v.outcome is not Outcome.ERROR for v in report.verdicts)
     finally:

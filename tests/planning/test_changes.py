@@ -14,7 +14,7 @@ from ext4audit.facts.plan import Plan
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.planning import Judge, improvements
 from ext4audit.planning.lines import correct
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import queue
@@ -30,7 +30,7 @@ def demands_judge_by(*names: str) -> Judge:
     profiles = [ActiveProfile(all_profiles()[name]) for name in names]
 
     def judge(plan: Plan) -> Report:
-        return audit(Source("plan", "planned"), host_of(plan), RULES, profiles)
+        return audit(ReportSource("plan", "planned"), host_of(plan), RULES, profiles)
 
     return judge
 
@@ -182,7 +182,7 @@ def test_mke2fs_arguments_are_tried_where_nothing_else_helps() -> None:
     of = disk_plan("-m 0 -O ^has_journal,^64bit", "noatime")
 
     def judge(each: Plan) -> Report:
-        return audit(Source("plan", "test"), host_of(each), [no_journal])
+        return audit(ReportSource("plan", "test"), host_of(each), [no_journal])
 
     found = [change for change, _ in improvements(of, judge(of), judge, Severity.LOW)]
     assert [each.summary for each in found] == [

@@ -22,13 +22,13 @@ from ext4audit.policy.baseline import (
     superblock_key,
 )
 from ext4audit.renderers.json_v1 import render_report
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, unknown
 from support.hosts.any_host import HOSTS
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 RULES = all_rules()
 
 

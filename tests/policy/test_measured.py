@@ -15,7 +15,7 @@ from ext4audit.facts.measurement import (
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.policy.measured import apply_measurements, unused_measurements
-from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, kernel, known, options, unknown
 
@@ -70,7 +70,7 @@ def verdict(
 
 def report(one: Verdict, fs: Filesystem = FS, **changes: Any) -> Report:
     """Build the report of one verdict."""
-    return Report(Source("live", "db1"), host(fs, **changes), (one,))
+    return Report(ReportSource("live", "db1"), host(fs, **changes), (one,))
 
 
 @pytest.mark.parametrize(

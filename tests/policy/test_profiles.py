@@ -11,7 +11,7 @@ from ext4audit.facts import toml_reader
 from ext4audit.facts.host import ActiveProfile, Filesystem, Profile
 from ext4audit.finding import Severity
 from ext4audit.policy import Policy, PolicyError, parse_policy
-from ext4audit.report import Outcome, Source
+from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
 from support.builders import filesystem, fstab_entry, host, known, mount, options
 
@@ -191,8 +191,8 @@ def test_a_rate_lowers_a_severity_and_names_the_reason() -> None:
     policy = parsed(f'[profile.data]\n{WHY}rates = {{ DUR001 = "low" }}\nmounts = ["/data"]\n')
     fs = mounted("nobarrier")
     on = host(fs)
-    plain = audit(Source("live", "x"), on, [RULES["DUR001"]])
-    rated = audit(Source("live", "x"), on, [RULES["DUR001"]], active_profiles((), policy))
+    plain = audit(ReportSource("live", "x"), on, [RULES["DUR001"]])
+    rated = audit(ReportSource("live", "x"), on, [RULES["DUR001"]], active_profiles((), policy))
     assert plain.findings[0].severity is not Severity.LOW
     assert rated.findings[0].severity is Severity.LOW
     assert rated.findings[0].citations[-1].value == "so"

@@ -9,13 +9,13 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
 from ext4audit.policy import SuppressionRule, not_judged, stale, suppress
-from ext4audit.report import EXIT_FINDINGS, Report, Source, exit_code
+from ext4audit.report import EXIT_FINDINGS, Report, ReportSource, exit_code
 from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules
 from support.builders import UUID, filesystem, host, mount, unknown
 from support.hosts.any_host import HOSTS
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 TODAY = "2026-11-22"
 RULES = all_rules()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.probing.bench import Budget, Limits, Spent
+from ext4audit.probing.bench import Budget, BudgetExceeded, Limits
 
 
 class Clock:
@@ -29,7 +29,7 @@ def test_more_bytes_than_the_size_are_refused() -> None:
     """What would exceed the size is not written at all."""
     one = budget(Clock(), size=100, rate=1000)
     one.spend(60)
-    with pytest.raises(Spent, match="--size"):
+    with pytest.raises(BudgetExceeded, match="--size"):
         one.spend(41)
     assert one.written_bytes == 60
     one.spend(40)
@@ -40,7 +40,7 @@ def test_nothing_is_written_after_the_time() -> None:
     clock = Clock()
     one = budget(clock, seconds=5)
     clock.now += 5.1
-    with pytest.raises(Spent, match="--time 5"):
+    with pytest.raises(BudgetExceeded, match="--time 5"):
         one.spend(1)
 
 
@@ -68,7 +68,7 @@ def test_a_slow_rate_waits_for_no_write_after_the_time() -> None:
     """The write would begin after 30 s of 5: it is refused at once, and later ones are not."""
     clock = Clock()
     one = budget(clock, size=10_000, seconds=5)
-    with pytest.raises(Spent, match="--time 5"):
+    with pytest.raises(BudgetExceeded, match="--time 5"):
         one.spend(3100)
     assert (clock.now, one.written_bytes) == (100.0, 0)
     one.spend(100)

@@ -12,8 +12,8 @@ import pytest
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.measurement import Measurement, MemberFigures, Number
-from ext4audit.probing import Subject, extents, fsync, members, observing, probe, rename
-from ext4audit.probing.bench import MIB, Bench, Budget, Limits, Spent
+from ext4audit.probing import ProbeTarget, extents, fsync, members, observing, probe, rename
+from ext4audit.probing.bench import MIB, Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.counters import BlockStat
 from ext4audit.probing.extents import DELALLOC, LAST, UNWRITTEN, Extent
 from ext4audit.probing.members import Churn, member_figures
@@ -287,7 +287,7 @@ def test_an_observation_counts_between_two_moments(
     fs = filesystem(name="vda", stack=known(disk(name="vda")), layout=None)
     progress: list[tuple[str, float]] = []
     with opened_directory(str(tmp_path)) as directory:
-        subject = Subject(directory, fs, host(fs))
+        subject = ProbeTarget(directory, fs, host(fs))
         found = observe(subject, 2.0, lambda *each: progress.append(each))
     flushed, renamed = found.results
     assert (flushed.verdict.value, flushed.why) == ("healthy", "20 commits, 40 flushes")
@@ -307,7 +307,7 @@ def test_a_file_of_a_few_pages_is_no_measurement(bench: Bench) -> None:
     """One extent of 16 KiB would be 64 for each MiB, as of the defect; --rate 1K left no page."""
     for rate in (1024, MIB - 1):
         slow = bench._replace(budget=Budget(LIMITS._replace(rate=rate)))
-        with pytest.raises(Spent, match="raise --rate"):
+        with pytest.raises(BudgetExceeded, match="raise --rate"):
             extents.measure(slow)
 
 
@@ -322,7 +322,7 @@ def test_a_turn_after_the_time_is_empty() -> None:
     clock.now += 11
     budget.give_turn(2)
     assert budget.seconds_left() == 0
-    with pytest.raises(Spent, match="--time 10"):
+    with pytest.raises(BudgetExceeded, match="--time 10"):
         budget.check()
 
 
@@ -331,7 +331,7 @@ def test_a_probe_that_has_nothing_to_measure_is_done_and_skipped(tmp_path: Path)
     fs = filesystem(layout=None)
     progress: list[tuple[str, float]] = []
     with opened_directory(str(tmp_path)) as directory:
-        subject = Subject(directory, fs, host(fs))
+        subject = ProbeTarget(directory, fs, host(fs))
         found = probe(subject, ["members"], LIMITS, lambda *each: progress.append(each))
     assert (found.results, found.written_bytes) == ((), 0)
     assert [(skip.probe, skip.rule) for skip in found.skipped] == [("members", "LAY001")]

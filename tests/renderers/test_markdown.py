@@ -8,7 +8,7 @@ from ext4audit.facts.host import Host
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.markdown import code, code_block, prose, render, table
 from ext4audit.renderers.shared.commands import phases
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.formats.github_markdown import Shown
@@ -243,7 +243,7 @@ def assert_shown(found: Report) -> None:
 def test_a_plan_is_no_host() -> None:
     """A reader who was not there must not look for a filesystem that nobody made."""
     assert CLEAN.report
-    report = CLEAN.report._replace(source=Source("plan", "/dev/md0 on /data"))
+    report = CLEAN.report._replace(source=ReportSource("plan", "/dev/md0 on /data"))
     lines = render([Audited("plan", report)], PAGE).splitlines()
     assert lines[:3] == [
         "## Plan /dev/md0 on /data",

@@ -31,7 +31,7 @@ from ext4audit.renderers import (
 )
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
-from ext4audit.report import PlanAdvice, PlanLine, Report, Source
+from ext4audit.report import PlanAdvice, PlanLine, Report, ReportSource
 from support.builders import filesystem, host
 from support.html_page import parsed, with_class, words
 
@@ -44,7 +44,7 @@ ADVICE = PlanAdvice(
     left=(),
     lines=(PlanLine("mkfs", "make it", COMMAND),),
 )
-REPORT = Report(Source("plan", "/dev/md0 on /data"), host(filesystem()), ())
+REPORT = Report(ReportSource("plan", "/dev/md0 on /data"), host(filesystem()), ())
 
 
 def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None = None) -> str:

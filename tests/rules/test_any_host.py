@@ -19,7 +19,7 @@ from ext4audit.facts.host import (
 )
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock, RecordedError
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
 from support.builders import (
@@ -43,7 +43,7 @@ from support.builders import (
 )
 from support.hosts.any_host import HOSTS, RELEASES, device_numbers
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 RULES = all_rules()
 
 

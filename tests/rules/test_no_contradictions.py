@@ -12,13 +12,13 @@ import pytest
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.facts.options import recognize
-from ext4audit.report import Outcome, Source
+from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF, canonical, demanded, discouraged
 from support.options.evidence import PLACES, WORDS, Scene
 from support.remedies.effects import ATIME, State, effect, meanings
 
-LIVE = Source("live", "db1")
+LIVE = ReportSource("live", "db1")
 RULES = all_rules()
 DEMANDING = ("tidb", "clickhouse", "postgres", "lustre", "daos")
 """One profile for each set of demanded words."""

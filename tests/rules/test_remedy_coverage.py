@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from support.hosts.any_host import HOSTS
@@ -74,6 +74,6 @@ def test_what_is_run_apart_is_there(code: str) -> None:
 @given(judged=HOSTS)
 def test_a_rule_whose_remedies_nobody_runs_prints_no_command(judged: Host) -> None:
     """What is printed without having been run is advice, in words."""
-    report = audit(Source("live", "db1"), judged, UNTRIED)
+    report = audit(ReportSource("live", "db1"), judged, UNTRIED)
     remedies = [remedy for finding in report.findings for remedy in finding.remedies]
     assert not [remedy.summary for remedy in remedies if remedy.steps]

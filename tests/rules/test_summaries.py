@@ -9,7 +9,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from ext4audit.rules import all_rules
 from support.hosts.stories import STORIES, captured
 
@@ -31,7 +31,7 @@ def test_every_finding_has_a_short_summary(family: str) -> None:
     found = 0
     for story in STORIES:
         host = whole_host(story)
-        for verdict in audit(Source("snapshot", story), host, rules).verdicts:
+        for verdict in audit(ReportSource("snapshot", story), host, rules).verdicts:
             for finding in verdict.findings:
                 found += 1
                 summary = finding.summary

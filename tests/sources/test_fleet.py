@@ -10,7 +10,7 @@ import pytest
 
 from ext4audit.sources import ArchiveError, fleet
 from ext4audit.sources.captured import BEGIN, exists, key_of
-from ext4audit.sources.fleet import Found, expected_names, hosts_in, looks_like_evidence
+from ext4audit.sources.fleet import FoundHost, expected_names, hosts_in, looks_like_evidence
 from support.hosts.stories import HOSTS
 
 MANIFEST = b'{\n  "format": "ext4audit-snapshot", "version": 1'
@@ -146,7 +146,7 @@ def test_files_beside_snapshots_are_ignored(
     (tmp_path / "other.tar").touch()
     fleet = hosts_in(str(tmp_path))
     assert fleet is not None
-    assert Found(f"{tmp_path}/other.tar", "other") in fleet.hosts
+    assert FoundHost(f"{tmp_path}/other.tar", "other") in fleet.hosts
     assert fleet.ignored == ([] if meant else [f"{tmp_path}/{name}"])
 
 
@@ -155,7 +155,7 @@ def test_the_folders_of_sos_collect_are_no_hosts(tmp_path: Path) -> None:
     tree(tmp_path, sos_logs__ui_DOT_log=b"x", sos_reports__manifest_DOT_json=b"{}", a_DOT_tar=b"x")
     fleet = hosts_in(str(tmp_path))
     assert fleet is not None
-    assert fleet.hosts == [Found(f"{tmp_path}/a.tar", "a")]
+    assert fleet.hosts == [FoundHost(f"{tmp_path}/a.tar", "a")]
     assert fleet.ignored == [f"{tmp_path}/sos_logs", f"{tmp_path}/sos_reports"]
 
 

@@ -17,9 +17,9 @@ from ext4audit.evidence import Why
 from ext4audit.sources import ArchiveError, Unanswered
 from ext4audit.sources.waiting import (
     BoundedCalls,
-    Patience,
-    about,
+    WaitBudget,
     answered,
+    answered_for,
     one_helper,
     undo,
 )
@@ -105,7 +105,7 @@ def test_a_run_of_the_program_has_one_helper() -> None:
     """For its policy, its outputs and its sources; it is gone when the run is."""
     with one_helper():
         helper = answered(os.getpid)
-        assert answered(os.getpid) == about("/srv", os.getpid) == helper
+        assert answered(os.getpid) == answered_for("/srv", os.getpid) == helper
         with one_helper():
             assert answered(os.getpid) != helper
         assert answered(os.getpid) == helper
@@ -192,10 +192,10 @@ def test_what_was_begun_is_undone_when_the_parent_dies(tmp_path: Path) -> None:
 
 def test_paths_of_the_kernel_are_of_this_process() -> None:
     """/dev/stdin and /proc/self/fd/63 name what the helper does not hold."""
-    assert about("/dev/stdin", os.getpid) == os.getpid()
-    assert about("/proc/self/fd/63", os.getpid) == os.getpid()
-    assert about("/dev/../etc/fstab", os.getpid) != os.getpid()
-    assert about("/etc/fstab", os.getpid) != os.getpid()
+    assert answered_for("/dev/stdin", os.getpid) == os.getpid()
+    assert answered_for("/proc/self/fd/63", os.getpid) == os.getpid()
+    assert answered_for("/dev/../etc/fstab", os.getpid) != os.getpid()
+    assert answered_for("/etc/fstab", os.getpid) != os.getpid()
 
 
 def test_undo_is_empty_here() -> None:
@@ -204,21 +204,21 @@ def test_undo_is_empty_here() -> None:
     assert not undo._exit_callbacks  # type: ignore[attr-defined]
 
 
-def lose_all(patience: Patience, waits: list[float]) -> None:
+def lose_all(budget: WaitBudget, waits: list[float]) -> None:
     """Wait in vain at a thousand places."""
     for number in range(1000):
-        waits.append(patience.seconds("tool", f"/dev/{number}"))
-        patience.lost("tool", f"/dev/{number}", waits[-1], f"hung-{number}")
+        waits.append(budget.seconds("tool", f"/dev/{number}"))
+        budget.lost("tool", f"/dev/{number}", waits[-1], f"hung-{number}")
 
 
 def test_each_hang_halves_the_wait_until_nothing_more_is_asked() -> None:
     """For one means; another has the whole time still."""
-    patience = Patience(40)
+    budget = WaitBudget(40)
     waits: list[float] = []
     with pytest.raises(Unanswered, match=r"not asked: tool hung [0-9]+ times before, last hung-"):
-        lose_all(patience, waits)
+        lose_all(budget, waits)
     assert waits[:7] == [40, 20, 10, 5, 2.5, 1.25, 1]
     assert 99 <= sum(waits) <= 100
-    assert patience.seconds("other", "/dev/0") == 40
+    assert budget.seconds("other", "/dev/0") == 40
     with pytest.raises(Unanswered, match=r"not asked again: tool hung before \(hung-3\)"):
-        patience.seconds("tool", "/dev/3")
+        budget.seconds("tool", "/dev/3")

@@ -22,22 +22,22 @@ def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
     return ask(source, ReadFile(path), parse, path)
 
 
-def integer(source: Source, path: str) -> Evidence[int]:
+def read_integer(source: Source, path: str) -> Evidence[int]:
     """Read one file that holds a decimal number."""
     return read(source, path, parse_integer)
 
 
-def names(source: Source, path: str) -> Evidence[tuple[str, ...]]:
+def list_directory(source: Source, path: str) -> Evidence[tuple[str, ...]]:
     """List one directory."""
     return ask(source, ListDir(path), parse_names, path)
 
 
-def word(source: Source, path: str) -> str | None:
+def read_line(source: Source, path: str) -> str | None:
     """Read one file of one line, None where it is unknown: for optional details only."""
     return for_wording(read(source, path, str.strip), "") or None
 
 
-def optional(evidence: Evidence[T]) -> Evidence[T] | None:
+def none_if_absent(evidence: Evidence[T]) -> Evidence[T] | None:
     """Return None for a file that this kernel or device does not have."""
     return None if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT else evidence
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ext4audit import lazily
-from ext4audit.assemble import ask, integer, optional, read, word
+from ext4audit.assemble import ask, none_if_absent, read, read_integer, read_line
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
@@ -211,11 +211,11 @@ def read_live_errors(
 ) -> Evidence[ErrorCounters]:
     """Return the error counters of a live filesystem, with details only where there are errors."""
     directory = f"{SYS_EXT4}/{name}"
-    count = integer(source, f"{directory}/errors_count")
+    count = read_integer(source, f"{directory}/errors_count")
     if isinstance(count, Unknown):
         on_disk = stored_errors(superblock)
         return on_disk if isinstance(on_disk, Known) else count
-    warnings = optional(integer(source, f"{directory}/warning_count"))
+    warnings = none_if_absent(read_integer(source, f"{directory}/warning_count"))
     if count.value == 0:
         return Known(ErrorCounters(0, warnings), count.origin)
     stored = for_wording(stored_errors(superblock), ErrorCounters(0))
@@ -225,7 +225,7 @@ def read_live_errors(
             warnings=warnings,
             first=_recorded(source, f"{directory}/first_error", stored.first),
             last=_recorded(source, f"{directory}/last_error", stored.last),
-            last_code=for_wording(integer(source, f"{directory}/last_error_errcode"), None),
+            last_code=for_wording(read_integer(source, f"{directory}/last_error_errcode"), None),
         ),
         count.origin,
     )
@@ -246,12 +246,13 @@ def stored_errors(superblock: Evidence[Superblock]) -> Evidence[ErrorCounters]:
 
 def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> RecordedError | None:
     """Return one recorded error; before Linux 5.8 sysfs has only its time."""
-    at = for_wording(integer(source, f"{prefix}_time"), 0) or None
-    function = word(source, f"{prefix}_func")
+    at = for_wording(read_integer(source, f"{prefix}_time"), 0) or None
+    function = read_line(source, f"{prefix}_func")
     if function is None:
         return stored or (RecordedError(at, "", 0, 0, 0) if at else None)
     line, inode, block = (
-        for_wording(integer(source, f"{prefix}_{each}"), 0) for each in ("line", "ino", "block")
+        for_wording(read_integer(source, f"{prefix}_{each}"), 0)
+        for each in ("line", "ino", "block")
     )
     return RecordedError(at, function, line, inode, block)
 

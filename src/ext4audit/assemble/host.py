@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeGuard
 
-from ext4audit.assemble import ask, first_known, integer, read, word
+from ext4audit.assemble import ask, first_known, read, read_integer, read_line
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.fstab import (
     NOT_PROBED,
@@ -195,7 +195,7 @@ MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
 def read_kernel(source: Source) -> Evidence[Kernel]:
     """Read the kernel release and, on Ubuntu, the version signature."""
     found = ask(source, Uname(), parse_kernel, "kernel release")
-    signature = word(source, "/proc/version_signature")
+    signature = read_line(source, "/proc/version_signature")
     if isinstance(found, Unknown) or signature is None:
         return found
     return Known(found.value._replace(signature=signature), found.origin)
@@ -273,13 +273,13 @@ def read_memory(source: Source) -> Evidence[Memory]:
         "memory and vm.dirty_*",
         build,
         source.fetch(VirtualMemory()),
-        integer(source, f"{vm}/dirty_bytes"),
-        integer(source, f"{vm}/dirty_ratio"),
+        read_integer(source, f"{vm}/dirty_bytes"),
+        read_integer(source, f"{vm}/dirty_ratio"),
         derive(
             "vm.dirty_background_*",
             lambda size, ratio: (size, ratio),
-            integer(source, f"{vm}/dirty_background_bytes"),
-            integer(source, f"{vm}/dirty_background_ratio"),
+            read_integer(source, f"{vm}/dirty_background_bytes"),
+            read_integer(source, f"{vm}/dirty_background_ratio"),
         ),
         origin=f"memory, {vm}/dirty_*",
     )
@@ -323,7 +323,7 @@ def read_fstrim(source: Source) -> Evidence[bool]:
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
     """Return raid0.default_layout, 0 where it is not set or the module is not loaded."""
-    found = integer(source, RAID0_DEFAULT_LAYOUT)
+    found = read_integer(source, RAID0_DEFAULT_LAYOUT)
     if isinstance(found, Unknown) and found.why is Why.ABSENT:
         return Known(0, RAID0_DEFAULT_LAYOUT)
     return found

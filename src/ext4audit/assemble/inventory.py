@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ext4audit.assemble import ask, first_known, integer, names, read
+from ext4audit.assemble import ask, first_known, list_directory, read, read_integer
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
@@ -68,7 +68,7 @@ def take_inventory(source: Source) -> Inventory:
     lines = _unread_lines(table)
     mounts = lines[0] if lines else readable
     visible = for_wording(readable, ())
-    listed = {place: names(source, place) for place in (PROC_EXT4, SYS_EXT4)}
+    listed = {place: list_directory(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [readable] if isinstance(readable, Unknown) else list(lines)
     found: dict[DeviceNumber, str] = {}
     in_kernel = sorted(
@@ -114,7 +114,7 @@ def _number_of(
     return known if number is None else Known(number, origin)
 
 
-@remembered
+@cached_by_identity
 def _by_source(mounts: tuple[Mount, ...]) -> Mapping[str, DeviceNumber]:
     """Return the device of the first ext4 mount with each source."""
     ext = (mount for mount in reversed(mounts) if mount.fstype in EXT_FSTYPES)
@@ -210,7 +210,7 @@ class OtherMountTables:
         All processes of a mount namespace have the same table: it is parsed once.
         """
         parsed = set()
-        for pid in filter(str.isdecimal, for_wording(names(self._source, "/proc"), ())):
+        for pid in filter(str.isdecimal, for_wording(list_directory(self._source, "/proc"), ())):
             path = f"/proc/{pid}/mountinfo"
             answer = read(self._source, path, str)
             if isinstance(answer, Unknown) and answer.why is Why.DENIED:
@@ -275,7 +275,7 @@ def _is_free(source: Source, number: DeviceNumber) -> Evidence[bool]:
     return derive(
         "use of a device",
         lambda size, holders: size > 0 and not holders,
-        integer(source, f"{directory}/size"),
+        read_integer(source, f"{directory}/size"),
         _holders(source, directory),
     )
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ext4audit.sources.waiting import BoundedCalls, about, undo
+from ext4audit.sources.waiting import BoundedCalls, answered_for, undo
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""
@@ -44,12 +44,12 @@ def refusal(path: str) -> str | None:
 
     A directory on a dead server does not even answer whether it is one: TimeoutError.
     """
-    return about(path, partial(_refusal, path))
+    return answered_for(path, partial(_refusal, path))
 
 
 def place(path: str) -> str | int:
     """Return the identity of a destination: equal for "a" and "./a"; raises OSError."""
-    return about(path, partial(_place, path))
+    return answered_for(path, partial(_place, path))
 
 
 def _place(path: str) -> str | int:
@@ -59,7 +59,7 @@ def _place(path: str) -> str | int:
 
 def read_bytes(path: str, largest_bytes: int) -> bytes:
     """Return the content of a file; raises OSError, and ValueError where it is longer."""
-    found = about(path, partial(_content, path, largest_bytes + 1))
+    found = answered_for(path, partial(_content, path, largest_bytes + 1))
     if len(found) > largest_bytes:
         raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
     return found
@@ -97,7 +97,7 @@ def _refusal_to_replace(path: str) -> str | None:
 
 def belongs_to_another(path: str) -> bool:
     """Whether a file is there that is not this user's; raises OSError (TimeoutError included)."""
-    return about(path, partial(_belongs_to_another, path))
+    return answered_for(path, partial(_belongs_to_another, path))
 
 
 def _belongs_to_another(path: str) -> bool:
@@ -121,11 +121,11 @@ def opened(path: str, *, is_private: bool = False) -> Iterator[Put]:
     but its owner can read it; else it has the owner and the mode of the one that it replaces.
     Raises OSError, and TimeoutError where the place does not answer.
     """
-    stream = about(path, partial(own_stream, path))
+    stream = answered_for(path, partial(own_stream, path))
     if stream is not None:
         with os.fdopen(os.dup(stream), "wb") as file:
             yield lambda content: _put(file, content)
-    elif about(path, partial(_is_written_in_place, path)):
+    elif answered_for(path, partial(_is_written_in_place, path)):
         with Path(path).open("wb") as file:
             yield lambda content: _put(file, content)
     else:

@@ -25,8 +25,8 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Known
 from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
-from ext4audit.fixing.script import Audited, Script, build
-from ext4audit.report import Report, Source
+from ext4audit.fixing.script import AuditedHost, Script, build
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
 from ext4audit.sources import ReadFile, utc_now
@@ -171,7 +171,7 @@ def _report(
     else:
         with progress(quiet=False) as show:
             host = assemble_host(source, utc_now(), progress=show)
-        report = audit(Source(LIVE, host.name), host, asked.rules, asked.profiles)
+        report = audit(ReportSource(LIVE, host.name), host, asked.rules, asked.profiles)
     if report.source.kind == "image":
         raise click.UsageError(
             "an image file cannot be fixed: run `fix` on the host that mounts it"
@@ -183,13 +183,13 @@ def _report(
     return report
 
 
-def _audited(report: Report, source: LiveSource) -> Audited:
+def _audited(report: Report, source: LiveSource) -> AuditedHost:
     machine_id = None
     if report.source.kind == LIVE:
         answer = source.fetch(ReadFile(MACHINE_ID))
         text = answer.value if isinstance(answer, Known) else ""
         machine_id = str(text).strip() or None
-    return Audited(report.host.name, machine_id, report.host.taken_at, __version__)
+    return AuditedHost(report.host.name, machine_id, report.host.taken_at, __version__)
 
 
 def _tell(script: Script) -> None:

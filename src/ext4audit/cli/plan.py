@@ -31,7 +31,7 @@ from ext4audit.cli.plans.files import (
 )
 from ext4audit.cli.plans.judging import PlanJudge, judge_plan
 from ext4audit.cli.policy import on_plans
-from ext4audit.facts.plan import DISK_CLASSES, Plan
+from ext4audit.facts.plan import DISK_KINDS, Plan
 from ext4audit.renderers import Audited
 from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now
@@ -78,9 +78,9 @@ DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
 )
 @click.option(
     "--on",
-    type=Choice(DISK_CLASSES),
+    type=Choice(DISK_KINDS),
     metavar="DISKS",
-    help=f"Kind of the disks, which supplies what no other option says: {', '.join(DISK_CLASSES)}.",
+    help=f"Kind of the disks, which supplies what no other option says: {', '.join(DISK_KINDS)}.",
 )
 @click.option(
     "--page-size",

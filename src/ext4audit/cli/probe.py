@@ -180,7 +180,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
             print_diagnostic(
                 f"{directory}/{name}: left by a run that was killed, or that is still running"
             )
-        subject = probing.Subject(descriptor, fs, host)
+        subject = probing.ProbeTarget(descriptor, fs, host)
         if given["observe"]:
             outcome = lazily("probing.observing", "observe")(subject, given["observe"], show)
         else:

@@ -39,7 +39,7 @@ ONLY_OF_HOSTS = (
 )
 
 
-class Chosen(NamedTuple):
+class SelectedTargets(NamedTuple):
     """The superblocks and images of the targets, each once, in the order of the command line.
 
     `gaps` are the parts of images that cannot be audited.
@@ -65,7 +65,7 @@ def _not_an_image(found: Target | Image) -> Target:
     return NotExt4(ONLY_OF_HOSTS) if isinstance(found, Image) else found
 
 
-def choose_targets(source: Source, targets: Sequence[str]) -> Chosen:
+def select_targets(source: Source, targets: Sequence[str]) -> SelectedTargets:
     """Return the superblocks of the targets, and the filesystems of those that are image files.
 
     Raises UsageError when nothing is left.
@@ -89,7 +89,7 @@ def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
     return resolver.resolve(path)
 
 
-def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
+def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedTargets:
     """Report notes, and refuse mistyped targets and a command line without any filesystem."""
     numbers: list[DeviceNumber] = []
     images: list[ImageFilesystem] = []
@@ -111,7 +111,7 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> Chosen:
     for reason in reasons:
         print_diagnostic(reason)
     gaps = tuple(gap for found in looked if isinstance(found, Image) for gap in found.gaps)
-    return Chosen(tuple(dict.fromkeys(numbers)), _each_once(images), gaps)
+    return SelectedTargets(tuple(dict.fromkeys(numbers)), _each_once(images), gaps)
 
 
 def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]:
@@ -131,7 +131,7 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
-    chosen = choose_targets(source, targets)
+    chosen = select_targets(source, targets)
     gaps = chosen.gaps
     if chosen.images:
         gaps += lazily("assemble.image.host", "image_gaps")(source, chosen.images)
@@ -141,7 +141,7 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source)
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
         host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
-    return audit(report.Source("live", host.name), host, asked.rules, asked.profiles)
+    return audit(report.ReportSource("live", host.name), host, asked.rules, asked.profiles)
 
 
 def _of_images(
@@ -150,6 +150,6 @@ def _of_images(
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
-    source = report.Source("image", name)
+    source = report.ReportSource("image", name)
     host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

@@ -113,7 +113,7 @@ KEPT = 4
 """Tables whose indexes are kept: of one host, those that a pass over it asks for in turn."""
 
 
-def remembered(build: Callable[[T], R]) -> Callable[[T], R]:
+def cached_by_identity(build: Callable[[T], R]) -> Callable[[T], R]:
     """Keep what a function of a frozen table returned for the last tables, by identity.
 
     Not by equality, as `functools.cache` does: the hash of a table is as slow as the index. The

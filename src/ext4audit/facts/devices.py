@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Unknown, Why, for_wording
-from ext4audit.facts import read_table, remembered
+from ext4audit.facts import cached_by_identity, read_table
 from ext4audit.facts.mount import DeviceNumber
 
 SECTOR_BYTES = 512
@@ -231,7 +231,7 @@ class LsblkDevice(NamedTuple):
     unlisted: frozenset[str] = frozenset()
 
 
-@remembered
+@cached_by_identity
 def devices_by_number(
     devices: tuple[LsblkDevice, ...],
 ) -> Mapping[DeviceNumber, tuple[LsblkDevice, ...]]:
@@ -360,7 +360,7 @@ def disk_classes() -> Mapping[str, DiskClass]:
     return _classes(read_table(CLASS_TABLE))
 
 
-@remembered
+@cached_by_identity
 def _classes(table: dict[str, Any]) -> Mapping[str, DiskClass]:
     return {
         name: DiskClass(**{**each, "names": tuple(each["names"])}) for name, each in table.items()

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import TableView, read_table, remembered
+from ext4audit.facts import TableView, cached_by_identity, read_table
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions import (
     ANY,
@@ -37,7 +37,7 @@ class MinimumVersions(NamedTuple):
     e2fsprogs: Version | None
 
 
-@remembered
+@cached_by_identity
 def _minimum_versions(table: dict[str, Any]) -> Mapping[str, MinimumVersions]:
     return {
         name: MinimumVersions(_since(entry, "kernel"), _since(entry, "e2fsprogs"))
@@ -69,7 +69,7 @@ INCOMPATIBLE_OF_TYPE: Mapping[str, frozenset[str]] = MappingProxyType(
 (fs/ext4/super.c: ext2_feature_set_ok, ext3_feature_set_ok)."""
 
 
-@remembered
+@cached_by_identity
 def _grub_since(table: dict[str, Any]) -> Mapping[str, Version | None]:
     return {name: _since(entry, "grub") for name, entry in table.items() if "grub" in entry}
 
@@ -142,7 +142,7 @@ class FeatureDefault(NamedTuple):
     instead: str = ""
 
 
-@remembered
+@cached_by_identity
 def _feature_defaults(table: dict[str, Any]) -> tuple[FeatureDefault, ...]:
     return tuple(
         FeatureDefault(
@@ -269,7 +269,7 @@ def ranges_of_rule(code: str) -> tuple[KernelRange, ...]:
     return _builder(read_table(TABLE))(code)
 
 
-@remembered
+@cached_by_identity
 def _builder(table: dict[str, Any]) -> Callable[[str], tuple[KernelRange, ...]]:
     return cache(lambda code: tuple(ranges_of(table[code])))
 

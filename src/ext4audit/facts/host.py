@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, for_wording
-from ext4audit.facts import read_table, remembered
+from ext4audit.facts import cached_by_identity, read_table
 from ext4audit.facts.devices import (
     BlockDevice,
     LsblkDevice,
@@ -72,7 +72,7 @@ def all_profiles() -> Mapping[str, Profile]:
     return _all(read_table(_PROFILES))
 
 
-@remembered
+@cached_by_identity
 def _all(table: dict[str, Any]) -> Mapping[str, Profile]:
     return {name: profile_of(name, entry) for name, entry in table.items()}
 
@@ -217,7 +217,7 @@ class Filesystem(NamedTuple):
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
 
-@remembered
+@cached_by_identity
 def filesystems_by_number(
     filesystems: tuple[Filesystem, ...],
 ) -> Mapping[DeviceNumber, Filesystem]:
@@ -343,7 +343,7 @@ class Host(NamedTuple):
         return is_same_storage(above, beside, rows) if above and beside else None
 
 
-@remembered
+@cached_by_identity
 def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
     """Return the mounted filesystems by their UUIDs."""
     found: dict[str | None, list[Filesystem]] = {}
@@ -353,7 +353,7 @@ def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
     return {uuid: tuple(each) for uuid, each in found.items()}
 
 
-@remembered
+@cached_by_identity
 def _mounted_by_storage(host: Host) -> Mapping[str, tuple[Filesystem, ...]]:
     """Return the mounted filesystems by the names that `storage_keys` gives."""
     found: dict[str, list[Filesystem]] = {}

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
@@ -56,7 +56,7 @@ class Mount(NamedTuple):
         return frozenset(tags & {"shared", "master", "unbindable"})
 
 
-@remembered
+@cached_by_identity
 def mounts_by_device(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, tuple[Mount, ...]]:
     """Return the mounts of each device, in the order of the table."""
     found: dict[DeviceNumber, list[Mount]] = {}
@@ -65,7 +65,7 @@ def mounts_by_device(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, tuple[M
     return {number: tuple(same) for number, same in found.items()}
 
 
-@remembered
+@cached_by_identity
 def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]]:
     """Return the mounts on each mount point, in the order of the table."""
     found: dict[str, list[Mount]] = {}
@@ -74,7 +74,7 @@ def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]
     return {place: tuple(same) for place, same in found.items()}
 
 
-@remembered
+@cached_by_identity
 def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
     """Return the first mount with each id."""
     return {mount.mount_id: mount for mount in reversed(mounts)}

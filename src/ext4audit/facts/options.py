@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ext4audit.facts import MOST_DIGITS, read_table, remembered
+from ext4audit.facts import MOST_DIGITS, cached_by_identity, read_table
 
 Version = tuple[int, ...]
 
@@ -96,7 +96,7 @@ class _Vocabulary:
         return None
 
 
-@remembered
+@cached_by_identity
 def _of(table: dict[str, Any]) -> _Vocabulary:
     return _Vocabulary(table)
 

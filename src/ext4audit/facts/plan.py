@@ -247,7 +247,7 @@ def _cited(source: str, confirmed: str) -> str:
     return f"{source}; not confirmed" if confirmed.startswith(NOT_CONFIRMED) else source
 
 
-class DiskClass(NamedTuple):
+class DiskKind(NamedTuple):
     """A kind of disk: its name, a sentence, and what it decides by the keys of a plan."""
 
     name: str
@@ -279,12 +279,12 @@ def known_releases() -> tuple[str, ...]:
     return tuple(read_table(OS_TABLE))
 
 
-def disk_class(name: str) -> DiskClass:
+def disk_kind(name: str) -> DiskKind:
     """Return a kind of disk; KeyError for a name that is not listed."""
     entry = read_table(DISK_TABLE)[name]
     properties = {key: Property(**value) for key, value in entry.items() if key != "says"}
-    return DiskClass(name, entry["says"], properties)
+    return DiskKind(name, entry["says"], properties)
 
 
-DISK_CLASSES = ("aws-ebs", "gcp-pd", "azure-disk", "nvme", "sata-ssd", "hdd", "virtio")
+DISK_KINDS = ("aws-ebs", "gcp-pd", "azure-disk", "nvme", "sata-ssd", "hdd", "virtio")
 """The names of the table, for help and completion, which read no file."""

@@ -46,7 +46,7 @@ class Unwritable(Exception):  # noqa: N818 - what is the case, the message is pr
     """A remedy that a script cannot contain; the message has the reason."""
 
 
-class Audited(NamedTuple):
+class AuditedHost(NamedTuple):
     """The host that a script is for. `machine_id` is None where it was not captured."""
 
     node: str
@@ -64,7 +64,7 @@ class Script(NamedTuple):
     left: tuple[LeftOut, ...]
 
 
-def build(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> Script:
+def build(audited: AuditedHost, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> Script:
     """Return the script for the chosen remedies; what cannot be in it is added to `left`."""
     writable, unwritable = _writable(chosen)
     composed, conflicting, chains = compose(writable)
@@ -98,7 +98,7 @@ def _writable(chosen: Sequence[Chosen]) -> tuple[list[Chosen], list[LeftOut]]:
     return writable, left
 
 
-def _head(audited: Audited, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> str:
+def _head(audited: AuditedHost, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> str:
     about = HEAD.format(
         version=audited.version, node=_plain(audited.node), taken_at=audited.taken_at
     )
@@ -117,7 +117,7 @@ def _plain(text: str) -> str:
     return "".join(character if " " <= character <= "~" else "?" for character in text)
 
 
-def _settings(audited: Audited, chosen: Sequence[Chosen]) -> Iterator[str]:
+def _settings(audited: AuditedHost, chosen: Sequence[Chosen]) -> Iterator[str]:
     text = "\n".join(
         f"{step.command}\n{step.undo}\n{step.done}" for each in chosen for step in each.remedy.steps
     )

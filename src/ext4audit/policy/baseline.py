@@ -43,7 +43,7 @@ class KnownFinding(NamedTuple):
         return self.rule, self.superblock
 
 
-class Earlier:
+class FindingIndex:
     """The findings of an earlier report, indexed by key."""
 
     def __init__(self, findings: Sequence[KnownFinding]) -> None:
@@ -169,7 +169,7 @@ def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     A finding that has become worse is new, and so is one whose suppression has ended. A finding
     that could not be checked again is not fixed.
     """
-    earlier = Earlier(baseline)
+    earlier = FindingIndex(baseline)
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
         accepted = finding.suppression is not None
@@ -236,7 +236,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
     Raises KeyError, TypeError, ValueError or AttributeError for another document.
     """
     before, after = known_findings(old), known_findings(new)
-    earlier = Earlier(before)
+    earlier = FindingIndex(before)
     same = [each for each in after if _is_known(each, earlier)]
     gone = list(earlier.without(each.key for each in after))
     seen = _judged_in_document(new)
@@ -248,7 +248,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
     )
 
 
-def _is_known(finding: KnownFinding, earlier: Earlier) -> bool:
+def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
     return earlier.has(finding.key, finding.severity, accepted=finding.suppressed)
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ext4audit.facts.host import ActiveProfile, Profile, profile_of
 from ext4audit.facts.knowledge.checks import PROFILE_KEYS, check_demands
-from ext4audit.facts.knowledge.values import NAME, Wrong
+from ext4audit.facts.knowledge.values import NAME, InvalidEntry
 from ext4audit.facts.mount import ATIME_OPTIONS
 from ext4audit.facts.options import recognize
 from ext4audit.rule import OF_BROKEN, OF_SITES
@@ -36,7 +36,7 @@ class SiteProfile(NamedTuple):
         yield from (ActiveProfile(self.profile, place) for place in places)
 
 
-class Surroundings(NamedTuple):
+class ProfileContext(NamedTuple):
     """What a profile is read by: names of built-in profiles, codes of all rules, and the file."""
 
     taken: Collection[str]
@@ -45,28 +45,28 @@ class Surroundings(NamedTuple):
     path: str
 
 
-def site_profiles(tables: Mapping[str, Any], around: Surroundings) -> tuple[SiteProfile, ...]:
+def site_profiles(tables: Mapping[str, Any], context: ProfileContext) -> tuple[SiteProfile, ...]:
     """Return the profiles of a policy file; raises ProfileError."""
-    return tuple(_site_profile(name, each, around) for name, each in tables.items())
+    return tuple(_site_profile(name, each, context) for name, each in tables.items())
 
 
-def _site_profile(name: str, table: object, around: Surroundings) -> SiteProfile:
+def _site_profile(name: str, table: object, context: ProfileContext) -> SiteProfile:
     where = f"profile.{name}"
     if not isinstance(table, dict):
         raise ProfileError(f"{where} is not a table: write [profile.{name}]")
     if NAME.fullmatch(name) is None:
         raise ProfileError(f"{where}: a name has lower-case letters, digits and dashes")
-    if name in around.taken:
+    if name in context.taken:
         raise ProfileError(f"{where}: a built-in profile has this name: choose another one")
     for key in table:
         if key not in SITE_KEYS:
-            raise ProfileError(f"{where}: unknown key {key!r}{around.near(key, SITE_KEYS)}")
+            raise ProfileError(f"{where}: unknown key {key!r}{context.near(key, SITE_KEYS)}")
     if DEMANDS.isdisjoint(table):
         raise ProfileError(f"{where}: it has none of {', '.join((*SPELLED, *OWN[:-1]))}")
-    return SiteProfile(_profile(name, table, around), _mounts(where, table))
+    return SiteProfile(_profile(name, table, context), _mounts(where, table))
 
 
-def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profile:
+def _profile(name: str, table: Mapping[str, Any], context: ProfileContext) -> Profile:
     where = f"profile.{name}"
     for key in ("reason", "product"):
         value = table.get(key, "" if key == "reason" else name)
@@ -78,22 +78,22 @@ def _profile(name: str, table: Mapping[str, Any], around: Surroundings) -> Profi
         if SPELLED.get(key, key) in PROFILE_KEYS
     }
     entry["forbid"] = _forbidden(where, table.get("forbids", []))
-    _check(name, {**entry, "forbid": {}}, around)
-    _check(name, {"options": list(entry["forbid"])}, around, key="forbids")
+    _check(name, {**entry, "forbid": {}}, context)
+    _check(name, {"options": list(entry["forbid"])}, context, key="forbids")
     for code in (*entry.get("rate", {}), *entry.get("enable", ())):
-        if code not in around.codes and not _may_be_broken(code, around.codes):
-            known = around.near(code, list(around.codes))
+        if code not in context.codes and not _may_be_broken(code, context.codes):
+            known = context.near(code, list(context.codes))
             raise ProfileError(f"{where}: unknown rule {code!r}{known}")
     _refuse_contradictions(where, entry)
     head = {"product": table.get("product", f"profile {name}"), "says": table["reason"]}
-    return profile_of(name, {**entry, **head, "source": around.path})
+    return profile_of(name, {**entry, **head, "source": context.path})
 
 
-def _check(name: str, demands: Mapping[str, Any], around: Surroundings, key: str = "") -> None:
+def _check(name: str, demands: Mapping[str, Any], context: ProfileContext, key: str = "") -> None:
     """Raise ProfileError for what no profile demands; `key` is where the file has it."""
     try:
-        check_demands(name, demands, around.near)
-    except Wrong as wrong:
+        check_demands(name, demands, context.near)
+    except InvalidEntry as wrong:
         key = key or _spelled(wrong.place[-1])
         raise ProfileError(f"profile.{name}: {f'{key}: ' if key else ''}{wrong}") from None
 

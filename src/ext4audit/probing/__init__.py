@@ -18,7 +18,7 @@ from ext4audit.facts.measurement import (
     Skipped,
 )
 from ext4audit.probing import extents, fsync, members, rename
-from ext4audit.probing.bench import Bench, Budget, Limits, Spent
+from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.members import NothingToMeasure
 from ext4audit.probing.workspace import Refused, Space, allowed, workspace
 
@@ -45,7 +45,7 @@ OPTIONS = ("auto_da_alloc", "barrier", "data", "delalloc", "dioread_nolock")
 """The options that decide what is measured."""
 
 
-class Subject(NamedTuple):
+class ProbeTarget(NamedTuple):
     """The filesystem that holds an open directory, and its host."""
 
     directory: int
@@ -53,7 +53,7 @@ class Subject(NamedTuple):
     host: Host
 
 
-class Outcome(NamedTuple):
+class ProbeResults(NamedTuple):
     """What the probes measured, why others did not run, and how many bytes were written."""
 
     results: tuple[Measurement, ...]
@@ -62,8 +62,8 @@ class Outcome(NamedTuple):
 
 
 def probe(
-    subject: Subject, names: Sequence[str], limits: Limits, progress: Progress = lambda *_: None
-) -> Outcome:
+    subject: ProbeTarget, names: Sequence[str], limits: Limits, progress: Progress = lambda *_: None
+) -> ProbeResults:
     """Run some probes within the limits; raises Refused where nothing can be written."""
     refuse_read_only(subject.fs)
     space = allowed(subject.directory, limits.size_bytes)
@@ -79,7 +79,7 @@ def probe(
             except NothingToMeasure as reason:
                 skipped.append(Skipped(name, PROBES[name].rule, str(reason)))
             progress(name, 1.0)
-    return Outcome(tuple(results), tuple(skipped), budget.written_bytes)
+    return ProbeResults(tuple(results), tuple(skipped), budget.written_bytes)
 
 
 def refuse_read_only(fs: Filesystem) -> None:
@@ -101,7 +101,7 @@ def _measured(name: str, bench: Bench) -> Measurement:
     each = PROBES[name]
     try:
         return each.measure(bench)
-    except Spent as spent:
+    except BudgetExceeded as spent:
         why = str(spent)
     except OSError as error:
         why = error.strerror or str(error)

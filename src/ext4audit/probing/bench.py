@@ -15,7 +15,7 @@ PIECE_BYTES = 1 << 20
 MIB = 1 << 20
 
 
-class Spent(Exception):  # noqa: N818 - an outcome, not a failure
+class BudgetExceeded(Exception):  # noqa: N818 - an outcome, not a failure
     """The bytes or the seconds of the run are used up; the message says which."""
 
 
@@ -63,23 +63,25 @@ class Budget:
         return self._turn_ends - self._clock()
 
     def check(self) -> None:
-        """Raise Spent where the time of the run is over."""
+        """Raise BudgetExceeded where the time of the run is over."""
         self._check_at(self._clock())
 
     def _check_at(self, moment: float) -> None:
         if moment - self._started > self.limits.seconds:
-            raise Spent(f"the time limit was reached (--time {self.limits.seconds:g})")
+            raise BudgetExceeded(f"the time limit was reached (--time {self.limits.seconds:g})")
 
     def spend(self, count: int) -> None:
-        """Account for bytes that are about to be written; raises Spent."""
+        """Account for bytes that are about to be written; raises BudgetExceeded."""
         self.check()
         if self.written_bytes + count > self.limits.size_bytes:
-            raise Spent(f"the size limit was reached (--size {self.limits.size_bytes >> 20}M)")
+            raise BudgetExceeded(
+                f"the size limit was reached (--size {self.limits.size_bytes >> 20}M)"
+            )
         self._wait_for_pace(count)
         self.written_bytes += count
 
     def _wait_for_pace(self, count: int) -> None:
-        """Wait until the bytes are due; raise Spent instead where the time is over by then."""
+        """Wait until the bytes are due; raises BudgetExceeded where the time is over by then."""
         now = self._clock()
         due = max(self._due, now - 1) + count / self.limits.rate
         self._check_at(due)
@@ -102,7 +104,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def fill(budget: Budget, descriptor: int, size_bytes: int) -> None:
-    """Append bytes that do not compress, in pieces; raises Spent and OSError."""
+    """Append bytes that do not compress, in pieces; raises BudgetExceeded and OSError."""
     piece = os.urandom(PIECE_BYTES)
     for at in range(0, size_bytes, PIECE_BYTES):
         part = piece[: min(PIECE_BYTES, size_bytes - at)]

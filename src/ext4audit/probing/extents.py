@@ -16,8 +16,8 @@ from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
     MIB,
     Bench,
+    BudgetExceeded,
     Judged,
-    Spent,
     affected,
     fill,
     healthy,
@@ -117,11 +117,11 @@ class Split(NamedTuple):
 
 
 def measure(bench: Bench) -> Measurement:
-    """Write through the page cache, and count extents; raises Spent and OSError."""
+    """Write through the page cache, and count extents; raises BudgetExceeded and OSError."""
     limits = bench.budget.limits
     size = min(LARGEST_BYTES, limits.size_bytes // PART_OF_SIZE, limits.rate) // 4096 * 4096
     if size < MIB:
-        raise Spent("a file of less than 1 MiB has too few extents to count: raise --rate")
+        raise BudgetExceeded("a file of less than 1 MiB has too few extents to count: raise --rate")
     with bench.workspace.file("extents") as descriptor:
         started = time.perf_counter()
         fill(bench.budget, descriptor, size)

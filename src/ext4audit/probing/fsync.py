@@ -11,8 +11,8 @@ from ext4audit.evidence import for_wording
 from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
     Bench,
+    BudgetExceeded,
     Judged,
-    Spent,
     affected,
     fill,
     healthy,
@@ -53,7 +53,7 @@ class _Phase(NamedTuple):
 
 
 def measure(bench: Bench) -> Measurement:
-    """Append and fsync, then overwrite and fdatasync; raises Spent and OSError."""
+    """Append and fsync, then overwrite and fdatasync; raises BudgetExceeded and OSError."""
     disks = flushed_disks_of(bench)
     names = [disk.name for disk in disks]
     idle = read_stats(names)
@@ -174,7 +174,7 @@ def _repeat(bench: Bench, once: Callable[[int], float], most: int, seconds: floa
             bench.tell(len(latencies) / most)
             if time.perf_counter() - started > seconds:
                 break
-    except Spent:
+    except BudgetExceeded:
         pass
     return _Phase(tuple(latencies), time.perf_counter() - started)
 

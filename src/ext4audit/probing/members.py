@@ -14,7 +14,7 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread
 from ext4audit.facts.measurement import Figure, Measurement, MemberFigures
-from ext4audit.probing.bench import Bench, Judged, Spent, affected, healthy, inconclusive
+from ext4audit.probing.bench import Bench, BudgetExceeded, Judged, affected, healthy, inconclusive
 from ext4audit.probing.counters import BlockStat, differences, read_stats
 
 EVEN_FROM = 0.75
@@ -140,7 +140,7 @@ def _churn(bench: Bench) -> int:
     made = 0
     try:
         _spread_below(top)
-        with contextlib.suppress(Spent):
+        with contextlib.suppress(BudgetExceeded):
             while made < most and bench.budget.seconds_left() > 0:
                 made += _round(bench, top, range(made, min(most, made + DIRECTORIES_PER_ROUND)))
                 sync_filesystem(top)

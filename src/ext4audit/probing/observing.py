@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.measurement import Figure, Measurement, Skipped
-from ext4audit.probing import Outcome, Progress, Subject, fsync, members, rename
+from ext4audit.probing import ProbeResults, ProbeTarget, Progress, fsync, members, rename
 from ext4audit.probing.bench import Judged, affected, healthy, in_force, inconclusive
 from ext4audit.probing.counters import BlockStat, Disk, differences, flushed_disks, read_stats
 from ext4audit.probing.members import Churn, NothingToMeasure
@@ -58,7 +58,7 @@ class Observed(NamedTuple):
     sampler: Sampler
 
 
-def observe(subject: Subject, seconds: float, progress: Progress) -> Outcome:
+def observe(subject: ProbeTarget, seconds: float, progress: Progress) -> ProbeResults:
     """Watch a filesystem for some seconds; writes nothing."""
     stack = for_wording(subject.fs.stack, None)
     disks = flushed_disks(stack) if stack else ()
@@ -72,16 +72,16 @@ def observe(subject: Subject, seconds: float, progress: Progress) -> Outcome:
         _rename(seen),
         *_members(subject, seen),
     ]
-    return Outcome(tuple(results), tuple(_skipped(subject)), 0)
+    return ProbeResults(tuple(results), tuple(_skipped(subject)), 0)
 
 
-def _member_names(subject: Subject) -> Iterator[str]:
+def _member_names(subject: ProbeTarget) -> Iterator[str]:
     layout = for_wording(subject.fs.layout, None) if subject.fs.layout else None
     if layout is not None:
         yield from (member.name for member in layout.members)
 
 
-def _skipped(subject: Subject) -> Iterator[Skipped]:
+def _skipped(subject: ProbeTarget) -> Iterator[Skipped]:
     yield Skipped("extents", "PRF001", "it can only be measured by writing: run without --observe")
     try:
         members.layout_of(subject.fs)
@@ -197,7 +197,7 @@ def _rename(seen: Observed) -> Measurement:
     return Measurement("rename", "PRF002", verdict, why, rename.HEALTHY, figures)
 
 
-def _members(subject: Subject, seen: Observed) -> Iterator[Measurement]:
+def _members(subject: ProbeTarget, seen: Observed) -> Iterator[Measurement]:
     try:
         layout = members.layout_of(subject.fs)
     except NothingToMeasure:

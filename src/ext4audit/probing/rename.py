@@ -71,7 +71,10 @@ class Stall(NamedTuple):
 
 
 def measure(bench: Bench) -> Measurement:
-    """Rename a dirty file over another, alone and beside a reader; raises Spent and OSError."""
+    """Rename a dirty file over another, alone and beside a reader.
+
+    Raises BudgetExceeded and OSError.
+    """
     size = _size(bench)
     with _file_to_read(bench):
         stalls = [_stall(bench, "idle", size)]

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place, propagates_anew
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
@@ -177,7 +177,7 @@ def holders(fs: Filesystem, host: Host) -> Iterator[str]:
     yield from _loops(host).get(fs.device_number, ())
 
 
-@remembered
+@cached_by_identity
 def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
     """Return the mounts that are mounted on each mount, by its id."""
     found: dict[int, list[Mount]] = {}
@@ -186,7 +186,7 @@ def _children(mounts: tuple[Mount, ...]) -> Mapping[int, list[Mount]]:
     return found
 
 
-@remembered
+@cached_by_identity
 def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
     """Return where overlays with a layer on each device are mounted."""
     found: dict[DeviceNumber, dict[str, None]] = {}
@@ -218,7 +218,7 @@ def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
     return None
 
 
-@remembered
+@cached_by_identity
 def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
     """Return the loop devices below filesystems, by the device that holds their backing file."""
     found: dict[DeviceNumber, dict[str, None]] = {}

@@ -247,7 +247,7 @@ _WHY = {
 }
 
 
-def whole(ask: Ask, answer: Answer) -> Answer:
+def refuse_truncated(ask: Ask, answer: Answer) -> Answer:
     """Return a captured answer, or FAILED for a file of the kernel that is cut off.
 
     Each file of /proc and /sys that is asked for ends with a newline. A full disk or a limit of
@@ -352,7 +352,7 @@ def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
     return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
 
 
-def judge(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
+def checked_output(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
     """Return the output of a program that succeeded; raises Unanswered for one that failed.
 
     `status` is negative for the signal that ended it. Recorded runs use this too.

@@ -40,7 +40,7 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.waiting import BoundedCalls, about, is_of_the_kernel
+from ext4audit.sources.waiting import BoundedCalls, answered_for, is_of_the_kernel
 
 STANDARD_INPUT = "-"
 _open_file: Callable[[Readable, str], Captured] = lazily("sources.captured_files", "open_file")
@@ -285,7 +285,7 @@ def key_of(path: str) -> str | None:
 def is_snapshot(path: str) -> bool:
     """Whether a path is the directory of a snapshot; raises ArchiveError."""
     try:
-        return about(path, partial(os.path.lexists, encode(f"{path}/{MANIFEST}")))
+        return answered_for(path, partial(os.path.lexists, encode(f"{path}/{MANIFEST}")))
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -293,7 +293,7 @@ def is_snapshot(path: str) -> bool:
 def exists(path: str) -> bool:
     """Return whether a path exists, also a dangling link; raises ArchiveError."""
     try:
-        return about(path, partial(os.path.lexists, encode(path)))
+        return answered_for(path, partial(os.path.lexists, encode(path)))
     except OSError as error:
         raise unreadable(path, error) from None
 

@@ -32,7 +32,7 @@ from ext4audit.sources.captured import (
     unreadable,
 )
 from ext4audit.sources.snapshot import MANIFEST
-from ext4audit.sources.waiting import BoundedCalls, about, bounded_calls, is_of_the_kernel
+from ext4audit.sources.waiting import BoundedCalls, answered_for, bounded_calls, is_of_the_kernel
 
 _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")
@@ -51,7 +51,7 @@ _REPORT_MARKS = (b'"schema_version"', b'"$schema"')
 """Near the start of JSON that programs write about hosts: our own reports, and SARIF."""
 
 
-class Found(NamedTuple):
+class FoundHost(NamedTuple):
     """One host of a directory: the path of its evidence, and its key if the path has one."""
 
     path: str
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 class Fleet(NamedTuple):
     """The hosts of a directory, and the paths of what else is in it: no evidence."""
 
-    hosts: list[Found]
+    hosts: list[FoundHost]
     ignored: list[str]
 
 
@@ -122,7 +122,7 @@ class _Look:
             # A folder without evidence is a host all the same: its capture may have failed.
             self._left = _MOST_NAMES
             below = self._guarded(lambda: list(self._below(path, _DEEPEST))) or [path]
-        fleet.hosts.extend(Found(each, key_of(path)) for each in below)
+        fleet.hosts.extend(FoundHost(each, key_of(path)) for each in below)
 
     def _guarded(self, call: Callable[[], list[str]]) -> list[str]:
         """Return what is found; one host's folder that cannot be read is that host's error."""
@@ -245,7 +245,7 @@ def expected_names(path: str) -> tuple[str, ...]:
     (INI) the sections of variables and of groups are left out, and db[01:20] is twenty hosts.
     """
     try:
-        raw = about(path, partial(_content, path))
+        raw = answered_for(path, partial(_content, path))
     except OSError as error:
         raise ArchiveError(f"{path}: {error.strerror or error}") from None
     if len(raw) > LARGEST_BYTES:

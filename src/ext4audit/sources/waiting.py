@@ -129,7 +129,7 @@ def answered(call: Callable[[], R]) -> R:
         return bounded(call)
 
 
-def about(path: str, call: Callable[[], R]) -> R:
+def answered_for(path: str, call: Callable[[], R]) -> R:
     """Make a call about a path, as `answered` does if it can lie on a dead server.
 
     The others are named by the kernel, and some of them (/dev/stdin, /proc/self/fd/63) mean this
@@ -308,7 +308,7 @@ _LEAST_SHARE = 1 / 40
 _MOST_SHARES = 2.5
 
 
-class Patience:
+class WaitBudget:
     """How long each means (a program, or reading) is waited for, at each place (a device, a path).
 
     What hung at a place is not asked there again. Each hang halves the wait for the next place,

@@ -27,7 +27,7 @@ from ext4audit.finding import Severity
 from ext4audit.policy.baseline import HostIdentity, KnownFinding, KnownHost
 from ext4audit.renderers import Page
 from ext4audit.renderers.shared.fleet import HostLine
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
@@ -105,7 +105,7 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
 @given(judged=HOSTS)
 def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
     """The formats that show all hosts together get what the workers have judged."""
-    report = audit(Source("snapshot", "x"), judged, REAL_RULES)
+    report = audit(ReportSource("snapshot", "x"), judged, REAL_RULES)
     assert ForkingPickler.loads(ForkingPickler.dumps(report)) == report
 
 

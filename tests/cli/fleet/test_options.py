@@ -14,10 +14,10 @@ from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
 from ext4audit.cli.fleet import options_of
 from ext4audit.cli.fleet.fixing import NOTHING, OMITTED, State, pattern, without_remedies
-from ext4audit.cli.fleet.gather import Stop, Wanted, file_name, places, progress_text
+from ext4audit.cli.fleet.gather import GatherOptions, Stop, file_name, places, progress_text
 from ext4audit.finding import Disruption, Severity
 from ext4audit.fixing import choose
-from ext4audit.fixing.script import Audited, build
+from ext4audit.fixing.script import AuditedHost, build
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.sources import ansible
 from ext4audit.sources.ansible import Answer
@@ -96,7 +96,7 @@ def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
     given = tmp_path / "snapshot"
     given.touch()
     missing = tmp_path / "missing"
-    wanted = Wanted((), {}, 1, str(missing), quiet=True)
+    wanted = GatherOptions((), {}, 1, str(missing), quiet=True)
     with pytest.raises(OutputFailed, match=rf"cannot write to {missing}/db1\.txt: No such file"):
         list(places(GivenAnswers(given, missing), wanted, Stop()))
 
@@ -158,5 +158,5 @@ def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
     """Its remedies need more than --disruption allows."""
     report = audit_snapshot(HOSTS / story / "snapshot")
     chosen, left = choose(report, Severity.MEDIUM, Disruption.ONLINE, {})
-    script = build(Audited("db1", None, report.host.taken_at, "0"), chosen, left)
+    script = build(AuditedHost("db1", None, report.host.taken_at, "0"), chosen, left)
     assert without_remedies(script) == state

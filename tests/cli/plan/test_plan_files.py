@@ -10,7 +10,7 @@ import pytest
 
 from ext4audit.cli import run_program
 from ext4audit.cli.plans import KEYS
-from ext4audit.facts.plan import DISK_CLASSES, disk_class, kernels_of, known_releases
+from ext4audit.facts.plan import DISK_KINDS, disk_kind, kernels_of, known_releases
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run
 
@@ -269,8 +269,8 @@ def test_the_data_are_whole() -> None:
         assert all(each.source and each.confirmed for each in kernels)
     assert kernels_of("rocky", "9.4") == kernels_of("rhel", "9")
     assert kernels_of("amazon", "2") == kernels_of("amzn", "2")
-    for name in DISK_CLASSES:
-        properties = disk_class(name).properties
+    for name in DISK_KINDS:
+        properties = disk_kind(name).properties
         assert set(properties) <= set(KEYS), name
         assert all(each.source and each.confirmed for each in properties.values())
 

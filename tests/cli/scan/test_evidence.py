@@ -22,7 +22,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.renderers import json_v1
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot_tar
@@ -185,7 +185,7 @@ def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
     recorder = RecordingSource(LiveSource())
     host = assemble_host(recorder, "2026-01-02T03:04:05Z")
     live = json_v1.render_report(
-        audit(Source("live", host.name), host, default_rules()), tool_version="0.1.0"
+        audit(ReportSource("live", host.name), host, default_rules()), tool_version="0.1.0"
     )
     with (tmp_path / "it.tgz").open("wb") as file:
         write_snapshot_tar(

@@ -14,7 +14,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, Disruption, LineEdit, NewFile, Phase, Remedy, Step, Unmount
 from ext4audit.fixing import Chosen
-from ext4audit.fixing.script import Audited, build
+from ext4audit.fixing.script import AuditedHost, build
 from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
 from support.remedies.fixing import Scene, some_of
@@ -43,7 +43,7 @@ def write(scene: Scene, *steps: Step) -> None:
     """Write the script of one remedy with these steps."""
     (fs,) = scan(scene.where).filesystems
     chosen = Chosen(RULE, str(scene.where), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,))
-    host = Audited(os.uname().nodename, None, "now", "0")
+    host = AuditedHost(os.uname().nodename, None, "now", "0")
     built = build(host, [chosen], [])
     assert not built.left
     scene.script.write_text(built.text)

@@ -18,7 +18,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.stack import map_stack
 from ext4audit.renderers import json_v1
-from ext4audit.report import Report, Source, Verdict
+from ext4audit.report import Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import read_snapshot
 from ext4audit.sources.live import LiveSource
@@ -97,7 +97,7 @@ def _audit_and_keep(name: str) -> tuple[Report, bool]:
 
 
 def _audit(host: Host) -> Report:
-    return audit(Source("live", "lab"), host, all_rules())
+    return audit(ReportSource("live", "lab"), host, all_rules())
 
 
 def _rendered(report: Report) -> Any:

@@ -6,7 +6,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import UNDATED
 from ext4audit.finding import Severity
 from ext4audit.renderers import Page
-from ext4audit.report import FixedFinding, Report, Source
+from ext4audit.report import FixedFinding, Report, ReportSource
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
@@ -81,11 +81,11 @@ def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -
 
 def test_an_image_is_not_called_a_host() -> None:
     """A filesystem in a file has the file's name where a host has its own."""
-    page = read(audit(Source("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
+    page = read(audit(ReportSource("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
     assert words(next(page.iter("dt"))) == "Image"
 
 
 def test_a_plan_is_not_called_a_host() -> None:
     """Nobody must look for a filesystem that was never made."""
-    page = read(audit(Source("plan", "/dev/md0 on /data"), host(root()), [barriers]))
+    page = read(audit(ReportSource("plan", "/dev/md0 on /data"), host(root()), [barriers]))
     assert "/dev/md0 on /data: does not exist yet, audited as planned" in words(page)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.renderers import Audited, host_names
-from ext4audit.report import Source
+from ext4audit.report import ReportSource
 from support.builders import host
 from support.formats.sample_reports import report, root
 
@@ -13,7 +13,7 @@ from support.formats.sample_reports import report, root
 def named(key: str, name: str) -> Audited:
     """Make a host that the operator calls `key`, and that calls itself `name`."""
     made = report(host(root(), name=name))
-    return Audited("x/a.tar", made._replace(source=Source("snapshot", "x/a.tar", key)))
+    return Audited("x/a.tar", made._replace(source=ReportSource("snapshot", "x/a.tar", key)))
 
 
 @pytest.mark.parametrize(

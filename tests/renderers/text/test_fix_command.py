@@ -18,7 +18,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers.text.short import fix_command
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount
 from support.formats.sample_reports import changed, report
@@ -85,16 +85,16 @@ def test_fix_has_the_threshold_of_the_report(
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (Source("live", "db1"), "ext4audit fix /data"),
-        (Source("snapshot", "db 1.tar"), "ext4audit fix --from 'db 1.tar' /data"),
-        (Source("sosreport", "s.tar.xz"), "ext4audit fix --from s.tar.xz /data"),
-        (Source("snapshot", "standard input"), ""),
-        (Source("snapshot", "a\x1b"), ""),
-        (Source("plan", "/dev/sda on /data"), ""),
-        (Source("image", "disk.img"), ""),
+        (ReportSource("live", "db1"), "ext4audit fix /data"),
+        (ReportSource("snapshot", "db 1.tar"), "ext4audit fix --from 'db 1.tar' /data"),
+        (ReportSource("sosreport", "s.tar.xz"), "ext4audit fix --from s.tar.xz /data"),
+        (ReportSource("snapshot", "standard input"), ""),
+        (ReportSource("snapshot", "a\x1b"), ""),
+        (ReportSource("plan", "/dev/sda on /data"), ""),
+        (ReportSource("image", "disk.img"), ""),
     ],
 )
-def test_fix_names_the_source_of_the_report(source: Source, words: str) -> None:
+def test_fix_names_the_source_of_the_report(source: ReportSource, words: str) -> None:
     """A plan and an image are no host, and standard input cannot be read again."""
     assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
 

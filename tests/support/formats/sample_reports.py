@@ -23,7 +23,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers import Audited, Page, text
-from ext4audit.report import FixedFinding, Report, Source, Verdict
+from ext4audit.report import FixedFinding, Report, ReportSource, Verdict
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, host_rule, rule
 from support.builders import (
     UNREAD,
@@ -39,7 +39,7 @@ from support.builders import (
     raid,
 )
 
-LIVE = Source("live", "this host")
+LIVE = ReportSource("live", "this host")
 
 QUOTED = r"""$(printf '/mnt/a\033\133b')"""
 """How a remedy quotes the mount point of `md127`."""

@@ -29,7 +29,7 @@ from ext4audit.facts import parse_toml
 from ext4audit.parsers import devices_and_mounts, disk_image, parse_os_release, superblock
 from ext4audit.parsers.probe_run import parse_run
 from ext4audit.policy import parse_policy
-from ext4audit.report import Outcome, Source
+from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError
 from ext4audit.sources.archive import recognise
@@ -104,7 +104,7 @@ def of_archive(path: str) -> Target:
         found = recognise(archive({**sos_files(), path: data}))
         assert found is not None
         host = assemble_host(found.source, found.taken_at)
-        report = audit(Source("sosreport", "fuzz"), host, all_rules())
+        report = audit(ReportSource("sosreport", "fuzz"), host, all_rules())
         assert Outcome.ERROR not in {verdict.outcome for verdict in report.verdicts}
 
     return target

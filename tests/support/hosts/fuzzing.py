@@ -14,7 +14,7 @@ from itertools import cycle
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.report import Outcome, Report, Source
+from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask
@@ -41,7 +41,7 @@ def audit_changed(data: bytes) -> Report:
         ask, answer = host[(place * 7 + how) % len(host)]
         answers[ask] = changed(answer, how, text)
     assembled = assemble_host(MapSource(answers), "2026-01-01T00:00:00Z")
-    return audit(Source("snapshot", "fuzz"), assembled, all_rules())
+    return audit(ReportSource("snapshot", "fuzz"), assembled, all_rules())
 
 
 def changed(answer: Answer, how: int, text: bytes) -> Answer:

@@ -15,7 +15,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.report import Outcome, Report, Source, Verdict
+from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources import (
     Answer,
@@ -28,7 +28,7 @@ from ext4audit.sources import (
     RunCommand,
     TuneSuperblock,
     describe,
-    whole,
+    refuse_truncated,
 )
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
@@ -197,7 +197,7 @@ def changes(before: Report, after: Report) -> list[str]:
 
 def _audited(source: MapSource | RecordingSource) -> Report:
     host = assemble_host(source, "2026-01-01T00:00:00Z")
-    return audit(Source("snapshot", "law"), host, all_rules())
+    return audit(ReportSource("snapshot", "law"), host, all_rules())
 
 
 def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
@@ -209,7 +209,7 @@ def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
         half -= answer.value[half - 1 : half] == "\n"  # at the end of a line, nothing shows
         if isinstance(answer.value, bytes):
             return Known(answer.value[:half], answer.origin)
-        return whole(ask, Known(answer.value[:half], answer.origin))
+        return refuse_truncated(ask, Known(answer.value[:half], answer.origin))
     if isinstance(answer.value, bytes):
         return Known(NOISE.encode(), answer.origin)
     return Known(NOISE, answer.origin)

@@ -13,7 +13,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Host, OperatingSystem
 from ext4audit.facts.plan import Plan, PlannedHost
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources.mkfs_simulation import MkfsSource
 from support.builders import kernel, memory, queue
@@ -70,4 +70,4 @@ def host_of(of: Plan) -> Host:
 def judge_by(*codes: str) -> Callable[[Plan], Report]:
     """Return a judge by these rules, or by all."""
     rules: Sequence[Any] = [rule for rule in all_rules() if not codes or rule.code in codes]
-    return lambda of: audit(Source("plan", "test"), host_of(of), rules)
+    return lambda of: audit(ReportSource("plan", "test"), host_of(of), rules)

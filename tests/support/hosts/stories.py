@@ -13,7 +13,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
-from ext4audit.report import Report, Source
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import MapSource, read_snapshot
 
@@ -43,4 +43,4 @@ def report_of(story: str) -> Report:
     source, taken_at = captured(story)
     # The lab's snapshots hold all disks of the guest; only what was mounted there is judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)
-    return audit(Source("snapshot", story, story), host, all_rules())
+    return audit(ReportSource("snapshot", story, story), host, all_rules())

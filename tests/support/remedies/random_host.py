@@ -23,8 +23,8 @@ from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy, Severity
 from ext4audit.fixing import Chosen, choose
-from ext4audit.fixing.script import Audited, build
-from ext4audit.report import Report, Source
+from ext4audit.fixing.script import AuditedHost, build
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
 from support.remedies.fixing import Scene
@@ -319,7 +319,7 @@ class Case:
     def report(self) -> Report:
         """Audit the filesystem."""
         host = assemble_host(LiveSource(), TAKEN_AT, only={self.disk.number})
-        return audit(Source("live", host.name), host, default_rules(), ())
+        return audit(ReportSource("live", host.name), host, default_rules(), ())
 
     def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
         """Yield rule, fact and remedy of each finding that has commands to run."""
@@ -362,7 +362,7 @@ class Case:
         report = self.report()
         chosen, _ = choose(report, Severity.INFO, Disruption.UNMOUNT, {})
         mine = [each for each in chosen if not for_the_whole_machine(each.remedy)]
-        script = build(Audited(report.host.name, None, TAKEN_AT, "0"), mine, ())
+        script = build(AuditedHost(report.host.name, None, TAKEN_AT, "0"), mine, ())
         if not script.chosen:
             return
         scene = Scene(self.folder, self.disk.device, self.where, FSTAB)

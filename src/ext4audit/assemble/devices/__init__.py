@@ -9,7 +9,7 @@ properties are read with each device (Documentation/admin-guide/md.rst for `md/`
 import re
 from typing import NamedTuple
 
-from ext4audit.assemble import ask, integer, names, optional, read, word
+from ext4audit.assemble import ask, list_directory, none_if_absent, read, read_integer, read_line
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import (
     BlockDevice,
@@ -67,7 +67,7 @@ def read_md(
     state = MdState(
         level=level.value,
         raid_disks=disks,
-        degraded=integer(source, f"{directory}/md/degraded"),
+        degraded=read_integer(source, f"{directory}/md/degraded"),
         sync_action=read(source, f"{directory}/md/sync_action", _action),
     )
     return _geometry(source, directory, level.value, disks), Known(state, f"{directory}/md")
@@ -111,7 +111,7 @@ def _component(source: Source, directory: str, level: str) -> int | None:
     """Read the used size of each member; only the far copies of a RAID10 depend on it."""
     if level != "raid10":
         return None
-    kib = for_wording(integer(source, f"{directory}/md/component_size"), None)
+    kib = for_wording(read_integer(source, f"{directory}/md/component_size"), None)
     return None if kib is None else kib * SECTORS_PER_KIB
 
 
@@ -145,7 +145,7 @@ def _new_value(text: str) -> int:
 
 
 def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
-    entries = names(source, directory)
+    entries = list_directory(source, directory)
     if isinstance(entries, Unknown):
         return entries
     members = []
@@ -171,8 +171,8 @@ def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
         f"md member {directory}/{entry}",
         build,
         source.fetch(ReadFile(f"{directory}/{entry}/slot")),
-        integer(source, f"{directory}/{entry}/offset"),
-        integer(source, f"{directory}/{entry}/size"),
+        read_integer(source, f"{directory}/{entry}/offset"),
+        read_integer(source, f"{directory}/{entry}/size"),
     )
 
 
@@ -219,13 +219,13 @@ class StackReader(NamedTuple):
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
         udev = self._udev(number)
-        start = integer(self.source, f"{directory}/start") if partition else None
+        start = read_integer(self.source, f"{directory}/start") if partition else None
         return BlockDevice(
             name=name,
             path=f"/dev/mapper/{dm.name}" if dm and dm.name else f"/dev/{fields['DEVNAME']}",
             device_number=number,
             kind="partition" if partition else _kind(md, dm, loop),
-            size_sectors=integer(self.source, f"{directory}/size"),
+            size_sectors=read_integer(self.source, f"{directory}/size"),
             read_only=read(self.source, f"{directory}/ro", parse_flag),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop=loop, partition=partition),
@@ -234,9 +234,11 @@ class StackReader(NamedTuple):
             md_state=state,
             dm=dm,
             loop=loop,
-            model=word(self.source, f"{directory}/device/model"),
+            model=read_line(self.source, f"{directory}/device/model"),
             udev=for_wording(udev, ()),
-            alignment_offset_bytes=optional(integer(self.source, f"{directory}/alignment_offset")),
+            alignment_offset_bytes=none_if_absent(
+                read_integer(self.source, f"{directory}/alignment_offset")
+            ),
             start_gap=start if isinstance(start, Unknown) else None,
             udev_gap=udev if isinstance(udev, Unknown) and udev.why is not Why.ABSENT else None,
         )
@@ -257,7 +259,7 @@ class StackReader(NamedTuple):
             numbers = [loop.backing_device_number]
         else:
             origin = f"{directory}/slaves"
-            slaves = names(self.source, origin)
+            slaves = list_directory(self.source, origin)
             if isinstance(slaves, Unknown):
                 return slaves
             numbers = [
@@ -294,7 +296,7 @@ class StackReader(NamedTuple):
         table = ask(self.source, command, parse_dm_table, f"device-mapper table of {number}")
         return DmDevice(
             name=for_wording(name, "").removesuffix("\n"),
-            uuid=word(self.source, f"{directory}/dm/uuid") or "",
+            uuid=read_line(self.source, f"{directory}/dm/uuid") or "",
             table=table,
             pool=self._pool(table, device),
         )
@@ -322,7 +324,7 @@ class StackReader(NamedTuple):
         where = file if isinstance(file, Unknown) else self._backing(path)
         return LoopDevice(
             backing_file=path,
-            offset_bytes=for_wording(integer(self.source, f"{directory}/loop/offset"), 0),
+            offset_bytes=for_wording(read_integer(self.source, f"{directory}/loop/offset"), 0),
             backing_device_number=derive(
                 f"device of {path}", lambda found: found.device_number, where
             ),
@@ -358,14 +360,14 @@ def read_queue(source: Source, directory: str) -> QueueLimits:
         write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
         fua=read(source, f"{directory}/queue/fua", parse_flag),
         rotational=read(source, f"{directory}/queue/rotational", parse_flag),
-        discard_max_bytes=integer(source, f"{directory}/queue/discard_max_bytes"),
-        minimum_io_bytes=integer(source, f"{directory}/queue/minimum_io_size"),
-        optimal_io_bytes=integer(source, f"{directory}/queue/optimal_io_size"),
-        logical_block_bytes=integer(source, f"{directory}/queue/logical_block_size"),
-        physical_block_bytes=integer(source, f"{directory}/queue/physical_block_size"),
-        nr_requests=integer(source, f"{directory}/queue/nr_requests"),
-        max_sectors_kb=integer(source, f"{directory}/queue/max_sectors_kb"),
-        wbt_latency_usec=integer(source, f"{directory}/queue/wbt_lat_usec"),
+        discard_max_bytes=read_integer(source, f"{directory}/queue/discard_max_bytes"),
+        minimum_io_bytes=read_integer(source, f"{directory}/queue/minimum_io_size"),
+        optimal_io_bytes=read_integer(source, f"{directory}/queue/optimal_io_size"),
+        logical_block_bytes=read_integer(source, f"{directory}/queue/logical_block_size"),
+        physical_block_bytes=read_integer(source, f"{directory}/queue/physical_block_size"),
+        nr_requests=read_integer(source, f"{directory}/queue/nr_requests"),
+        max_sectors_kb=read_integer(source, f"{directory}/queue/max_sectors_kb"),
+        wbt_latency_usec=read_integer(source, f"{directory}/queue/wbt_lat_usec"),
         scheduler=read(source, f"{directory}/queue/scheduler", parse_scheduler),
-        io_timeout_msec=integer(source, f"{directory}/queue/io_timeout"),
+        io_timeout_msec=read_integer(source, f"{directory}/queue/io_timeout"),
     )

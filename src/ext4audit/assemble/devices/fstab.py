@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.assemble import ask, first_known, is_root, read
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, origin_of
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
@@ -160,7 +160,7 @@ def _comparable(key: str, value: str) -> tuple[str, str]:
     return key, value.lower() if key in {"UUID", "PARTUUID"} else value
 
 
-@remembered
+@cached_by_identity
 def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], DeviceNumber]:
     """Return the first device with each identifier, by key and comparable value."""
     return {
@@ -171,7 +171,7 @@ def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], De
     }
 
 
-@remembered
+@cached_by_identity
 def _unlisted(devices: tuple[LsblkDevice, ...]) -> frozenset[str]:
     """Return the columns that are missing of a device."""
     return frozenset().union(*(device.unlisted for device in devices))

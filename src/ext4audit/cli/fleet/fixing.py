@@ -24,13 +24,13 @@ from ext4audit.cli.fleet import (
     passwords_of,
     require_ansible,
 )
-from ext4audit.cli.fleet.gather import Stop, Wanted, gathering, places, stopped_by_signals
+from ext4audit.cli.fleet.gather import GatherOptions, Stop, gathering, places, stopped_by_signals
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
 from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose
 from ext4audit.fixing.playbook import playbook
-from ext4audit.fixing.script import Audited, Script, build
+from ext4audit.fixing.script import AuditedHost, Script, build
 from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError
@@ -103,7 +103,7 @@ def command(
     chosen_words = choices_of(choices, asked.rules)
     remedies = Remedies(Disruption(disruption), chosen_words, is_applied)
     passwords = passwords_of(given)
-    wanted = Wanted(options, passwords, host_seconds, None, quiet=False)
+    wanted = GatherOptions(options, passwords, host_seconds, None, quiet=False)
     with stopped_by_signals() as stop, gathering(wanted) as made:
         states = _fix_all(made, wanted, asked, remedies, stop)
     _print(states)
@@ -121,7 +121,7 @@ def made() -> click.Command:
 
 
 def _fix_all(
-    made: Gathering, wanted: Wanted, asked: ReportOptions, remedies: Remedies, stop: Stop
+    made: Gathering, wanted: GatherOptions, asked: ReportOptions, remedies: Remedies, stop: Stop
 ) -> dict[str, State]:
     """Gather and fix the hosts, and return the state of each, in the inventory's order."""
     states: dict[str, State] = {}
@@ -159,7 +159,7 @@ def _script(place: Place, asked: ReportOptions, remedies: Remedies) -> Script | 
         chosen, left = choose(report, asked.threshold, remedies.disruption, remedies.choices)
     except NoSuchRemedy as error:
         raise click.UsageError(f"--choose {error}") from None
-    host = Audited(report.host.name, None, report.host.taken_at, __version__)
+    host = AuditedHost(report.host.name, None, report.host.taken_at, __version__)
     script = build(host, chosen, left)
     for each in script.left:
         print_diagnostic(f"{name}: omitted: {each}")
@@ -171,7 +171,7 @@ def without_remedies(script: Script) -> State:
     return State(OMITTED, f"{len(script.left)} omitted") if script.left else State(NOTHING)
 
 
-def _fix(name: str, script: Script, wanted: Wanted, remedies: Remedies, stop: Stop) -> State:
+def _fix(name: str, script: Script, wanted: GatherOptions, remedies: Remedies, stop: Stop) -> State:
     """Run the playbook on one host, and return its state."""
     with gathering(wanted) as folder:
         path = Path(folder.folder) / "fix.yml"

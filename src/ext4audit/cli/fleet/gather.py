@@ -36,7 +36,7 @@ _KEPT_OF_LONG_NAME = 100
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
 
 
-class Wanted(NamedTuple):
+class GatherOptions(NamedTuple):
     """How the hosts are gathered: options and passwords for Ansible, and where snapshots stay."""
 
     options: tuple[str, ...]
@@ -79,13 +79,13 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 
 @contextmanager
-def gathering(wanted: Wanted) -> Iterator[Gathering]:
+def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
     """Yield the run, and remove whatever it made."""
     with closing(Gathering(__version__, wanted.host_seconds)) as made:
         yield made
 
 
-def places(made: Gathering, wanted: Wanted, stop: Stop) -> Iterator[Place | None]:
+def places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
     """Yield the place of each host as it answers; raises UsageError where Ansible does not run."""
     keep = None if wanted.keep is None else _folder(wanted.keep)
     notes: set[str] = set()
@@ -198,7 +198,7 @@ def progress_text(done: int, hosts: int, failing: int, unread: int, seconds: flo
     return f"{done} of {hosts} hosts: {failing} failing, {unread} unread, {rate:.1f} hosts/s"
 
 
-def audit_inventory(wanted: Wanted, asked: ReportOptions) -> int:
+def audit_inventory(wanted: GatherOptions, asked: ReportOptions) -> int:
     """Audit every host of the inventory, and return the exit code."""
     with stopped_by_signals() as stop, gathering(wanted) as made:
         lines = audit_arriving(places(made, wanted, stop), asked)

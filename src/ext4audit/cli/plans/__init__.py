@@ -12,19 +12,19 @@ import click
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
-    amount_of,
+    capacity_of,
     check_members,
     chunk_of,
     count_of,
     mount_options_of,
     path_of,
     size_of,
-    whole_of,
+    whole_number_of,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.plan import DISK, STRIPED, DiskClass, Plan, PlannedHost, Property, disk_class
+from ext4audit.facts.plan import DISK, STRIPED, DiskKind, Plan, PlannedHost, Property, disk_kind
 from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     given = (*assumed, *_decimal(settings), *_sectors(settings), *host.assumed)
     plan = Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
-        size_bytes=_required(settings, "size", amount_of),
+        size_bytes=_required(settings, "size", capacity_of),
         level=level,
         members=members,
         chunk_bytes=_chunk_bytes(settings, level),
@@ -89,7 +89,7 @@ def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _sectors(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Say which sectors are assumed where they decide the size of blocks, which -b states."""
-    size_bytes = _required(settings, "size", amount_of)
+    size_bytes = _required(settings, "size", capacity_of)
     stated = _value(settings, "mkfs", parse_mkfs_arguments, "").value("-b")
     if size_bytes >= SMALL_BYTES or stated:
         return ()
@@ -169,7 +169,7 @@ def _truth(value: object) -> bool:
 
 
 def _whole(settings: Mapping[str, Any], key: str) -> int:
-    return _parsed(settings, key, whole_of)
+    return _parsed(settings, key, whole_number_of)
 
 
 def _required(settings: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:
@@ -194,25 +194,25 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def planned_disks(settings: Mapping[str, Any]) -> DiskClass | None:
+def planned_disks(settings: Mapping[str, Any]) -> DiskKind | None:
     """Return the kind of disk of a plan, None where it names none; raises UsageError."""
     name = settings.get("on")
     if name is None:
         return None
     try:
-        return disk_class(str(name))
+        return disk_kind(str(name))
     except KeyError:
         raise click.UsageError(f"--on {name}: no such kind of disk") from None
 
 
-def with_virtualization(settings: Mapping[str, Any], disks: DiskClass | None) -> Mapping[str, Any]:
+def with_virtualization(settings: Mapping[str, Any], disks: DiskKind | None) -> Mapping[str, Any]:
     """Return the settings with the hypervisor of the disks, which the host of a plan needs."""
     found = _open(settings, disks).get(VIRTUALIZATION)
     return {**settings, VIRTUALIZATION: found.value} if found else settings
 
 
 def with_disks(
-    settings: Mapping[str, Any], disks: DiskClass | None, host: PlannedHost
+    settings: Mapping[str, Any], disks: DiskKind | None, host: PlannedHost
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the settings completed by a kind of disk, and what is assumed with it."""
     if disks is None:
@@ -226,7 +226,7 @@ def with_disks(
     return {**settings, **supplied, "origins": origins}, (sentence,)
 
 
-def _open(settings: Mapping[str, Any], disks: DiskClass | None) -> dict[str, Property]:
+def _open(settings: Mapping[str, Any], disks: DiskKind | None) -> dict[str, Property]:
     """Return what the kind of disk decides of what the settings leave open."""
     properties = disks.properties if disks else {}
     return {key: each for key, each in properties.items() if settings.get(key) is None}

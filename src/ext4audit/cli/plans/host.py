@@ -12,7 +12,7 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import utf8
-from ext4audit.cli.plans.values import amount_of, size_of
+from ext4audit.cli.plans.values import capacity_of, size_of
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem
@@ -136,7 +136,7 @@ def _system(text: str) -> OperatingSystem:
 
 
 def _memory(text: str) -> Memory:
-    total_bytes = amount_of(text)
+    total_bytes = capacity_of(text)
     return Memory(
         total_bytes=total_bytes,
         available_bytes=total_bytes,

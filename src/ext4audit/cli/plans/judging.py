@@ -16,7 +16,7 @@ from ext4audit.facts.host import ActiveProfile, Kernel
 from ext4audit.facts.plan import Plan
 from ext4audit.planning import worst_of
 from ext4audit.planning.lines import Correction, correct, plan_lines, with_plan_remedies
-from ext4audit.report import PlanAdvice, Report, Source
+from ext4audit.report import PlanAdvice, Report, ReportSource
 from ext4audit.rule import Rule
 from ext4audit.sources.mkfs_simulation import MkfsSource
 
@@ -38,7 +38,7 @@ class PlanJudge:
     ) -> None:
         self._rules = rules
         self._profiles = profiles
-        self._source = Source("plan", label)
+        self._source = ReportSource("plan", label)
         self._taken_at = taken_at
         self._timeout_seconds = timeout_seconds
         self._made: dict[Plan, Prediction] = {}

@@ -48,7 +48,7 @@ def size_of(text: str) -> int:
 LEAST_AMOUNT_BYTES = 1 << 20
 
 
-def amount_of(text: str) -> int:
+def capacity_of(text: str) -> int:
     """Return the bytes of a device or of memory; ValueError where a unit was forgotten."""
     size_bytes = size_of(text)
     if text.strip().isdecimal() and size_bytes < LEAST_AMOUNT_BYTES:
@@ -75,7 +75,7 @@ def chunk_of(text: str) -> int:
     return size_bytes
 
 
-def whole_of(value: object) -> int:
+def whole_number_of(value: object) -> int:
     """Return a whole number; ValueError for anything else, such as the true of TOML."""
     if not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise ValueError(f"{value} is not a whole number")
@@ -84,7 +84,7 @@ def whole_of(value: object) -> int:
 
 def count_of(value: object) -> int:
     """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
-    number = whole_of(value)
+    number = whole_number_of(value)
     if number < 0:
         raise ValueError(f"{number} is negative")
     return number

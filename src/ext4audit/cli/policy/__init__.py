@@ -26,7 +26,7 @@ from ext4audit.report import DataFile, Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
-from ext4audit.sources.waiting import about, answered
+from ext4audit.sources.waiting import answered, answered_for
 
 
 def active_profiles(
@@ -84,7 +84,7 @@ def _policy(config: str | None, *, runs: bool) -> Policy:
     try:
         if path is None and (path := answered(_nearest)) is None:
             return Policy()
-        document = parse_toml(about(path, partial(_read, path, found=config is None)))
+        document = parse_toml(answered_for(path, partial(_read, path, found=config is None)))
         is_named = config is not None or path == OF_THE_HOST
         site = _site_rules(document, path, is_named=is_named) if runs else ()
         policy = parse_policy(document, (*all_rules(), *site), did_you_mean, path)

@@ -19,7 +19,7 @@ from ext4audit.policy.site_rules import (
 )
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from ext4audit.sources.waiting import about
+from ext4audit.sources.waiting import answered_for
 
 LARGEST_BYTES = 1 << 20
 OWN_IT = "a file of rules must belong to root or to you, in such a directory"
@@ -66,7 +66,7 @@ def _text(path: str) -> str:
     """Return the text of a file of rules; raises UsageError."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
     try:
-        return about(path, read)
+        return answered_for(path, read)
     except OSError as error:
         raise click.UsageError(f"rules: {path}: {error.strerror or error}") from None
     except click.UsageError as error:

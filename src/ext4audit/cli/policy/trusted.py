@@ -11,7 +11,7 @@ import click
 from ext4audit.cli import did_you_mean
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
-from ext4audit.sources.waiting import about
+from ext4audit.sources.waiting import answered_for
 
 _MOST_LINKS = 40
 """As the kernel follows on one path (path_resolution(7))."""
@@ -114,7 +114,7 @@ def _newer(path: str) -> NewerFile:
     """Return a valid data file; raises UsageError, which names it."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
     try:
-        return read_newer(about(path, read), path, did_you_mean)
+        return read_newer(answered_for(path, read), path, did_you_mean)
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except click.UsageError as error:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ext4audit.facts import ABOUT, NOT_CONFIRMED, entries_of, parse_toml, read_document, read_table
 from ext4audit.facts.knowledge.checks import CHECKS
-from ext4audit.facts.knowledge.values import Wrong
+from ext4audit.facts.knowledge.values import InvalidEntry
 
 SCHEMA_VERSION = "1.1"
 FORMAT = 1
@@ -151,7 +151,7 @@ def read_newer(text: str, path: str, near: Near) -> NewerFile:
     document = parse_toml(text)
     try:
         return _checked(document, path, near)
-    except Wrong as wrong:
+    except InvalidEntry as wrong:
         raise KnowledgeError(_located(wrong, text)) from None
 
 
@@ -160,42 +160,44 @@ def _checked(document: Mapping[str, Any], path: str, near: Near) -> NewerFile:
     own = document[ABOUT].get("sources", {})
     entries = {key: value for key, value in document.items() if key != ABOUT}
     if not entries:
-        raise Wrong((), f"it has no entries of {table}")
+        raise InvalidEntry((), f"it has no entries of {table}")
     for key, entry in entries.items():
         if not isinstance(entry, dict):
-            raise Wrong((key,), "it is not a table")
+            raise InvalidEntry((key,), "it is not a table")
         CHECKS[table](key, entry, own, near)
     return NewerFile(path, table, dated, entries_of(document))
 
 
 def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
-    """Return the name and the date of the table that a file belongs to; raises Wrong."""
+    """Return the name and the date of the table that a file belongs to; raises InvalidEntry."""
     about = document.get(ABOUT)
     if not isinstance(about, dict):
-        raise Wrong((), 'the table [about] is missing, with "table", "format" and "date"')
+        raise InvalidEntry((), 'the table [about] is missing, with "table", "format" and "date"')
     for key in about:
         if key not in ABOUT_KEYS:
-            raise Wrong((ABOUT, key), f"unknown key {key!r}{near(key, ABOUT_KEYS)}")
+            raise InvalidEntry((ABOUT, key), f"unknown key {key!r}{near(key, ABOUT_KEYS)}")
     table, dated = about.get("table"), about.get("date")
     if table not in TABLES:
         known = near(str(table), list(TABLES)) or f" (choose from {', '.join(TABLES)})"
-        raise Wrong((ABOUT, "table"), f"there is no table {table!r}{known}")
+        raise InvalidEntry((ABOUT, "table"), f"there is no table {table!r}{known}")
     if about.get("format") != FORMAT:
         why = f"this version reads format {FORMAT}, not {about.get('format')!r}"
-        raise Wrong((ABOUT, "format"), why)
+        raise InvalidEntry((ABOUT, "format"), why)
     if isinstance(dated, str) or DAY.fullmatch(str(dated)) is None:
-        raise Wrong((ABOUT, "date"), "it is not a date such as 2027-01-31, without quotes")
+        raise InvalidEntry((ABOUT, "date"), "it is not a date such as 2027-01-31, without quotes")
     _check_sources(about.get("sources", {}))
     return str(table), str(dated)
 
 
 def _check_sources(sources: object) -> None:
-    """Refuse sources by a word that are not tables; raises Wrong."""
+    """Refuse sources by a word that are not tables; raises InvalidEntry."""
     if not isinstance(sources, dict) or not all(isinstance(s, dict) for s in sources.values()):
-        raise Wrong((ABOUT, "sources"), "it is not a table of tables with source and confirmed")
+        raise InvalidEntry(
+            (ABOUT, "sources"), "it is not a table of tables with source and confirmed"
+        )
 
 
-def _located(wrong: Wrong, text: str) -> str:
+def _located(wrong: InvalidEntry, text: str) -> str:
     """Return the message with the line, and the place in words."""
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.place)
     where = f"{name.removeprefix('.')}: " if name else ""

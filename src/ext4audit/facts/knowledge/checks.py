@@ -12,10 +12,10 @@ from ext4audit.facts.host import AT_LEAST
 from ext4audit.facts.knowledge.values import (
     NAME,
     NUMBERS,
+    InvalidEntry,
     Near,
     Place,
     Sources,
-    Wrong,
     check_choice,
     check_keys,
     check_kind,
@@ -38,13 +38,13 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
     """Refuse an entry of option_grammar that says nothing which a mount can be judged by."""
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
-        raise Wrong(place, "it is not the name of a mount option")
+        raise InvalidEntry(place, "it is not the name of a mount option")
     keys = ("value", "with_value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
     known = (*keys, "source", "confirmed")
     check_keys(place, entry, known, near)
     if isinstance(entry.get("value"), list):
         if not all(isinstance(each, str) for each in entry["value"]):
-            raise Wrong((name, "value"), "it is not a list of texts")
+            raise InvalidEntry((name, "value"), "it is not a list of texts")
     else:
         check_choice(place, entry, "value", KINDS, near)
     check_kind(place, entry, "most", int, "a number")
@@ -65,7 +65,7 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
 def _check_bounds(place: Place, entry: Mapping[str, Any]) -> None:
     for key in BOUNDS_OF_OPTIONS:
         if key in entry and NUMBERS.fullmatch(text_of(place, entry, key)) is None:
-            raise Wrong((*place, key), "it is not a version like 5.15")
+            raise InvalidEntry((*place, key), "it is not a version like 5.15")
 
 
 SPELLING_KEYS = ("on", "off", "aliases", "defaults", "superblock_bits", "source", "confirmed")
@@ -77,11 +77,13 @@ def check_spelling(name: str, entry: Mapping[str, Any], sources: Sources, near: 
     """Refuse an entry of option_spellings that the module of facts could not take."""
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
-        raise Wrong(place, "it is not the name of a mount option")
+        raise InvalidEntry(place, "it is not the name of a mount option")
     check_keys(place, entry, SPELLING_KEYS, near)
     for key in ("on", "off"):
         if key in entry and TOKEN.fullmatch(text_of(place, entry, key)) is None:
-            raise Wrong((name, key), "it is not a token of the options file, such as nobarrier")
+            raise InvalidEntry(
+                (name, key), "it is not a token of the options file, such as nobarrier"
+            )
     for key in ("aliases", "superblock_bits"):
         tokens_of((name, key), entry.get(key, {}), ())
     _check_defaults((name, "defaults"), entry.get("defaults", {}))
@@ -93,19 +95,19 @@ def _check_defaults(place: Place, defaults: object) -> None:
     kernels = list(tokens_of(place, defaults, ("", NOT_VERIFIED)))
     for version in kernels:
         if NUMBERS.fullmatch(version) is None:
-            raise Wrong((*place, version), "it is not a version like 5.15")
+            raise InvalidEntry((*place, version), "it is not a version like 5.15")
     versions = list(map(numbers_of, kernels))
     if versions != sorted(versions):
-        raise Wrong(place, "its versions do not ascend")
+        raise InvalidEntry(place, "its versions do not ascend")
 
 
 def tokens_of(place: Place, words: object, marks: tuple[str, ...]) -> dict[str, str]:
     """Return a table of tokens of the options file; a mark may stand in place of one."""
     if not isinstance(words, dict):
-        raise Wrong(place, "it is not a table of tokens")
+        raise InvalidEntry(place, "it is not a table of tokens")
     for word, token in words.items():
         if token not in marks and (not isinstance(token, str) or TOKEN.fullmatch(token) is None):
-            raise Wrong((*place, word), "it is not a token of the options file")
+            raise InvalidEntry((*place, word), "it is not a token of the options file")
     return words
 
 
@@ -121,19 +123,19 @@ def check_release(name: str, entry: Mapping[str, Any], sources: Sources, near: N
     """Refuse a release of a distribution without kernels, or a kernel without its source."""
     place: Place = (name,)
     if RELEASE.fullmatch(name) is None:
-        raise Wrong(place, "it is not ID:VERSION of os-release, such as debian:12")
+        raise InvalidEntry(place, "it is not ID:VERSION of os-release, such as debian:12")
     check_keys(place, entry, ("kernel", "newest_of"), near)
     text_of(place, entry, "newest_of", needed=False)
     kernels = entry.get("kernel")
     if not isinstance(kernels, list) or not kernels:
-        raise Wrong(place, f'it has no kernels: write [["{name}".kernel]]')
+        raise InvalidEntry(place, f'it has no kernels: write [["{name}".kernel]]')
     for number, each in enumerate(kernels):
         _os_kernel((name, "kernel", number), each, sources, near)
 
 
 def _os_kernel(place: Place, each: object, sources: Sources, near: Near) -> None:
     if not isinstance(each, dict):
-        raise Wrong(place, "it is not a table with release, source and confirmed")
+        raise InvalidEntry(place, "it is not a table with release, source and confirmed")
     check_keys(place, each, ("release", "version", "source", "confirmed"), near)
     text_of(place, each, "release")
     text_of(place, each, "version", needed=False)
@@ -144,7 +146,7 @@ def check_planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, ne
     """Refuse a kind of disk that decides what no plan has, or a value without its source."""
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
-        raise Wrong(place, "it is not a name of lower-case letters, digits and dashes")
+        raise InvalidEntry(place, "it is not a name of lower-case letters, digits and dashes")
     text_of(place, entry, "says")
     for key, each in entry.items():
         if key != "says":
@@ -153,16 +155,16 @@ def check_planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, ne
 
 def _planned_value(place: Place, key: str, each: object, sources: Sources, near: Near) -> None:
     if key not in PLANNED:
-        raise Wrong(place, f"unknown key {key!r}{near(key, PLANNED)}")
+        raise InvalidEntry(place, f"unknown key {key!r}{near(key, PLANNED)}")
     if not isinstance(each, dict) or "value" not in each:
-        raise Wrong(place, "it is not a table with value, source and confirmed")
+        raise InvalidEntry(place, "it is not a table with value, source and confirmed")
     check_keys(place, each, ("value", "since", "later", "source", "confirmed"), near)
     if ("since" in each) != ("later" in each):
-        raise Wrong(place, "since and later go together: a kernel, and the value from it on")
+        raise InvalidEntry(place, "since and later go together: a kernel, and the value from it on")
     if "since" in each and NUMBERS.fullmatch(text_of(place, each, "since")) is None:
-        raise Wrong((*place, "since"), "it is not a version like 6.17")
+        raise InvalidEntry((*place, "since"), "it is not a version like 6.17")
     if "later" in each and type(each["later"]) is not type(each["value"]):
-        raise Wrong((*place, "later"), "it is not of the kind of value")
+        raise InvalidEntry((*place, "later"), "it is not of the kind of value")
     check_source(place, each, sources, note=True)
 
 
@@ -177,11 +179,11 @@ RANGE_KEYS = (
 
 def _kernel_bug(code: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     if CODE.fullmatch(code) is None:
-        raise Wrong((code,), "it is not the code of a rule, such as KRN001")
+        raise InvalidEntry((code,), "it is not the code of a rule, such as KRN001")
     check_keys((code,), entry, (*SHARED, "range"), near)
     ranges = entry.get("range")
     if not isinstance(ranges, list) or not ranges or not all(isinstance(r, dict) for r in ranges):
-        raise Wrong((code,), f"it has no ranges: write [[{code}.range]]")
+        raise InvalidEntry((code,), f"it has no ranges: write [[{code}.range]]")
     shared = {key: value for key, value in entry.items() if key != "range"}
     for number, each in enumerate(ranges):
         _range((code, "range", number), {**shared, **each}, sources, near)
@@ -205,25 +207,25 @@ def _range(place: Place, each: Mapping[str, Any], sources: Sources, near: Near) 
     confidence, severity = each.get("confidence", "confirmed"), each.get("severity", "info")
     if LEVELS.index(severity) < LEVELS.index(WORST_OF[confidence]):
         why = f"what is {confidence} has severity {WORST_OF[confidence]} at most"
-        raise Wrong((*place, "severity"), why)
+        raise InvalidEntry((*place, "severity"), why)
 
 
 def _bounds(place: Place, each: Mapping[str, Any]) -> None:
     """Refuse bounds that the tree does not compare, or two of one side."""
     for pair in (("since", "after"), ("before", "until")):
         if all(key in each for key in pair):
-            raise Wrong(place, f"it has both {' and '.join(pair)}")
+            raise InvalidEntry(place, f"it has both {' and '.join(pair)}")
     packaged = each["tree"] in DPKG_TREES | RPM_TREES
     form = PACKAGE if packaged else NUMBERS
     words = "a package's version" if packaged else "a version like 6.1.64"
     bounds = {key: text_of(place, each, key, needed=False) for key in BOUNDS if key != "tree"}
     for key, value in bounds.items():
         if key in each and form.fullmatch(value) is None:
-            raise Wrong((*place, key), f"it is not {words}")
+            raise InvalidEntry((*place, key), f"it is not {words}")
     low = bounds["since"] or bounds["after"]
     high = bounds["before"] or bounds["until"]
     if not packaged and low and high and numbers_of(low) > numbers_of(high):
-        raise Wrong(place, f"it ends at {high}, before it begins at {low}")
+        raise InvalidEntry(place, f"it ends at {high}, before it begins at {low}")
 
 
 READERS = ("kernel", "e2fsprogs", "grub", "debian_grub", "default")
@@ -231,13 +233,13 @@ READERS = ("kernel", "e2fsprogs", "grub", "debian_grub", "default")
 
 def _feature(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     if NAME.fullmatch(name) is None:
-        raise Wrong((name,), "it is not the name of a feature")
+        raise InvalidEntry((name,), "it is not the name of a feature")
     check_keys((name,), entry, READERS, near)
     if not entry:
-        raise Wrong((name,), f"it has no reader: one of {', '.join(READERS)}")
+        raise InvalidEntry((name,), f"it has no reader: one of {', '.join(READERS)}")
     for reader, line in entry.items():
         if not isinstance(line, dict):
-            raise Wrong((name, reader), "it is not a table with since, source and confirmed")
+            raise InvalidEntry((name, reader), "it is not a table with since, source and confirmed")
         _reader((name, reader), reader, line, sources, near)
 
 
@@ -250,16 +252,16 @@ def _reader(
     check_source(place, line, sources, note=True)
     form = PACKAGE if reader == "debian_grub" else NUMBERS
     if (since or "since" not in line) and form.fullmatch(since) is None:
-        raise Wrong((*place, "since"), "it is not a version")
+        raise InvalidEntry((*place, "since"), "it is not a version")
     if reader == "default":
         check_kind(place, line, "moves_metadata", bool, "true or false")
         text_of(place, line, "instead", needed=False)
         if "moves_metadata" not in line:
-            raise Wrong(place, "moves_metadata is missing")
+            raise InvalidEntry(place, "moves_metadata is missing")
         try:
             parse_version(since)
         except ValueError as error:
-            raise Wrong((*place, "since"), str(error)) from None
+            raise InvalidEntry((*place, "since"), str(error)) from None
 
 
 PROFILE_KEYS = (
@@ -272,7 +274,7 @@ MOST_PERCENT = 50
 def _profile(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     place: Place = (name,)
     if NAME.fullmatch(name) is None:
-        raise Wrong(place, "it is not a name of lower-case letters, digits and dashes")
+        raise InvalidEntry(place, "it is not a name of lower-case letters, digits and dashes")
     check_keys(place, entry, PROFILE_KEYS, near)
     for key in ("product", "says"):
         text_of(place, entry, key)
@@ -293,7 +295,7 @@ def check_demands(name: str, entry: Mapping[str, Any], near: Near) -> None:
     check_kind(place, entry, "cluster_bytes", int, "a number of bytes")
     check_kind(place, entry, "reserved_percent", int, "a number")
     if not 0 <= entry.get("reserved_percent", 0) <= MOST_PERCENT:
-        raise Wrong((name, "reserved_percent"), f"it is not between 0 and {MOST_PERCENT}")
+        raise InvalidEntry((name, "reserved_percent"), f"it is not between 0 and {MOST_PERCENT}")
     for key in ("forbid", "rate"):
         check_kind(place, entry, key, dict, "a table")
     for option, code in entry.get("forbid", {}).items():
@@ -307,14 +309,14 @@ def check_demands(name: str, entry: Mapping[str, Any], near: Near) -> None:
 def _codes(place: Place, codes: Collection[object]) -> None:
     for code in codes:
         if not isinstance(code, str) or CODE.fullmatch(code) is None:
-            raise Wrong(place, f"{code!r} is not the code of a rule, such as DUR001")
+            raise InvalidEntry(place, f"{code!r} is not the code of a rule, such as DUR001")
 
 
 def check_rate(place: Place, rate: object, near: Near) -> None:
     """Refuse what is no severity, with or without the sign of a least one."""
     word = rate.removeprefix(AT_LEAST) if isinstance(rate, str) else str(rate)
     if word not in LEVELS:
-        raise Wrong(place, f"unknown severity {word!r}{near(word, LEVELS)}")
+        raise InvalidEntry(place, f"unknown severity {word!r}{near(word, LEVELS)}")
 
 
 def check_option(place: Place, option: str, near: Near) -> None:
@@ -322,7 +324,7 @@ def check_option(place: Place, option: str, near: Near) -> None:
     if option in ATIME_OPTIONS or recognize(option) is not None:
         return
     words = [word for each in all_options() for word in (each.on, each.off, *each.aliases) if word]
-    raise Wrong(place, f"unknown option {option!r}{near(option, [*words, *ATIME_OPTIONS])}")
+    raise InvalidEntry(place, f"unknown option {option!r}{near(option, [*words, *ATIME_OPTIONS])}")
 
 
 CLASS_KEYS = ("title", "names", "megabytes_per_second", "slow", "source", "confirmed")
@@ -334,13 +336,13 @@ def _disk_class(name: str, entry: Mapping[str, Any], sources: Sources, near: Nea
     check_keys(place, entry, CLASS_KEYS, near)
     for key in ("names", "megabytes_per_second", "slow"):
         if key not in entry:
-            raise Wrong(place, f"{key} is missing")
+            raise InvalidEntry(place, f"{key} is missing")
     text_of(place, entry, "title")
     texts_of(place, entry, "names")
     check_kind(place, entry, "slow", bool, "true or false")
     check_kind(place, entry, "megabytes_per_second", int, "a whole number")
     if not 0 < entry["megabytes_per_second"] <= FASTEST:
-        raise Wrong((name, "megabytes_per_second"), f"it is not between 1 and {FASTEST}")
+        raise InvalidEntry((name, "megabytes_per_second"), f"it is not between 1 and {FASTEST}")
     check_source(place, entry, sources, note=True)
 
 

@@ -18,7 +18,7 @@ URL = re.compile(r"https://[^\s\"<>]+")
 LONGEST_TEXT = 2000
 
 
-class Wrong(ValueError):  # noqa: N818 - what the file is
+class InvalidEntry(ValueError):  # noqa: N818 - what the file is
     """An entry is not valid; `place` is where, the message why."""
 
     def __init__(self, place: Place, why: str) -> None:
@@ -30,18 +30,20 @@ def check_keys(place: Place, entry: Mapping[str, Any], known: Collection[str], n
     """Refuse a key that the entry cannot have."""
     for key in entry:
         if key not in known:
-            raise Wrong((*place, key), f"unknown key {key!r}{near(key, list(known))}")
+            raise InvalidEntry((*place, key), f"unknown key {key!r}{near(key, list(known))}")
 
 
 def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = True) -> str:
     """Return a text of an entry, empty where it is missing and not needed."""
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise Wrong((*place, key), "it is not a text")
+        raise InvalidEntry((*place, key), "it is not a text")
     if needed and not value.strip():
-        raise Wrong((*place, key) if key in entry else place, f"{key} is missing")
+        raise InvalidEntry((*place, key) if key in entry else place, f"{key} is missing")
     if len(value) > LONGEST_TEXT or not value.isprintable():
-        raise Wrong((*place, key), f"it is not a printable text of at most {LONGEST_TEXT} letters")
+        raise InvalidEntry(
+            (*place, key), f"it is not a printable text of at most {LONGEST_TEXT} letters"
+        )
     return value
 
 
@@ -50,14 +52,14 @@ def check_kind(place: Place, entry: Mapping[str, Any], key: str, kind: type, wor
     value = entry.get(key)
     is_truth = isinstance(value, bool) and kind is not bool
     if value is not None and (is_truth or not isinstance(value, kind)):
-        raise Wrong((*place, key), f"it is not {words}")
+        raise InvalidEntry((*place, key), f"it is not {words}")
 
 
 def texts_of(place: Place, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
     """Return a list of texts of an entry."""
     value = entry.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise Wrong((*place, key), "it is not a list of texts")
+        raise InvalidEntry((*place, key), "it is not a list of texts")
     return tuple(value)
 
 
@@ -68,13 +70,13 @@ def check_choice(
     value = entry.get(key)
     if value is not None and value not in words:
         known = near(str(value), words) or f" (choose from {', '.join(words)})"
-        raise Wrong((*place, key), f"unknown {key} {value!r}{known}")
+        raise InvalidEntry((*place, key), f"unknown {key} {value!r}{known}")
 
 
 def check_source(place: Place, entry: Mapping[str, Any], sources: Sources, *, note: bool) -> None:
     """Refuse an entry without an https source, or without how it was confirmed."""
     named = sources.get(str(entry.get("source")), entry)
     if not isinstance(named, dict) or URL.fullmatch(text_of(place, named, "source")) is None:
-        raise Wrong((*place, "source"), "it is not a URL that begins with https://")
+        raise InvalidEntry((*place, "source"), "it is not a URL that begins with https://")
     if note:
         text_of(place, named, "confirmed")

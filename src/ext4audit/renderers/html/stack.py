@@ -96,7 +96,7 @@ class StackPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Pile:
+class DeviceGroup:
     """Devices that share one box: equal ones, or a single one.
 
     `above` are the keys of the boxes directly above it. `unknown` is set where the devices here
@@ -158,41 +158,41 @@ def _more(fs: Filesystem, device: BlockDevice) -> Iterator[str]:
 
 def _picture(fs: Filesystem, top: BlockDevice) -> Picture:
     """Return the boxes in centred rows, the filesystem above its devices."""
-    rows = ((Pile(TOP, (), ()),), *rows_of(top))
+    rows = ((DeviceGroup(TOP, (), ()),), *rows_of(top))
     width = max(len(row) for row in rows) * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
     corners = _corners(rows, width)
-    piles = [pile for row in rows for pile in row]
+    groups = [group for row in rows for group in row]
     return Picture(
         width=width,
         height=len(rows) * (_HEIGHT + _DROP) - _DROP + 2 * _MARGIN,
         box_width=_WIDTH,
         box_height=_HEIGHT,
-        edges=tuple(edge for pile in piles for edge in _edges(pile, corners)),
-        boxes=tuple(_box(fs, pile, *corners[pile.key]) for pile in piles),
+        edges=tuple(edge for group in groups for edge in _edges(group, corners)),
+        boxes=tuple(_box(fs, group, *corners[group.key]) for group in groups),
     )
 
 
-def _corners(rows: Sequence[Sequence[Pile]], width: int) -> dict[str, tuple[int, int]]:
+def _corners(rows: Sequence[Sequence[DeviceGroup]], width: int) -> dict[str, tuple[int, int]]:
     """Return the left upper corner of each box by its key."""
     corners = {}
     for number, row in enumerate(rows):
         left = (width - len(row) * (_WIDTH + _GAP) + _GAP) // 2
-        for pile in row:
-            corners[pile.key] = (left, _MARGIN + number * (_HEIGHT + _DROP))
+        for group in row:
+            corners[group.key] = (left, _MARGIN + number * (_HEIGHT + _DROP))
             left += _WIDTH + _GAP
     return corners
 
 
-def _edges(pile: Pile, corners: Mapping[str, tuple[int, int]]) -> Iterator[Edge]:
-    end, bottom = corners[pile.key]
+def _edges(group: DeviceGroup, corners: Mapping[str, tuple[int, int]]) -> Iterator[Edge]:
+    end, bottom = corners[group.key]
     end += _WIDTH // 2
-    for key in pile.above:
+    for key in group.above:
         start, top = corners[key][0] + _WIDTH // 2, corners[key][1] + _HEIGHT
         yield Edge(start, top, (top + bottom) // 2, end, bottom)
 
 
-def _box(fs: Filesystem, pile: Pile, left: int, top: int) -> Box:
-    look, text = _filesystem_text(fs) if pile.key == TOP else _pile_text(fs, pile)
+def _box(fs: Filesystem, group: DeviceGroup, left: int, top: int) -> Box:
+    look, text = _filesystem_text(fs) if group.key == TOP else _group_text(fs, group)
     name, *details = [each for each in text if each]
     lines = (_short_name(name), *(_short_detail(each) for each in details))
     return Box(left, top, look, lines, ", ".join((name, *details)))
@@ -203,13 +203,13 @@ def _filesystem_text(fs: Filesystem) -> tuple[str, tuple[str, ...]]:
     return "top", (where, type_text(fs), fs.label or "")
 
 
-def _pile_text(fs: Filesystem, pile: Pile) -> tuple[str, tuple[str, ...]]:
-    first, number = pile.devices[0], len(pile.devices)
-    if pile.unknown is not None:
-        return "unknown", ("not known", pile.unknown.what)
+def _group_text(fs: Filesystem, group: DeviceGroup) -> tuple[str, tuple[str, ...]]:
+    first, number = group.devices[0], len(group.devices)
+    if group.unknown is not None:
+        return "unknown", ("not known", group.unknown.what)
     if number == 1:
         return "", (first.path, _kind(fs, first), _queue(first))
-    names = listed([device.name for device in pile.devices], _NAMES_IN_BOX)
+    names = listed([device.name for device in group.devices], _NAMES_IN_BOX)
     return "pile", (counted(number, first.kind), names, _queue(first))
 
 
@@ -236,7 +236,7 @@ def _short_detail(detail: str) -> str:
     return detail if len(shown) <= _LONGEST_DETAIL else f"{shown[: _LONGEST_DETAIL - 1]}…"
 
 
-def rows_of(top: BlockDevice) -> tuple[tuple[Pile, ...], ...]:
+def rows_of(top: BlockDevice) -> tuple[tuple[DeviceGroup, ...], ...]:
     """Return the rows of the picture, with the top device alone in the first.
 
     A device stands below all devices that it is a component of, so all lines go down.
@@ -248,10 +248,10 @@ def rows_of(top: BlockDevice) -> tuple[tuple[Pile, ...], ...]:
     for depth in range(max(depths.values()) + 2):
         here = [device for device in devices if depths[device.device_number] == depth]
         above = [device for device in devices if depths[device.device_number] < depth]
-        piles = list(_piles(here, above, keys))
-        keys |= {each.device_number: pile.key for pile in piles for each in pile.devices}
+        groups = list(_groups(here, above, keys))
+        keys |= {each.device_number: group.key for group in groups for each in group.devices}
         over = [device for device in devices if depths[device.device_number] == depth - 1]
-        rows.append((*piles, *_unknown_piles(over, keys)))
+        rows.append((*groups, *_unknown_groups(over, keys)))
     return tuple(row for row in rows if row)
 
 
@@ -271,19 +271,19 @@ def _depths(top: BlockDevice) -> dict[DeviceNumber, int]:
     return depths
 
 
-def _piles(
+def _groups(
     here: Sequence[BlockDevice], above: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
-) -> Iterator[Pile]:
-    """Yield the devices of one row, many equal ones as one pile, in the order of the stack."""
-    groups: dict[object, list[tuple[BlockDevice, tuple[str, ...]]]] = {}
+) -> Iterator[DeviceGroup]:
+    """Yield the devices of one row, many equal ones as one group, in the order of the stack."""
+    alike: dict[object, list[tuple[BlockDevice, tuple[str, ...]]]] = {}
     for device in here:
         parents = _parents(device, above, keys)
-        groups.setdefault((_looks(device), parents), []).append((device, parents))
-    for group in groups.values():
-        parents = group[0][1]
-        devices = tuple(device for device, _ in group)
-        piles = [devices] if len(devices) > _MOST_APART else [(device,) for device in devices]
-        yield from (Pile(str(pile[0].device_number), pile, parents) for pile in piles)
+        alike.setdefault((_looks(device), parents), []).append((device, parents))
+    for found in alike.values():
+        parents = found[0][1]
+        devices = tuple(device for device, _ in found)
+        groups = [devices] if len(devices) > _MOST_APART else [(device,) for device in devices]
+        yield from (DeviceGroup(str(group[0].device_number), group, parents) for group in groups)
 
 
 def _parents(
@@ -305,11 +305,13 @@ def _looks(device: BlockDevice) -> tuple[object, ...]:
     return (device.kind, device.model, cache, rotational, isinstance(device.below, Unknown))
 
 
-def _unknown_piles(over: Sequence[BlockDevice], keys: dict[DeviceNumber, str]) -> Iterator[Pile]:
-    """Yield a box for unknown components, one for each pile above."""
-    found: dict[str, Pile] = {}
+def _unknown_groups(
+    over: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
+) -> Iterator[DeviceGroup]:
+    """Yield a box for unknown components, one for each group above."""
+    found: dict[str, DeviceGroup] = {}
     for device in over:
         above = keys[device.device_number]
         if isinstance(device.below, Unknown) and above not in found:
-            found[above] = Pile(f"below {above}", (device,), (above,), device.below)
+            found[above] = DeviceGroup(f"below {above}", (device,), (above,), device.below)
     yield from found.values()

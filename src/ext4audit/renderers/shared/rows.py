@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from ext4audit.evidence import Unknown, for_wording
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Finding, Severity
@@ -232,7 +232,7 @@ def location_of_subject(host: str, fs: Filesystem | None, report: Report | None)
     return Location(_path(host, _MOUNT_TABLE), number)
 
 
-@remembered
+@cached_by_identity
 def _line_numbers(table: tuple[Mount, ...]) -> Mapping[tuple[str, DeviceNumber], int]:
     """Return the first line of each mount point and device, counted from 1."""
     numbered = reversed(list(enumerate(table, start=1)))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
@@ -125,7 +125,7 @@ def _disks(host: Host, family: str) -> int | None:
     return _families(host.devices.value)[family]
 
 
-@remembered
+@cached_by_identity
 def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
     """Count the disks of each kind."""
     names = (re.fullmatch(WHOLE, device.kernel_name) for device in devices)
@@ -217,7 +217,7 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
 
-@remembered
+@cached_by_identity
 def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
     """Return the devices that carry each UUID, by lsblk and by their superblocks.
 

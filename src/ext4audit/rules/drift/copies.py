@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import ONE_PATH, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -68,7 +68,7 @@ def _wholes(host: Host, row: LsblkDevice) -> tuple[str, ...]:
     return remedies.remount.wholes(fs) if fs else ()
 
 
-@remembered
+@cached_by_identity
 def _by_number(host: Host) -> Mapping[DeviceNumber, Filesystem]:
     return {fs.device_number: fs for fs in filesystems_seen(host)}
 

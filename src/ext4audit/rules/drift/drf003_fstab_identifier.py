@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
@@ -124,7 +124,7 @@ def is_mounted(host: Host, row: LsblkDevice) -> bool:
     return row.device_number in mounts_by_device(mounts) or row.device_number in _alive(host)
 
 
-@remembered
+@cached_by_identity
 def _alive(host: Host) -> frozenset[DeviceNumber]:
     """Return the devices of the filesystems that the kernel has mounted anywhere."""
     known = (*host.filesystems, *host.lower)
@@ -328,7 +328,7 @@ def _confidence(host: Host, twins: Twins) -> Confidence:
     return Confidence.CONFIRMED if _seen_whole(host) >= twins.numbers else Confidence.LIKELY
 
 
-@remembered
+@cached_by_identity
 def _seen_whole(host: Host) -> frozenset[DeviceNumber]:
     return frozenset(fs.device_number for fs in filesystems_seen(host) if _is_whole(fs))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
-from ext4audit.facts import remembered, whole_number
+from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -103,12 +103,12 @@ def _is_written(*filesystems: Filesystem) -> bool:
     return not all(for_wording(fs.read_only, False) for fs in filesystems)
 
 
-@remembered
+@cached_by_identity
 def _seen(host: Host) -> tuple[Filesystem, ...]:
     return (*host.filesystems, *host.lower)
 
 
-@remembered
+@cached_by_identity
 def _taken(
     filesystems: tuple[Filesystem, ...],
 ) -> tuple[tuple[tuple[Filesystem, tuple[Part, ...]], ...], tuple[Unknown, ...]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
-from ext4audit.facts import remembered
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
@@ -184,7 +184,7 @@ def summary(speeds: Sequence[float]) -> str:
     return f"rename() over a file just written can block ~{longest} s per GiB ({mega} MB/s assumed)"
 
 
-@remembered
+@cached_by_identity
 def speeds_of(host: Host) -> tuple[float, ...]:
     """Return the assumed speeds of all filesystems of a host on which a rename can block."""
     stalls = (_stall_of(fs, host) for fs in host.filesystems)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
-from ext4audit.facts import remembered, whole_number
+from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mounts_by_place
@@ -74,7 +74,7 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
     yield from _layers(mounts).get(fs.device_number, ())
 
 
-@remembered
+@cached_by_identity
 def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber | None, list[str]]:
     """Return the writable folders of overlays by the device that holds them."""
     found: dict[DeviceNumber | None, list[str]] = {}

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import Any, cast
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import ArchiveError, ReadFile, decode, whole
+from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_truncated
 from ext4audit.sources.archive import TEXTS
 from ext4audit.sources.archive.capture import (
     CUT_OFF,
@@ -84,7 +84,9 @@ class SosCapture:
             if last not in (self.children(folder) or ()):
                 return None
             return Unknown(path, Why.FAILED, str(error))
-        return cast("Evidence[str]", whole(ReadFile(path), Known(self._ended(text), path)))
+        return cast(
+            "Evidence[str]", refuse_truncated(ReadFile(path), Known(self._ended(text), path))
+        )
 
     def _ended(self, text: str) -> str:
         """Return a text with the end of its last line, which an archive of joined lines lacks."""

@@ -46,7 +46,7 @@ from ext4audit.sources import (
 from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, files
 from ext4audit.sources.live.files import opened, virtual_memory
-from ext4audit.sources.waiting import BoundedCalls, Patience
+from ext4audit.sources.waiting import BoundedCalls, WaitBudget
 
 _TUNE_SUPERBLOCK_BYTES = 232
 _UUID_BYTES = 16
@@ -128,7 +128,7 @@ class LiveSource:
     device is opened for `ReadBytes` only, and read through the page cache. `timeout_seconds`
     bounds each program, and each access to a path that may lie on a dead server. What was not
     read `deadline_seconds` after the source was made is unknown. What hung for a device or path is
-    not asked about it again, and `Patience` bounds what all hangs take. `search_path` is where
+    not asked about it again, and `WaitBudget` bounds what all hangs take. `search_path` is where
     programs are looked up; tests put directories of their own there. `mounts_of` is the process
     whose mount table is read, by default this one.
     """
@@ -145,7 +145,7 @@ class LiveSource:
         self._deadline_seconds = deadline_seconds
         self._ends_at = monotonic() + deadline_seconds
         self._calls = BoundedCalls(timeout_seconds)
-        self._patience = Patience(timeout_seconds)
+        self._wait_budget = WaitBudget(timeout_seconds)
         self._search_path = tuple(search_path)
         self._mounts_of = mounts_of
         self._udev = UdevReader()
@@ -194,13 +194,13 @@ class LiveSource:
 
     def _waited(self, means: str, place: str, call: Callable[[float], R]) -> R:
         """Return what `call` returns within its seconds; raises Unanswered, OSError."""
-        seconds = min(self._seconds(), self._patience.seconds(means, place))
+        seconds = min(self._seconds(), self._wait_budget.seconds(means, place))
         began = monotonic()
         try:
             return call(seconds)
         except TimeoutError as error:
             what = f"{means} {place}: {error}" if place else str(error)
-            self._patience.lost(means, place, monotonic() - began, what)
+            self._wait_budget.lost(means, place, monotonic() - began, what)
             raise
 
     def _bounded(self, place: str, call: Callable[[], R]) -> R:

@@ -16,10 +16,10 @@ from ext4audit.sources import (
     SYSTEM_PATH,
     Unanswered,
     absent,
+    checked_output,
     decode,
     denied_hint,
     encode,
-    judge,
 )
 
 # The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
@@ -65,7 +65,7 @@ def run_command(
         output_limit_bytes=LARGEST_OUTPUT_BYTES,
     )
     stdout, stderr = decode(finished.stdout), decode(finished.stderr)
-    return judge(argv[0], finished.status, stdout, stderr, denied_hint())
+    return checked_output(argv[0], finished.status, stdout, stderr, denied_hint())
 
 
 class Finished(NamedTuple):

@@ -148,7 +148,7 @@ OWN_MOUNTS = "/proc/self/mountinfo"
 _HINT = "run the program in the mount namespace of the host"
 
 
-class Place(NamedTuple):
+class MountLocation(NamedTuple):
     """What two namespaces that were copied have in common of a mount (proc_pid_mountinfo(5))."""
 
     device_number: str
@@ -176,10 +176,14 @@ def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
     return "\n".join((f"mount_id={theirs}", *others))
 
 
-def _mount_ids(table: str) -> dict[Place, str]:
+def _mount_ids(table: str) -> dict[MountLocation, str]:
     """Return the id of each mount; of mounts of one place, that of the last, which is on top."""
     rows = (line.split(" ") for line in table.split("\n"))
-    return {Place(row[2], row[3], row[4]): row[0] for row in rows if len(row) > len(Place._fields)}
+    return {
+        MountLocation(row[2], row[3], row[4]): row[0]
+        for row in rows
+        if len(row) > len(MountLocation._fields)
+    }
 
 
 MEMINFO = "/proc/meminfo"

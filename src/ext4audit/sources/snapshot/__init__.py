@@ -42,10 +42,10 @@ from ext4audit.sources import (
     TuneSuperblock,
     Unanswered,
     absent,
+    checked_output,
     denied_hint,
     describe,
-    judge,
-    whole,
+    refuse_truncated,
     why_no_json,
 )
 from ext4audit.sources import decode as decode_text
@@ -204,7 +204,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     for number, entry in enumerate(entries):
         try:
             ask, rest = _ask_of(entry)
-            answer = whole(ask, _answer(ask, rest, files, is_root=is_root))
+            answer = refuse_truncated(ask, _answer(ask, rest, files, is_root=is_root))
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
         if ask in answers:
@@ -238,7 +238,7 @@ def _output(name: str, run: _Run, hint_when_denied: str) -> str:
         raise Unanswered(Why.FAILED, "its exit status was not recorded")
     if run.status == _NOT_FOUND:
         raise absent(name)
-    return judge(name, run.status, run.stdout, run.stderr, hint_when_denied)
+    return checked_output(name, run.status, run.stdout, run.stderr, hint_when_denied)
 
 
 def _checked_run(run: Object) -> _Run:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ext4audit.facts import KEPT, remembered
+from ext4audit.facts import KEPT, cached_by_identity
 
 
 def test_an_index_is_built_once_for_each_table() -> None:
     """Tables are distinguished by identity, and the last ones are kept."""
     built: list[list[int]] = []
 
-    @remembered
+    @cached_by_identity
     def total(table: list[int]) -> int:
         built.append(table)
         return sum(table)
@@ -24,7 +24,7 @@ def test_only_the_last_tables_are_kept() -> None:
     """The indexes of a whole fleet would fill the memory."""
     built = 0
 
-    @remembered
+    @cached_by_identity
     def count(table: list[int]) -> int:
         nonlocal built
         built += 1
