@@ -18,7 +18,7 @@ from ext4audit.renderers.shared import (
     doubt_text,
 )
 from ext4audit.renderers.shared.commands import PhaseLines, changes
-from ext4audit.renderers.shared.subjects import no_filesystem_text, subjects
+from ext4audit.renderers.shared.subjects import Cause, causes, no_filesystem_text, subjects
 from ext4audit.renderers.text.blocks import (
     DIFF_STYLES,
     SEVERITY_STYLES,
@@ -31,7 +31,13 @@ from ext4audit.renderers.text.blocks import (
     Span,
     Verbatim,
 )
-from ext4audit.renderers.text.entries import Entry, entries, lines
+from ext4audit.renderers.text.causes import (
+    message_text,
+    one_a_line,
+    shared_facts,
+    shown_remedies,
+    subjects_text,
+)
 from ext4audit.report import ARCHIVES, Report
 
 _REMEDIES_SHOWN = 2
@@ -74,17 +80,19 @@ def _host_facts(host: Host) -> str:
 
 
 def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
-    """Yield a paragraph for each entry at the threshold or worse, and one for all others."""
+    """Yield a paragraph for each cause at the threshold or worse, and one for all others."""
     has_script = any(script_blocks(report, look))
     page = _Page(len(report.host.filesystems), look, has_script)
-    found = entries(report)
+    found = causes(report)
     whole = [each for each in found if look.is_whole(each.rule.code, each.first)]
-    for entry in whole:
+    for cause in whole:
         script = script_blocks(report, look, STEP) if len(whole) == 1 else ()
-        yield (*page.entry_blocks(entry), *script)
+        yield (*page.cause_blocks(cause), *script)
     if len(whole) > 1:
         yield tuple(script_blocks(report, look))
-    rows = tuple(page.row(entry) for entry in lines([each for each in found if each not in whole]))
+    rows = tuple(
+        page.row(cause) for cause in one_a_line([each for each in found if each not in whole])
+    )
     below: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
     yield (*below, *_not_judged(report))
 
@@ -111,39 +119,39 @@ class _Page:
     has_script: bool
     _shown: dict[tuple[PhaseLines, ...], str] = field(default_factory=dict)
 
-    def row(self, entry: Entry) -> tuple[Span, ...]:
-        """Return an entry as one line."""
-        severity = entry.first.severity
+    def row(self, cause: Cause) -> tuple[Span, ...]:
+        """Return a cause as one line."""
+        severity = cause.first.severity
         return (
             Span(severity.value.upper(), SEVERITY_STYLES[severity]),
-            Span(entry.rule.title),
-            Span(entry.subjects(self.filesystems, self.look)),
-            Span(f"{entry.first.short}{doubt_text(entry.first)}"),
+            Span(cause.rule.title),
+            Span(subjects_text(cause, self.filesystems, self.look)),
+            Span(f"{cause.first.short}{doubt_text(cause.first)}"),
         )
 
-    def entry_blocks(self, entry: Entry) -> Blocks:
-        """Yield an entry whole: subjects, message, facts, and the safest remedy."""
-        severity = entry.first.severity
-        subjects_ = entry.subjects(self.filesystems, self.look, full=True)
+    def cause_blocks(self, cause: Cause) -> Blocks:
+        """Yield a cause whole: subjects, message, facts, and the safest remedy."""
+        severity = cause.first.severity
+        subjects_ = subjects_text(cause, self.filesystems, self.look, full=True)
         yield Prose(
             (
                 Span(severity.value.upper(), SEVERITY_STYLES[severity]),
                 Span("  "),
-                Span(entry.rule.code, "bold"),
-                Span(f" {entry.rule.name}{doubt_text(entry.first)}"),
+                Span(cause.rule.code, "bold"),
+                Span(f" {cause.rule.name}{doubt_text(cause.first)}"),
                 Span(f" {self.look.dot} {subjects_}", "bold"),
             )
         )
-        yield Prose((Span(entry.message),), STEP)
-        facts = entry.facts()
+        yield Prose((Span(message_text(cause)),), STEP)
+        facts = shared_facts(cause)
         if facts:
             cells = ((Span(c.label), Span(c.value, "bold"), Span(c.origin, "dim")) for c in facts)
             yield Columns(tuple(cells), 2 * STEP, fixed=1)
-        yield from self._remedies(entry)
+        yield from self._remedies(cause)
 
-    def _remedies(self, entry: Entry) -> Blocks:
+    def _remedies(self, cause: Cause) -> Blocks:
         """Yield the remedies of the first few subjects, and how many others there are."""
-        remedies = entry.remedies()
+        remedies = shown_remedies(cause)
         titles = set()
         label = ""
         for remedy in remedies[:_REMEDIES_SHOWN]:
@@ -151,23 +159,23 @@ class _Page:
                 titles.add(remedy.summary)
                 label = ""
                 yield _title(remedy)
-            label = yield from self._changes(remedy, entry.rule.code, label)
-        yield from self._more(len(remedies) - _REMEDIES_SHOWN, entry)
+            label = yield from self._changes(remedy, cause.rule.code, label)
+        yield from self._more(len(remedies) - _REMEDIES_SHOWN, cause)
 
-    def _more(self, commands: int, entry: Entry) -> Blocks:
+    def _more(self, commands: int, cause: Cause) -> Blocks:
         """Yield where the commands for other subjects are, and the other remedies."""
         if commands > 0:
-            in_script = self.has_script and entry.first.safest_remedy is not None
+            in_script = self.has_script and cause.first.safest_remedy is not None
             where = "in the script below" if in_script else "-v"
             yield Prose((Span(f"Commands for {commands} more: {where}."),), STEP)
-        others = len(entry.first.remedies) - 1
+        others = len(cause.first.remedies) - 1
         if others > 0:
             noun = "other remedy" if others == 1 else "other remedies"
-            text = f"{others} {noun}: -v, or ext4audit explain {entry.rule.code}"
+            text = f"{others} {noun}: -v, or ext4audit explain {cause.rule.code}"
             yield Prose((Span(text, "dim"),), STEP)
 
     def _changes(self, remedy: Remedy, code: str, label: str) -> Generator[Block, None, str]:
-        """Yield the commands and diffs of a remedy, or which entry above has shown them.
+        """Yield the commands and diffs of a remedy, or which cause above has shown them.
 
         `label` is the phase that the line above belongs to, and returned is the one of the last:
         the same command for several filesystems is below one phase.

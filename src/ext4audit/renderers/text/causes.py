@@ -1,0 +1,107 @@
+"""The text of findings by cause: their subjects, their message, and what they have in common.
+
+The same defect on twenty filesystems is one cause that names them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from ext4audit.finding import Citation, Remedy
+from ext4audit.renderers import listed
+from ext4audit.renderers.shared.rows import THE_HOST
+from ext4audit.renderers.shared.subjects import Cause, Found
+from ext4audit.renderers.text.blocks import Look
+
+_FACTS_SHOWN = 4
+_SUBJECTS_SHOWN = 3
+_MOUNT_POINTS_SHOWN = 3
+
+
+def message_text(cause: Cause) -> str:
+    """Return the message if all findings have the same, else their summary."""
+    messages = {finding.message for _, finding in cause.found}
+    return cause.first.message if len(messages) == 1 else cause.first.short
+
+
+def shared_facts(cause: Cause) -> tuple[Citation, ...]:
+    """Return the evidence that all findings share, without details, a few lines at most."""
+    values = [
+        {(cited.label, cited.value) for cited in finding.citations} for _, finding in cause.found
+    ]
+    known = set.intersection(*values)
+    plain = [cited for cited in cause.first.citations if not cited.detail]
+    shared = [cited for cited in plain if (cited.label, cited.value) in known]
+    return tuple((shared or plain)[:_FACTS_SHOWN])
+
+
+def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
+    """Return the remedy to show of each finding: the safest, else the first; each once.
+
+    A remedy of the whole host is the same for all its filesystems.
+    """
+    chosen = (finding.main_remedy for _, finding in cause.found)
+    return tuple({each.steps or each.summary: each for each in chosen if each}.values())
+
+
+def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -> str:
+    """Return the names of the subjects, or how many of `total` filesystems they are."""
+    unique = {_key(each): each for each in cause.found}
+    subjects = list(unique.values())
+    labels = _distinct(subjects, _full_label if full else _label)
+    if len(labels) <= _SUBJECTS_SHOWN:
+        return ", ".join(labels)
+    names = _distinct(subjects, _label)
+    ends = f"{names[0]} {look.ellipsis} {names[-1]}"
+    return f"{_count(subjects, total)} ({ends})"
+
+
+def one_a_line(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """Return one cause a line: summaries of all filesystems of the host share one."""
+    same: dict[object, Cause] = {}
+    for cause in causes:
+        key = (cause.rule.code, cause.first.short) if cause.first.of_host else id(cause)
+        before = same[key].found if key in same else ()
+        same[key] = Cause(cause.rule, (*before, *cause.found))
+    return tuple(same.values())
+
+
+def _key(each: Found) -> str:
+    return _label(each) if each.filesystem is None else each.filesystem.id
+
+
+def _label(each: Found) -> str:
+    """Return the first mount point or the device; of the host, what the finding is about."""
+    if each.filesystem is None:
+        return each.finding.device or each.finding.fact or THE_HOST
+    points = each.filesystem.mount_points
+    return points[0] if points else each.filesystem.device
+
+
+def _full_label(each: Found) -> str:
+    """Return the mount points, and the device behind them."""
+    if each.filesystem is None or not each.filesystem.mount_points:
+        return _label(each)
+    points = listed(each.filesystem.mount_points, _MOUNT_POINTS_SHOWN)
+    return f"{points} ({each.filesystem.device})"
+
+
+def _distinct(subjects: Sequence[Found], label: Callable[[Found], str]) -> list[str]:
+    """Return the labels in order; filesystems that share a mount point get their devices."""
+    times = Counter(map(label, subjects))
+    labels = [label(each) if times[label(each)] == 1 else _full_label(each) for each in subjects]
+    return sorted(labels, key=_natural)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a sort key that puts /mnt/d2 before /mnt/d10."""
+    parts = re.split(r"([0-9]+)", name)
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in parts]
+
+
+def _count(subjects: Sequence[Found], total: int) -> str:
+    if any(each.filesystem is None for each in subjects):
+        return f"{len(subjects)} places"
+    return f"{len(subjects)} of {total} filesystems"
