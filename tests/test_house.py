@@ -110,7 +110,7 @@ BOUNDARIES = {
     "policy/site_rules.py": 1,
     "cli/__init__.py": 1,
     "sources/ansible/snapshot_action.py": 1,  # raised again when the clients have ended
-    "sources/waiting.py": 1,  # raised again in the process that waits for the answer
+    "sources/timeouts.py": 1,  # raised again in the process that waits for the answer
 }
 SHELL = re.compile(
     r"^(?:debugfs|dumpe2fs|e2fsck|echo|findmnt|grep|mount|printf|resize2fs|rm|sed|sysctl|test"

@@ -252,7 +252,7 @@ def test_a_target_that_does_not_answer_is_given_up(
 ) -> None:
     """A dead server answers no stat(2) either; so it is with the destination."""
     monkeypatch.setattr("ext4audit.cli.layout.TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setattr("ext4audit.sources.waiting.LONGEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.files.resolve_path"
     monkeypatch.setattr(hung, hang)
     began = time.monotonic()

@@ -202,7 +202,7 @@ def test_a_file_that_does_not_answer_is_given_up(
 ) -> None:
     """A FIFO without a writer stands for a server that is gone."""
     os.mkfifo(tmp_path / "policy")
-    monkeypatch.setattr("ext4audit.sources.waiting.LONGEST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.05)
     with pytest.raises(click.UsageError, match=r"policy: no answer within 0\.05 s"):
         read_policy(str(tmp_path / "policy"))
 

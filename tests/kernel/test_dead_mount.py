@@ -26,7 +26,7 @@ from support.mounts import MNT_DETACH
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("dead mounts")]
 
 WAITS = (
-    "sources.waiting.LONGEST_WAIT_SECONDS",
+    "sources.timeouts.LONGEST_WAIT_SECONDS",
     "cli.layout.TIMEOUT_SECONDS",
 )
 """How long the program waits for one answer; usually 20 s and more."""
@@ -93,8 +93,8 @@ def test_a_path_that_does_not_answer_is_given_up(
 SHORT = """
 import sys
 from ext4audit.cli import layout
-from ext4audit.sources import waiting
-waiting.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = 1.0
+from ext4audit.sources import timeouts
+timeouts.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = 1.0
 from ext4audit.cli import run_program
 sys.exit(run_program(sys.argv[1:]))
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.assemble.options import resolve_options
-from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize

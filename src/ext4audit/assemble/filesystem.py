@@ -11,7 +11,7 @@ from ext4audit.assemble import ask, none_if_absent, read, read_integer, read_lin
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
-from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.assemble.superblock import (
     device_path,
     most_actionable,

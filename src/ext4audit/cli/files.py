@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ext4audit.sources.waiting import BoundedCalls, answered_for, undo
+from ext4audit.sources.timeouts import BoundedCalls, answered_for, undo
 
 MOST_LINKS = 40
 """Symbolic links that the kernel follows in one path (path_resolution(7))."""

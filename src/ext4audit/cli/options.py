@@ -49,7 +49,7 @@ from ext4audit.renderers import Audited, Page
 from ext4audit.report import PlanAdvice, Report, exit_code, nagios_code
 from ext4audit.rule import Rule
 from ext4audit.sources import DEFAULT_DEADLINE_SECONDS, utc_now
-from ext4audit.sources.waiting import one_helper
+from ext4audit.sources.timeouts import one_helper
 
 _LONGEST_SECONDS = 86400
 Command = Callable[..., int]

@@ -40,7 +40,7 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.waiting import BoundedCalls, answered_for, is_of_the_kernel
+from ext4audit.sources.timeouts import BoundedCalls, answered_for, is_of_the_kernel
 
 STANDARD_INPUT = "-"
 _open_file: Callable[[Readable, str], Captured] = lazily("sources.captured_files", "open_file")

@@ -38,7 +38,7 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.waiting import BoundedCalls
+from ext4audit.sources.timeouts import BoundedCalls
 
 
 def open_file(file: Readable, label: str) -> Captured:

@@ -32,7 +32,7 @@ from ext4audit.sources.captured import (
     unreadable,
 )
 from ext4audit.sources.snapshot import MANIFEST
-from ext4audit.sources.waiting import BoundedCalls, answered_for, bounded_calls, is_of_the_kernel
+from ext4audit.sources.timeouts import BoundedCalls, answered_for, bounded_calls, is_of_the_kernel
 
 _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")

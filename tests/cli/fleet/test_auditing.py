@@ -31,7 +31,7 @@ from ext4audit.report import ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
-from ext4audit.sources.waiting import BoundedCalls
+from ext4audit.sources.timeouts import BoundedCalls
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
 
@@ -147,7 +147,7 @@ def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A dead server answers to nothing at all."""
-    monkeypatch.setattr("ext4audit.sources.waiting.LONGEST_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     write_fleet(tmp_path / "fleet", 1)
     host = next((tmp_path / "fleet").iterdir())
     at_host = call in {"stat", "open"}

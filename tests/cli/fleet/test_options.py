@@ -14,7 +14,7 @@ from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
 from ext4audit.cli.fleet import options_of
 from ext4audit.cli.fleet.fixing import NOTHING, OMITTED, State, pattern, without_remedies
-from ext4audit.cli.fleet.gather import GatherOptions, Stop, file_name, places, progress_text
+from ext4audit.cli.fleet.gathering import GatherOptions, Stop, file_name, places, progress_text
 from ext4audit.finding import Disruption, Severity
 from ext4audit.fixing import choose
 from ext4audit.fixing.script import AuditedHost, build

@@ -25,7 +25,7 @@ from ext4audit.sources import ArchiveError
 from ext4audit.sources.captured import open_captured
 from ext4audit.sources.containers import ARCHIVE_LIMITS, Archive, Limits, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive
-from ext4audit.sources.waiting import BoundedCalls
+from ext4audit.sources.timeouts import BoundedCalls
 from support.archives.tar import read_tar
 
 SMALL = Limits(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ext4audit.assemble.options import resolve_options
-from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption, EffectiveOptions, Mount

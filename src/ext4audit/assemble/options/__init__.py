@@ -9,7 +9,7 @@ mount table lists a switch only where it differs from the first three layers tog
 from dataclasses import replace
 from typing import NamedTuple
 
-from ext4audit.assemble.options.places import (
+from ext4audit.assemble.options.listings import (
     OptionSources,
     OptionTokens,
     provenance_of_listed,

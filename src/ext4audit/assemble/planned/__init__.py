@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit.assemble.options import resolve_options, stripe_of
-from ext4audit.assemble.options.places import OptionSources
+from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray, MdMember, QueueLimits

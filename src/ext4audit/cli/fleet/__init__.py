@@ -194,12 +194,12 @@ def command(
       ext4audit fleet -i hosts.ini -b -- --ssh-common-args='-J bastion'
       ext4audit fleet fix -i hosts.ini -b --select DUR001
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    from ext4audit.cli.fleet.gather import GatherOptions  # noqa: PLC0415 - --help needs no Ansible
+    from ext4audit.cli.fleet.gathering import GatherOptions  # noqa: PLC0415 - --help needs no Ansible
 
     require_ansible()
     options = options_of(given)
     passwords = passwords_of(given)
     asked = chosen(given)
     wanted = GatherOptions(options, passwords, host_seconds, keep, asked.verbosity < 0)
-    code: int = lazily("cli.fleet.gather", "audit_inventory")(wanted, asked)
+    code: int = lazily("cli.fleet.gathering", "audit_inventory")(wanted, asked)
     return code

@@ -24,7 +24,7 @@ from ext4audit.cli.fleet import (
     passwords_of,
     require_ansible,
 )
-from ext4audit.cli.fleet.gather import GatherOptions, Stop, gathering, places, stopped_by_signals
+from ext4audit.cli.fleet.gathering import GatherOptions, Stop, gathering, places, stopped_by_signals
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
 from ext4audit.finding import Disruption

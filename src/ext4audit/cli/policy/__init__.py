@@ -26,7 +26,7 @@ from ext4audit.report import DataFile, Report
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
-from ext4audit.sources.waiting import answered, answered_for
+from ext4audit.sources.timeouts import answered, answered_for
 
 
 def active_profiles(

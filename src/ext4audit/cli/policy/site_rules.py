@@ -19,7 +19,7 @@ from ext4audit.policy.site_rules import (
 )
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from ext4audit.sources.waiting import answered_for
+from ext4audit.sources.timeouts import answered_for
 
 LARGEST_BYTES = 1 << 20
 OWN_IT = "a file of rules must belong to root or to you, in such a directory"

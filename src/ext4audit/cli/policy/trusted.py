@@ -11,7 +11,7 @@ import click
 from ext4audit.cli import did_you_mean
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
-from ext4audit.sources.waiting import answered_for
+from ext4audit.sources.timeouts import answered_for
 
 _MOST_LINKS = 40
 """As the kernel follows on one path (path_resolution(7))."""

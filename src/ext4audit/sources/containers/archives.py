@@ -28,7 +28,7 @@ from ext4audit.sources.containers import (
     held_bytes,
 )
 from ext4audit.sources.containers.tar import Stream, read_tar
-from ext4audit.sources.waiting import BoundedCalls
+from ext4audit.sources.timeouts import BoundedCalls
 
 R = TypeVar("R")
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

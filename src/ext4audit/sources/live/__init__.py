@@ -46,7 +46,7 @@ from ext4audit.sources import (
 from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, files
 from ext4audit.sources.live.files import opened, virtual_memory
-from ext4audit.sources.waiting import BoundedCalls, WaitBudget
+from ext4audit.sources.timeouts import BoundedCalls, WaitBudget
 
 _TUNE_SUPERBLOCK_BYTES = 232
 _UUID_BYTES = 16

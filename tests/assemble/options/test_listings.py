@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.options.places import (
+from ext4audit.assemble.options.listings import (
     OptionSources,
     provenance_of_listed,
     read_tokens,

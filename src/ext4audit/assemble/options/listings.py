@@ -1,4 +1,4 @@
-"""The places that list mount options, and the meaning of an option that a place does not list.
+"""The listings of mount options, and the meaning of an option that a listing lacks.
 
 `OptionSources` are the places of one superblock: the options file, the mount table, the
 superblock. `read_tokens` reads the first two. Source of the rules: `_ext4_show_options` of

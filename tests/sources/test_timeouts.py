@@ -15,7 +15,7 @@ import pytest
 
 from ext4audit.evidence import Why
 from ext4audit.sources import ArchiveError, Unanswered
-from ext4audit.sources.waiting import (
+from ext4audit.sources.timeouts import (
     BoundedCalls,
     WaitBudget,
     answered,
@@ -164,7 +164,7 @@ def test_another_process_has_another_helper() -> None:
 UNDONE = """
 import os, sys, time
 from functools import partial
-from ext4audit.sources.waiting import BoundedCalls, undo
+from ext4audit.sources.timeouts import BoundedCalls, undo
 def begin(path):
     open(path, "x").close()
     undo.callback(os.unlink, path)
