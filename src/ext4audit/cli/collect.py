@@ -14,7 +14,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, opened
 from ext4audit.cli.options import deadline_option, timeout_option
-from ext4audit.cli.output import check_destination, progress, write
+from ext4audit.cli.output import check_destination, output_option, progress, write
 from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
@@ -30,13 +30,7 @@ NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
 
 @click.command("collect")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Write FILE atomically; only its owner can read it.",
-)
+@output_option("Write FILE atomically; only its owner can read it.")
 @click.option("--lean", is_flag=True, help="Omit group descriptors and the udev database.")
 @click.option(
     "--text",

@@ -13,6 +13,8 @@ from ext4audit.cli.output import (
     STANDARD_OUTPUT,
     check_destination,
     color_option,
+    format_option,
+    output_option,
     progress,
     wants_color,
     write,
@@ -91,22 +93,8 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 @click.command("diff")
 @click.argument("old", metavar="OLD.json", shell_complete=completer("files"))
 @click.argument("new", metavar="NEW.json", shell_complete=completer("files"))
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice(tuple(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="Format of the comparison.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Write FILE atomically.",
-)
+@format_option(RENDERERS, "Format of the comparison.")
+@output_option()
 @color_option
 @click.option(
     "--fail-on",

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import Choice, completer, knowledge_of, knowledge_option
-from ext4audit.cli.output import color_option, is_drawn, wants_color, write
+from ext4audit.cli import completer, knowledge_of, knowledge_option
+from ext4audit.cli.output import color_option, format_option, is_drawn, wants_color, write
 from ext4audit.cli.rules import catalogue, config_option, json_page_of, page_of, print_rules
 from ext4audit.rule import OF_SITES, Rule
 from ext4audit.rules import all_rules
@@ -21,14 +21,9 @@ SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
 
 @click.command("explain")
 @click.argument("rule", metavar="CODE|NAME|FAMILY", shell_complete=completer("rules"))
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice(("text", "json", "markdown")),
-    default="text",
-    show_default=True,
-    help="The format of the page; text is Markdown, rendered on a terminal.",
+@format_option(
+    ("text", "json", "markdown"),
+    "The format of the page; text is Markdown, rendered on a terminal.",
 )
 @config_option
 @knowledge_option

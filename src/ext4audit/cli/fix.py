@@ -20,7 +20,14 @@ from ext4audit.cli.options import (
     rule_options,
     timeout_option,
 )
-from ext4audit.cli.output import STANDARD_OUTPUT, check_destination, progress, write
+from ext4audit.cli.output import (
+    STANDARD_OUTPUT,
+    check_destination,
+    format_option,
+    output_option,
+    progress,
+    write,
+)
 from ext4audit.engine import audit
 from ext4audit.evidence import Known
 from ext4audit.finding import Disruption
@@ -73,23 +80,12 @@ def remedy_options(command: Command) -> Command:
     shell_complete=completer("files"),
     help="Captured evidence of another host: a snapshot or an archive.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice((SCRIPT, PLAYBOOK)),
-    default=SCRIPT,
-    show_default=True,
+@format_option(
+    (SCRIPT, PLAYBOOK),
+    "Format: sh (a script) or ansible (a playbook with the same remedies).",
     metavar="FORMAT",
-    help="Format: sh (a script) or ansible (a playbook with the same remedies).",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Write FILE atomically; a script is executable for its owner.",
-)
+@output_option("Write FILE atomically; a script is executable for its owner.")
 @remedy_options
 @rule_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)

@@ -16,7 +16,9 @@ from ext4audit.cli.options import deadline_option, utf8
 from ext4audit.cli.output import (
     check_destination,
     color_option,
+    format_option,
     is_ascii_only,
+    output_option,
     progress,
     wants_color,
     width,
@@ -68,22 +70,8 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     shell_complete=completer("files"),
     help="Read a filesystem of a snapshot or an archive instead of this host.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice(["text", "json", "svg"]),
-    default="text",
-    show_default=True,
-    help="Format of the output; svg is a picture.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Write FILE atomically.",
-)
+@format_option(("text", "json", "svg"), "Format of the output; svg is a picture.")
+@output_option()
 @click.option(
     "--members",
     type=int,

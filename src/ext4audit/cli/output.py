@@ -5,14 +5,14 @@ A report is also the step summary of GitHub Actions.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import Choice, OutputFailed
+from ext4audit.cli import Choice, OutputFailed, completer
 from ext4audit.renderers import formats
 
 
@@ -150,6 +150,29 @@ color_option = click.option(
     show_default=True,
     help="When to colour text; auto follows NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR.",
 )
+
+
+def format_option(
+    words: Collection[str], text: str, metavar: str | None = None
+) -> Callable[[Any], Any]:
+    """Return the option --format, as `fmt`; the first of the words is the default."""
+    return click.option(
+        "-f",
+        "--format",
+        "fmt",
+        type=Choice(tuple(words)),
+        default=next(iter(words)),
+        show_default=True,
+        metavar=metavar,
+        help=text,
+    )
+
+
+def output_option(text: str = "Write FILE atomically.") -> Callable[[Any], Any]:
+    """Return the option --output, as `output`."""
+    return click.option(
+        "-o", "--output", metavar="FILE", shell_complete=completer("files"), help=text
+    )
 
 
 def width(stream: TextIO) -> int | None:

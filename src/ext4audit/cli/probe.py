@@ -21,7 +21,16 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import timeout_option
-from ext4audit.cli.output import check_destination, is_ascii_only, wants_color, width, write
+from ext4audit.cli.output import (
+    check_destination,
+    color_option,
+    format_option,
+    is_ascii_only,
+    output_option,
+    wants_color,
+    width,
+    write,
+)
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
@@ -95,30 +104,10 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     metavar="SIZE",
     help="Maximum amount of data to write per second.",
 )
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the results; `scan --probe` reads json.",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Write to FILE atomically.",
-)
+@format_option(("text", "json"), "Format of the results; `scan --probe` reads json.")
+@output_option("Write to FILE atomically.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
-@click.option(
-    "--color",
-    type=Choice(["auto", "always", "never"]),
-    default="auto",
-    show_default=True,
-    help="When to colour text; auto follows NO_COLOR, CLICOLOR_FORCE and FORCE_COLOR.",
-)
+@color_option
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa: ANN401 - options
     """Measure what rules can only suspect, on the filesystem that holds DIR.

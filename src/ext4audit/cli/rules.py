@@ -11,12 +11,11 @@ import click
 from ext4audit import lazily
 from ext4audit.cli import (
     OF_THE_HOST,
-    Choice,
     completer,
     nearest_policy,
     print_diagnostic,
 )
-from ext4audit.cli.output import color_option, is_drawn, wants_color, write
+from ext4audit.cli.output import color_option, format_option, is_drawn, wants_color, write
 from ext4audit.facts.features_and_bugs import all_ranges
 from ext4audit.facts.versions import KernelRange
 from ext4audit.renderers import json_text
@@ -140,15 +139,7 @@ def catalogue(config: str | None) -> tuple[Rule, ...]:
 
 
 @click.command("rules")
-@click.option(
-    "-f",
-    "--format",
-    "fmt",
-    type=Choice(tuple(RENDERERS)),
-    default="text",
-    show_default=True,
-    help="The format of the list.",
-)
+@format_option(RENDERERS, "The format of the list.")
 @config_option
 @color_option
 def command(fmt: str, config: str | None, color: str) -> int:
