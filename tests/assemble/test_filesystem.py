@@ -78,8 +78,8 @@ def test_a_refusal_stays_one() -> None:
 def test_a_filesystem_that_is_not_mounted_is_not_used() -> None:
     """Its superblock counts its free blocks; it has no usage."""
     host = debian_host().unmount(30).without("/proc/fs/ext4/sdb").without("/sys/fs/ext4/sdb")
-    (idle,) = need(assemble_host(host.source(), "2026-01-02T03:04:05Z").idle)
-    assert why(idle.usage) is Why.ABSENT
+    (unmounted,) = need(assemble_host(host.source(), "2026-01-02T03:04:05Z").unmounted)
+    assert why(unmounted.usage) is Why.ABSENT
 
 
 BASE = "/sys/fs/ext4/sdb"

@@ -8,7 +8,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import (
     OtherMountTables,
     mark_overmounted,
-    read_idle,
+    read_unmounted,
     take_inventory,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
@@ -284,14 +284,14 @@ def with_spare(fstype: str = "ext4") -> HostEvidence:
     return host.dumpe2fs("/dev/sdc", dumpe2fs_text(SPARE_UUID))
 
 
-def idle_of(host: HostEvidence) -> Evidence[tuple[Filesystem, ...]]:
-    """Return the idle filesystems of a host."""
-    return assemble_host(host.source(), TAKEN_AT).idle
+def unmounted_of(host: HostEvidence) -> Evidence[tuple[Filesystem, ...]]:
+    """Return the unmounted filesystems of a host."""
+    return assemble_host(host.source(), TAKEN_AT).unmounted
 
 
 def names(host: HostEvidence) -> list[str]:
-    """Return the names of the devices of the idle filesystems."""
-    return [fs.name for fs in need(idle_of(host))]
+    """Return the names of the devices of the unmounted filesystems."""
+    return [fs.name for fs in need(unmounted_of(host))]
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_what_is_mounted_nowhere_is_idle(fstype: str, expected: list[str]) -> No
 def test_an_idle_filesystem_has_its_superblock_and_its_fstab_entries() -> None:
     """Nothing of a mount is known of it, and its block groups are not read."""
     host = with_spare().file("/etc/fstab", f"UUID={SPARE_UUID} /spare ext4 noauto 0 2\n")
-    (fs,) = need(idle_of(host))
+    (fs,) = need(unmounted_of(host))
     assert (fs.alive, fs.uuid, fs.device) == (False, SPARE_UUID, "/dev/sdc")
     assert [entry.line.mount_point for entry in need(fs.fstab)] == ["/spare"]
     assert isinstance(fs.layout, Unknown)
@@ -330,7 +330,7 @@ def test_what_a_part_of_a_member_shows_is_no_filesystem() -> None:
 
 def test_holders_with_names_of_no_device_are_unknown() -> None:
     """What holds a device is no filesystem's excuse unless it is a device."""
-    found = idle_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), "}odd"))
+    found = unmounted_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), "}odd"))
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
 
@@ -391,14 +391,14 @@ def test_an_external_journal_is_no_filesystem() -> None:
 
 def test_without_udev_and_root_it_is_not_known() -> None:
     """Devices without a type are probed for superblocks."""
-    found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", denied()))
+    found = unmounted_of(without_types(with_spare()).dumpe2fs("/dev/sdc", denied()))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 
 
 def test_without_udev_a_disk_that_hangs_is_a_gap() -> None:
     """It may have a filesystem."""
-    found = idle_of(without_types(with_spare()).dumpe2fs("/dev/sdc", TIMED_OUT))
+    found = unmounted_of(without_types(with_spare()).dumpe2fs("/dev/sdc", TIMED_OUT))
     assert isinstance(found, Unknown)
     assert found.why is Why.TIMED_OUT
 
@@ -441,7 +441,7 @@ def test_without_udev_targets_tell_nothing_of_other_devices() -> None:
 
 def test_where_nobody_can_tell_what_a_device_is_for_is_unknown() -> None:
     """It may be a member of something."""
-    found = idle_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), denied()))
+    found = unmounted_of(with_spare().tell(ListDir("/sys/dev/block/8:32/holders"), denied()))
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 
@@ -451,17 +451,17 @@ def test_without_lsblk_it_is_not_known() -> None:
     host = assemble_host(
         debian_host().tell(LSBLK_JSON, denied()).tell(LSBLK_PAIRS, denied()).source(), TAKEN_AT
     )
-    assert isinstance(host.idle, Unknown)
+    assert isinstance(host.unmounted, Unknown)
     assert isinstance(host.devices, Unknown)
 
 
 def test_targets_and_containers_have_no_idle_filesystems() -> None:
     """Other devices are of no concern to the one, and are not the other's; none is looked at."""
     recorder = RecordingSource(with_spare().source())
-    assert need(assemble_host(recorder, TAKEN_AT, only={DeviceNumber(8, 16)}).idle) == ()
+    assert need(assemble_host(recorder, TAKEN_AT, only={DeviceNumber(8, 16)}).unmounted) == ()
     contained = with_spare().unmount(25).mount(25, "0:40", "/", "overlay", fstype="overlay")
     inside = RecordingSource(contained.file("/run/systemd/container", "lxc\n").source())
-    assert need(assemble_host(inside, TAKEN_AT).idle) == ()
+    assert need(assemble_host(inside, TAKEN_AT).unmounted) == ()
     for source in (recorder, inside):
         assert ReadFile("/sys/dev/block/8:32/size") not in source.answers
 
@@ -470,7 +470,7 @@ def test_targets_and_containers_have_no_idle_filesystems() -> None:
 def test_too_many_are_not_read(spares: int, why: Why) -> None:
     """A store of thousands of volumes would be read for minutes."""
     devices = [listed(f"dm-{each}", DeviceNumber(253, each)) for each in range(spares)]
-    found = read_idle(debian_host().source(), known(tuple(devices)), (), _never_read)
+    found = read_unmounted(debian_host().source(), known(tuple(devices)), (), _never_read)
     assert isinstance(found, Unknown)
     assert found.why is why
 

@@ -83,7 +83,7 @@ def test_a_loop_device_holds_the_filesystem_of_its_image() -> None:
     fs = filesystem()
     named = " First stop everything that uses it: the loop device loop0 (image /var/lib/image.img)."
     assert first_stop(fs, host(fs, IMAGE)) == named
-    assert first_stop(fs, host(fs, idle=known((IMAGE,)))) == named
+    assert first_stop(fs, host(fs, unmounted=known((IMAGE,)))) == named
     assert first_stop(IMAGE, host(fs, IMAGE)) == ""
 
 

@@ -139,7 +139,7 @@ HOST_VALUES: dict[str, list[Any]] = {
     "mounts": [(), (mount(),)],
     "fstab": [(), (fstab_entry("nobarrier"),), (fstab_entry(mount_point="/gone"),)],
     "devices": [(), (listed(), listed("sdb", DeviceNumber(8, 16)))],
-    "idle": [
+    "unmounted": [
         (),
         (filesystem(alive=False, mounts=(), superblock=known(superblock(state="not clean"))),),
     ],

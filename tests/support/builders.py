@@ -414,7 +414,7 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         "filesystems": filesystems,
         "gaps": (),
         "devices": Known(tuple(listed(fs.name, fs.device_number) for fs in filesystems), "lsblk"),
-        "idle": Known((), "lsblk"),
+        "unmounted": Known((), "lsblk"),
         "boot_loader": Known(BootLoader(Loader.GRUB, "2.06-13+deb12u1"), "/boot/grub"),
         "md_arrays": Known((), "/etc/mdadm/mdadm.conf"),
         "fstrim": Known(value=True, origin="fstrim.timer"),

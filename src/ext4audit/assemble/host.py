@@ -21,10 +21,11 @@ from ext4audit.assemble.devices.fstab import (
 )
 from ext4audit.assemble.filesystem import FilesystemReader
 from ext4audit.assemble.inventory import (
+    UNMOUNTED_FILESYSTEMS,
     OtherMountTables,
     backing_numbers,
     neighbours,
-    read_idle,
+    read_unmounted,
     take_inventory,
 )
 from ext4audit.evidence import (
@@ -59,7 +60,7 @@ from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, Vir
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
 OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), "targets only: other devices were not read")
-"""The idle filesystems of a host of which only targets are audited."""
+"""The unmounted filesystems of a host of which only targets are audited."""
 
 
 def assemble_host(
@@ -92,7 +93,7 @@ def assemble_host(
         progress(inventory.names.get(number, str(number)))
         return _read(reader, number, inventory.names)
 
-    def read_idle_filesystem(number: DeviceNumber) -> Filesystem:
+    def read_unmounted_filesystem(number: DeviceNumber) -> Filesystem:
         progress(str(number))
         return _read(reader, number, inventory.names, with_layout=False)
 
@@ -107,8 +108,10 @@ def assemble_host(
     devices = without_contradiction(devices, [*filesystems, *holding])
     container = read_container(source, inventory.mounts)
     out_of_scope = _out_of_scope(container, only)
-    idle = out_of_scope or read_idle(source, devices, inventory.names, read_idle_filesystem)
-    probed = idle if out_of_scope is None else NOT_PROBED
+    unmounted = out_of_scope or read_unmounted(
+        source, devices, inventory.names, read_unmounted_filesystem
+    )
+    probed = unmounted if out_of_scope is None else NOT_PROBED
     fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower), probed)
     is_contained = for_wording(container, None) is not None
     return Host(
@@ -126,7 +129,7 @@ def assemble_host(
         gaps=inventory.gaps if only is None else (),
         lower=_with_fstab(lower, fstab),
         devices=devices,
-        idle=derive("idle filesystems", lambda found: _with_fstab(found, fstab), idle),
+        unmounted=derive(UNMOUNTED_FILESYSTEMS, lambda found: _with_fstab(found, fstab), unmounted),
         boot_loader=NO_BOOT_LOADER if is_contained else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
         fstrim=read_fstrim(source),
@@ -146,7 +149,7 @@ def mark_shared_uuids(filesystems: list[Filesystem]) -> list[Filesystem]:
 def _out_of_scope(
     container: Evidence[str | None], only: Collection[DeviceNumber] | None
 ) -> Evidence[tuple[Filesystem, ...]] | None:
-    """Return no idle filesystems where they are out of scope, None where they are in scope."""
+    """Return no unmounted filesystems where they are out of scope, None where they are in scope."""
     if only is not None:
         return OUT_OF_SCOPE
     if isinstance(container, Unknown):

@@ -1,4 +1,4 @@
-"""The ext4 superblocks of a host: live ones by `take_inventory`, unmounted ones by `read_idle`.
+"""The ext4 superblocks of a host: live ones by `take_inventory`, others by `read_unmounted`.
 
 `neighbours` are the live ones that an audit of some needs beside those: a filesystem on a loop
 device is as safe as the one that holds its file, and filesystems that overlap on a disk destroy
@@ -34,8 +34,8 @@ PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
 NOT_DEVICES = frozenset({"features"})
 HINT_HOST = "mount /proc and /sys"
-IDLE_FILESYSTEMS = "filesystems that are not mounted"
-MAX_IDLE = 256
+UNMOUNTED_FILESYSTEMS = "filesystems that are not mounted"
+MOST_UNMOUNTED = 256
 _PLAIN_NODE = re.compile(r"/dev/([^/]+)")
 _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
@@ -224,7 +224,7 @@ class OtherMountTables:
             yield path
 
 
-def read_idle(
+def read_unmounted(
     source: Source,
     devices: Evidence[tuple[LsblkDevice, ...]],
     alive: Collection[DeviceNumber],
@@ -239,13 +239,15 @@ def read_idle(
         return devices
     has_types = any(device.fstype for device in devices.value)
     candidates = _candidates(devices.value, alive, has_types=has_types)
-    if len(candidates) > MAX_IDLE:
-        return Unknown(IDLE_FILESYSTEMS, Why.UNSUPPORTED, f"more than {MAX_IDLE} of them")
+    if len(candidates) > MOST_UNMOUNTED:
+        return Unknown(
+            UNMOUNTED_FILESYSTEMS, Why.UNSUPPORTED, f"more than {MOST_UNMOUNTED} of them"
+        )
     found = []
     for number in candidates:
         free = _is_free(source, number)
         if isinstance(free, Unknown):
-            return Unknown(IDLE_FILESYSTEMS, free.why, free.detail, free.hint)
+            return Unknown(UNMOUNTED_FILESYSTEMS, free.why, free.detail, free.hint)
         if not free.value:
             continue
         fs = read(number)
@@ -255,7 +257,7 @@ def read_idle(
             found.append(fs)
         elif fs.superblock.why in {Why.DENIED, Why.TIMED_OUT}:
             gap = fs.superblock
-            return Unknown(IDLE_FILESYSTEMS, gap.why, gap.detail, gap.hint)
+            return Unknown(UNMOUNTED_FILESYSTEMS, gap.why, gap.detail, gap.hint)
     stacks = (fs.stack.value for fs in found if isinstance(fs.stack, Known))
     shown = {device.loop.shows for stack in stacks for device in stack.walk() if device.loop}
     unique = (fs for fs in found if shown.isdisjoint({fs.device, f"/dev/{fs.name}"}))

@@ -265,8 +265,8 @@ class Host(NamedTuple):
     `filesystems` are the audited ones; `lower` are others that their loop devices lie on, those
     on the same disks, and all that are mounted where an audited one is not.
 
-    `devices` are all block devices that lsblk lists. `idle` are the filesystems of type ext2, ext3
-    or ext4 on them that the kernel has mounted nowhere and no other device is made of.
+    `devices` are all block devices that lsblk lists. `unmounted` are the filesystems of type ext2,
+    ext3 or ext4 on them that the kernel has mounted nowhere and no other device is made of.
     `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` is whether
     something trims all filesystems regularly (fstrim.timer, or a cron job).
     `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
@@ -289,7 +289,7 @@ class Host(NamedTuple):
     gaps: tuple[Unknown, ...] = ()
     lower: tuple[Filesystem, ...] = ()
     devices: Evidence[tuple[LsblkDevice, ...]] = not_shown("block devices")
-    idle: Evidence[tuple[Filesystem, ...]] = not_shown("filesystems that are not mounted")
+    unmounted: Evidence[tuple[Filesystem, ...]] = not_shown("filesystems that are not mounted")
     boot_loader: Evidence[BootLoader] = not_shown("boot loader")
     md_arrays: Evidence[tuple[str, ...]] = not_shown("mdadm.conf")
     fstrim: Evidence[bool] = not_shown("fstrim.timer")

@@ -136,7 +136,7 @@ def _subject(fs: Filesystem | None, finding: Finding) -> str:
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
     """Return the finding's filesystem, and those whose devices the commands name."""
     text = "\n".join(f"{step.command}\n{step.undo}" for step in remedy.steps)
-    known = (*host.filesystems, *for_wording(host.idle, ()))
+    known = (*host.filesystems, *for_wording(host.unmounted, ()))
     named = (each for each in known if re.search(rf"(?<!\S){re.escape(each.device)}(?!\S)", text))
     return tuple(
         {str(each.device_number): each for each in (*((fs,) if fs else ()), *named)}.values()

@@ -222,7 +222,7 @@ def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
 def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
     """Return the loop devices below filesystems, by the device that holds their backing file."""
     found: dict[DeviceNumber, dict[str, None]] = {}
-    for fs in (*host.filesystems, *host.lower, *for_wording(host.idle, ())):
+    for fs in (*host.filesystems, *host.lower, *for_wording(host.unmounted, ())):
         stack = for_wording(fs.stack, None)
         for device in stack.walk() if stack else ():
             loop = device.loop

@@ -368,11 +368,11 @@ def test_what_is_left_has_no_gaps_of_the_host() -> None:
 def test_the_filesystem_that_holds_an_image_is_kept() -> None:
     """As in a live scan of TARGETs: its barriers decide whether the image's writes are flushed."""
     image = filesystem(device_number=LOOP, name="loop0", stack=known(loop(backing=ROOT)))
-    whole = host(*HOST.filesystems, image, lower=(), idle=UNREAD)
+    whole = host(*HOST.filesystems, image, lower=(), unmounted=UNREAD)
     left = only_filesystems(whole, ["loop0"])
     assert [fs.name for fs in left.filesystems] == ["loop0"]
     assert [fs.name for fs in left.lower] == ["sda1"]
-    assert left.idle == OUT_OF_SCOPE
+    assert left.unmounted == OUT_OF_SCOPE
     both = only_filesystems(whole, ["loop0", "sda1"])
     assert [fs.name for fs in both.filesystems] == ["sda1", "loop0"]
     assert [fs.name for fs in both.lower] == ["dm-3"]  # it is on the disk of sda1

@@ -136,7 +136,7 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
         naming(
             "/dev/sda1",
             devices=known((listed(uuid=None)._replace(fstype=None),)),
-            idle=unknown("filesystems that are not mounted"),
+            unmounted=unknown("filesystems that are not mounted"),
         ),
         naming(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
@@ -177,9 +177,11 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
 def test_cmp003_reads_uuids_of_idle_filesystems_without_udev(copied: str, edit: str | None) -> None:
     """No row of lsblk then has one: neither that of the entry nor that of a copy."""
     bare = known((listed(uuid=None), listed("sdb", DeviceNumber(8, 16), uuid=None)))
-    idle = filesystem(number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=())
+    unmounted = filesystem(
+        number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=()
+    )
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
-    on = naming("", fstab=known((entry,)), devices=bare, idle=known((idle,)))
+    on = naming("", fstab=known((entry,)), devices=bare, unmounted=known((unmounted,)))
     (finding,) = verdict(on).findings
     edits = [each for each in plain(finding.remedies[0].steps) if each.startswith("persistent")]
     assert edits == ([f"persistent: fstab 7: /dev/sdb -> UUID={edit}"] if edit else [])

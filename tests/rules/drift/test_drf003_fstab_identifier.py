@@ -99,8 +99,11 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),
         # Without udev lsblk shows no identifiers at all: superblocks do, to root.
         (with_rows(devices=known(UNTOLD)), Outcome.PASS),
-        (with_rows(devices=known(UNTOLD), idle=known((TWIN,))), Outcome.FAIL),
-        (with_rows(devices=known(UNTOLD), idle=unknown("idle")), Outcome.UNDETERMINED),
+        (with_rows(devices=known(UNTOLD), unmounted=known((TWIN,))), Outcome.FAIL),
+        (
+            with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems")),
+            Outcome.UNDETERMINED,
+        ),
         (
             with_rows(
                 devices=known(UNTOLD), fs=filesystem(superblock=unknown("superblock"), uuid=None)
@@ -214,7 +217,7 @@ def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
         (
             with_rows(
                 COPY,
-                idle=known(
+                unmounted=known(
                     (filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SDB))),)
                 ),
             ),
@@ -318,8 +321,8 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
     if not is_mounted:
         other = other._replace(alive=False, mounts=())
     mounted = (filesystem(stack=known(first)), *((other,) if is_mounted else ()))
-    idle = () if is_mounted else (other,)
-    return host(*mounted, devices=known(rows), idle=known(idle), fstab=NAMED)
+    unmounted = () if is_mounted else (other,)
+    return host(*mounted, devices=known(rows), unmounted=known(unmounted), fstab=NAMED)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +438,7 @@ class CopyCase(RemedyCase):
         host = stage.host(whole=True)
         ours = host._replace(
             filesystems=tuple(fs for fs in host.filesystems if fs.name in names),
-            idle=Known(tuple(fs for fs in need(host.idle) if fs.name in names), "test"),
+            unmounted=Known(tuple(fs for fs in need(host.unmounted) if fs.name in names), "test"),
             devices=Known(tuple(d for d in need(host.devices) if d.name in names), "test"),
             container=known(None),
         )

@@ -197,10 +197,10 @@ def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
 ) -> None:
     """The kernel would take it for another filesystem. Of a virtual disk there is one way only."""
     number = DeviceNumber(8, 16)
-    idle = filesystem(number=number, alive=False, mounts=(), stack=known(disk(name, number)))
+    unmounted = filesystem(number=number, alive=False, mounts=(), stack=known(disk(name, number)))
     entry = fstab_entry(spec=f"/dev/{name}", mount_point="/srv", number=known(number))
     live = filesystem(stack=known(disk("sda")))
-    on = host(live, idle=known((idle,)), fstab=known((entry,)), devices=known(()))
+    on = host(live, unmounted=known((unmounted,)), fstab=known((entry,)), devices=known(()))
     (finding,) = verdict(on).findings
     assert bool(finding.remedies) is is_offered
 

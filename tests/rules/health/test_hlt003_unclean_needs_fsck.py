@@ -29,7 +29,7 @@ def verdict(on: Host) -> Verdict:
     return judge(check, None, on)
 
 
-def idle(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> Filesystem:
+def unmounted(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> Filesystem:
     """Build a filesystem that nothing has mounted."""
     return filesystem(
         number=DeviceNumber(8, 16),
@@ -43,26 +43,32 @@ def idle(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> Filesy
 
 
 def lying(*idle_ones: Filesystem) -> Host:
-    """Build a host with a mounted filesystem and idle ones."""
-    return host(filesystem(), idle=known(idle_ones))
+    """Build a host with a mounted filesystem and unmounted ones."""
+    return host(filesystem(), unmounted=known(idle_ones))
 
 
 @pytest.mark.parametrize(
     ("on", "outcome"),
     [
-        (lying(idle()), Outcome.PASS),
+        (lying(unmounted()), Outcome.PASS),
         # A snapshot of an orphan_file filesystem that is clean: the feature alone says nothing.
-        (lying(idle(features=ORPHANS - {"orphan_present"})), Outcome.PASS),
-        (lying(idle(features=REPLAY)), Outcome.FAIL),
-        (lying(idle(features=ORPHANS)), Outcome.FAIL),
-        (lying(idle(state="not clean")), Outcome.FAIL),
-        (lying(idle(state="clean with errors")), Outcome.FAIL),
-        (lying(idle(error_count=3)), Outcome.FAIL),
+        (lying(unmounted(features=ORPHANS - {"orphan_present"})), Outcome.PASS),
+        (lying(unmounted(features=REPLAY)), Outcome.FAIL),
+        (lying(unmounted(features=ORPHANS)), Outcome.FAIL),
+        (lying(unmounted(state="not clean")), Outcome.FAIL),
+        (lying(unmounted(state="clean with errors")), Outcome.FAIL),
+        (lying(unmounted(error_count=3)), Outcome.FAIL),
         (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
-        (host(idle(features=REPLAY)), Outcome.FAIL),
-        (host(idle()), Outcome.PASS),
-        (host(filesystem(), idle=unknown("idle")), Outcome.UNDETERMINED),
-        (host(idle(features=REPLAY), idle=unknown("idle")), Outcome.FAIL),
+        (host(unmounted(features=REPLAY)), Outcome.FAIL),
+        (host(unmounted()), Outcome.PASS),
+        (
+            host(filesystem(), unmounted=unknown("filesystems")),
+            Outcome.UNDETERMINED,
+        ),
+        (
+            host(unmounted(features=REPLAY), unmounted=unknown("filesystems")),
+            Outcome.FAIL,
+        ),
         (
             lying(filesystem(alive=False, mounts=(), superblock=unknown("superblock"))),
             Outcome.UNDETERMINED,
@@ -77,7 +83,7 @@ def test_hlt003_outcomes(on: Host, outcome: Outcome) -> None:
 def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
     """A snapshot is as a crash would have left it: it says so, and orders nothing."""
     mounted = filesystem()
-    (finding,) = verdict(lying(idle(features=REPLAY, uuid=str(mounted.uuid)))).findings
+    (finding,) = verdict(lying(unmounted(features=REPLAY, uuid=str(mounted.uuid)))).findings
     assert finding.severity is Severity.INFO
     assert finding.remedies == ()
 
@@ -97,11 +103,11 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
             ("sdb", DeviceNumber(8, 16), serial),
         )
     )
-    path = idle(uuid=UUID, features=REPLAY)._replace(stack=second)
+    path = unmounted(uuid=UUID, features=REPLAY)._replace(stack=second)
     live = filesystem(stack=first)
     rows = known((listed(transport="iscsi"),))
     for on in (
-        host(live, idle=known((path,)), devices=rows),
+        host(live, unmounted=known((path,)), devices=rows),
         host(path, lower=(live,), devices=rows),
     ):
         found = verdict(on)
@@ -125,9 +131,9 @@ def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> No
         filesystem(stack=here),
         filesystem(number=DeviceNumber(8, 32), name="sdc", device="/dev/sdc", stack=copy),
     )
-    second = idle(uuid=UUID, features=REPLAY)._replace(stack=path)
+    second = unmounted(uuid=UUID, features=REPLAY)._replace(stack=path)
     rows = known((listed(transport="iscsi"),))
-    on = host(*(live[n] for n in order), idle=known((second,)), devices=rows)
+    on = host(*(live[n] for n in order), unmounted=known((second,)), devices=rows)
     twin = on.mounted_twin(second)
     assert twin is not None
     assert twin.device == "/dev/sda"
@@ -147,7 +153,7 @@ def test_hlt003_is_sure_where_the_state_says_so(
     changes: dict[str, Any], confidence: Confidence
 ) -> None:
     """A journal to replay may be that of another host, which has the device mounted."""
-    (finding,) = verdict(lying(idle(**changes))).findings
+    (finding,) = verdict(lying(unmounted(**changes))).findings
     assert finding.confidence is confidence
 
 
@@ -165,7 +171,7 @@ def test_hlt003_is_low_on_the_disk_of_a_guest(
 ) -> None:
     """A hypervisor on ZFS sees the partitions of all its guests, which have them mounted."""
     part = disk(f"{name}p1", kind="partition", below=known((disk(name),)))
-    fs = idle(name=f"{name}p1", **changes)._replace(stack=known(part))
+    fs = unmounted(name=f"{name}p1", **changes)._replace(stack=known(part))
     (finding,) = verdict(lying(fs)).findings
     assert finding.severity is severity
     assert ("which a virtual machine may have" in finding.message) is (severity is Severity.LOW)
@@ -174,7 +180,9 @@ def test_hlt003_is_low_on_the_disk_of_a_guest(
 def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
     """A baseline knows each of several by its UUID, be it a copy of a mounted one or not."""
     copied = str(filesystem().uuid)
-    both = lying(idle(state="not clean"), idle(name="sdc", uuid=copied, state="not clean"))
+    both = lying(
+        unmounted(state="not clean"), unmounted(name="sdc", uuid=copied, state="not clean")
+    )
     found = verdict(both).findings
     assert [each.fact for each in found] == [OTHER_UUID, copied]
     assert [each.device for each in found] == ["/dev/sdb", "/dev/sdc"]
@@ -182,13 +190,13 @@ def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
 
 def test_hlt003_judges_a_target_once() -> None:
     """A device that is a target and idle is one subject."""
-    target = idle(state="not clean")
-    assert len(verdict(host(target, idle=known((target,)))).findings) == 1
+    target = unmounted(state="not clean")
+    assert len(verdict(host(target, unmounted=known((target,)))).findings) == 1
 
 
 def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
     """The commands refuse to run while the filesystem is mounted in any namespace."""
-    (finding,) = verdict(lying(idle(features=REPLAY, state="not clean"))).findings
+    (finding,) = verdict(lying(unmounted(features=REPLAY, state="not clean"))).findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
         "/dev/sdb is not mounted and not clean: its journal has not been replayed; it was not "
@@ -212,7 +220,7 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
 
 def test_hlt003_prints_no_command_for_a_name_that_no_shell_word_holds() -> None:
     """An image whose name ends in a newline can be named by no word."""
-    (finding,) = verdict(lying(idle(name="image\n", state="not clean"))).findings
+    (finding,) = verdict(lying(unmounted(name="image\n", state="not clean"))).findings
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 

@@ -288,10 +288,12 @@ def with_numbers(drawn: Host) -> Host:
     """Give each device a number of its own: 8:0, 8:1 and so on to those of the filesystems."""
     own, others = (DeviceNumber(8, minor) for minor in count()), numbers_below()
     filesystems = tuple(placed(fs, next(own), others) for fs in drawn.filesystems)
-    idle = drawn.idle
-    if isinstance(idle, Known):
-        idle = replace(idle, value=tuple(placed(fs, next(own), others) for fs in idle.value))
-    return drawn._replace(filesystems=filesystems, idle=idle)
+    unmounted = drawn.unmounted
+    if isinstance(unmounted, Known):
+        unmounted = replace(
+            unmounted, value=tuple(placed(fs, next(own), others) for fs in unmounted.value)
+        )
+    return drawn._replace(filesystems=filesystems, unmounted=unmounted)
 
 
 def device_numbers(drawn: Host) -> list[DeviceNumber]:
@@ -301,8 +303,10 @@ def device_numbers(drawn: Host) -> list[DeviceNumber]:
         below = device.below.value if isinstance(device.below, Known) else ()
         return [device.device_number, *(number for each in below for number in numbers(each))]
 
-    idle = drawn.idle.value if isinstance(drawn.idle, Known) else ()
-    stacks = [fs.stack.value for fs in (*drawn.filesystems, *idle) if isinstance(fs.stack, Known)]
+    unmounted = drawn.unmounted.value if isinstance(drawn.unmounted, Known) else ()
+    stacks = [
+        fs.stack.value for fs in (*drawn.filesystems, *unmounted) if isinstance(fs.stack, Known)
+    ]
     return [number for stack in stacks for number in numbers(stack)]
 
 
@@ -340,7 +344,7 @@ HOSTS = st.builds(
     mounts=evidence(MOUNTS),
     fstab=evidence(FSTABS),
     devices=evidence(LISTED),
-    idle=evidence(st.lists(FILESYSTEMS, max_size=1).map(tuple)),
+    unmounted=evidence(st.lists(FILESYSTEMS, max_size=1).map(tuple)),
     boot_loader=evidence(
         st.builds(BootLoader, st.sampled_from(Loader), any_of(None, "2.02", "2.12-1ubuntu7", "x"))
     ),

@@ -193,11 +193,11 @@ def read_fstab(
     devices: Evidence[tuple[LsblkDevice, ...]],
     mounts: tuple[Mount, ...],
     filesystems: tuple[Filesystem, ...],
-    idle: Evidence[tuple[Filesystem, ...]] = NOT_PROBED,
+    unmounted: Evidence[tuple[Filesystem, ...]] = NOT_PROBED,
 ) -> Evidence[tuple[FstabEntry, ...]]:
     """Read the ext4 entries of fstab, none where the file does not exist."""
     uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
-    probed = derive("filesystems", lambda found: (*filesystems, *found), idle)
+    probed = derive("filesystems", lambda found: (*filesystems, *found), unmounted)
     resolver = DeviceResolver(source, devices, uuids, probed)
     reader = _EntryReader(source, devices, mounts, filesystems, resolver)
     lines = read(source, FSTAB, parse_fstab)

@@ -210,7 +210,7 @@ def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bo
     rows = for_wording(host.devices, ())
     needed = neighbours(chosen, live, lambda number: live[number].stack, rows)
     lower = tuple(live[number] for number in needed)
-    return host._replace(filesystems=chosen, gaps=(), lower=lower, idle=OUT_OF_SCOPE)
+    return host._replace(filesystems=chosen, gaps=(), lower=lower, unmounted=OUT_OF_SCOPE)
 
 
 def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:

@@ -121,7 +121,7 @@ def host_of_images(
         filesystems=tuple(mark_shared_uuids(_filesystems(images))),
         gaps=gaps,
         devices=Known((), IMAGES_ORIGIN),
-        idle=Known((), IMAGES_ORIGIN),
+        unmounted=Known((), IMAGES_ORIGIN),
         boot_loader=_not_captured("boot loader"),
         md_arrays=_not_captured("mdadm.conf"),
         fstrim=_not_captured("fstrim.timer"),

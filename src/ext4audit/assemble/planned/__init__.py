@@ -51,7 +51,7 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         gaps=predicted.doubts,
         planned=True,
         devices=Known((), PLAN_ORIGIN),
-        idle=Known((), PLAN_ORIGIN),
+        unmounted=Known((), PLAN_ORIGIN),
         boot_loader=_not_planned("boot loader"),
         md_arrays=Known((), PLAN_ORIGIN),
         fstrim=_not_planned("fstrim.timer"),

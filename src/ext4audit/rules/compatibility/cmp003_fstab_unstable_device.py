@@ -201,9 +201,11 @@ def _uuid(entry: FstabEntry, host: Host) -> str | None:
         return fs.uuid
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return None
-    idle = filesystems_by_number(for_wording(host.idle, ())).get(entry.device_number.value)
-    if idle is not None and idle.uuid:
-        return idle.uuid
+    unmounted = filesystems_by_number(for_wording(host.unmounted, ())).get(
+        entry.device_number.value
+    )
+    if unmounted is not None and unmounted.uuid:
+        return unmounted.uuid
     device = listed_device(host.devices.value, entry.device_number.value)
     return device.uuid if device else None
 
@@ -212,7 +214,7 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     """Whether another device has the UUID, or may: a mount by UUID would take either."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
-    if isinstance(host.idle, Unknown) and not any(row.fstype for row in host.devices.value):
+    if isinstance(host.unmounted, Unknown) and not any(row.fstype for row in host.devices.value):
         return True
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
@@ -225,7 +227,7 @@ def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
     """
     listed = for_wording(host.devices, ())
     pairs = [(device.uuid, device.device_number) for device in listed]
-    read = (*host.filesystems, *host.lower, *for_wording(host.idle, ()))
+    read = (*host.filesystems, *host.lower, *for_wording(host.unmounted, ()))
     pairs += [(fs.uuid, fs.device_number) for fs in read]
     found: dict[str, set[DeviceNumber]] = {}
     for uuid, number in pairs:

@@ -75,8 +75,8 @@ def layers_below(host: Host) -> Layers:
 
 def filesystems_seen(host: Host) -> tuple[Filesystem, ...]:
     """Return all filesystems that were read, mounted or not."""
-    idle = for_wording(host.idle, ())
-    return (*host.filesystems, *host.lower, *idle)
+    unmounted = for_wording(host.unmounted, ())
+    return (*host.filesystems, *host.lower, *unmounted)
 
 
 def _layers(fs: Filesystem) -> Iterator[BlockDevice]:
@@ -225,10 +225,10 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
     """Return the devices of lsblk with the identifiers of their superblocks.
 
     Without udev lsblk shows the content of no device. Then only the filesystems that were read
-    are known, and it is not known what else there is where idle ones could not be read.
+    are known, and it is not known what else there is where unmounted ones could not be read.
     """
     if not any(row.fstype for row in rows):
-        need(host.idle)
+        need(host.unmounted)
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)

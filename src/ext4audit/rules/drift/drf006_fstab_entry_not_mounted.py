@@ -100,7 +100,7 @@ def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> 
 def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
     """Whether the device may be another way to a mounted filesystem: a mount would damage it."""
     number = for_wording(entry.device_number, None)
-    for fs in for_wording(host.idle, ()):
+    for fs in for_wording(host.unmounted, ()):
         twin = host.mounted_twin(fs) if fs.device_number == number else None
         if twin is not None:
             return host.is_same_storage(fs, twin) is not False

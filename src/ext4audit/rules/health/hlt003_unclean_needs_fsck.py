@@ -55,18 +55,18 @@ def check(host: Host) -> RuleOutput:
     When another system uses it at the moment: a host that shares the disk, or a virtual machine
     that runs from the image. In this case, do not write to it.
     """
-    idle = _not_mounted(host)
+    unmounted = _not_mounted(host)
     unknowns: list[Unknown] = []
-    for fs in idle:
+    for fs in unmounted:
         if isinstance(fs.superblock, Unknown):
             unknowns.append(fs.superblock)
         else:
             yield from _judge(fs, host, fs.superblock.value)
-    if isinstance(host.idle, Unknown):
-        unknowns.append(host.idle)
+    if isinstance(host.unmounted, Unknown):
+        unknowns.append(host.unmounted)
     if unknowns:
         raise Undetermined(tuple(dict.fromkeys(unknowns)))
-    if not idle:
+    if not unmounted:
         raise NotApplicable("all ext2, ext3 and ext4 filesystems that were found are mounted")
 
 
@@ -74,7 +74,7 @@ def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
     """Return the targets that nothing has mounted, then what lies idle on other devices."""
     targets = tuple(fs for fs in host.filesystems if not fs.alive)
     named = {fs.device_number for fs in targets}
-    others = for_wording(host.idle, ())
+    others = for_wording(host.unmounted, ())
     return (*targets, *(fs for fs in others if fs.device_number not in named))
 
 
