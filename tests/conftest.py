@@ -27,10 +27,11 @@ from support.scheduler import ByFunction
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# In CI the examples are the same each time: what fails there fails here. New ones are drawn by
-# whoever runs the tests without it.
+# In CI the examples are the same each time: what fails there fails here. Whoever runs the tests
+# without it draws new ones, a quarter of them: the examples of CI take a minute.
 settings.register_profile("same", settings.get_profile("unhurried"), derandomize=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "unhurried"))
+settings.register_profile("quarter", settings.get_profile("unhurried"), max_examples=25)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quarter"))
 
 # Whoever runs the tests under nohup or in the background of a shell has these ignored, and
 # every process that a test starts inherits it: Ctrl-C and a hang-up would then be no events.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.engine import audit, judge, with_profile_severities
@@ -28,6 +28,7 @@ from ext4audit.report import Outcome, ReportSource
 from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, host, known, unknown
+from support.examples import examples
 from support.hosts.any_host import HOSTS
 
 LIVE = ReportSource("live", "db1")
@@ -359,7 +360,7 @@ ACTIVE: st.SearchStrategy[Any] = st.lists(
 ).map(tuple)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(60)
 @given(judged=HOSTS, profiles=ACTIVE)
 def test_profiles_break_no_rule_and_hide_no_finding(
     judged: Host, profiles: tuple[ActiveProfile, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.assemble.devices import StackReader
@@ -22,6 +22,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError
 from ext4audit.sources.archive import recognise
 from support.archives.contents import SOS_LINKS, archive, sos_files, sosreport
+from support.examples import examples
 from support.hosts.evidence_host import QUEUE
 
 MD = DeviceNumber(9, 127)
@@ -413,7 +414,7 @@ PATHS = st.sampled_from(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.dictionaries(PATHS, st.lists(PIECES, max_size=4).map(b"".join), max_size=6))
 def test_no_archive_ends_the_audit_but_by_its_own_error(changed: dict[str, bytes]) -> None:
     """Whatever its files hold, each rule gives a verdict for each filesystem, or it is refused."""

@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import os
-
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble.superblock import read_image_superblock
@@ -20,9 +18,9 @@ from ext4audit.parsers.dumpe2fs import (
     parse_superblock,
 )
 from ext4audit.sources.live import LiveSource
+from support.examples import examples
 from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
 
-FILESYSTEMS = int(os.environ.get("EXT4AUDIT_RANDOM_FILESYSTEMS", "60"))
 FEW_GROUPS = 1024
 """Beyond, dumpe2fs without options takes longer than everything else together."""
 
@@ -38,7 +36,7 @@ def rounded(superblock: Superblock) -> Superblock:
 
 
 @needs_e2fsprogs
-@settings(max_examples=FILESYSTEMS, suppress_health_check=[HealthCheck.too_slow], derandomize=False)
+@examples(60, "EXT4AUDIT_RANDOM_FILESYSTEMS", derandomize=False)
 @given(wishes())
 def test_bytes_and_both_texts_say_the_same(wish: Wish) -> None:
     """Raw bytes, `dumpe2fs -h` and `-g` and the full text are one superblock and one table."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.hosts import fuzz_texts
 from support.hosts.fuzzing import audit_changed, check
 from support.hosts.stories import HOSTS
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.binary(min_size=1, max_size=300))
 def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
     """Cut, repeated, unrelated and missing answers are gaps; no exception leaves the audit."""

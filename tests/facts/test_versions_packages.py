@@ -4,10 +4,11 @@ import shutil
 import subprocess
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.versions import compare_dpkg, compare_rpm, split_release
+from support.examples import examples
 
 OLDER_RPM_FIRST = [
     ("1.0", "2.0"),
@@ -153,7 +154,7 @@ def dpkg_says(left: str, relation: str, right: str) -> bool:
 
 
 @pytest.mark.skipif(shutil.which("dpkg") is None, reason="dpkg is not installed")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(150)
 @given(left=VERSIONS, right=VERSIONS)
 def test_the_order_is_that_of_dpkg(left: str, right: str) -> None:
     """Random versions are in the order in which dpkg has them."""
@@ -179,7 +180,7 @@ def order_of_rpm(pairs: list[tuple[str, str]]) -> list[int]:
 
 
 @pytest.mark.skipif(shutil.which("rpm") is None, reason="rpm is not installed")
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(st.lists(st.tuples(VERSIONS, VERSIONS), min_size=1, max_size=50))
 def test_the_order_is_that_of_rpm(pairs: list[tuple[str, str]]) -> None:
     """Random versions are in the order in which rpm has them."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ext4audit.cli.plans.judging import PlanJudge
@@ -25,11 +25,12 @@ from ext4audit.parsers.mke2fs import parse_mkfs_arguments
 from ext4audit.planning import gap_count, weights_of
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.rules import all_rules
+from support.examples import examples, number
 from support.hosts.plans import TAKEN_AT, disk_plan
 
 pytestmark = pytest.mark.kernel
 
-CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "40"))
+CASES = number(40, "EXT4AUDIT_RANDOM_CASES")
 RULES = tuple(rule for rule in all_rules() if rule.in_plans)
 MIB = 1 << 20
 FEATURES = (
@@ -77,7 +78,7 @@ def plans(draw: st.DrawFn) -> tuple[int, str, tuple[str, ...]]:
 SEEN: Counter[str] = Counter()
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(40, "EXT4AUDIT_RANDOM_CASES")
 @given(drawn=plans())
 @example(drawn=(600, "", ("nodelalloc",)))
 @example(drawn=(600, "", ("data=journal", "delalloc")))

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import EVEN, LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
@@ -28,6 +28,7 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.builders import layout, sizes
+from support.examples import examples
 from support.images.mke2fs import (
     TWELVE_DISKS_BLOCKS,
     layout_of,
@@ -278,7 +279,7 @@ def evenness_in_window(stack_map: StackMap, block: Sizes) -> float:
     return period.spread(placement_of(block), 2 * period.members * block.flex_bg_groups).evenness
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(GEOMETRIES, FILESYSTEMS)
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 @example(stripe(18, 128, "raid5"), made(TIB))
@@ -305,7 +306,7 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
     assert advice.evenness == evenness(stack_map, after)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(GEOMETRIES, FILESYSTEMS)
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes) -> None:
@@ -332,7 +333,7 @@ def test_advice_for_a_default_that_is_a_hotspot_at_first_is_even_as_a_whole() ->
     assert round(evenness_in_window(stack_map, after), 2) == 0.9
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.integers(2, 24),
     st.sampled_from([64, 128, 256, 512, 1024]),

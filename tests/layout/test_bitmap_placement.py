@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import StripeGeometry
@@ -14,6 +14,7 @@ from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
+from support.examples import examples
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, stripe
 
 TWELVE = map_of(stripe(12, 512))
@@ -52,7 +53,7 @@ FILESYSTEMS = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(GEOMETRIES, FILESYSTEMS)
 def test_the_placement_agrees_with_counting_every_group(
     geometry: StripeGeometry, block: Sizes

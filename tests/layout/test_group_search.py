@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import MkfsAdvice, StripeGeometry
@@ -29,9 +28,9 @@ from ext4audit.layout.group_search import (
 )
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
+from support.examples import examples
 from support.images.mke2fs import layout_of, needs_e2fsprogs, stripe
 
-CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "12"))
 LEAST_MEMBERS = {"raid6": 4, "raid5": 3, "raid4": 3}
 BLOCKS = 314572800
 """1200 GiB."""
@@ -87,7 +86,11 @@ def most_even(stack_map: StackMap, block: Sizes, flex_sizes: set[int]) -> float:
     return best
 
 
-@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(
+    12,
+    "EXT4AUDIT_RANDOM_CASES",
+    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+)
 @given(cases())
 def test_no_group_size_beats_the_advice(case: Case) -> None:
     """Of all multiples of 8, for the present and the advised flex_bg size: by 0.03 at most."""

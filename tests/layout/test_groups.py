@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.facts.superblock import GroupTable, Sizes, Superblock
 from ext4audit.layout import (
@@ -22,6 +21,7 @@ from ext4audit.layout import (
 from ext4audit.layout.groups import is_exact, predict_table, reserved_blocks
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.builders import sizes
+from support.examples import examples, number
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, read_table, run, sparse_image
 from support.images.mkfs_parameters import mkfs_cases
 
@@ -201,7 +201,7 @@ def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
 
 GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40
 QUICK = "lazy_itable_init=1,nodiscard"
-SETS = int(os.environ.get("EXT4AUDIT_MKFS_SETS", "60"))
+SETS = number(60, "EXT4AUDIT_MKFS_SETS")
 """Hundreds take minutes: EXT4AUDIT_MKFS_SETS=800 for a release."""
 
 
@@ -348,7 +348,7 @@ def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
     assert SEEN["exact"] > SETS // 3
 
 
-@settings(max_examples=SETS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@examples(60, "EXT4AUDIT_MKFS_SETS", database=None)
 @given(mkfs_cases())
 def check_random_options(case: tuple[int, str, MkfsOptions]) -> None:
     """Make one filesystem and compare; what mke2fs refuses is no case."""

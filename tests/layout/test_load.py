@@ -6,7 +6,7 @@ import time
 from array import array
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import MemberLoad, StripeGeometry
@@ -17,6 +17,7 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, mke2fs_sizes
 from support.builders import sizes, unknown
+from support.examples import examples
 from support.images.mke2fs import TWELVE_DISKS_BLOCKS, layout_of, needs_e2fsprogs, stripe
 
 TIB = 1 << 40
@@ -125,7 +126,7 @@ GEOMETRIES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(GEOMETRIES, st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40))
 def test_folding_by_periods_and_chunks_changes_no_count(
     geometry: StripeGeometry, blocks: list[int]

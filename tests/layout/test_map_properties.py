@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown
@@ -17,10 +17,11 @@ from ext4audit.layout.byte_map import Place, StackMap
 from ext4audit.layout.levels import layer_of, map_of
 from ext4audit.layout.stack import map_stack
 from support.builders import known
+from support.examples import examples
 from support.hosts.stacks import dm, md, part, sd
 
 C = 4096
-SOME = settings(max_examples=80, deadline=None)
+SOME = examples(80)
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 LAYOUTS: dict[str, list[int | None]] = {
     "raid0": [None],

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.evidence import need
@@ -26,6 +26,7 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host, unknown
+from support.examples import examples
 from support.hosts.any_host import HOSTS
 
 LIVE = ReportSource("live", "db1")
@@ -170,7 +171,7 @@ def test_a_fixed_finding_has_the_former_name_of_its_subject() -> None:
     ]
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(60)
 @given(judged=HOSTS)
 def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
     """Whatever was found on any host, none of it is new to itself, and none is fixed."""
@@ -182,7 +183,7 @@ def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
     assert len(found.unchanged) == len(made.findings)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(60)
 @given(old=HOSTS, new=HOSTS)
 def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
     """New and unchanged are the newer report's; every other old finding is in a list."""
@@ -195,7 +196,7 @@ def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
     assert {f.key for f in found.fixed}.isdisjoint(keys)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(100)
 @given(judged=HOSTS)
 def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
     """The key of a baseline needs facts that are unique for a rule and a subject."""
@@ -204,7 +205,7 @@ def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
         assert len(set(facts)) == len(facts), verdict.rule.code
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(60)
 @given(judged=HOSTS)
 def test_no_fact_names_a_device(judged: Host) -> None:
     """Devices are renamed and numbers change; mount points, UUIDs and options stay."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
@@ -13,6 +13,7 @@ from ext4audit.report import EXIT_FINDINGS, Report, ReportSource, exit_code
 from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules
 from support.builders import UUID, filesystem, host, mount, unknown
+from support.examples import examples
 from support.hosts.any_host import HOSTS
 
 LIVE = ReportSource("live", "db1")
@@ -171,7 +172,7 @@ def test_a_rule_with_an_unknown_has_not_judged_everything() -> None:
     assert not_judged(gap) == {each.code for each in RULES}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(60)
 @given(judged=HOSTS)
 def test_what_is_suppressed_never_counts(judged: Host) -> None:
     """With everything accepted no finding counts, and all are in the report."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit
 from ext4audit.remedies.configuration import edit_options
+from support.examples import examples
 from support.remedies.fstab_file import SEDS, audited, place, try_out
 
 BLANKS = st.sampled_from([" ", "\t", "  ", " \t "])
@@ -44,7 +45,7 @@ def lines(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", " ", "\t"])) + joined + draw(st.sampled_from(["", " ", "\r"]))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     written=lines(),
     drop=st.lists(st.sampled_from(PLAIN), max_size=3),

@@ -5,7 +5,7 @@ import re
 from io import StringIO
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -14,6 +14,7 @@ from ext4audit.renderers.csv import COLUMNS, render
 from ext4audit.renderers.shared.rows import gaps
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -170,7 +171,7 @@ def test_no_cell_is_a_formula(name: str) -> None:
     assert not any("\n" in cell for cell in cells)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """There is a row for each finding and each gap, and at least one."""

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
@@ -14,6 +14,7 @@ from ext4audit.renderers.github import LEVELS, SHOWN, render
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.actions_runner import Command, command_in
 from support.formats.sample_reports import (
     CLEAN,
@@ -176,7 +177,7 @@ def test_a_name_is_never_a_command(name: str) -> None:
     assert folder.startswith(shown.replace("/", "_"))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """Every finding is annotated or counted, and a gap is annotated."""

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -12,6 +12,7 @@ from ext4audit.finding import Severity
 from ext4audit.renderers import Audited
 from ext4audit.renderers.gitlab import render
 from ext4audit.rules import all_rules
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -142,7 +143,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 
 @given(HOSTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25)
 def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
     """Every finding is an issue, and an incomplete audit has one more."""
     of = audit(LIVE, any_host, all_rules())

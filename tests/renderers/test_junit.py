@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from junitparser import JUnitXml, TestCase, TestSuite
 
 from ext4audit.engine import audit
@@ -20,6 +20,7 @@ from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import UNREAD as GAP
 from support.builders import filesystem, host, mount
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -328,7 +329,7 @@ def test_names_are_kept_as_they_are_shown() -> None:
 
 
 @given(HOSTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25)
 def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
     """Each verdict that applies is a case, and only a pass passes."""
     assert_readable(audit(LIVE, any_host, all_rules()))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -11,6 +11,7 @@ from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.github_markdown import Shown
 from support.formats.sample_reports import (
     CLEAN,
@@ -215,7 +216,7 @@ def test_quiet_leaves_the_sections_out() -> None:
     assert len(Shown(render((MURKY,), PAGE._replace(verbosity=-1))).rows) == 6
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """Every row of every table has the cells of its head, and every command stands alone."""

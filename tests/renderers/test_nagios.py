@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -13,6 +13,7 @@ from ext4audit.renderers import Audited, Page, visible
 from ext4audit.renderers.nagios import STATUS, render, status
 from ext4audit.report import Report, nagios_code
 from ext4audit.rules import all_rules
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -175,7 +176,7 @@ def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
     assert len(found.text) < 700
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(25)
 @given(judged=HOSTS)
 def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
     """One function decides both."""

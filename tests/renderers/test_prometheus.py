@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +16,7 @@ from ext4audit.renderers.prometheus import confidence_value, render, severity_va
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -221,7 +222,7 @@ def test_a_label_is_read_back_as_it_was(name: str) -> None:
     assert labels["device"] == labels["mountpoint"]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
     """The numbers by severity are those of the report."""

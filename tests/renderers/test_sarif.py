@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from ext4audit.engine import audit
@@ -20,6 +20,7 @@ from ext4audit.renderers.sarif import descriptor, judging
 from ext4audit.report import FixedFinding, Report
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
     FLEET,
@@ -408,7 +409,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 
 
 @given(HOSTS)
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(25)
 def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
     """Every finding of any host is a result, and an incomplete audit has a notification."""
     assert_logged(audit(LIVE, any_host, all_rules()))

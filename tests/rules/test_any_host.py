@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit, judge
 from ext4audit.evidence import Evidence, Known
@@ -41,6 +41,7 @@ from support.builders import (
     unknown,
     usage,
 )
+from support.examples import examples
 from support.hosts.any_host import HOSTS, RELEASES, device_numbers
 
 LIVE = ReportSource("live", "db1")
@@ -57,7 +58,7 @@ def errors(report: Report) -> str:
     return "\n".join(v.note or "" for v in report.verdicts if v.outcome is Outcome.ERROR)
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(50)
 @given(drawn=HOSTS)
 def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
     """As on a real host; rules and pages find a device by its number."""
@@ -65,7 +66,7 @@ def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
     assert len(set(numbers)) == len(numbers)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(150)
 @given(judged=HOSTS)
 def test_no_rule_breaks_on_any_host(judged: Host) -> None:
     """Every rule gives every subject a verdict, and none is an error."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.report import ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
+from support.examples import examples
 from support.hosts.any_host import HOSTS
 from support.remedies.case import RemedyCase, cases_of, module_of
 
@@ -70,7 +71,7 @@ def test_what_is_run_apart_is_there(code: str) -> None:
     assert (REPOSITORY / RUN_APART[code]).is_file()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(judged=HOSTS)
 def test_a_rule_whose_remedies_nobody_runs_prints_no_command(judged: Host) -> None:
     """What is printed without having been run is advice, in words."""

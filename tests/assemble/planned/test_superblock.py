@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.assemble.planned import simulation as planned_simulation
@@ -14,6 +14,7 @@ from ext4audit.assemble.planned.superblock import without_mke2fs
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
+from support.examples import examples
 from support.hosts.plans import disk_plan, plan, predict
 from support.images.mke2fs import needs_e2fsprogs
 
@@ -154,7 +155,7 @@ def test_both_ways_agree(of: Plan) -> None:
 
 
 @needs_e2fsprogs
-@settings(max_examples=15)
+@examples(15)
 @given(
     gib=st.integers(1, 3000),
     group=st.sampled_from([None, 32744, 32760, 16384, 8192]),

@@ -14,7 +14,7 @@ from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet import auditing as fleet
@@ -32,6 +32,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import ArchiveError, captured
 from ext4audit.sources import fleet as fleet_source
 from ext4audit.sources.timeouts import BoundedCalls
+from support.examples import examples
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
 
@@ -101,7 +102,7 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
     lines.close()  # type: ignore[attr-defined]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@examples(40)
 @given(judged=HOSTS)
 def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
     """The formats that show all hosts together get what the workers have judged."""

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from support.examples import number
+
 pytestmark = pytest.mark.kernel
 
-CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "60"))
+CASES = number(60, "EXT4AUDIT_RANDOM_CASES")
 SEED = int(
     os.environ.get("EXT4AUDIT_RANDOM_SEED")
     or (0 if os.environ.get("HYPOTHESIS_PROFILE") == "same" else time.time_ns() % 10**9)

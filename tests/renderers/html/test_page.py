@@ -8,7 +8,7 @@ from typing import TypeAlias
 from xml.etree.ElementTree import Element
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.renderers import Audited, visible
@@ -16,6 +16,7 @@ from ext4audit.renderers.shared.subjects import causes
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
 from support.builders import host
+from support.examples import examples
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
     LIVE,
@@ -143,7 +144,7 @@ def test_the_same_audit_gives_the_same_page() -> None:
 
 
 @given(HOSTS, HOSTS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> None:
     """Every finding and every unknown of any host is in a strictly valid document."""
     reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.renderers.html.stack import TOP, rows_of
 from support.builders import disk, known, queue, raid, unknown
+from support.examples import examples
 from support.hosts.any_host import STACKS
 
 
@@ -71,7 +72,7 @@ def test_what_cannot_be_seen_is_a_box() -> None:
 
 
 @given(STACKS)
-@settings(max_examples=200)
+@examples(200)
 def test_any_stack_has_rows_whose_lines_go_down(top: BlockDevice) -> None:
     """Each device is in one box, each key stands once, and lines come from rows above."""
     rows = rows_of(top)

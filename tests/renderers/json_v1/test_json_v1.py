@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Unknown
@@ -27,6 +27,7 @@ from support.builders import (
     options,
     unknown,
 )
+from support.examples import examples
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
     barriers,
@@ -528,7 +529,7 @@ def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
 
 
 @given(st.binary(min_size=1))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_any_bytes_round_trip(raw: bytes) -> None:
     """From the JSON, the original bytes of any name can be had back."""
     device = filesystem(device=raw.decode("utf-8", "surrogateescape"))

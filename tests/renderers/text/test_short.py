@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.host import Filesystem, Host
@@ -25,6 +25,7 @@ from ext4audit.renderers.text import render_report
 from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, mount
+from support.examples import examples
 from support.formats.sample_reports import LIVE, as_text, edits, inodes, report, root
 
 HIGH, LOW, INFO = Severity.HIGH, Severity.LOW, Severity.INFO
@@ -342,7 +343,7 @@ def names_lost(made: Report, shown: str) -> list[str]:
     return lost
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(FINDINGS, max_size=40), st.sampled_from([None, 60, 100]))
 def test_grouping_loses_nothing(
     findings: list[tuple[str, int, Finding]], width: int | None
@@ -354,7 +355,7 @@ def test_grouping_loses_nothing(
     assert all(code in unwrapped for code, _, each in findings if each.counts)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.sets(st.integers(1, 12), min_size=1))
 def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> None:
     """Several findings of a rule on one filesystem do not make it two."""

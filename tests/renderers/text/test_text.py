@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Unknown, Why
@@ -13,6 +13,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, known, mount, options
+from support.examples import examples
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
     QUOTED,
@@ -264,7 +265,7 @@ def test_a_name_cannot_add_a_line(name: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=())))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_no_text_at_all_is_unsafe(name: str) -> None:
     """Any text whatever, coloured and wrapped or not, yields printable characters only."""
     of = hostile_report(name)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.sources import ArchiveError
@@ -27,6 +27,7 @@ from ext4audit.sources.containers import ARCHIVE_LIMITS, Archive, Limits, Memory
 from ext4audit.sources.containers.archives import DirectoryArchive
 from ext4audit.sources.timeouts import BoundedCalls
 from support.archives.tar import read_tar
+from support.examples import examples
 
 SMALL = Limits(
     most_entries=50,
@@ -447,7 +448,7 @@ def test_padding_is_no_damage() -> None:
     assert opened(padded).read("a") == b"1" * 600
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.data())
 def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
     """Whatever bytes of a tar are changed or lost, no other exception escapes."""

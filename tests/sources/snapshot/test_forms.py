@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
@@ -29,6 +29,7 @@ from ext4audit.sources import (
 from ext4audit.sources.captured import BEGIN, END, Captured, open_captured, read_snapshot, unwrap
 from ext4audit.sources.snapshot import SnapshotError, decode
 from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot, write_snapshot_tar
+from support.examples import examples
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = ReadBytes("/dev/sda", 4096, 70_000)
@@ -340,7 +341,7 @@ def test_wrapped_bytes_come_back(content: bytes) -> None:
     assert max(map(len, wrap(content).split("\n"))) <= 76
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data())
 def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
     """Whatever bytes of a snapshot are changed or lost, no other exception escapes."""

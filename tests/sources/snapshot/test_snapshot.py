@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Known, Unknown, Why
@@ -44,6 +44,7 @@ from ext4audit.sources.snapshot import (
     decode,
 )
 from ext4audit.sources.snapshot.writing import RecordingSource, encode, write_snapshot
+from support.examples import examples
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:
@@ -139,7 +140,7 @@ def test_every_file_has_a_name_that_stays_inside(answers: dict[Ask, Answer]) -> 
     assert len({name.lower() for name in names}) == len(names)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(answered)
 def test_a_directory_holds_it_all(answers: dict[Ask, Answer]) -> None:
     """A snapshot on disk replays each answer, and has the time it was taken."""
