@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import Why
-from ext4audit.sources import ArchiveError, Unanswered
+from ext4audit.sources import ArchiveError, Unanswered, captured
 from ext4audit.sources.timeouts import (
     BoundedCalls,
     WaitBudget,
@@ -112,6 +112,21 @@ def test_a_run_of_the_program_has_one_helper() -> None:
         assert is_there(helper)
     assert not is_there(helper)
     assert answered(os.getpid) != answered(os.getpid)
+
+
+def test_captured_evidence_is_read_by_the_helper_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its form: a second helper takes as long as a tenth of the scan."""
+    host = Path(__file__).parents[2] / "fixtures/hosts/healthy-debian-12/snapshot"
+    text = tmp_path / "host.txt"
+    text.write_text("no snapshot")
+    with one_helper():
+        answered(os.getpid)
+        monkeypatch.setattr(os, "fork", partial(fail, AssertionError("a second helper")))
+        assert captured.open_captured(str(host)).kind == "snapshot"
+        with pytest.raises(ArchiveError, match=r"host\.txt: .*no snapshot"):
+            captured.open_captured(str(text))
 
 
 def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple, overload
+from typing import IO, NamedTuple, TypeVar, overload
 
 from ext4audit import lazily
 from ext4audit.evidence import Evidence, Known, Unknown, Why
@@ -40,8 +40,9 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.timeouts import BoundedCalls, answered_for, is_of_the_kernel
+from ext4audit.sources.timeouts import BoundedCalls, answered_for, calls_of_run, is_of_the_kernel
 
+R = TypeVar("R")
 STANDARD_INPUT = "-"
 _open_file: Callable[[Readable, str], Captured] = lazily("sources.captured_files", "open_file")
 _other_directory: Callable[[str, BoundedCalls], Captured] = lazily(
@@ -85,21 +86,26 @@ def _standard_input() -> IO[bytes]:
 
 
 _CALLS = BoundedCalls()
-"""For all hosts of a fleet that this process reads: a helper each would cost 1 ms a host."""
+"""For all hosts that this process reads outside of a run: a helper each would cost 1 ms a host."""
+
+
+def _call(call: Callable[[], R]) -> R:
+    """Make a call about a path in the helper of the run; raises what it raises, or TimeoutError."""
+    return calls_of_run(_CALLS)(call)
 
 
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
     """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
     mode_of = partial(_mode, path, in_fleet=in_fleet)
-    mode = mode_of() if is_of_the_kernel(path) else _CALLS(mode_of)
+    mode = mode_of() if is_of_the_kernel(path) else _call(mode_of)
     if stat.S_ISDIR(mode):
         return _open_directory(path)
     if stat.S_ISREG(mode) and not is_of_the_kernel(path):
-        _CALLS(partial(_open_there, path))
+        _call(partial(_open_there, path))
         try:
             return _open_file(_There(), path)
         finally:
-            _CALLS(_close_there)
+            _call(_close_there)
     with Path(path).open("rb") as file:
         return _open_file(file, path)
 
@@ -109,7 +115,7 @@ class _There:
 
     def read(self, count: int, /) -> bytes:
         """Return at most `count` bytes; raises OSError."""
-        return _CALLS(partial(_read_there, count))
+        return _call(partial(_read_there, count))
 
 
 _there: list[IO[bytes]] = []
@@ -141,10 +147,10 @@ def _mode(path: str, *, in_fleet: bool) -> int:
 
 
 def _open_directory(path: str) -> Captured:
-    if _CALLS(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
-        source, taken_at = read_snapshot(Path(path), _CALLS)
+    if _call(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
+        source, taken_at = read_snapshot(Path(path), calls_of_run(_CALLS))
         return Captured("snapshot", path, taken_at, source)
-    return _other_directory(path, _CALLS)
+    return _other_directory(path, calls_of_run(_CALLS))
 
 
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"

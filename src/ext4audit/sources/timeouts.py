@@ -113,6 +113,11 @@ def one_helper() -> Iterator[BoundedCalls]:
         bounded.end()
 
 
+def calls_of_run(own: BoundedCalls) -> BoundedCalls:
+    """Return the calls that a run of the program shares; outside of one, the caller's own."""
+    return _shared[-1] if _shared else own
+
+
 @contextmanager
 def bounded_calls() -> Iterator[BoundedCalls]:
     """Return the calls that a run of the program shares; outside of one, those of this block."""
