@@ -9,6 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+from support.examples import ALL_PERCENT
 
 PACKAGE = Path(__file__).parents[1] / "src" / "ext4audit"
 TESTS = Path(__file__).parent
@@ -526,6 +529,21 @@ def test_limits_of_the_machine_are_set_by_one_module() -> None:
     assert found - in_a_machine_of_their_own - {"test_house.py"} == {
         "support/remedies/dirty_limits.py"
     }
+
+
+def test_numbers_of_examples_are_set_by_one_module() -> None:
+    """It gives CI all of them and others a share; a test with settings of its own has neither."""
+    sets = re.compile(r"(?m)^from hypothesis import .*\bsettings\b|\bhypothesis\.settings\b")
+    assert sets.search("from hypothesis import given, settings\n")
+    found = {str(path.relative_to(TESTS)) for path in TESTS.rglob("*.py") if has(path, sets)}
+    assert found - {"test_house.py"} == {"conftest.py", "support/examples.py"}
+
+
+def test_ci_has_all_examples() -> None:
+    """A share in CI would be a proof that nobody has seen."""
+    assert "\nexport HYPOTHESIS_PROFILE=same " in (TESTS.parent / ".ci" / "run").read_text()
+    assert settings.get_profile("same").max_examples == ALL_PERCENT
+    assert settings.get_profile("same").derandomize
 
 
 def has(path: Path, pattern: re.Pattern[str]) -> bool:

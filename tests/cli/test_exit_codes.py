@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, Scope, register
 from support.builders import filesystem, host, unknown
+from support.examples import sample_of
 from support.hosts.stories import HOSTS
 
 SOURCE = str(HOSTS / "healthy-debian-12" / "snapshot")
@@ -102,8 +104,7 @@ def always(label: str) -> Callable[..., Report]:
     return audited
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
-@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize(("name", "fmt"), sample_of(product(ENDS, FORMATS), "ends"))
 def test_one_function_decides_for_every_format(
     fmt: str,
     name: str,
@@ -121,8 +122,16 @@ def test_one_function_decides_for_every_format(
     assert bool(reported.out) is (name != "a usage error" or fmt == NAGIOS)
 
 
-@pytest.mark.parametrize("fmt", sorted(FORMATS.keys() - {"json"}))
-@pytest.mark.parametrize("name", ["clean", "above the threshold", "incomplete", "suppressed only"])
+@pytest.mark.parametrize(
+    ("name", "fmt"),
+    sample_of(
+        product(
+            ["clean", "above the threshold", "incomplete", "suppressed only"],
+            sorted(FORMATS.keys() - {"json"}),
+        ),
+        "ends of many hosts",
+    ),
+)
 def test_many_hosts_end_as_the_worst_of_them(
     fmt: str,
     name: str,

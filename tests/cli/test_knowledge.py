@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
 from ext4audit.facts import put_in_force, read_table
 from ext4audit.facts.knowledge import TABLES, built_in_date
+from support.examples import sample_of
 from support.hosts.stories import HOSTS
 
 NOBARRIER = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
@@ -138,8 +140,7 @@ def test_a_newer_file_is_in_force_for_one_run(
     assert without["knowledge"] == []
 
 
-@pytest.mark.parametrize("sources", [1, 2])
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize(("fmt", "sources"), sample_of(product(FORMATS, (1, 2)), __name__))
 def test_every_format_names_the_files_in_force(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ext4audit.cli import policy as policy_file
 from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
 from ext4audit.cli.policy import read_policy
+from support.examples import sample_of
 from support.hosts.stories import HOSTS
 from support.program import run
 
@@ -207,8 +209,7 @@ def test_a_file_that_does_not_answer_is_given_up(
         read_policy(str(tmp_path / "policy"))
 
 
-@pytest.mark.parametrize("sources", [1, 2])
-@pytest.mark.parametrize("fmt", FORMATS)
+@pytest.mark.parametrize(("fmt", "sources"), sample_of(product(FORMATS, (1, 2)), __name__))
 def test_every_format_names_the_policy_in_force(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

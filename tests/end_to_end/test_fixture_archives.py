@@ -18,6 +18,7 @@ from ext4audit.sources.archive import is_wanted, recognise
 from ext4audit.sources.captured import open_captured
 from support.archives.contents import archive
 from support.archives.fixtures import ARCHIVES, INSIGHTS, SUPPORTCONFIG, insights, supportconfig
+from support.examples import number
 from support.formats.golden import FOR_EVERY_STORY, check_golden
 from support.hosts.law import changes
 
@@ -82,7 +83,7 @@ def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
     names = [name for name in files if not name.endswith(WHOLE_WHEREVER_THEY_END)]
     chance = random.Random(story.name)  # noqa: S311
     broken = {}
-    for name in chance.sample(names, min(len(names), 12)):
+    for name in chance.sample(names, min(len(names), number(12))):
         content = files[name]
         places = range(1, len(content))
         inside = [at for at in places if b"\n" not in content[at - 1 : at + 1]]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.examples import examples
+from support.examples import examples, number
 from support.hosts import fuzz_texts
 from support.hosts.fuzzing import audit_changed, check
 from support.hosts.stories import HOSTS
@@ -27,7 +27,7 @@ def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
     seed, target = fuzz_texts.targets()[name]
     chance = random.Random(name)  # noqa: S311
     fuzz_texts.try_one(target, seed.encode("utf-8", "surrogateescape"))
-    for _ in range(20):
+    for _ in range(number(20)):
         changed = fuzz_texts.changed(seed.encode("utf-8", "surrogateescape"), chance)
         fuzz_texts.try_one(target, changed)
 

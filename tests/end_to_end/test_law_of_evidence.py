@@ -16,6 +16,7 @@ import pytest
 from ext4audit.evidence import Why
 from ext4audit.report import Outcome
 from ext4audit.sources import Ask, ReadFile, RunCommand
+from support.examples import number
 from support.hosts.law import (
     EXCUSES,
     WAYS,
@@ -28,7 +29,7 @@ from support.hosts.law import (
 )
 from support.hosts.stories import STORIES, every_story
 
-SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 10
+SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else number(10)
 """How many losses of each host are tried, None for all."""
 MOUNTINFO = ReadFile("/proc/self/mountinfo")
 FSTAB = ReadFile("/etc/fstab")

@@ -35,10 +35,10 @@ from support.shells.collector import (
     collect,
     differences,
     entries,
-    every_shell,
     live,
     manifest,
     patient_for_one_second,
+    some_shells,
     without_ioctls,
 )
 
@@ -108,7 +108,7 @@ def _directory(path: Path) -> Path:
     return path
 
 
-@every_shell
+@some_shells
 def test_the_device_of_an_external_journal_is_captured(
     scratch: Make, tmp_path: Path, shell: str
 ) -> None:
@@ -128,7 +128,7 @@ def test_the_device_of_an_external_journal_is_captured(
         run("losetup", "--detach", journal)
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize(
     "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
 )
@@ -145,7 +145,7 @@ def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, v
     assert not PWNED.exists()
 
 
-@every_shell
+@some_shells
 def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -> None:
     """Verdicts, findings, evidence and gaps are equal, whichever of the two was audited."""
     one = scratch().make().tune("-o", "nodelalloc").mount("nobarrier,noauto_da_alloc,commit=99")
@@ -200,7 +200,7 @@ def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
     assert [ask for ask in asked if ask.path == device] == [ReadBytes(device, 1024, 1024, 0)]
 
 
-@every_shell
+@some_shells
 def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> None:
     """Devices by identifier and by path, and mount points through links."""
     label = unique_label("my ")
@@ -272,7 +272,7 @@ def unmount_when_free(one: Scratch) -> None:
     raise AssertionError(f"{one.mount_point} is held for ten seconds")
 
 
-@every_shell
+@some_shells
 def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
     scratch: Make, tmp_path: Path, shell: str
 ) -> None:

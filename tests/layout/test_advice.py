@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from math import gcd
 from typing import Any
 
@@ -28,7 +29,7 @@ from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.builders import layout, sizes
-from support.examples import examples
+from support.examples import examples, sample_of
 from support.images.mke2fs import (
     TWELVE_DISKS_BLOCKS,
     layout_of,
@@ -366,8 +367,10 @@ def test_advice_takes_milliseconds(size_tib: int, members: int, chunk_kib: int, 
 
 
 @needs_e2fsprogs
-@pytest.mark.parametrize("chunk_kib", [32, 64, 256, 512, 1024])
-@pytest.mark.parametrize("members", [2, 3, 8, 12])
+@pytest.mark.parametrize(
+    ("members", "chunk_kib"),
+    sample_of(product([2, 3, 8, 12], [32, 64, 256, 512, 1024]), "usual arrays"),
+)
 def test_mke2fs_makes_an_even_layout_of_the_advice(members: int, chunk_kib: int) -> None:
     """On the real layout of 1.2 TiB the advice is even, for all usual arrays."""
     advice = advise(map_of(stripe(members, chunk_kib)), made())

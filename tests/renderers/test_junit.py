@@ -39,7 +39,7 @@ from support.formats.sample_reports import (
     report,
 )
 from support.hosts.any_host import HOSTS
-from support.hosts.stories import every_story, report_of
+from support.hosts.stories import report_of, some_stories
 
 TestCase.__test__ = TestSuite.__test__ = False
 EVIDENCE = "evidence of the host"
@@ -335,7 +335,7 @@ def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
     assert_readable(audit(LIVE, any_host, all_rules()))
 
 
-@every_story
+@some_stories(__name__)
 def test_every_fixture_host_is_a_file_that_readers_take(story: str) -> None:
     """A fixture host combines facts that the strategy does not draw."""
     assert_readable(report_of(story))

@@ -28,7 +28,7 @@ from support.formats.sample_reports import (
     rated_report,
 )
 from support.hosts.any_host import HOSTS
-from support.hosts.stories import every_story, report_of
+from support.hosts.stories import report_of, some_stories
 
 DATUM = re.compile(
     r"(?P<label>'[^'=]+'|[^ '=]+)=(?P<value>-?[0-9.]+)(?P<unit>[a-zA-Z%]*)"
@@ -183,7 +183,7 @@ def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
     assert_status(audit(LIVE, judged, all_rules()))
 
 
-@every_story
+@some_stories(__name__)
 def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(story: str) -> None:
     """A fixture host combines facts that the strategy does not draw."""
     assert_status(report_of(story))

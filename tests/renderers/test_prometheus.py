@@ -36,7 +36,7 @@ from support.formats.sample_reports import (
     report,
 )
 from support.hosts.any_host import HOSTS
-from support.hosts.stories import every_story, report_of
+from support.hosts.stories import report_of, some_stories
 
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 LINE = re.compile(
@@ -229,7 +229,7 @@ def test_any_host_is_read_back(judged: Host) -> None:
     assert_measured(audit(LIVE, judged, all_rules()))
 
 
-@every_story
+@some_stories(__name__)
 def test_every_fixture_host_is_read_back(story: str) -> None:
     """A fixture host combines facts that the strategy does not draw."""
     assert_measured(report_of(story))

@@ -22,7 +22,7 @@ from support.formats.prometheus_tools import (
     scraped,
 )
 from support.formats.sample_reports import FLEET, HOSTILE_NAMES, PAGE, hostile_report
-from support.hosts.stories import every_story, report_of
+from support.hosts.stories import report_of, some_stories
 
 ALERTS = ROOT / "docs" / "prometheus" / "alerts.yml"
 DASHBOARD = ROOT / "docs" / "prometheus" / "dashboard.json"
@@ -99,7 +99,7 @@ def test_promtool_parses_the_queries_of_the_dashboard(tmp_path: Path) -> None:
 
 
 @needs_promtool
-@every_story
+@some_stories(__name__)
 def test_promtool_has_nothing_against_the_metrics_of_any_fixture(story: str) -> None:
     """Syntax, help, types, and the conventions for names."""
     text = render([Audited("x", report_of(story))], PAGE)

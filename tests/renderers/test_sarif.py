@@ -41,7 +41,7 @@ from support.formats.sample_reports import (
 )
 from support.formats.sample_reports import rated_report as rated
 from support.hosts.any_host import HOSTS
-from support.hosts.stories import every_story, report_of
+from support.hosts.stories import report_of, some_stories
 
 SCHEMA = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
 SARIF = Draft202012Validator(json.loads(SCHEMA.read_text()))
@@ -415,7 +415,7 @@ def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
     assert_logged(audit(LIVE, any_host, all_rules()))
 
 
-@every_story
+@some_stories(__name__)
 def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
     """A fixture host combines facts that the strategy does not draw."""
     assert_logged(report_of(story))

@@ -15,6 +15,7 @@ from ext4audit.facts.options import recognize
 from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.rules.shared.demands import WARNED_OF, canonical, demanded, discouraged
+from support.examples import sample_of
 from support.options.evidence import PLACES, WORDS, Scene
 from support.remedies.effects import ATIME, State, effect, meanings
 
@@ -106,7 +107,8 @@ def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:
     Words that their place cannot hold leave equal hosts: each is judged once.
     """
     found: list[str] = []
-    for scene in scenes:
+    every = list(scenes)
+    for scene in sample_of(every, f"{every[0]} {profile}"):
         judged = scene.host(profile)
         key = hash(judged), repr(scene.state)
         if key not in FINE:

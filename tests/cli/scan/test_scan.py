@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import jsonschema
 import pytest
 
 from ext4audit.rules import all_rules, default_rules
+from support.examples import sample_of
 from support.program import root_fstype, run, run_as_nobody
 
 FINISHED = {0, 1, 3}
@@ -110,18 +112,20 @@ def test_the_rules_that_were_asked_for_judge(arguments: list[str], expected: lis
     assert len(judged) == sum(counts[scopes[code]] for code in expected)
 
 
+LOCALES = (
+    {"LANG": "C"},
+    {"LC_ALL": "C"},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"LANG": "C", "PYTHONIOENCODING": "ascii"},
+    {"LC_ALL": "POSIX", "PYTHONIOENCODING": "latin-1"},
+)
+
+
 @pytest.mark.parametrize(
-    "env",
-    [
-        {"LANG": "C"},
-        {"LC_ALL": "C"},
-        {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
-        {"LANG": "C", "PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "POSIX", "PYTHONIOENCODING": "latin-1"},
-    ],
+    ("env", "arguments"),
+    sample_of(product(LOCALES, [["scan", "-v"], ["explain", "LAY001"], ["scan", "-h"]]), "locales"),
     ids=str,
 )
-@pytest.mark.parametrize("arguments", [["scan", "-v"], ["explain", "LAY001"], ["scan", "-h"]])
 def test_no_locale_makes_it_crash(env: dict[str, str], arguments: list[str]) -> None:
     """What the stream cannot encode is spelled otherwise."""
     done = run(*arguments, env=env, errors="surrogateescape")

@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Iterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from ext4audit.renderers import Audited
 from ext4audit.report import Report
 from support.builders import host
 from support.chromium import Tab, executable, opened
+from support.examples import sample_of
 from support.formats.sample_reports import (
     barriers,
     boot,
@@ -123,8 +125,7 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
     assert [url for url in tab.answers() if url.startswith("http")] == []
 
 
-@pytest.mark.parametrize("name", PAGES)
-@pytest.mark.parametrize("width", [1400, 900, 400])
+@pytest.mark.parametrize(("name", "width"), sample_of(product(PAGES, [1400, 900, 400]), "widths"))
 def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     """On a wide screen and on a telephone, what is wide scrolls within its own box."""
     tab.look(width=width)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from itertools import product
 
 import pytest
 
@@ -16,7 +17,8 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE, chain, changes, phases
-from support.hosts.stories import every_story, report_of
+from support.examples import sample_of
+from support.hosts.stories import report_of, some_stories
 
 SHELLS = [
     shell
@@ -70,19 +72,17 @@ def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool
     return done.stdout.split(), done.returncode == 0
 
 
-@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 @pytest.mark.parametrize(
-    ("position", "printed"), [(0, []), (1, ["a"]), (2, ["a"]), (3, ["a", "b"]), (4, ["a", "b"])]
+    ("shell", "bad", "position"),
+    sample_of(product(map(" ".join, SHELLS), BAD, range(5)), "failures"),
 )
-def test_a_failure_at_any_place_stops_all_that_follow(
-    shell: tuple[str, ...], bad: str, position: int, printed: list[str]
-) -> None:
+def test_a_failure_at_any_place_stops_all_that_follow(shell: str, bad: str, position: int) -> None:
     """No operator of the failed command, or of those before and behind it, hides the failure."""
+    printed = [[], ["a"], ["a"], ["a", "b"], ["a", "b"]][position]
     for good in ("true || false", "! echo x | grep -q y", "if false; then false; fi"):
         commands = ["echo a || echo wrong", good, "echo b", good]
-        commands.insert(position, bad)
-        assert pasted(shell, commands) == (printed, False)
+        commands.insert(position, BAD[bad])
+        assert pasted(tuple(shell.split()), commands) == (printed, False)
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
@@ -113,7 +113,7 @@ def test_braces_stand_only_where_they_are_needed(
     assert chain(commands) == lines
 
 
-@every_story
+@some_stories(__name__)
 def test_every_printed_chain_is_a_program(story: str) -> None:
     """A shell reads each phase of each remedy of a fixture host without running it."""
     remedies = [remedy for finding in report_of(story).findings for remedy in finding.remedies]

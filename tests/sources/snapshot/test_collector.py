@@ -45,6 +45,7 @@ from support.hosts.evidence_host import HostEvidence
 from support.shells.collector import (
     BRIEF,
     SCRIPT,
+    SHELLS,
     TAKEN_AT,
     answers_in,
     captured,
@@ -53,9 +54,9 @@ from support.shells.collector import (
     collected_once,
     differences,
     entries,
-    every_shell,
     leftovers,
     manifest,
+    some_shells,
     with_seconds,
 )
 
@@ -93,7 +94,7 @@ def test_the_script_never_evaluates_what_it_reads() -> None:
     assert re.search(r"\b(eval|source)\b|^\s*\. ", SOURCE.read_text(), re.MULTILINE) is None
 
 
-@every_shell
+@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("text", [SCRIPT, SOURCE.read_text()], ids=["sent", "kept"])
 def test_every_shell_can_parse_the_script(shell: str, text: str) -> None:
     """Neither form has a construct that one of the shells lacks."""
@@ -121,7 +122,7 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 
 
 @pytest.mark.xdist_group("kernel")
-@every_shell
+@some_shells
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
     """Ask by ask the answers are equal, unknowns included.
 
@@ -141,7 +142,7 @@ def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
 
 
 @one_run
-@every_shell
+@some_shells
 def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
     """Who asked, on which kernel, and with how much memory."""
     answers = answers_of_lean_text(shell)
@@ -173,7 +174,7 @@ def test_a_shell_of_32_bits_counts_right() -> None:
     assert str(need(answers[VirtualMemory()])).split("\n")[0] == str(psutil.virtual_memory().total)
 
 
-@every_shell
+@some_shells
 def test_sysctl_values_are_whole(shell: str) -> None:
     """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
     file = Path("/proc/sys/vm/dirty_background_ratio")
@@ -219,7 +220,7 @@ def test_text_is_base64_of_76_columns_between_marker_lines() -> None:
 
 
 @one_run
-@every_shell
+@some_shells
 def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
     """CR LF, a message before and a prompt after change nothing."""
     noise = b"Last login: Fri\r\n\x1b[1mwelcome\x1b[0m\r\n"
@@ -256,7 +257,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("arguments", [("--help",), ("-o",), ("--text", "x")])
 def test_what_it_does_not_know_it_refuses(shell: str, arguments: tuple[str, ...]) -> None:
     """Exit status 2 and the usage, and nothing on standard output."""
@@ -279,7 +280,7 @@ def test_no_snapshot_goes_to_a_terminal(tmp_path: Path) -> None:
     assert done.stderr == b"collect.sh: not to a terminal: use a pipe, -o FILE or --text\n"
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_path: Path) -> None:
     """Neither the directory nor the command that was running; the exit status is not 0."""
@@ -303,7 +304,7 @@ def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_
     assert wait_until(lambda: not is_running(f"tail -f {kept}"))
 
 
-@every_shell
+@some_shells
 def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> None:
     """`… | head -c 1` ends the script early, and it tidies up."""
     kept = tmp_path / "collect.sh"
@@ -316,7 +317,7 @@ def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> No
     assert wait_until(lambda: leftovers(place) == [])
 
 
-@every_shell
+@some_shells
 def test_nothing_holds_the_output_when_the_script_has_ended(shell: str) -> None:
     """`ssh HOST sh -s` waits until the last writer is gone: a `sleep 1` of a time limit was."""
     command = [*shell.split(), "-s", "--", "--text"]
@@ -353,14 +354,14 @@ def runs_of_the_impatient(shell: str) -> tuple[dict[str, dict[str, Any]], list[s
 
 
 @one_run
-@every_shell
+@some_shells
 def test_nothing_is_left_after_success(shell: str) -> None:
     """The temporary directory goes with the script."""
     assert runs_of_the_impatient(shell)[1] == []
 
 
 @one_run
-@every_shell
+@some_shells
 def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
     """The command is killed at its limit; it counts as timed out and not as a failure."""
     runs, _ = runs_of_the_impatient(shell)
@@ -369,7 +370,7 @@ def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
 
 
 @one_run
-@every_shell
+@some_shells
 def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
     """With the exit status 127 of the shell; the next tool runs all the same."""
     runs, _ = runs_of_the_impatient(shell)
@@ -379,7 +380,7 @@ def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-@every_shell
+@some_shells
 def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
     """As nobody it ends well, and reports what was refused."""
     answers = answers_in(manifest(collect(shell, wrapper=NOBODY)))
@@ -392,7 +393,7 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
     manifest(collect("sh", script=BRIEF, environment={"TMPDIR": str(tmp_path / "missing")}))
 
 
-@every_shell
+@some_shells
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
     """It once ended with status 1 and no message: the pipe's other end then saw an empty file."""
     script = BRIEF.replace("/run /dev/shm;", "/nonexistent;")
@@ -423,7 +424,7 @@ def without(tool: str, directory: Path) -> str:
     return re.sub(r" PATH=\S+ ", f" PATH={directory} ", SCRIPT, count=1)
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("tool", ["stat", "readlink"])
 def test_without_a_tool_no_path_is_said_to_be_missing(
     shell: str, tool: str, tmp_path: Path
@@ -448,7 +449,7 @@ def test_without_a_tool_no_path_is_said_to_be_missing(
     assert [answer for answer in about_paths if isinstance(answer, Known)] == []
 
 
-@every_shell
+@some_shells
 def test_escapes_of_fstab_are_read_as_mount_reads_them(shell: str, tmp_path: Path) -> None:
     r"""A backslash before anything but three octal digits is itself: udev writes `\x20`."""
     specs = (r"my\x20disk", r"a\040b", r"back\134slash", r"c\134040d", r"e\9f", r"g\04h", "i\\")
@@ -492,7 +493,7 @@ IMPLAUSIBLE = "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: {}\nActive(file
 OLD_MEMINFO = 'mount --bind "$0" /proc/meminfo && exec "$@"'
 
 
-@every_shell
+@some_shells
 @pytest.mark.kernel
 @pytest.mark.parametrize("available", ["0 kB", "9000 kB"])
 def test_implausible_memory_is_estimated(shell: str, available: str, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from signal import SIGINT, SIGQUIT, SIGTERM
 import pytest
 
 from ext4audit.sources.snapshot import collector as module
-from support.shells.collector import SCRIPT, changed, collect, every_shell, leftovers, manifest
+from support.shells.collector import SCRIPT, changed, collect, leftovers, manifest, some_shells
 
 SECONDS = 60
 QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
@@ -29,7 +29,7 @@ def quick(shell: str, *options: str) -> subprocess.CompletedProcess[bytes]:
     return collect(shell, *options, script=QUICK)
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("bits", [0o644, 0o666, 0o777])
 def test_an_existing_file_is_closed_to_others(shell: str, bits: int, tmp_path: Path) -> None:
     """The old mode once stayed, and who had the old file open read the new snapshot."""
@@ -45,7 +45,7 @@ def test_an_existing_file_is_closed_to_others(shell: str, bits: int, tmp_path: P
     assert leftovers(tmp_path) == ["out"]
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("leads_to", ["file", "nothing", "directory"])
 def test_no_link_is_followed(shell: str, leads_to: str, tmp_path: Path) -> None:
     """A stranger's link in /tmp would let root write over any file."""
@@ -63,7 +63,7 @@ def test_no_link_is_followed(shell: str, leads_to: str, tmp_path: Path) -> None:
     assert set(leftovers(tmp_path)) <= {"link", "victim"}
 
 
-@every_shell
+@some_shells
 def test_what_is_no_file_is_refused(shell: str, tmp_path: Path) -> None:
     """A directory, a pipe and a device: the last by a slip of the hand."""
     pipe = tmp_path / "pipe"
@@ -75,7 +75,7 @@ def test_what_is_no_file_is_refused(shell: str, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == ["pipe"]
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("name", ["-x", "a b"])
 def test_a_relative_name_is_one_of_the_working_directory(
     shell: str, name: str, tmp_path: Path
@@ -89,7 +89,7 @@ def test_a_relative_name_is_one_of_the_working_directory(
     assert leftovers(place) == [name]
 
 
-@every_shell
+@some_shells
 @pytest.mark.parametrize("option", ["-f", "-euC"])
 def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: Path) -> None:
     """`sh -e` once ended at the first tool that failed, and left its directory behind.
@@ -119,7 +119,7 @@ def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None
     manifest(collect("sh", script=QUICK, environment={"GZIP": options}))
 
 
-@every_shell
+@some_shells
 def test_an_answer_that_finds_no_room_ends_it(shell: str) -> None:
     """A disk that was full for a moment cut answers off, and half of one is another."""
     script = changed(SCRIPT, ("exec 3>list;", ": >list&&exec 3>/dev/full;"))
@@ -127,7 +127,7 @@ def test_an_answer_that_finds_no_room_ends_it(shell: str) -> None:
     assert (done.returncode, done.stdout) == (1, b"")
 
 
-@every_shell
+@some_shells
 def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -> None:
     """From inside it, its relative name was that of another directory, and it stayed."""
     (tmp_path / "place").mkdir()
@@ -175,7 +175,7 @@ def repeated(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
     return process.wait(timeout=0)
 
 
-@every_shell
+@some_shells
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGQUIT])
 @pytest.mark.parametrize("option", ["", "-e"])

@@ -19,8 +19,8 @@ from support.shells.collector import (
     answers_in,
     collect,
     entries,
-    every_shell,
     manifest,
+    some_shells,
 )
 
 LINES = [
@@ -157,7 +157,7 @@ def test_keys_of_dm_integrity_are_masked() -> None:
     assert mask({ask: Known(INTEGRITY, "dmsetup")}) == ({ask: Known(HIDDEN, "dmsetup")}, [])
 
 
-@every_shell
+@some_shells
 def test_the_script_masks_keys_of_dm_integrity(shell: str) -> None:
     """What follows the run of dmsetup does it."""
     (edit,) = re.findall(r"^run dmsetup table .*\n(sed .*)\n", SCRIPT, re.MULTILINE)
