@@ -229,7 +229,7 @@ def test_a_stripe_over_arrays_does_not_grow_by_a_disk() -> None:
 
 def test_an_array_of_unequal_disks_does_not_grow() -> None:
     """The kernel takes over a RAID0 of one zone only."""
-    assert growth(stripe(4, 512, is_zoned=True), made()) is None
+    assert growth(stripe(4, 512, layout=2, member_bytes=(TIB, TIB, TIB // 2, TIB)), made()) is None
 
 
 def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:

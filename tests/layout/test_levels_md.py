@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.layout.levels import ALTERNATE, ORIGINAL, raid0, raid10, raid456
+from ext4audit.layout.levels import raid10, raid456
+from ext4audit.layout.zones import ALTERNATE, ORIGINAL, raid0
 from support.hosts.stacks import CHUNK_BYTES, draw
 
 C = CHUNK_BYTES

@@ -15,12 +15,14 @@ class MkfsAdvice(NamedTuple):
 
     `blocks_per_group_option` is the value for -g, which counts clusters with bigalloc.
     `flex_bg_groups` is the one for -G. `is_default` means that mke2fs chooses them without -g.
+    `attainable` is the index that members of these sizes allow.
     """
 
     blocks_per_group_option: int
     flex_bg_groups: int
     evenness: float
     is_default: bool
+    attainable: float = 1.0
 
     @property
     def options(self) -> str:
@@ -73,8 +75,8 @@ class StripeGeometry(NamedTuple):
     `device` names the striped device ("md127"). `layout` is md's number for the order of copies
     or parity (`md/layout`), None where the level has none or it is not set. `nested` is the number
     of devices that the stripe itself has, None where they are the members: a stripe over two
-    mirrors has four members. `is_zoned` is set for members of different sizes: beyond the smallest,
-    the stripe goes on over the others.
+    mirrors has four members. `member_bytes` is how much the stripe uses of each device that it
+    has, empty where that is the same of all: beyond the smallest, it goes on over the others.
     """
 
     device: str
@@ -84,7 +86,12 @@ class StripeGeometry(NamedTuple):
     members: tuple[str, ...]
     layout: int | None = None
     nested: int | None = None
-    is_zoned: bool = False
+    member_bytes: tuple[int, ...] = ()
+
+    @property
+    def is_zoned(self) -> bool:
+        """Whether members have different sizes, so that not all of them reach to the end."""
+        return bool(self.member_bytes)
 
     @property
     def columns(self) -> int:
@@ -105,9 +112,14 @@ def judged_members(geometry: StripeGeometry) -> int:
 
 
 class Spread(NamedTuple):
-    """How evenly something is spread over the member devices: its amount on each, by slot."""
+    """How evenly something is spread over the member devices: its amount on each, by slot.
+
+    `attainable` is the evenness of amounts in proportion to the sizes of the members: below 1
+    only where those differ.
+    """
 
     loads: tuple[int, ...]
+    attainable: float = 1.0
 
     @property
     def skew(self) -> float:
@@ -125,6 +137,11 @@ class Spread(NamedTuple):
     def evenness(self) -> float:
         """Jain's index, N_eff over N: 1.0 is even, 1/N is all on one member."""
         return self.effective_members / len(self.loads)
+
+    @property
+    def achieved(self) -> float:
+        """The evenness as a share of the attainable one; above 1 where small members get more."""
+        return self.evenness / self.attainable
 
     @property
     def hottest_share(self) -> float:
@@ -185,6 +202,7 @@ class MetadataLayout(NamedTuple):
     `basis` is how the places are known. `doubts` are the unknowns that make them only likely:
     a stripe that was guessed from I/O sizes, a group table that was predicted. `descriptor_writes`
     are the writes of descriptor blocks for each group that changes (`layout/bitmap_placement.py`).
+    `attainable` is the evenness of bitmaps in proportion to the sizes of the members.
     """
 
     geometry: StripeGeometry | None
@@ -198,6 +216,7 @@ class MetadataLayout(NamedTuple):
     basis: Basis = "descriptors"
     doubts: tuple[Unknown, ...] = ()
     descriptor_writes: float = 1.0
+    attainable: float = 1.0
 
     @property
     def bitmaps(self) -> Spread:
@@ -209,7 +228,8 @@ class MetadataLayout(NamedTuple):
         if self.geometry is None:
             return Spread(tuple(member.bitmap_writes for member in self.members))
         judged = frozenset(self.geometry.members[: judged_members(self.geometry)])
-        return Spread(tuple(each.bitmap_writes for each in self.members if each.name in judged))
+        loads = (each.bitmap_writes for each in self.members if each.name in judged)
+        return Spread(tuple(loads), self.attainable)
 
     @property
     def bitmap_data(self) -> Spread:

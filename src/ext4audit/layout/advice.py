@@ -44,6 +44,10 @@ NO_HELP = (
     "tune2fs, e2fsck and resize2fs: they keep the blocks per group and do not move bitmaps",
     "another power-of-two chunk size: the bitmaps remain on the same share of the disks",
 )
+NO_BETTER = "No group size and no flex_bg size spreads the bitmaps better over this stripe."
+NOT_COMPUTED = (
+    "No group size is advised: for a stripe over arrays of different sizes it is not computed."
+)
 MITIGATIONS = (
     "a larger journal, or one on a separate device: busy blocks are written in place less often",
     "noatime or lazytime: fewer writes of inodes",
@@ -59,13 +63,13 @@ def layout_advice(layout: MetadataLayout, sizes: Sizes) -> LayoutAdvice:
     geometry = layout.geometry
     if geometry is None:
         raise ValueError("this filesystem is not on a stripe")
-    is_even = layout.evenness >= EVEN
+    is_even = layout.bitmaps.achieved >= EVEN
     advice = advice_for(layout, sizes)
     grown = None if is_even else growth_for(layout, sizes)
     return LayoutAdvice(
         sentence=f"{effectively(layout.bitmaps)} this metadata.",
         is_even=is_even,
-        curable=_curable(layout, advice),
+        curable=_curable(layout, geometry, advice),
         incurable=_incurable(layout, geometry, sizes),
         advice=advice,
         growth=grown,
@@ -138,12 +142,13 @@ def rounded(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 
-def _curable(layout: MetadataLayout, advice: MkfsAdvice | None) -> str:
-    if layout.evenness >= EVEN:
-        return "The bitmaps are spread over all disks."
+def _curable(layout: MetadataLayout, geometry: StripeGeometry, advice: MkfsAdvice | None) -> str:
+    over_all = "in proportion to their sizes" if geometry.is_zoned else "over all disks"
+    if layout.bitmaps.achieved >= EVEN:
+        return f"The bitmaps are spread {over_all}."
     if advice is None:
-        return "No group size and no flex_bg size spreads the bitmaps better over this stripe."
-    how = "over all disks" if advice.evenness >= EVEN else "over more disks"
+        return NOT_COMPUTED if geometry.is_zoned and geometry.nested is not None else NO_BETTER
+    how = over_all if advice.evenness >= EVEN * advice.attainable else "over more disks"
     return (
         f"The bitmaps: {advice.options} spreads them {how}, "
         f"evenness {advice.evenness:.2f} instead of {layout.evenness:.2f}."

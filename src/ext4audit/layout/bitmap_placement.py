@@ -32,6 +32,7 @@ from ext4audit.layout import descriptor_blocks, descriptor_table_blocks, descrip
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import reserved_blocks
 from ext4audit.layout.levels import map_of
+from ext4audit.layout.zones import attainable_evenness
 
 
 class BitmapPlacement(NamedTuple):
@@ -195,6 +196,7 @@ def measure(
         basis=basis,
         doubts=doubts,
         descriptor_writes=descriptor_writes(sizes),
+        attainable=attainable_evenness(stack_map.geometry, sizes.size_bytes),
     )
 
 

@@ -94,11 +94,15 @@ def concatenated(lengths_bytes: Sequence[int]) -> Layer:
 
 
 class Stripes(NamedTuple):
-    """The name of a striping layer: md's level and layout number, and the chunk."""
+    """A striping layer as md names it: level, chunk and layout number, and unequal members.
+
+    `zoned_bytes` is how much of each member is used, empty where that is the same of all.
+    """
 
     level: str
     chunk_bytes: int
     layout: int | None
+    zoned_bytes: tuple[int, ...] = ()
 
 
 class Split(NamedTuple):

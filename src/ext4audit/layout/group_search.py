@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ext4audit.facts.layout import EVEN, MetadataLayout, MkfsAdvice
 from ext4audit.facts.superblock import Sizes
-from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
+from ext4audit.layout.bitmap_placement import BitmapPlacement, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.mkfs_parameters import (
@@ -30,6 +30,7 @@ from ext4audit.layout.mkfs_parameters import (
     MkfsOptions,
     mke2fs_sizes,
 )
+from ext4audit.layout.zoned_period import Period, period_of
 
 EVEN_AS_ADVISED = 0.97
 """The same for advised options, of which there are many to choose from."""
@@ -62,9 +63,18 @@ def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     is kept where it is even.
     """
     try:
-        period = StripePeriod(stack_map, sizes.block_bytes)
+        period = period_of(stack_map, sizes.block_bytes)
     except ValueError:
         return None
+    found = _advised(period, stack_map, sizes)
+    attainable = period.spread(placement_of(sizes)).attainable
+    if found is None or attainable == 1:
+        return found
+    return found._replace(evenness=found.evenness * attainable, attainable=attainable)
+
+
+def _advised(period: Period, stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
+    """Return the advice; its evenness is a share of the attainable one."""
     default = _made(sizes, None, sizes.flex_bg_groups)
     now = _evenness(period, placement_of(default))
     kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
@@ -79,7 +89,7 @@ def evenness(stack_map: StackMap, sizes: Sizes) -> float:
 
     Raises ValueError for a stack that is not one stripe of chunks of whole blocks.
     """
-    return StripePeriod(stack_map, sizes.block_bytes).spread(placement_of(sizes)).evenness
+    return period_of(stack_map, sizes.block_bytes).spread(placement_of(sizes)).evenness
 
 
 def evenness_with_stride(stack_map: StackMap, sizes: Sizes, stride_blocks: int) -> float:
@@ -110,7 +120,10 @@ def described(layout: MetadataLayout, sizes: Sizes) -> Sizes:
 
 
 class _Evenness(NamedTuple):
-    """Jain's index of the bitmaps in the first 2N flex groups, and of all of them."""
+    """Jain's index of the bitmaps in the first 2N flex groups, and of all of them.
+
+    Both are shares of the attainable index, which unequal members make less than 1.
+    """
 
     window: float
     whole: float
@@ -132,7 +145,7 @@ class _Candidate(NamedTuple):
 class _Search:
     """One search on a stripe; `left` is how many parts of extents it may still count."""
 
-    period: StripePeriod
+    period: Period
     stack_map: StackMap
     sizes: Sizes
     now: _Evenness
@@ -195,10 +208,10 @@ class _Search:
         if made.groups > EXACT_GROUPS:
             return candidate.found.whole
         self.left -= made.groups
-        return measure(predict_table(made), made, self.stack_map).evenness
+        return measure(predict_table(made), made, self.stack_map).bitmaps.achieved
 
 
-def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
+def _looks(period: Period, placement: BitmapPlacement) -> int:
     """Return how many parts of extents a count looks at; RAID5 and 6 have long periods."""
     stride = placement.flex_stride_blocks
     strides = period.period_blocks // gcd(stride, period.period_blocks)
@@ -225,12 +238,12 @@ def _group_sizes(block_bytes: int, halvings: int = 0) -> Iterator[int]:
     return iter(range(first, last, -GROUP_STEP))
 
 
-def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
-    whole = period.spread(placement).evenness
+def _evenness(period: Period, placement: BitmapPlacement) -> _Evenness:
+    whole = period.spread(placement).achieved
     groups = 2 * period.members * placement.flex_groups
     if groups >= placement.groups:
         return _Evenness(whole, whole)
-    return _Evenness(period.spread(placement, groups).evenness, whole)
+    return _Evenness(period.spread(placement, groups).achieved, whole)
 
 
 def _made_if_kept(sizes: Sizes, option: int, flex_groups: int) -> Sizes | None:

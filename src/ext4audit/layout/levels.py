@@ -1,7 +1,6 @@
 """RAID levels of Linux: how arrays place bytes, by md's numbers or by a given geometry.
 
-- RAID0: zone 0 stripes over all members as far as the smallest reaches, zone 1 over those that
-  reach further, and so on. Every member is first rounded down to whole chunks.
+- RAID0: zones, in `layout/zones.py`.
 - RAID10: near copies fill a stripe side by side. Far copies lie in a second part of every member,
   offset copies in the next stripe, both on the next member.
 - RAID4, 5 and 6: the layout determines for each stripe the member of P (and Q), and the order of
@@ -13,8 +12,7 @@ The layout numbers are those of `md/layout` (drivers/md/raid5.h, ALGORITHM_*; Li
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
@@ -35,65 +33,9 @@ from ext4audit.layout.byte_map import (
     mirrored,
     no_parity,
     stacked,
-    striped,
     unmappable,
 )
-
-ORIGINAL, ALTERNATE = 1, 2
-"""The two orders of chunks in zones (`md/layout`, md(4)). Linux 3.14 changed the order by
-mistake; since 5.4 every array records which one it was written with."""
-
-
-class Zone(NamedTuple):
-    """One zone: where it begins on the array and on its components, and which those are."""
-
-    begin_bytes: int
-    component_begin_bytes: int
-    components: tuple[int, ...]
-
-
-def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
-    """Return the layer of a RAID0; ValueError for zones whose order of chunks is not set."""
-    if chunk_bytes < 1:
-        raise ValueError(f"chunks of {chunk_bytes} bytes")
-    whole_bytes = [size // chunk_bytes * chunk_bytes for size in member_bytes]
-    if not any(whole_bytes) or min(whole_bytes) < 0:
-        raise ValueError(f"members of at most {max(whole_bytes, default=0)} bytes")
-    zones = tuple(_zones(whole_bytes))
-    if len(zones) == 1:
-        return striped(len(member_bytes), chunk_bytes)
-    if layout not in {ORIGINAL, ALTERNATE}:
-        raise ValueError("its members have different sizes, and the order in zones is not set")
-    return _zoned(zones, chunk_bytes, sum(whole_bytes), original=layout == ORIGINAL)
-
-
-def _zones(whole_bytes: Sequence[int]) -> Iterator[Zone]:
-    begin = component_begin = 0
-    for component_end in sorted(set(whole_bytes)):
-        components = tuple(
-            component for component, size in enumerate(whole_bytes) if size > component_begin
-        )
-        yield Zone(begin, component_begin, components)
-        begin += (component_end - component_begin) * len(components)
-        component_begin = component_end
-
-
-def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original: bool) -> Layer:
-    begins = [zone.begin_bytes for zone in zones]
-
-    def data(byte: int) -> tuple[Location]:
-        if byte >= size_bytes:
-            raise ValueError(f"byte {byte} is beyond {size_bytes} bytes")
-        zone = zones[bisect_right(begins, byte) - 1]
-        chunk, inside = divmod(byte - zone.begin_bytes, chunk_bytes)
-        # The original order continues the count of the zone before.
-        number = byte // chunk_bytes if original else chunk
-        count = len(zone.components)
-        at = zone.component_begin_bytes + chunk // count * chunk_bytes + inside
-        return ((zone.components[number % count], at),)
-
-    return Layer(data, no_parity, 1, None, 0)
-
+from ext4audit.layout.zones import raid0
 
 NEAR_2 = 0x102
 """Two near copies: mdadm's default (mdadm(8), --layout)."""
@@ -315,16 +257,20 @@ def _rounded(member_bytes: Sequence[int], chunk_bytes: int) -> list[int]:
 
 
 def map_of(geometry: StripeGeometry, member_bytes: int | None = None) -> StackMap:
-    """Return the map of a filesystem on one array of equal members.
+    """Return the map of a filesystem on one array; its zones are those of the geometry.
 
-    `member_bytes` is how much of each member the array uses. A concatenation needs it. Without it
-    the far copies of a RAID10 are on the right member, at a byte that is not the real one.
-    ValueError for a level, a layout or numbers of which no array can be made.
+    `member_bytes` is how much of each of equal members the array uses. A concatenation needs it.
+    Without it the far copies of a RAID10 are on the right member, at a byte that is not the real
+    one. ValueError for a level, a layout or numbers of which no array can be made, and for zones
+    over other arrays, whose members a geometry does not describe.
     """
+    if geometry.is_zoned and geometry.nested is not None:
+        raise ValueError("its members are arrays of different sizes")
     count = len(geometry.members)
     if geometry.level == "linear" and member_bytes is None:
         raise ValueError("where the members of a concatenation end depends on their size")
-    sizes = [UNLIMITED_BYTES if member_bytes is None else member_bytes] * count
+    equal = [UNLIMITED_BYTES if member_bytes is None else member_bytes] * count
+    sizes = geometry.member_bytes or equal
     layer = layer_of(geometry.level, geometry.chunk_bytes, geometry.layout, sizes)
     array = stacked(layer, [(leaf_device(slot, member_bytes), 0) for slot in range(count)], None)
     byte_map = stacked(mirrored(1), [(array, geometry.offset_bytes)], None)
@@ -338,14 +284,18 @@ def split_md(name: str, array: MdArray) -> Split:
     members = sorted(array.members, key=lambda member: member.slot)
     _refuse_missing(name, array, members)
     layout = None if array.layout == NO_LAYOUT else array.layout
+    used_bytes = _used_bytes(array, members)
     try:
-        layer = layer_of(array.level, array.chunk_bytes, layout, _used_bytes(array, members))
+        layer = layer_of(array.level, array.chunk_bytes, layout, used_bytes)
     except ValueError as error:
         unset = array.level == "raid0" and array.chunk_bytes > 0
         raise unmappable(f"{name}: {error}", ORDER_HINT if unset else MDSTAT) from error
     components = tuple((each.name, each.data_offset_sectors * SECTOR_BYTES) for each in members)
-    named = None if array.level in LAYOUT_IS_NOT_OF_STRIPES else layout
-    stripes = Stripes(array.level, array.chunk_bytes, named)
+    zoned_bytes = used_bytes if array.level == "raid0" and layer.period_bytes is None else ()
+    has_layout = array.level not in LAYOUT_IS_NOT_OF_STRIPES or zoned_bytes
+    stripes = Stripes(
+        array.level, array.chunk_bytes, layout if has_layout else None, tuple(zoned_bytes)
+    )
     return Split(layer, components, stripes if array.level in STRIPING_LEVELS else None)
 
 

@@ -141,10 +141,15 @@ class _Walk:
         stripes = split.stripes
         nested = None if len(components) == len(members) else len(components)
         geometry = StripeGeometry(
-            device.name, stripes.level, stripes.chunk_bytes, 0, members, stripes.layout, nested
+            device.name,
+            stripes.level,
+            stripes.chunk_bytes,
+            0,
+            members,
+            stripes.layout,
+            nested,
+            stripes.zoned_bytes,
         )
-        if split.layer.period_bytes is None:
-            geometry = geometry._replace(is_zoned=True)
         return byte_map._replace(geometry=geometry)
 
     def _component(self, device: BlockDevice, name: str, start_bytes: int) -> Component:

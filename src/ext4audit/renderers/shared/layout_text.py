@@ -48,9 +48,11 @@ def basis_text(page: LayoutPage) -> str:
 def spread_text(layout: MetadataLayout) -> str:
     """Return the figures of the spread: the bitmaps, and churn of small files."""
     bitmaps, churn = layout.bitmaps, layout.churn
+    most = f" (at most {bitmaps.attainable:.2f} for disks of these sizes)"
+    limit = most if bitmaps.attainable < 1 else ""
     return (
         f"Bitmaps: N_eff {bitmaps.effective_members:.2f} of {len(bitmaps.loads)}, evenness "
-        f"{bitmaps.evenness:.2f}, busiest {bitmaps.skew:.2f} times the mean. "
+        f"{bitmaps.evenness:.2f}{limit}, busiest {bitmaps.skew:.2f} times the mean. "
         f"Churn of small files, modelled: the busiest member gets {churn.hottest_share:.0%} of the "
         f"metadata writes, {1 / len(churn.loads):.0%} would be even."
     )

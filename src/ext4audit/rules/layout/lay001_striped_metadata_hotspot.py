@@ -165,7 +165,7 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
     """Judge how even the bitmaps of a filesystem lie; raises NotApplicable and Undetermined."""
     geometry = _judged_stripe(layout)
     citations = _citations(fs, layout, geometry)
-    if layout.evenness >= EVEN:
+    if layout.bitmaps.achieved >= EVEN:
         yield from citations
         _raise_unknowns(layout.doubts)
         return
@@ -222,7 +222,7 @@ def _severity(
     layout: MetadataLayout, media: tuple[Evidence[bool], ...]
 ) -> tuple[Severity, Confidence]:
     known = [each.value for each in media if isinstance(each, Known)]
-    if layout.evenness >= HOTSPOT_BELOW:
+    if layout.bitmaps.achieved >= HOTSPOT_BELOW:
         return Severity.INFO, Confidence.CONFIRMED
     if any(known):
         # Rounded as it is printed: four disks with everything on one give 3.99.
