@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.sources.archive.layouts import SosCapture
-from ext4audit.sources.archive.md import md_attributes
+from ext4audit.sources.archive.md import Arrays
 from support.archives.contents import archive
 
 DETAIL = """\
@@ -50,7 +50,7 @@ def attributes(files: dict[str, str], name: str = "md127") -> dict[str, str]:
     """Return the attributes of an array in a sosreport with these files."""
     made = archive({"sos_commands/x/x": "", **files})
     capture = SosCapture(made, "", kind="sosreport", commands="sos_commands")
-    return md_attributes(capture, name, NAMES.get)
+    return Arrays(capture).attributes(name, NAMES.get)
 
 
 def test_mdadm_tells_geometry_and_slots() -> None:

@@ -24,6 +24,14 @@ _FIRST = 100
 """The first mount id of the crowd."""
 _MOUNTINFO = "/proc/self/mountinfo"
 _PROCESSES = 20
+_ARRAY = """/dev/md{number}:
+        Raid Level : raid0
+      Raid Devices : 2
+             State : clean
+        Chunk Size : 512K
+    Number   Major   Minor   RaidDevice State
+{rows}
+"""
 
 
 def many_binds(count: int) -> HostSource:
@@ -129,6 +137,64 @@ def _letters(index: int) -> str:
     """Return the letters of a disk: "aaaa" for the first."""
     places = (26**3, 26**2, 26, 1)
     return "".join(ascii_lowercase[index // place % 26] for place in places)
+
+
+def sosreport_of_arrays(count: int) -> contents.Files:
+    """Return a sosreport with so many arrays of two disks, and a logical volume on each.
+
+    All arrays are in one output of mdadm and all volumes in one of dmsetup, as sos runs them.
+    """
+    files = contents.sos_files()
+    mdstat, details, tables, names, lines = [], [], [], [], []
+    for index in range(count):
+        number, minor, disks = 1000 + index, index, (2 * index, 2 * index + 1)
+        members = [f"nvme{disk}n1" for disk in disks]
+        mdstat.append(
+            f"md{number} : active raid0 {members[0]}[0] {members[1]}[1]\n"
+            "      209582080 blocks super 1.2 512k chunks\n\n"
+        )
+        rows = "".join(
+            f"       {slot}     259     {disk:8}        {slot}      active sync   /dev/{member}\n"
+            for slot, (disk, member) in enumerate(zip(disks, members, strict=True))
+        )
+        details.append(_ARRAY.format(number=number, rows=rows))
+        tables.append(f"vg{index}-lv: 0 419164160 linear 9:{number} 2048\n")
+        names.append(f"vg{index}-lv 254 {minor} L--w 1 1 0 LVM-{index}\n")
+        lines += [f" 259 {disk} 104857600 {m}\n" for disk, m in zip(disks, members, strict=True)]
+        lines.append(f"   9 {number} 209582080 md{number}\n 254 {minor} 209581056 dm-{minor}\n")
+        mapper = f"/dev/mapper/vg{index}-lv"
+        files["proc/1/mountinfo"] += (
+            f"{index + 99} 25 254:{minor} / /m{index} rw - ext4 {mapper} rw\n"
+        )
+        uuid = f"33333333-aaaa-4bbb-8ccc-{index:012}"
+        dump = f"sos_commands/filesys/dumpe2fs_-h_.dev.mapper.vg{index}-lv"
+        files[dump] = contents.header(uuid)
+        files[f"proc/fs/ext4/dm-{minor}/options"] = contents.OPTIONS
+    files["proc/mdstat"] = "".join(mdstat)
+    files["proc/partitions"] += "".join(lines)
+    files["sos_commands/md/mdadm_-D_.dev.md"] = "".join(details)
+    files["sos_commands/devicemapper/dmsetup_table"] = "".join(tables)
+    head = "Name Maj Min Stat Open Targ Event UUID\n"
+    files["sos_commands/devicemapper/dmsetup_info_-c"] = head + "".join(names)
+    return files
+
+
+def sosreport_of_loops(count: int) -> contents.Files:
+    """Return a sosreport with so many images on loop devices; `mount` names the files of all."""
+    files = contents.sos_files()
+    mounted, attached = [], []
+    for index in range(count):
+        image, place = f"/var/lib/images/{index}.img", f"/m{index}"
+        options = "rw,relatime"
+        line = f"{index + 99} 25 7:{index} / {place} {options} - ext4 /dev/loop{index} rw\n"
+        files["proc/1/mountinfo"] += line
+        files["proc/partitions"] += f"   7 {index} 1048576 loop{index}\n"
+        mounted.append(f"{image} on {place} type ext4 ({options})\n")
+        attached.append(f"/dev/loop{index}: [0801]:{index} ({image})\n" if index % 2 else "")
+        files[f"proc/fs/ext4/loop{index}/options"] = contents.OPTIONS
+    files["sos_commands/filesys/mount_-l"] = "".join(mounted)
+    files["sos_commands/block/losetup_-a"] = "".join(attached)
+    return files
 
 
 def write_sosreport(folder: Path, count: int) -> None:

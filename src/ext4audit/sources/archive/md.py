@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from ext4audit.sources.archive.capture import Capture, text_of
 
@@ -36,20 +37,38 @@ _CHUNK = re.compile(r"(\d{1,9})[kK] (?:chunks?|rounding)\b")
 _IDLE = "idle".__eq__
 
 
-def md_attributes(
-    capture: Capture, name: str, name_of: Callable[[str], str | None]
-) -> dict[str, str]:
-    """Return the known attributes below `md/`, by their paths; empty for no array.
+class Arrays:
+    """The arrays of a host, by what the texts of an archive show of each.
 
-    `name_of` returns the name in sysfs of a device number.
+    The texts are read once, not once for each array: a host can have a thousand of them.
     """
-    shown = _from_mdstat(text_of(capture, "/proc/mdstat"), name)
-    for output in capture.outputs("mdadm"):
-        for path, body in _arrays(output.text):
-            if path == f"/dev/{name}":
-                detail = _from_mdadm(capture, body, name_of)
-                return detail | _worse(detail, shown) if detail else shown
-    return shown
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+
+    def attributes(self, name: str, name_of: Callable[[str], str | None]) -> dict[str, str]:
+        """Return the known attributes below `md/`, by their paths; empty for no array.
+
+        `name_of` returns the name in sysfs of a device number.
+        """
+        shown = dict(self._shown.get(name, {}))
+        body = self._details.get(f"/dev/{name}")
+        detail = _from_mdadm(self._capture, body, name_of) if body is not None else {}
+        return detail | _worse(detail, shown) if detail else shown
+
+    @cached_property
+    def _shown(self) -> dict[str, dict[str, str]]:
+        """The attributes that /proc/mdstat shows, by the name of the array."""
+        return _mdstat_arrays(text_of(self._capture, "/proc/mdstat"))
+
+    @cached_property
+    def _details(self) -> dict[str, str]:
+        """What `mdadm -D` printed first of an array, by its path."""
+        found: dict[str, str] = {}
+        for output in self._capture.outputs("mdadm"):
+            for path, body in _arrays(output.text):
+                found.setdefault(path, body)
+        return found
 
 
 def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
@@ -162,18 +181,20 @@ def _raid10(kind: str, copies: int) -> int:
     return 1 | copies << 8 | (1 << 16 if kind == "offset" else 0)
 
 
-def _from_mdstat(mdstat: str, name: str) -> dict[str, str]:
-    """Return level, slots, chunk size and state of an array from its lines of /proc/mdstat.
+def _mdstat_arrays(mdstat: str) -> dict[str, dict[str, str]]:
+    """Return level, slots, chunk size and state of each array from its lines of /proc/mdstat.
 
     Without offsets and sizes the layout is unknown, but it is known to be an array.
     """
     lines = mdstat.split("\n")
+    found: dict[str, dict[str, str]] = {}
     for index, line in enumerate(lines):
         array = _MDSTAT.fullmatch(line)
-        if array and array[1] == name:
-            following = itertools.takewhile(str.strip, lines[index + 1 :])
-            return _mdstat_attributes(array[2], array[3], "\n".join(following))
-    return {}
+        if array and array[1] not in found:
+            after = (lines[number] for number in range(index + 1, len(lines)))
+            following = itertools.takewhile(str.strip, after)
+            found[array[1]] = _mdstat_attributes(array[2], array[3], "\n".join(following))
+    return found
 
 
 def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, str]:

@@ -33,7 +33,7 @@ from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
 from ext4audit.sources.archive.machine import container, hypervisor
-from ext4audit.sources.archive.sysfs import ArchiveSysfs, dm_lines
+from ext4audit.sources.archive.sysfs import ArchiveSysfs
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
     MountPoint,
@@ -308,7 +308,8 @@ class ArchiveSource:
         if (verb, *flags, j, m) not in _DMSETUP_OF_ALL:
             return None
         device = self._devices.by_number.get(f"{major}:{minor}")
-        output = dm_lines(self._capture, verb, device.mapper) if device and device.mapper else None
+        mapped = device.mapper if device else None
+        output = self._sysfs.mapper.lines(verb, mapped) if mapped else None
         return Known(output.text, output.origin) if output else None
 
     def _lsblk(self, argv: tuple[str, ...]) -> Found:

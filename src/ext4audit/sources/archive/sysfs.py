@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import cached_property
 
 from ext4audit.evidence import Evidence, Known
 from ext4audit.sources.archive.capture import Capture, Output, output_of
 from ext4audit.sources.archive.devices import Device, DeviceTable, numbers_in
-from ext4audit.sources.archive.md import md_attributes
-from ext4audit.sources.archive.system import mounted_file
+from ext4audit.sources.archive.md import Arrays
+from ext4audit.sources.archive.system import mounted_files
 
 LISTINGS = "listings of block devices"
 Attributes = dict[str, Known[str]]
@@ -37,6 +38,7 @@ class ArchiveSysfs:
         self._capture = capture
         self._devices = devices
         self._attributes = AttributeCollector(capture, devices)
+        self.mapper = self._attributes.mapper
 
     def read(self, path: str) -> Evidence[str] | None:
         """Return an attribute, None where it is not in the archive."""
@@ -106,12 +108,17 @@ class ArchiveSysfs:
 
 
 class AttributeCollector:
-    """Collects the attributes of a device from several texts, once for each device."""
+    """Collects the attributes of a device from several texts, once for each device.
+
+    A text of all devices is read once, into an index: a host can have thousands of them.
+    """
 
     def __init__(self, capture: Capture, devices: DeviceTable) -> None:
         self._capture = capture
         self._devices = devices
         self._known: dict[str, Attributes] = {}
+        self._arrays = Arrays(capture)
+        self.mapper = Mapper(capture)
 
     def attributes(self, device: Device) -> Attributes:
         """Return all known attributes, by their paths below the device's directory."""
@@ -138,7 +145,7 @@ class AttributeCollector:
         return {name for name in names if name.startswith("dev-")}
 
     def _below_mapper(self, name: str) -> Evidence[str] | None:
-        table = dm_lines(self._capture, "table", name)
+        table = self.mapper.lines("table", name)
         if table is None:
             return None
         fields = (word for line in table.text.split("\n") for word in line.split())
@@ -197,18 +204,31 @@ class AttributeCollector:
             member = self._devices.by_number.get(number)
             return member.name if member else None
 
-        found = md_attributes(self._capture, device.name, name_of)
+        found = self._arrays.attributes(device.name, name_of)
         return {f"md/{key}": Known(value, "mdadm, /proc/mdstat") for key, value in found.items()}
 
     def _loop(self, device: Device) -> Attributes:
-        output = output_of(self._capture, "losetup -a")
-        for line in output.text.split("\n"):
-            found = _LOSETUP.fullmatch(line)
-            if found and found[1] == _path(device):
-                values = {"loop/backing_file": found[2], "loop/offset": found[3] or "0"}
-                return {key: Known(value, output.origin) for key, value in values.items()}
-        mounted = mounted_file(self._capture, device.number) if "loop" in device.name else None
+        listed = self._losetup.get(_path(device))
+        if listed is not None:
+            return listed
+        mounted = self._mounted_files.get(device.number) if "loop" in device.name else None
         return {"loop/backing_file": mounted} if mounted else {}
+
+    @cached_property
+    def _mounted_files(self) -> dict[str, Known[str]]:
+        return mounted_files(self._capture)
+
+    @cached_property
+    def _losetup(self) -> dict[str, Attributes]:
+        """What `losetup -a` shows, by the path of the device."""
+        output = output_of(self._capture, "losetup -a")
+        listed: dict[str, Attributes] = {}
+        for found in map(_LOSETUP.fullmatch, output.text.split("\n")):
+            if found:
+                values = {"loop/backing_file": found[2], "loop/offset": found[3] or "0"}
+                known = {key: Known(value, output.origin) for key, value in values.items()}
+                listed.setdefault(found[1], known)
+        return listed
 
     def _start(self, device: Device) -> Attributes:
         """Return a partition's first sector of 512 bytes, from `parted` or `fdisk -l` of its disk.
@@ -238,15 +258,31 @@ def _number(device: Device) -> str:
     return device.name[len(device.name.rstrip(string.digits)) :]
 
 
-def dm_lines(capture: Capture, verb: str, name: str) -> Output | None:
-    """Return one device's lines of `dmsetup VERB`, None where there are none of it."""
-    for output in capture.run(f"dmsetup {verb}"):
-        prefix = f"{name}: "
-        lines = [line for line in output.text.split("\n") if line.startswith(prefix)]
-        if lines:
-            text = "\n".join(line.removeprefix(prefix) for line in lines)
-            return Output(f"{text}\n", output.origin)
-    return None
+class Mapper:
+    """The mapped devices of a host, by what `dmsetup` printed of all of them."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._printed: dict[str, dict[str, Output]] = {}
+
+    def lines(self, verb: str, name: str) -> Output | None:
+        """Return one device's lines of `dmsetup VERB`, None where there are none of it."""
+        if verb not in self._printed:
+            self._printed[verb] = self._read(verb)
+        return self._printed[verb].get(name)
+
+    def _read(self, verb: str) -> dict[str, Output]:
+        """Return the lines of each device; libdm writes no blank into a name."""
+        found: dict[str, Output] = {}
+        for output in self._capture.run(f"dmsetup {verb}"):
+            lines: dict[str, list[str]] = {}
+            for line in output.text.split("\n"):
+                name, separator, rest = line.partition(": ")
+                if separator:
+                    lines.setdefault(name, []).append(rest)
+            for name, own in lines.items():
+                found.setdefault(name, Output("".join(f"{each}\n" for each in own), output.origin))
+        return found
 
 
 def udev_lines(device: Device) -> tuple[str, ...]:

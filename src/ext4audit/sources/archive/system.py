@@ -258,18 +258,22 @@ def mounted_places(mountinfo: str, sysroot: str = "/") -> dict[str, tuple[str, .
     return {number: tuple(places) for number, places in found.items()}
 
 
-def mounted_file(capture: Capture, number: str) -> Known[str] | None:
-    """Return the image file behind a loop device: mount(8) names it where mountinfo does not."""
-    places = {
-        match[2]
-        for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n"))
-        if match and match[1] == number
-    }
+def mounted_files(capture: Capture) -> dict[str, Known[str]]:
+    """Return the image files behind loop devices by number, as mount(8) names them.
+
+    mountinfo names the devices.
+    """
+    numbers: dict[str, set[str]] = {}
+    for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n")):
+        if match:
+            numbers.setdefault(match[2], set()).add(match[1])
     output = output_of(capture, "mount -l", "mount")
+    found: dict[str, Known[str]] = {}
     for source, mount_point, _, _ in _parse_mount_output(output.text):
-        if mount_point in places and source.startswith("/") and not source.startswith("/dev/"):
-            return Known(_unescaped(source), output.origin)
-    return None
+        if source.startswith("/") and not source.startswith("/dev/"):
+            for number in numbers.get(mount_point, ()):
+                found.setdefault(number, Known(_unescaped(source), output.origin))
+    return found
 
 
 def mount_points_of(mountinfo: str) -> tuple[MountPoint, ...]:

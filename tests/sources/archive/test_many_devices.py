@@ -1,0 +1,62 @@
+"""An archive of many devices: a text of all of them is read once, not once for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ext4audit.assemble.host import assemble_host
+from ext4audit.evidence import Evidence
+from ext4audit.sources.archive.capture import Output
+from ext4audit.sources.archive.layouts import SosCapture
+from ext4audit.sources.archive.source import ArchiveSource
+from support.archives.contents import SOS_LINKS, archive
+from support.hosts.crowded import sosreport_of_arrays, sosreport_of_loops
+
+OF_ONE_DEVICE = ("/sys/", "/proc/fs/", "dumpe2fs ", "udevadm ", "mdadm -E ", "parted ", "fdisk ")
+"""Texts of one device, which are read for each."""
+Made = Callable[[int], dict[str, str]]
+
+
+class CountingCapture(SosCapture):
+    """A capture that counts how often each text of all devices is asked for."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        """Hold the files of a sosreport."""
+        self.counted: Counter[str] = Counter()
+        made = archive(files, links=SOS_LINKS)
+        super().__init__(made, "", kind="sosreport", commands="sos_commands")
+
+    def read(self, path: str) -> Evidence[str] | None:
+        """Count a file that is read."""
+        self._count(path)
+        return super().read(path)
+
+    def run(self, line: str) -> Sequence[Output]:
+        """Count a command line that is looked up."""
+        self._count(line)
+        return super().run(line)
+
+    def outputs(self, program: str) -> Sequence[Output]:
+        """Count a program that is looked up."""
+        self._count(program)
+        return super().outputs(program)
+
+    def _count(self, name: str) -> None:
+        if not name.startswith(OF_ONE_DEVICE):
+            self.counted[name] += 1
+
+
+@pytest.mark.parametrize("made", [sosreport_of_arrays, sosreport_of_loops])
+def test_ten_times_the_devices_need_no_more_looks_at_a_text(made: Made) -> None:
+    """Each look reads the text from its beginning: a thousand devices took a thousand times it."""
+    counted = []
+    for count in (2, 20):
+        capture = CountingCapture(made(count))
+        host = assemble_host(ArchiveSource(capture), "2026-01-02T03:04:05Z")
+        assert len(host.filesystems) == count + 2
+        counted.append(capture.counted)
+    few, many = counted
+    assert {name: many[name] for name in few} == few
