@@ -1,91 +1,112 @@
-"""Every fixture host as a sosreport: its report is that of the snapshot, but for what is missing.
+"""Every fixture host as an archive of each form: its report is that of the snapshot.
 
-All losses of files are tried where EXT4AUDIT_LAW is "all", else the same sample in each run.
+But for what is missing. All losses of files are tried where EXT4AUDIT_LAW is "all", else the same
+sample in each run.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from typing import TypeVar
+
+import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
-from ext4audit.report import Outcome, Report, ReportSource
+from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from support.archives.contents import Files, recognised
-from support.archives.of_snapshot import LINKS, sosreport_of
-from support.examples import number
-from support.hosts.law import by_device, changes
+from support.archives.forms import FORMS, Form
+from support.archives.of_snapshot import Contents, contents_of
+from support.hosts.law import Key, by_device, changes
 from support.hosts.stories import captured, some_stories
 
-SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else number(5)
+K = TypeVar("K")
+SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 2
 WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
 WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
 """It passes because of a feature; without the superblock the size alone says the same."""
+every_form = pytest.mark.parametrize("form", FORMS)
 
 
 @cache
-def files_of(story: str) -> Files:
-    """Return the files of the sosreport of a story."""
+def contents(story: str) -> Contents:
+    """Return what a program would have captured of the host of a story."""
     source, taken_at = captured(story)
-    return sosreport_of(source._answers, taken_at)
+    return contents_of(source._answers, taken_at)
 
 
-def report_of(files: Mapping[str, str]) -> Report:
-    """Audit a sosreport with all rules."""
-    found = recognised(dict(files), LINKS)
-    return audit(
-        ReportSource("sosreport", "x"), assemble_host(found.source, found.taken_at), all_rules()
-    )
+@cache
+def expected(story: str) -> Mapping[Key, Verdict]:
+    """Return the verdicts of the snapshot."""
+    host = assemble_host(*captured(story))
+    return by_device(audit(ReportSource("snapshot", "x"), host, all_rules()))
 
 
+def report_of(files: Mapping[str, str], form: Form) -> Report:
+    """Audit an archive with all rules."""
+    found = recognised(dict(files), form.links)
+    host = assemble_host(found.source, found.taken_at)
+    return audit(ReportSource(found.kind, "x"), host, all_rules())
+
+
+@every_form
 @some_stories(__name__)
-def test_an_archive_says_what_the_snapshot_says(story: str) -> None:
+def test_an_archive_says_what_the_snapshot_says(story: str, form: str) -> None:
     """Where it does not know less, the outcome and the severities are the same."""
-    source, taken_at = captured(story)
-    host = assemble_host(source, taken_at)
-    expected = by_device(audit(ReportSource("snapshot", "x"), host, all_rules()))
-    found = by_device(report_of(files_of(story)))
-    assert found.keys() == expected.keys()
+    made = FORMS[form]
+    found = by_device(report_of(made.write(contents(story)), made))
+    assert found.keys() == expected(story).keys()
     differ = {
-        key[0]: (expected[key].outcome.value, verdict.outcome.value)
+        key[0]: (expected(story)[key].outcome.value, verdict.outcome.value)
         for key, verdict in found.items()
-        if verdict.outcome not in {expected[key].outcome, Outcome.UNDETERMINED}
-        and expected[key].outcome is not Outcome.UNDETERMINED
+        if verdict.outcome not in {expected(story)[key].outcome, Outcome.UNDETERMINED}
+        and expected(story)[key].outcome is not Outcome.UNDETERMINED
     }
     assert differ == {}
 
 
-def losses(files: Mapping[str, str], chance: random.Random) -> dict[str, Files]:
-    """Return what is left of an archive without a file, a folder, or a part of a file."""
-    folders = {name.rpartition("/")[0] + "/" for name in files}
-    left = {
-        f"without {gone}": {name: text for name, text in files.items() if not name.startswith(gone)}
-        for gone in sorted((*files, *folders))
-    }
-    for name, text in files.items():
-        if name.endswith(WHOLE_WHEREVER_THEY_END):
-            continue
-        inside = [at for at in range(1, len(text)) if "\n" not in text[at - 1 : at + 1]]
-        ends = (0, *chance.sample(inside, min(len(inside), 2)))
-        left |= {f"{name} cut at {end}": {**files, name: text[:end]} for end in ends}
-    return left
+def losses(story: str, form: Form, chance: random.Random) -> Iterator[tuple[str, Files]]:
+    """Yield what is left without something captured, a file, a folder, or a part of a file."""
+    files, outputs = contents(story)
+    for path in files:
+        yield f"without {path}", form.write(Contents(_without(files, path), outputs))
+    for run in outputs:
+        yield f"without {run[1]}", form.write(Contents(files, _without(outputs, run)))
+    written = form.write(contents(story))
+    for gone in sorted({*written, *(name.rpartition("/")[0] + "/" for name in written)}):
+        left = {name: text for name, text in written.items() if not name.startswith(gone)}
+        yield f"without {gone}", left
+    for name, text in written.items():
+        if form.shows_ends and not name.endswith(WHOLE_WHEREVER_THEY_END):
+            for end in _ends(text, chance):
+                yield f"{name} cut at {end}", {**written, name: text[:end]}
 
 
+def _without(items: Mapping[K, str], gone: K) -> dict[K, str]:
+    return {key: value for key, value in items.items() if key != gone}
+
+
+def _ends(text: str, chance: random.Random) -> tuple[int, ...]:
+    inside = [at for at in range(1, len(text)) if "\n" not in text[at - 1 : at + 1]]
+    return (0, *chance.sample(inside, min(len(inside), 2)))
+
+
+@every_form
 @some_stories(__name__)
-def test_who_gets_less_of_a_sosreport_is_not_calmer(story: str) -> None:
+def test_who_gets_less_of_an_archive_is_not_calmer(story: str, form: str) -> None:
     """No finding and no doubt is lost with a file, a folder, or the end of a file."""
-    files, chance = files_of(story), random.Random(story)  # noqa: S311
-    before = report_of(files)
-    every = losses(files, chance)
-    tried = chance.sample(sorted(every), SAMPLED or len(every))
+    made, chance = FORMS[form], random.Random(story + form)  # noqa: S311
+    before = report_of(made.write(contents(story)), made)
+    every = dict(losses(story, made, chance))
     broken = {}
-    for loss in tried:
-        if not any(name.startswith("sos_commands/") for name in every[loss]):
-            continue  # no sosreport any more
-        calmer = changes(before, report_of(every[loss]))
+    for loss in chance.sample(sorted(every), SAMPLED or len(every)):
+        if not any(made.mark in name for name in every[loss]):
+            continue  # no archive of this form any more
+        calmer = changes(before, report_of(every[loss], made))
         if shown := [each for each in calmer if each != WITHOUT_A_SUPERBLOCK]:
             broken[loss] = shown
     assert broken == {}

@@ -191,6 +191,13 @@ def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
     assert held.run("a") == [Output("a\n", "insights_commands/a")]
 
 
+@pytest.mark.parametrize("name", ["dumpe2fs_-h_.dev.sda1", "udevadm_info_.dev.sda"])
+def test_a_blank_last_line_that_was_joined_is_no_proof(name: str) -> None:
+    """The archive would be one of texts that are all cut off."""
+    files = {**OUTPUTS, f"insights_commands/{name}": "Journal start: 0\n", "proc/cmdline": "ro"}
+    assert insights_capture(files).read("/proc/cmdline") == Known("ro\n", "/proc/cmdline")
+
+
 @pytest.mark.parametrize("ended", ["insights_commands/a", "insights_commands/h"])
 def test_one_output_that_ends_with_a_newline_proves_that_others_are_cut_off(ended: str) -> None:
     """Archives of before are no different from sosreports."""

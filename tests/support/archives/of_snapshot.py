@@ -1,7 +1,7 @@
-"""A captured host as the sosreport of the same moment, for what both of them can hold.
+"""A captured host as another program would have captured it at the same moment.
 
-Only asks that sos answers in some form have a file: no bytes of devices, no file of the boot
-loader, no absence of anything.
+Only asks that such programs answer in some form are there: no bytes of devices, no file of the boot
+loader, no absence of anything. `support.archives.forms` writes the files of each program.
 """
 
 from __future__ import annotations
@@ -24,13 +24,24 @@ from ext4audit.sources import (
     Uname,
     VirtualMemory,
 )
-from ext4audit.sources.archive.capture import mangle
 from support.archives.contents import Files
 
-BLOCK, FILESYS, MAPPER = (f"sos_commands/{each}" for each in ("block", "filesys", "devicemapper"))
-LINKS = {"proc/self": "1"}
+BLOCK, FILESYS, MAPPER = "block", "filesys", "devicemapper"
 _OF_DEVICE = re.compile(r"/sys/dev/block/(\d+:\d+)/(\.\./)?([^.].*)")
 _COLUMNS = ("fstype", "uuid", "label", "partuuid", "partlabel", "model", "tran")
+
+
+class Contents(NamedTuple):
+    """What was captured: files by their paths without the first "/", and outputs.
+
+    An output has the plugin of sos that runs its command line, and the line.
+    """
+
+    files: Mapping[str, str]
+    outputs: Mapping[tuple[str, str], str]
+
+
+Outputs = dict[tuple[str, str], str]
 
 
 class Devices(NamedTuple):
@@ -53,8 +64,8 @@ class Devices(NamedTuple):
         return f"sys/block/{disk}/{name}"
 
 
-def sosreport_of(answers: Mapping[Ask, Answer], taken_at: str) -> Files:
-    """Return the files of a sosreport that holds these answers."""
+def contents_of(answers: Mapping[Ask, Answer], taken_at: str) -> Contents:
+    """Return the files and outputs that hold these answers."""
     texts = {
         ask: answer.value
         for ask, answer in answers.items()
@@ -63,16 +74,19 @@ def sosreport_of(answers: Mapping[Ask, Answer], taken_at: str) -> Files:
     devices = Devices(dict(_rows(texts)))
     files = dict(_copied(texts, devices))
     clock = datetime.fromisoformat(taken_at.removesuffix("Z"))
-    files["sos_commands/date/date_--utc"] = f"{clock:%a %b %d %H:%M:%S UTC %Y}\n"
+    outputs: Outputs = {("date", "date --utc"): f"{clock:%a %b %d %H:%M:%S UTC %Y}\n"}
     for made in (_of_programs, _of_udev, _of_mapper, _of_devices, _of_space, _of_machine):
-        files |= made(texts, devices)
+        outputs |= made(texts, devices)
+    if VirtualMemory() in texts:
+        total, available = (int(each) // 1024 for each in texts[VirtualMemory()].split())
+        files["proc/meminfo"] = f"MemTotal:  {total} kB\nMemAvailable:  {available} kB\n"
     sizes = "".join(
         f" {number.replace(':', ' ')} {_size_kib(files, devices, number)} {devices.name(number)}\n"
         for number in devices.rows
     )
     if sizes:
         files["proc/partitions"] = f"major minor  #blocks  name\n\n{sizes}"
-    return files
+    return Contents(files, outputs)
 
 
 Texts = Mapping[Ask, str]
@@ -100,17 +114,17 @@ def _copied(texts: Texts, devices: Devices) -> Iterator[tuple[str, str]]:
             yield f"{devices.directory(found[1], above=bool(found[2]))}/{found[3]}", text
 
 
-def _of_programs(texts: Texts, _: Devices) -> Files:
+def _of_programs(texts: Texts, _: Devices) -> Outputs:
     return {
-        f"{FILESYS}/{mangle(' '.join(ask.argv))}": f"dumpe2fs 1.47.0 (5-Feb-2023)\n{text}"
+        (FILESYS, " ".join(ask.argv)): f"dumpe2fs 1.47.0 (5-Feb-2023)\n{text}"
         for ask, text in texts.items()
         if isinstance(ask, RunCommand) and ask.argv[:2] == ("dumpe2fs", "-h")
     }
 
 
-def _of_udev(texts: Texts, devices: Devices) -> Files:
+def _of_udev(texts: Texts, devices: Devices) -> Outputs:
     return {
-        f"{BLOCK}/udevadm_info_.dev.{devices.name(ask.device_number)}": "".join(
+        (BLOCK, f"udevadm info /dev/{devices.name(ask.device_number)}"): "".join(
             f"E: {line}\n" for line in text.split("\n") if line
         )
         for ask, text in texts.items()
@@ -118,18 +132,18 @@ def _of_udev(texts: Texts, devices: Devices) -> Files:
     }
 
 
-def _of_mapper(texts: Texts, devices: Devices) -> Files:
-    files: Files = {}
+def _of_mapper(texts: Texts, devices: Devices) -> Outputs:
+    outputs: Outputs = {}
     for ask, text in texts.items():
         if isinstance(ask, RunCommand) and ask.argv[0] == "dmsetup":
             name = devices.rows[f"{ask.argv[-3]}:{ask.argv[-1]}"]["name"]
             lines = "".join(f"{name}: {line}\n" for line in text.split("\n") if line)
-            file = f"{MAPPER}/dmsetup_{ask.argv[1]}"
-            files[file] = files.get(file, "") + lines
-    return files
+            run = MAPPER, f"dmsetup {ask.argv[1]}"
+            outputs[run] = outputs.get(run, "") + lines
+    return outputs
 
 
-def _of_devices(texts: Texts, devices: Devices) -> Files:
+def _of_devices(texts: Texts, devices: Devices) -> Outputs:
     """Return the listing of /dev, lsblk's lines and blkid's."""
     if not devices.rows:
         return {}
@@ -144,9 +158,9 @@ def _of_devices(texts: Texts, devices: Devices) -> Files:
         if row.get("uuid")
     )
     return {
-        f"{BLOCK}/ls_-lanR_.dev": f"/dev:\ntotal 0\n{nodes}{_listed_links(texts, devices)}",
-        f"{BLOCK}/lsblk_-O_-P": pairs,
-        f"{BLOCK}/blkid_-c_.dev.null": values,
+        (BLOCK, "ls -lanR /dev"): f"/dev:\ntotal 0\n{nodes}{_listed_links(texts, devices)}",
+        (BLOCK, "lsblk -O -P"): pairs,
+        (BLOCK, "blkid -c /dev/null"): values,
     }
 
 
@@ -178,7 +192,7 @@ def _listed_links(texts: Texts, devices: Devices) -> str:
     return "".join((*inside, *(f"\n{each}:\n{''.join(lines)}" for each, lines in folders.items())))
 
 
-def _of_space(texts: Texts, _: Devices) -> Files:
+def _of_space(texts: Texts, _: Devices) -> Outputs:
     table = texts.get(ReadFile("/proc/self/mountinfo"), "")
     rows = (line.split(" ") for line in table.split("\n") if " - " in line)
     sources = {row[4]: row[row.index("-") + 2] for row in rows}
@@ -191,27 +205,24 @@ def _of_space(texts: Texts, _: Devices) -> Files:
             source = sources[ask.path]
             blocks.append(f"{source} {total} {total - free} {available} 5% {ask.path}")
             inodes.append(f"{source} {files} {files - unused} {unused} 5% {ask.path}")
-    outputs = {"df_-al_-x_autofs": blocks, "df_-ali_-x_autofs": inodes}
-    return {f"{FILESYS}/{name}": "\n".join((*lines, "")) for name, lines in outputs.items()}
+    runs = {"df -al -x autofs": blocks, "df -ali -x autofs": inodes}
+    return {(FILESYS, line): "\n".join((*lines, "")) for line, lines in runs.items()}
 
 
-def _of_machine(texts: Texts, _: Devices) -> Files:
-    files: Files = {}
+def _of_machine(texts: Texts, _: Devices) -> Outputs:
+    outputs: Outputs = {}
     detected = texts.get(RunCommand(("systemd-detect-virt", "--vm")))
     if detected is not None:
         name = detected.strip()
         line = "" if name == "none" else f"  Virtualization: {name}\n"
-        files["sos_commands/host/hostnamectl_status"] = f"{line}    Architecture: x86-64\n"
+        outputs["host", "hostnamectl status"] = f"{line}    Architecture: x86-64\n"
     if Uname() in texts:
         release, version, machine, node = texts[Uname()].split("\n", 3)
-        files["sos_commands/host/hostname"] = f"{node}\n"
-        files["sos_commands/kernel/uname_-a"] = (
+        outputs["host", "hostname"] = f"{node}\n"
+        outputs["kernel", "uname -a"] = (
             f"Linux {node} {release} {version} {machine} {machine} {machine} GNU/Linux\n"
         )
-    if VirtualMemory() in texts:
-        total, available = (int(each) // 1024 for each in texts[VirtualMemory()].split())
-        files["proc/meminfo"] = f"MemTotal:  {total} kB\nMemAvailable:  {available} kB\n"
-    return files
+    return outputs
 
 
 def _size_kib(files: Files, devices: Devices, number: str) -> int:

@@ -3,8 +3,9 @@
 - sosreport and Insights: files are copied to the path that they had on the host. Outputs lie below
   `sos_commands/<plugin>/` or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json`
   has the command line of each. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read),
-  insights/core/context.py. Since 2024 Insights joins the lines that it has cleaned, so that no
-  text ends with a newline (insights-core 3.8, ContentProvider.write).
+  insights/core/context.py. Since 2024 Insights joins the lines that it has cleaned, so that a
+  text ends with a newline only where its last line is blank, as that of dumpe2fs can be
+  (insights-core 3.8, ContentProvider.write).
 - supportconfig: text files of sections. A section begins with `#==[ Command ]===…` or
   `#==[ Configuration File ]===…`, then `# ` and the command line or the path, and ends with a
   blank line. Comments and blank lines of copied files are removed, so line numbers are not those
@@ -46,6 +47,9 @@ _ABSENT = " - File not found"
 TIMED_OUT = "it timed out, and what it printed may be a part"
 _SAMPLE = 8
 """How many outputs are looked at for whether the archive's texts end with a newline."""
+_BLANK_AT_END = ("dumpe2fs", "udevadm", "parted", "fdisk")
+"""The programs that print a blank last line: joined, their outputs end with a newline all the same
+(seen of dumpe2fs 1.47 and udevadm 252)."""
 
 
 class SosCapture:
@@ -100,8 +104,10 @@ class SosCapture:
         return len(ends) == _SAMPLE and b"\n" not in ends
 
     def _ends(self) -> Iterator[bytes]:
-        """Yield the last byte of each output that has any."""
+        """Yield the last byte of each output that has any, and whose last line is not blank."""
         for name in self._all_outputs:
+            if name.rpartition("/")[2].startswith(_BLANK_AT_END):
+                continue
             try:
                 content = self._archive.read(name)
             except ArchiveError:
