@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, StripeGeometry
@@ -18,6 +18,7 @@ from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import MkfsOptions, mke2fs_sizes
 from ext4audit.layout.zoned_period import ZonedPeriod
 from ext4audit.layout.zones import ALTERNATE, ORIGINAL, attainable_evenness
+from support.examples import examples
 
 GIB = 1 << 30
 CHUNK_BYTES = 512 << 10
@@ -126,7 +127,7 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
     return unequal(*sizes, layout=layout, offset_bytes=min(offset_bytes, sum(sizes) * GIB // 2))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(arrays(), st.sampled_from((32768, 32760, 32744, 16384)), st.sampled_from((1, 4, 16)))
 def test_the_closed_form_counts_what_lies_on_the_members(
     geometry: StripeGeometry, option: int, flex_groups: int
