@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from support.memory import use_large_pages
 from support.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
+from support.remedies import dirty_limits
 from support.scheduler import ByFunction
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
@@ -241,3 +242,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def private_mounts(pytestconfig: pytest.Config) -> None:
     """Fail where the tests of this session have no mount namespace of their own."""
     assert pytestconfig.stash.get(HAS_PRIVATE_MOUNTS, False), "no right to unshare the mounts"
+
+
+@pytest.fixture
+def steady_limits() -> Iterator[None]:
+    """Keep the machine's limits of dirty memory as they are, for who compares two looks at it."""
+    with dirty_limits.steady_limits():
+        yield

@@ -70,6 +70,7 @@ def codes(document: dict[str, Any]) -> set[str]:
     return {verdict["rule"] for verdict in document["verdicts"] if verdict.get("findings")}
 
 
+@pytest.mark.usefixtures("steady_limits")
 @pytest.mark.parametrize("form", ["tar", "text"])
 @pytest.mark.parametrize("captured", ["the host", "the targets"])
 def test_a_snapshot_is_audited_like_the_host(

@@ -74,6 +74,7 @@ def test_json_is_ascii_and_ends_with_a_newline() -> None:
     assert done.stdout.endswith("}\n")
 
 
+@pytest.mark.usefixtures("steady_limits")
 def test_the_exit_code_is_the_json_reports_verdict() -> None:
     """One function decides for every format: the text report exits as the JSON report says."""
     report = scan_json("--fail-on", "info", *STEADY)

@@ -1,17 +1,24 @@
-"""The limits of dirty memory, which a machine has once: the tests that set them take turns."""
+"""The limits of dirty memory, which a machine has once, and how tests beside each other share them.
+
+Who sets them has them alone. Reports quote them: who compares two looks at this machine keeps them
+as they are meanwhile.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from support.scratch import run
 
 NAMES = ("dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes")
 LOCK = Path(tempfile.gettempdir(), "ext4audit-tests-dirty-limits.lock")
+_locks: set[int] = set()
+"""Descriptors of this process's lock: to ask for another would be to wait for itself."""
 
 
 def read_limits() -> dict[str, int]:
@@ -26,9 +33,8 @@ def set_limits(*settings: str) -> None:
 
 @contextmanager
 def own_limits(*settings: str) -> Iterator[None]:
-    """Set limits that no other test changes meanwhile; bring back what they were."""
-    with LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Set limits that no other test changes, or looks at twice, meanwhile; bring them back."""
+    with _locked(fcntl.LOCK_EX):
         before = read_limits()
         set_limits(*settings)
         try:
@@ -36,3 +42,28 @@ def own_limits(*settings: str) -> Iterator[None]:
         finally:
             set_limits(*(f"vm.{name}={value}" for name, value in before.items() if value))
         assert read_limits() == before
+
+
+def steady_limits() -> AbstractContextManager[None]:
+    """Keep the limits as they are; others may do so at the same time."""
+    return _locked(fcntl.LOCK_SH)
+
+
+@contextmanager
+def _locked(kind: int) -> Iterator[None]:
+    assert not _locks, "this process has the limits already"
+    lock = _opened()
+    _locks.add(lock)
+    try:
+        fcntl.flock(lock, kind)
+        yield
+    finally:
+        _locks.discard(lock)
+        os.close(lock)
+
+
+def _opened() -> int:
+    """Open the file for reading, which is enough for a lock: it may be another user's."""
+    with suppress(FileNotFoundError):
+        return os.open(LOCK, os.O_RDONLY)
+    return os.open(LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
