@@ -1,6 +1,7 @@
-"""Processor time, as multiples of a fixed piece of work or of another command.
+"""Time in tests: how long they wait, and processor time as a multiple of a fixed piece of work.
 
-Wall time counts what else a machine does meanwhile: CI emulates a kernel beside the benches.
+Wall time counts what else a machine does meanwhile: CI emulates a kernel beside the tests. It only
+distinguishes what is waited for and what is not, and these differ by minutes.
 """
 
 from __future__ import annotations
@@ -8,7 +9,33 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+PATIENCE_SECONDS = 300.0
+"""How long a test waits, before it fails, for what usually takes a second: what hangs must fail."""
+HANG_SECONDS = 900
+"""How long what hangs in a test does so, unless it is killed."""
+
+
+def wait_until(condition: Callable[[], bool], pause_seconds: float = 0.01) -> bool:
+    """Return whether a condition holds before the patience of a test is over."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(pause_seconds)
+    return condition()
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Fail where a block has waited for what hangs."""
+    began = time.monotonic()
+    yield
+    taken = time.monotonic() - began
+    assert taken < HANG_SECONDS / 2, f"it took {taken:.1f} s"
+
 
 TURNS = 100_000
 """Multiplications of the piece of work: 2 ms on a machine of 2024."""

@@ -28,7 +28,7 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
 from support.remedies.fixing import Scene
-from support.scratch import unique_label
+from support.scratch import done_by_shell, unique_label
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")
@@ -405,11 +405,10 @@ class Case:
     def _run(self, remedy: Remedy, *phases: Phase) -> bool:
         for step in remedy.lines:
             if step.phase in phases:
-                done = run("sh", "-c", step.command, check=False)
+                done = done_by_shell(step.command)
                 if done.returncode:
-                    self.broken.append(
-                        f"{step.phase.value} failed: {step.command}: {done.stderr.strip()}"
-                    )
+                    why = done.stderr.decode(errors="replace").strip()
+                    self.broken.append(f"{step.phase.value} failed: {step.command}: {why}")
                     return False
         return True
 
