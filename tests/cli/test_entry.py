@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.program import SECONDS, environment, run, run_python
+from support.program import environment, run, run_python
+from support.timing import PATIENCE_SECONDS
 
 COMMANDS = [
     ["--version"],
@@ -97,7 +98,7 @@ def test_head_does_not_make_a_scan_fail() -> None:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     assert done.stdout in {"{0\n", "{141\n"}
@@ -124,7 +125,7 @@ def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: s
         ["bash", "-c", script, sys.executable, *arguments],
         env=environment(),
         stdout=subprocess.PIPE,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 2
@@ -138,7 +139,7 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
         ["bash", "-c", script, sys.executable, str(tmp_path / "out")],
         env=environment(),
         stderr=subprocess.PIPE,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode in {0, 1, 3}
@@ -226,7 +227,7 @@ def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
         env=environment(PYTHONUNBUFFERED=unbuffered),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=True,
     )
     assert done.stdout.split() == [str(len(run("schema").stdout.encode())), "0"]
@@ -247,7 +248,7 @@ def test_a_closed_stream_that_is_needed_is_a_mistake(words: str, reason: str) ->
         env=environment(),
         stderr=subprocess.PIPE,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 2

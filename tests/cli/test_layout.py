@@ -18,6 +18,7 @@ from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_i
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at
 from support.program import run
+from support.timing import HANG_SECONDS, without_waiting
 
 pytestmark = needs_e2fsprogs
 TWELVE = ("--members", "12", "--chunk", "512K")
@@ -243,7 +244,7 @@ def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
 
 def hang(*_: object, **__: object) -> None:
     """Answer like a server that is gone."""
-    time.sleep(30)
+    time.sleep(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("words", [[], ["-o", "FILE"]])
@@ -255,10 +256,9 @@ def test_a_target_that_does_not_answer_is_given_up(
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.files.resolve_path"
     monkeypatch.setattr(hung, hang)
-    began = time.monotonic()
-    assert run_program(["layout", "/srv", *words]) == 2
+    with without_waiting():
+        assert run_program(["layout", "/srv", *words]) == 2
     assert "no answer within 0.1 s" in capsys.readouterr().err
-    assert time.monotonic() - began < 4
 
 
 def test_the_ready_line_is_printed(article: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 from ext4audit.cli import OutputFailed, run_program
 from ext4audit.cli.output import FORMATS, Output, outputs_of, write, writing
 from support.hosts.stories import HOSTS
-from support.program import SECONDS, run, run_as_nobody, run_python
+from support.program import run, run_as_nobody, run_python
+from support.timing import PATIENCE_SECONDS
 
 FINISHED = {0, 1, 3}
 
@@ -186,7 +187,7 @@ def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> Non
     reader = subprocess.Popen(["head", "-c1", str(path)], stdout=subprocess.PIPE, text=True)
     with pytest.raises(BrokenPipeError):
         write("x" * (1 << 20), str(path))
-    assert reader.communicate(timeout=SECONDS)[0] == "x"
+    assert reader.communicate(timeout=PATIENCE_SECONDS)[0] == "x"
     assert path.is_fifo()
 
 

@@ -20,6 +20,7 @@ from support.docs.pages import ROOT
 from support.docs.scene import STORIES
 from support.hosts.stories import HOSTS
 from support.packages.action import TEMPLATE, Runner, read_yaml
+from support.timing import PATIENCE_SECONDS
 
 CI = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
 DATA = ROOT / "tests" / "support" / "formats"
@@ -61,7 +62,7 @@ def run(line: str, where: Path, **environment: str) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ext4audit.facts.features_and_bugs import FEATURES, GRUB_SINCE, grub_obstacles, grub_reads
 from support.images.mke2fs import needs_e2fsprogs
+from support.timing import PATIENCE_SECONDS
 
 GRUB = shutil.which("grub-fstest")
 CONTENT = os.urandom(300_000)
@@ -40,7 +41,9 @@ def run(*arguments: str | Path) -> bytes:
     """Run grub-fstest, which prints its complaints on standard error."""
     assert GRUB
     command = [GRUB, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, check=False, timeout=60).stdout
+    return subprocess.run(
+        command, capture_output=True, check=False, timeout=PATIENCE_SECONDS
+    ).stdout
 
 
 def make(folder: Path, feature: str, block_bytes: int) -> Path:

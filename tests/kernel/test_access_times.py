@@ -11,6 +11,7 @@ import pytest
 
 from ext4audit.facts.mount import ATIME_OPTIONS, intended_flags
 from support.scratch import Scratch, run
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 WORDS = sorted({*ATIME_OPTIONS, "nostrictatime"})
@@ -19,7 +20,7 @@ WORDS = sorted({*ATIME_OPTIONS, "nostrictatime"})
 def mounted(device: str, place: Path, options: str) -> str | None:
     """Return the flag for access times that a mount gets, None where it is refused."""
     argv = ("mount", "-i", "--options-source=disable", "-t", "ext4", "-o", options, device, place)
-    if subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode:
+    if subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode:
         return None
     shown = run("findmnt", "-no", "VFS-OPTIONS", "-M", place).strip().split(",")
     run("umount", place)

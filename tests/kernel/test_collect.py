@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +25,7 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
+from support.mounts import another_namespace
 from support.scratch import Scratch, run, unique_label
 from support.shells.collector import (
     SCRIPT,
@@ -35,12 +35,13 @@ from support.shells.collector import (
     collect,
     differences,
     entries,
+    impatient_with,
     live,
     manifest,
-    patient_for_one_second,
     some_shells,
     without_ioctls,
 )
+from support.timing import wait_until
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -146,6 +147,7 @@ def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, v
 
 
 @some_shells
+@pytest.mark.usefixtures("steady_limits")
 def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -> None:
     """Verdicts, findings, evidence and gaps are equal, whichever of the two was audited."""
     one = scratch().make().tune("-o", "nodelalloc").mount("nobarrier,noauto_da_alloc,commit=99")
@@ -237,11 +239,9 @@ def test_a_filesystem_of_another_namespace_is_captured(scratch: Make) -> None:
     """Unmounted here, alive there: one of the mount tables that show it is in the snapshot."""
     one = scratch().make().mount("nobarrier")
     number = number_of(one)
-    with subprocess.Popen(["unshare", "-m", "cat"], stdin=subprocess.PIPE) as holder:
-        time.sleep(0.5)  # until it has a namespace of its own
+    with another_namespace():
         one.unmount()
         host = assemble_host(MapSource(captured("sh")), TAKEN_AT, only=[number])
-        holder.communicate(b"")
     (fs,) = host.filesystems
     assert fs.alive
     assert need(fs.fstype) == "ext4"
@@ -265,11 +265,12 @@ def in_the_place_of(tool: str, content: str, tmp_path: Path) -> Iterator[None]:
 
 def unmount_when_free(one: Scratch) -> None:
     """Unmount what dying processes may hold for another moment."""
-    for _ in range(200):
-        if subprocess.run(["umount", one.mount_point], check=False).returncode == 0:
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{one.mount_point} is held for ten seconds")
+    place = str(one.mount_point)
+    assert wait_until(lambda: subprocess.run(["umount", place], check=False).returncode == 0)
+
+
+IMPATIENT = impatient_with(SCRIPT, 'run lsblk -J -o "$1"', after='[ $S = 0 ]||run lsblk -P -o "$1"')
+"""The script that waits for lsblk for a second."""
 
 
 @some_shells
@@ -282,7 +283,7 @@ def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
     try:
         hang = f"#!/bin/sh\nexec touch '{one.mount_point}/x'\n"
         with in_the_place_of("lsblk", hang, tmp_path):
-            sent = collect(shell, script=patient_for_one_second(SCRIPT))
+            sent = collect(shell, script=IMPATIENT)
     finally:
         run("fsfreeze", "--unfreeze", one.mount_point)
         unmount_when_free(one)

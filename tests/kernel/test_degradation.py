@@ -24,6 +24,7 @@ from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
 from support.program import AS_NOBODY
 from support.scratch import TAKEN_AT, Scratch, run
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -40,7 +41,7 @@ def scan_json(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode in {0, 1, 3} if code is None else done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -107,16 +108,20 @@ def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("script", "why"),
+    ("script", "seconds", "why"),
     [
-        ("sleep 60 & sleep 60", Why.TIMED_OUT),
-        ("printf '\\377\\376 not a superblock\\n'", Why.UNPARSABLE),
-        ("echo 'dumpe2fs: Operation not permitted while trying to open' >&2; exit 1", Why.DENIED),
-        ("exit 3", Why.FAILED),
+        (f"sleep {HANG_SECONDS} & sleep {HANG_SECONDS}", 0.5, Why.TIMED_OUT),
+        ("printf '\\377\\376 not a superblock\\n'", PATIENCE_SECONDS, Why.UNPARSABLE),
+        (
+            "echo 'dumpe2fs: Operation not permitted while trying to open' >&2; exit 1",
+            PATIENCE_SECONDS,
+            Why.DENIED,
+        ),
+        ("exit 3", PATIENCE_SECONDS, Why.FAILED),
     ],
 )
 def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
-    scratch: Make, tmp_path: Path, script: str, why: Why
+    scratch: Make, tmp_path: Path, script: str, seconds: float, why: Why
 ) -> None:
     """A hung, babbling or failing dumpe2fs is one gap, and the superblock's own bytes answer.
 
@@ -127,7 +132,7 @@ def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
     device = run("losetup", "--find", "--show", one.image).strip()
     try:
         tool(tmp_path / "tools", "dumpe2fs", script)
-        source = LiveSource(0.5, search_path=(str(tmp_path / "tools"),))
+        source = LiveSource(seconds, search_path=(str(tmp_path / "tools"),))
         number = Path(device).stat().st_rdev
 
         host = assemble_host(

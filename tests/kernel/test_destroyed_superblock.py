@@ -11,6 +11,7 @@ import pytest
 from ext4audit.report import Outcome
 from support.program import run as program
 from support.scratch import Scratch, run
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -57,18 +58,18 @@ def test_it_is_found_while_the_filesystem_is_mounted(
 
 
 @pytest.mark.parametrize(
-    ("script", "detail"),
+    ("script", "seconds", "detail"),
     [
-        ("echo broken >&2; exit 1", "broken (exit status 1)"),
-        ("exec sleep 600", "no answer within 0.5 s"),
-        ("kill -SEGV $$", "killed by signal 11"),
-        ("echo garbage", "not the superblock as dumpe2fs prints it"),
-        ("exit 0", "not the superblock as dumpe2fs prints it"),
+        ("echo broken >&2; exit 1", PATIENCE_SECONDS, "broken (exit status 1)"),
+        (f"exec sleep {HANG_SECONDS}", 0.5, "no answer within 0.5 s"),
+        ("kill -SEGV $$", PATIENCE_SECONDS, "killed by signal 11"),
+        ("echo garbage", PATIENCE_SECONDS, "not the superblock as dumpe2fs prints it"),
+        ("exit 0", PATIENCE_SECONDS, "not the superblock as dumpe2fs prints it"),
     ],
     ids=["fails", "hangs", "crashes", "garbage", "silent"],
 )
 def test_a_dumpe2fs_that_fails_is_reported_though_the_bytes_answer(
-    scratch: Make, tmp_path: Path, script: str, detail: str
+    scratch: Make, tmp_path: Path, script: str, seconds: float, detail: str
 ) -> None:
     """The superblock is whole, and the audit is not complete."""
     one = scratch().make().mount()
@@ -78,7 +79,7 @@ def test_a_dumpe2fs_that_fails_is_reported_though_the_bytes_answer(
     real = run("sh", "-c", "readlink -f $(command -v dumpe2fs)").strip()
     run("mount", "--bind", fake, real)
     try:
-        options = ("-f", "json", "--fail-on", "never", "--timeout", "0.5")
+        options = ("-f", "json", "--fail-on", "never", "--timeout", str(seconds))
         done = program("scan", *options, str(one.mount_point))
     finally:
         run("umount", real)

@@ -18,6 +18,7 @@ import pytest
 from support.program import AS_NOBODY, environment
 from support.scratch import Scratch, run
 from support.shells.collector import SCRIPT
+from support.timing import PATIENCE_SECONDS
 
 STRACE = shutil.which("strace")
 pytestmark = [
@@ -25,7 +26,6 @@ pytestmark = [
     pytest.mark.skipif(STRACE is None, reason="needs strace"),
 ]
 Make = Callable[..., Scratch]
-SECONDS = 120
 TRACED = (
     "open,openat,openat2,creat,truncate,ftruncate,fallocate,rename,renameat,renameat2,link,linkat,"
     "symlink,symlinkat,unlink,unlinkat,mkdir,mkdirat,rmdir,mknod,mknodat,chmod,fchmod,fchmodat,"
@@ -106,7 +106,7 @@ def traced(
         capture_output=True,
         text=True,
         check=False,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode in codes, done.stderr
     assert "Traceback" not in done.stderr, done.stderr

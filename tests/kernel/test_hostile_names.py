@@ -15,6 +15,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
 from support.scratch import Scratch, apply
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -41,7 +42,7 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import need
 from ext4audit.sources.live import LiveSource
+from support.mounts import another_namespace
 from support.scratch import TAKEN_AT, Scratch, run, scan
 
 pytestmark = pytest.mark.kernel
@@ -41,27 +40,13 @@ def test_a_filesystem_alive_only_in_another_namespace_is_listed(scratch: Make) -
     """Unmounted here and held elsewhere, it is alive, and its type is read over there."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     device = one.device
-    with subprocess.Popen(["unshare", "-m", "sleep", "60"]) as holder:
-        try:
-            _wait_for_own_namespace(holder.pid)
-            one.unmount()
-            host = assemble_host(LiveSource(), TAKEN_AT)
-            found = next(fs for fs in host.filesystems if fs.device == device)
-            assert (found.alive, found.mounts) == (True, ())
-            assert need(found.fstype) == "ext4"
-            assert [option.token for option in need(found.options).hidden] == ["nobarrier"]
-        finally:
-            holder.kill()
-
-
-def _wait_for_own_namespace(pid: int) -> None:
-    """Wait until the child has left our namespace: only then does it hold its own mounts."""
-    own = Path("/proc/self/ns/mnt").readlink()
-    for _ in range(200):
-        if Path(f"/proc/{pid}/ns/mnt").readlink() != own:
-            return
-        time.sleep(0.01)
-    pytest.fail("the child did not unshare its mount namespace")
+    with another_namespace():
+        one.unmount()
+        host = assemble_host(LiveSource(), TAKEN_AT)
+        found = next(fs for fs in host.filesystems if fs.device == device)
+        assert (found.alive, found.mounts) == (True, ())
+        assert need(found.fstype) == "ext4"
+        assert [option.token for option in need(found.options).hidden] == ["nobarrier"]
 
 
 def test_copies_with_one_uuid_are_disambiguated(scratch: Make) -> None:

@@ -12,6 +12,7 @@ import pytest
 from ext4audit.facts.options import Handling, handling_of, is_refused_for, needs_journal
 from support.options.grammar import TOGETHER, grammar_words
 from support.scratch import run
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 UPSTREAM = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:3])
@@ -31,7 +32,10 @@ def device(tmp_path: Path, private_mounts: None) -> Iterator[str]:  # noqa: ARG0
 def takes(device: str, place: Path, options: str, fstype: str = "ext4") -> bool:
     """Mount and unmount; return whether the kernel took the options."""
     argv = ("mount", "-i", "--options-source=disable", "-t", fstype, "-o", options, device, place)
-    taken = subprocess.run(argv, capture_output=True, check=False, timeout=60).returncode == 0
+    taken = (
+        subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
+        == 0
+    )
     if taken:
         run("umount", place)
     return taken

@@ -27,6 +27,7 @@ from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.rules import all_rules
 from support.examples import examples, number
 from support.hosts.plans import TAKEN_AT, disk_plan
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel
 
@@ -100,7 +101,7 @@ def _every_clean_plan_mounts(drawn: tuple[int, str, tuple[str, ...]]) -> None:
             size_bytes=size_mib * MIB,
             release=os.uname().release,
         )
-        judge = PlanJudge(RULES, (), "random", TAKEN_AT, 60)
+        judge = PlanJudge(RULES, (), "random", TAKEN_AT, PATIENCE_SECONDS)
         superblock = judge.predict(of).superblock
         if isinstance(superblock, Unknown):
             SEEN["refused by mke2fs"] += 1
@@ -161,7 +162,7 @@ def _shell(command: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 

@@ -11,6 +11,7 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import ReadBytes, ReadFile, RunCommand, VirtualMemory
 from ext4audit.sources.mkfs_simulation import MkfsSource
 from support.images.mke2fs import needs_e2fsprogs
+from support.timing import PATIENCE_SECONDS
 
 DEVICE = "/dev/md0"
 MAGIC = b"\x53\xef"
@@ -35,7 +36,7 @@ def program(folder: Path, script: str) -> tuple[str, ...]:
 @needs_e2fsprogs
 def test_what_mke2fs_made_can_be_read() -> None:
     """By the name of the device that is planned; the origin states that it is simulated."""
-    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=30) as source:
+    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=PATIENCE_SECONDS) as source:
         assert make(source, "-E", "lazy_itable_init=1,nodiscard") == Known(
             "", f"mke2fs -q -F -t ext4 -E lazy_itable_init=1,nodiscard {DEVICE}"
         )
@@ -48,7 +49,7 @@ def test_what_mke2fs_made_can_be_read() -> None:
 @needs_e2fsprogs
 def test_each_run_starts_on_an_empty_file() -> None:
     """A dry run after a real one leaves nothing of it."""
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         make(source)
         make(source, "-n")
         found = source.fetch(SUPERBLOCK)
@@ -69,7 +70,7 @@ def test_each_run_starts_on_an_empty_file() -> None:
 )
 def test_a_refusal_has_the_message_of_mke2fs(arguments: tuple[str, ...], cause: str) -> None:
     """Without its banner, and with the name of the planned device."""
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         answer = make(source, *arguments)
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.detail) == (Why.FAILED, cause)
@@ -80,7 +81,9 @@ def test_the_configuration_can_be_that_of_another_host(tmp_path: Path) -> None:
     """MKE2FS_CONFIG of mke2fs(8)."""
     file = tmp_path / "mke2fs.conf"
     file.write_text("[defaults]\n\tblocksize = 2048\n\tinode_size = 256\n")
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, configuration=str(file)) as source:
+    with MkfsSource(
+        DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, configuration=str(file)
+    ) as source:
         make(source)
         found = source.fetch(SUPERBLOCK)
     assert isinstance(found, Known)
@@ -91,7 +94,7 @@ def test_the_configuration_can_be_that_of_another_host(tmp_path: Path) -> None:
 def test_nothing_is_left_behind() -> None:
     """The file has no name, and its descriptor is closed."""
     before = len(list(Path("/proc/self/fd").iterdir()))
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         make(source)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
@@ -100,7 +103,7 @@ def test_a_run_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
     """Half a gigabyte is more than any simulation may take."""
     fill = 'for last in "$@"; do :; done; exec dd if=/dev/zero of="$last" bs=1M count=500'
     path = program(tmp_path, f"{fill} conv=notrunc 2>/dev/null")
-    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=30, search_path=path) as source:
+    with MkfsSource(DEVICE, 1 << 40, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
         answer = make(source)
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.detail) == (
@@ -121,7 +124,7 @@ def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
 def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
     """The kernel kills when memory runs out: that is no verdict on the plan."""
     path = program(tmp_path, "kill -9 $$")
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=path) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
         answer = make(source)
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.detail) == (Why.UNSUPPORTED, "mke2fs was killed by signal 9")
@@ -130,7 +133,7 @@ def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
 def test_endless_output_fills_no_pipe(tmp_path: Path) -> None:
     """It goes to memory as well, and the first of it is kept."""
     path = program(tmp_path, "yes no | head -c 3000000; exit 1")
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=path) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
         answer = make(source)
     assert isinstance(answer, Unknown)
     assert answer.detail.startswith("no no no")
@@ -139,7 +142,9 @@ def test_endless_output_fills_no_pipe(tmp_path: Path) -> None:
 
 def test_without_mke2fs_it_is_absent(tmp_path: Path) -> None:
     """The hint names the package."""
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30, search_path=(str(tmp_path),)) as source:
+    with MkfsSource(
+        DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, search_path=(str(tmp_path),)
+    ) as source:
         answer = make(source)
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.hint) == (Why.ABSENT, "install e2fsprogs")
@@ -147,7 +152,7 @@ def test_without_mke2fs_it_is_absent(tmp_path: Path) -> None:
 
 def test_nothing_else_is_answered() -> None:
     """No other program is run and no other file is read; the memory is this machine's."""
-    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=30) as source:
+    with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         others = [
             source.fetch(RunCommand(("dumpe2fs", DEVICE))),
             source.fetch(ReadFile("/etc/fstab")),

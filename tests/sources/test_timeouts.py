@@ -23,8 +23,7 @@ from ext4audit.sources.timeouts import (
     one_helper,
     undo,
 )
-
-ENDS_WITHIN_SECONDS = 10
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
 
 
 def fail(error: Exception) -> None:
@@ -48,10 +47,7 @@ def is_there(pid: int) -> bool:
 
 def ends(pid: int) -> bool:
     """Whether a process ends soon."""
-    end = time.monotonic() + ENDS_WITHIN_SECONDS
-    while is_there(pid) and time.monotonic() < end:
-        time.sleep(0.01)
-    return not is_there(pid)
+    return wait_until(lambda: not is_there(pid))
 
 
 @pytest.mark.parametrize("value", [None, 1, "\udcff\n", b"\0\xff", [("a", 1)], "x" * 10_000_000])
@@ -81,21 +77,21 @@ def test_the_error_comes_through(error: Exception) -> None:
 
 def test_a_call_that_hangs_is_left_behind() -> None:
     """After the time given, the caller goes on; the next call has another helper."""
-    bounded = BoundedCalls(0.2)
+    bounded = BoundedCalls(PATIENCE_SECONDS)
     first = bounded(os.getpid)
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
-        bounded(partial(time.sleep, 30))
+    with without_waiting(), pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
+        bounded(partial(time.sleep, HANG_SECONDS), 0.2)
     assert bounded(os.getpid) not in {first, os.getpid()}
     assert ends(first)
 
 
 def test_calls_share_a_helper_that_ends_with_them() -> None:
     """A fork for each of the 40 calls of a scan would cost as much as the scan."""
-    with closing(BoundedCalls(5)) as bounded:
+    with closing(BoundedCalls(PATIENCE_SECONDS)) as bounded:
         helper = bounded(os.getpid)
         assert bounded(os.getpid) == helper
     assert ends(helper)
-    freed = BoundedCalls(5)
+    freed = BoundedCalls(PATIENCE_SECONDS)
     helper = freed(os.getpid)
     del freed
     assert ends(helper)
@@ -131,7 +127,7 @@ def test_captured_evidence_is_read_by_the_helper_of_the_run(
 
 def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
     """By garbage collection or another thread: none is waited for twice."""
-    first, second = BoundedCalls(5), BoundedCalls(5)
+    first, second = BoundedCalls(PATIENCE_SECONDS), BoundedCalls(PATIENCE_SECONDS)
     for helper in (first(os.getpid), second(os.getpid)):
         os.kill(helper, signal.SIGKILL)
         assert ends(helper)
@@ -147,7 +143,7 @@ def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.Monk
 
 def test_a_helper_that_was_killed_is_an_error_and_the_next_call_has_another() -> None:
     """Somebody may kill it, for want of memory."""
-    bounded = BoundedCalls(5)
+    bounded = BoundedCalls(PATIENCE_SECONDS)
     helper = bounded(os.getpid)
     os.kill(helper, signal.SIGKILL)
     assert ends(helper)
@@ -167,7 +163,7 @@ def test_a_helper_holds_nothing_of_its_parent(tmp_path: Path) -> None:
 
 def test_another_process_has_another_helper() -> None:
     """A worker of a fleet is a fork, and must not take an answer to its parent."""
-    bounded = BoundedCalls(5)
+    bounded = BoundedCalls(PATIENCE_SECONDS)
     ours = bounded(os.getpid)
     pid = os.fork()
     if not pid:
@@ -185,9 +181,9 @@ def begin(path):
     undo.callback(os.unlink, path)
     return os.getpid()
 
-calls = BoundedCalls(5)
+calls = BoundedCalls(120)
 print(calls(partial(begin, sys.argv[1])), flush=True)
-time.sleep(30)
+time.sleep(300)
 """
 
 

@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from support.timing import PATIENCE_SECONDS
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     "--disable-background-networking --disable-component-update --disable-dev-shm-usage "
     "--hide-scrollbars --remote-debugging-pipe --enable-logging=stderr"
 ).split()
-_SECONDS = 60
 _PIECE = 1 << 16
 _START = (
     "import fcntl, os, sys\n"
@@ -88,8 +89,8 @@ class Tab:
         return answer["result"].get("value")
 
     def wait_for(self, condition: str) -> bool:
-        """Return whether a condition in JavaScript holds within a second."""
-        checks = f"for (let n = 0; n < 50 && !({condition}); n++) await new Promise(next);"
+        """Return whether a condition in JavaScript holds soon, or within a minute."""
+        checks = f"for (let n = 0; n < 3000 && !({condition}); n++) await new Promise(next);"
         return bool(
             self.value(
                 f"(async next => {{ {checks} return {condition}; }})(r => setTimeout(r, 20))"
@@ -188,7 +189,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End the browser and the processes that it started: they share its group."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
-        process.wait(_SECONDS)
+        process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

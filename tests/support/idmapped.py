@@ -11,6 +11,8 @@ import struct
 import subprocess
 from pathlib import Path
 
+from support.timing import HANG_SECONDS
+
 OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 CLONE_TREE, MOVE_FROM_DESCRIPTOR = 1, 4
@@ -22,7 +24,7 @@ SHIFT = 1000
 def mount_idmapped(source: Path, target: Path) -> None:
     """Mount what is mounted on `source` on `target`, with shifted IDs; raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
-    hold = ["unshare", "--user", "sh", "-c", "echo; exec sleep 60"]
+    hold = ["unshare", "--user", "sh", "-c", f"echo; exec sleep {HANG_SECONDS}"]
     with subprocess.Popen(hold, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

@@ -9,8 +9,11 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,6 +66,21 @@ def detach_unneeded_mounts(*kept: Path) -> None:
         if not _is_needed(Path(line.mount_point), kept):
             # A mount that a container's owner has locked stays.
             libc.umount2(os.fsencode(line.mount_point), MNT_DETACH | UMOUNT_NOFOLLOW)
+
+
+@contextmanager
+def another_namespace() -> Iterator[int]:
+    """Keep a copy of this mount namespace alive by a process, and give the process's number."""
+    script = "mount --make-rprivate / && echo ready && exec cat"
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd="/",
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"ready\n"
+        yield holder.pid
 
 
 def etc_of_its_own(folder: Path) -> str:

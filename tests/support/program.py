@@ -16,6 +16,7 @@ import pytest
 from ext4audit.cli import COMMANDS, SHARED
 from support import launcher
 from support.mounts import mount_table
+from support.timing import PATIENCE_SECONDS
 
 CLEARED = "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()
 _COMMANDS, _OPTIONS = "|".join(COMMANDS), "|".join(SHARED).replace("-", "_")
@@ -27,8 +28,6 @@ OF_THE_PROGRAM = re.compile(
 """The variables that change what the program prints, or how shells and tools speak."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
 """What begins the names of the variables by which an interpreter starts otherwise."""
-SECONDS = 60
-"""Far more than any command takes; a test that hangs must fail."""
 
 AS_NOBODY = f"""
 import sys
@@ -57,7 +56,7 @@ def run(
     *arguments: str,
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
-    seconds: float = SECONDS,
+    seconds: float = PATIENCE_SECONDS,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run `ext4audit ARGUMENTS` in a process of its own and return how it ended.
@@ -87,7 +86,7 @@ def _run_copy(
     cwd: str | Path | None,
     *,
     as_nobody: bool = False,
-    seconds: float = SECONDS,
+    seconds: float = PATIENCE_SECONDS,
     **given: IO[bytes],
 ) -> subprocess.CompletedProcess[str]:
     """Run a copy of the loaded program; raises launcher.TooLargeError.
@@ -124,7 +123,7 @@ def run_python(
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.PIPE,
-        "timeout": SECONDS,
+        "timeout": PATIENCE_SECONDS,
         **options,
     }
     return subprocess.run(

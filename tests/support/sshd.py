@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
+
+from support.timing import PATIENCE_SECONDS, wait_until
 
 TOOLS = ("sshd", "ssh", "ssh-keygen", "sudo", "openssl", "unshare")
 PLAIN = tuple(f"h{number:02}" for number in range(1, 16))
@@ -28,7 +29,6 @@ STUCK, STUBBORN = "stuck", "stubborn"
 TWENTY = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
 """The hosts of the inventory; the first is waited for while the others are asked."""
 USER, UID, PASSWORD = "auditee", 61234, "correct horse"
-WAIT_SECONDS = 20
 BEHAVIOURS = {
     "plain": 'exec sh -c "$SSH_ORIGINAL_COMMAND"',
     NOISY: 'echo "Last login: never"; echo "*** {{ 7 * 7 }} ***" >&2; '
@@ -87,26 +87,36 @@ def running() -> Iterator[Fleet]:
     fleet = Fleet(folder, folder / "hosts-tmp")
     fleet.temporary.mkdir()
     fleet.temporary.chmod(0o1777)
-    port = _free_port()
     _write_users(folder)
     _write_keys(folder)
-    _write_configuration(fleet, port)
+    with _reserved_port() as port, _reserved_port() as silent_port:
+        _write_configuration(fleet, port, silent_port)
+        server = _start(folder)
+        try:
+            _wait(server, port, folder)
+            yield fleet._replace(server=server.pid)
+        finally:
+            _stop(server, folder)
+            shutil.rmtree(folder)
+
+
+def _start(folder: Path) -> subprocess.Popen[bytes]:
     program = str(shutil.which("sshd"))
     command = ["unshare", "-m", "sh", "-euc", IN_NAMESPACE, "sshd", str(folder), program]
     with (folder / "sshd.log").open("wb") as log:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, stdout=log)
-    try:
-        _wait(server, port, folder)
-        yield fleet._replace(server=server.pid)
-    finally:
-        _stop(server, folder)
-        shutil.rmtree(folder)
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log, stdout=log)
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as one:
-        port: int = one.getsockname()[1]
-        return port
+@contextmanager
+def _reserved_port() -> Iterator[int]:
+    """Keep a port that no other program is given meanwhile, and that refuses connections.
+
+    Who asks for it by its number, and for SO_REUSEADDR as sshd does, may listen on it.
+    """
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        yield int(bound.getsockname()[1])
 
 
 def _write_users(folder: Path) -> None:
@@ -146,7 +156,7 @@ def _write_keys(folder: Path) -> None:
     (folder / "authorized_keys").write_text("".join(lines))
 
 
-def _write_configuration(fleet: Fleet, port: int) -> None:
+def _write_configuration(fleet: Fleet, port: int, silent_port: int) -> None:
     folder = fleet.folder
     server = {
         "ListenAddress": f"127.0.0.1:{port}",
@@ -173,11 +183,12 @@ def _write_configuration(fleet: Fleet, port: int) -> None:
         "IdentitiesOnly": "yes",
         "UserKnownHostsFile": folder / "known_hosts",
     }
-    dark = f"Host {DARK}\nPort {_free_port()}\n"
+    dark = f"Host {DARK}\nPort {silent_port}\n"
     every = f"Host *\n{_lines({'Port': port, **usual})}"
     (folder / "ssh_config").write_text("".join([dark, *hosts, every]))
     (folder / "ansible.cfg").write_text(
         "[defaults]\ninventory = hosts.ini\nremote_user = root\nforks = 6\n"
+        f"timeout = {PATIENCE_SECONDS:.0f}\n"
         f"interpreter_python = {sys.executable}\nremote_tmp = {folder}/ansible-tmp\n"
         f"[ssh_connection]\nssh_args = -F {folder / 'ssh_config'} -o ControlMaster=auto "
         "-o ControlPersist=10s\n"
@@ -192,13 +203,13 @@ def _lines(words: Mapping[str, object]) -> str:
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, folder: Path) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
+    def answers() -> bool:
         assert server.poll() is None, (folder / "sshd.log").read_text()
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        time.sleep(0.05)
-    raise TimeoutError((folder / "sshd.log").read_text())
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS):
+            return True
+        return False
+
+    assert wait_until(answers), (folder / "sshd.log").read_text()
 
 
 def _stop(server: subprocess.Popen[bytes], folder: Path) -> None:

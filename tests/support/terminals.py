@@ -16,7 +16,8 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from support import launcher
-from support.program import SECONDS, environment
+from support.program import environment
+from support.timing import PATIENCE_SECONDS
 
 CLEARED = (
     "VTE_VERSION TERM_PROGRAM KONSOLE_VERSION DOMTERM WT_SESSION KITTY_WINDOW_ID "
@@ -54,7 +55,7 @@ def on_terminal(
             str(Path.cwd()),
             streams=(slave, slave, slave if with_stderr else stderr.fileno()),
             as_nobody=False,
-            seconds=SECONDS,
+            seconds=PATIENCE_SECONDS,
         )
         screen = terminal.screen()
         stderr.seek(0)
@@ -72,7 +73,7 @@ def on_terminal_new(*arguments: str) -> Shown:
             stdout=terminal.slave,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
         return Shown(done.returncode, terminal.screen(), done.stderr.decode())
@@ -103,7 +104,7 @@ class Terminal:
         if self.slave >= 0:
             os.close(self.slave)
             self.slave = -1
-        self._reader.join(SECONDS)
+        self._reader.join(PATIENCE_SECONDS)
 
     def _read(self) -> None:
         with suppress(OSError):  # Linux reports EIO when the last writer has gone

@@ -35,6 +35,7 @@ from ext4audit.sources.timeouts import BoundedCalls
 from support.examples import examples
 from support.hosts.any_host import HOSTS
 from support.hosts.fleets import write_fleet
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until
 
 REAL_RULES = all_rules()
 
@@ -140,7 +141,7 @@ def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]
 
 def hang(*_: object, **__: object) -> None:
     """Answer like a server that is gone."""
-    time.sleep(30)
+    time.sleep(HANG_SECONDS)
 
 
 @pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
@@ -202,13 +203,10 @@ def test_workers_end_with_a_parent_that_is_killed(places: list[Place], tmp_path:
     command = [sys.executable, "-c", KILLED, str(started), str(Path(places[0].path).parent)]
     parent = subprocess.Popen(command, stdout=subprocess.PIPE)
     wanted = min(len(os.sched_getaffinity(0)), len(places))
-    deadline = time.monotonic() + 60
-    while len(list(started.iterdir())) < wanted and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert len(list(started.iterdir())) == wanted
+    assert wait_until(lambda: len(list(started.iterdir())) == wanted)
     parent.kill()
     try:
-        assert parent.communicate(timeout=20)[0] == b""
+        assert parent.communicate(timeout=PATIENCE_SECONDS)[0] == b""
     finally:
         for worker in started.iterdir():
             with suppress(ProcessLookupError):

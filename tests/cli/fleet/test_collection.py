@@ -12,12 +12,12 @@ import pytest
 from support.generated_files import SHARE
 from support.program import environment
 from support.sshd import NOISY, Fleet
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.fleet, pytest.mark.xdist_group("fleet")]
 
 PROGRAMS = Path(sys.executable).parent
 COLLECTION = SHARE / "ansible_collections" / "ext4audit" / "audit"
-SECONDS = 120
 
 
 def run(program: str, *arguments: object, cwd: Path) -> str:
@@ -30,7 +30,7 @@ def run(program: str, *arguments: object, cwd: Path) -> str:
         env=environment(**words, PATH=f"{PROGRAMS}:/usr/bin:/bin:/usr/sbin:/sbin"),
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

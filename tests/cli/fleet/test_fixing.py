@@ -13,11 +13,11 @@ import pytest
 from support.program import environment
 from support.scratch import run
 from support.sshd import STUBBORN, Fleet
+from support.timing import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.fleet, pytest.mark.kernel, pytest.mark.xdist_group("kernel")]
 
 PROGRAM = str(Path(sys.executable).with_name("ext4audit"))
-SECONDS = 120
 RULES = ("--select", "DUR001", "--disruption", "remount")
 
 
@@ -49,7 +49,7 @@ def fix(fleet: Fleet, *options: str) -> tuple[int, list[str], str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     words = ("fixed", "already fixed", "would change", "failed", "not started")

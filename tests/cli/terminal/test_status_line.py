@@ -10,13 +10,15 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TextIO
 
 import pytest
 
 from ext4audit.cli.output import is_ascii_only, wants_color, width
-from support.program import SECONDS, environment, run_python
+from support.program import environment, run_python
+from support.terminals import Terminal
+from support.timing import PATIENCE_SECONDS
 
 VARIABLES = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS"]
 
@@ -117,7 +119,7 @@ def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) ->
             stdout=stream,
             stderr=subprocess.PIPE,
             encoding="utf-8",
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=True,
         )
     assert done.stderr == expected
@@ -130,16 +132,16 @@ def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) ->
 )
 def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool) -> None:
     """The summary is coloured where the terminal shows colour, and the exit code is the same."""
-    with terminal() as (master, stream):
+    with closing(Terminal(24, 80)) as terminal:
         done = subprocess.run(
             [sys.executable, "-m", "ext4audit", "scan", "-q"],
             env=environment(**{"TERM": "xterm", **variables}),
-            stdout=stream,
+            stdout=terminal.slave,
             stderr=subprocess.PIPE,
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
-        shown = os.read(master, 1 << 16).decode()
+        shown = terminal.screen()
     assert done.returncode in {0, 1, 3}
     assert ("\x1b[" in shown) is colored
     assert " filesystem" in shown
@@ -153,30 +155,26 @@ with progress(quiet="quiet" in sys.argv) as show:
 """
 
 
-def on_terminal(*arguments: str, **variables: str) -> bytes:
+def on_terminal(*arguments: str, **variables: str) -> str:
     """Return what a terminal on standard error gets; standard output stays empty."""
-    master, slave = os.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments],
-        env=environment(**{"TERM": "xterm", **variables}),
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        timeout=SECONDS,
-        check=True,
-    )
-    os.write(slave, b".")  # a read of a silent terminal would wait for ever
-    shown = os.read(master, 1 << 16)
-    os.close(slave)
-    os.close(master)
-    assert done.stdout == b""
-    return shown
+    with closing(Terminal(24, 80)) as terminal:
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *arguments],
+            env=environment(**{"TERM": "xterm", **variables}),
+            stdout=subprocess.PIPE,
+            stderr=terminal.slave,
+            timeout=PATIENCE_SECONDS,
+            check=True,
+        )
+        assert done.stdout == b""
+        return terminal.screen()
 
 
 def test_a_person_sees_what_is_read() -> None:
     """The name of the device is shown with its controls spelled out, and not as markup."""
     shown = on_terminal()
-    assert rb"reading vda\x1b]0;evil\x07[/red]\x0a\xff" in shown
-    assert b"\x1b]0;" not in shown
+    assert r"reading vda\x1b]0;evil\x07[/red]\x0a\xff" in shown
+    assert "\x1b]0;" not in shown
 
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}], ids=str)
@@ -184,12 +182,12 @@ def test_a_simple_terminal_gets_simple_characters(variables: dict[str, str]) -> 
     """Neither Braille nor an escape that spells it."""
     shown = on_terminal(**variables)
     assert shown.isascii()
-    assert rb"\u28" not in shown
+    assert r"\u28" not in shown
 
 
 def test_quiet_shows_nothing() -> None:
     """`-q` asks for the summary and nothing else."""
-    assert on_terminal("quiet") == b"."
+    assert on_terminal("quiet") == ""
 
 
 def test_a_pipe_gets_nothing() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from ext4audit.remedies import quote
 from support.remedies.shell import RemedyShell
+from support.timing import HANG_SECONDS
 
 pytestmark = pytest.mark.kernel
 
@@ -125,7 +126,7 @@ def test_a_copy_in_another_namespace_holds_it_unless_it_follows(
 ) -> None:
     """The private /tmp of a service is a slave of the host's mounts, and unmounts with them."""
     shell.check(f"mount --make-r{parent} /")
-    inner = f"unshare -m --propagation {propagation} sh -c 'echo $$; exec sleep 60'"
+    inner = f"unshare -m --propagation {propagation} sh -c 'echo $$; exec sleep {HANG_SECONDS}'"
     enter = ["nsenter", "-t", str(shell.holder.pid), "-m", "--", "sh", "-c", f"exec {inner}"]
     with subprocess.Popen(enter, stdout=subprocess.PIPE, text=True) as copy:
         try:
@@ -161,7 +162,7 @@ unopened {device} name -p command undo done || stop "$problem"
 """
 
 
-@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (60, True)])
+@pytest.mark.parametrize(("seconds", "is_refused"), [(1, False), (HANG_SECONDS, True)])
 def test_a_device_that_is_open_for_a_moment_is_looked_at_again(
     shell: RemedyShell, seconds: int, *, is_refused: bool
 ) -> None:

@@ -14,13 +14,13 @@ import pytest
 from support.program import run as run_program
 from support.remedies.fixing import Scene
 from support.scratch import run
+from support.timing import PATIENCE_SECONDS
 
 ANSIBLE = os.environ.get("EXT4AUDIT_ANSIBLE") or shutil.which("ansible-playbook")
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.skipif(ANSIBLE is None, reason="needs ansible-playbook, or EXT4AUDIT_ANSIBLE"),
 ]
-SECONDS = 240
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def play(scene: Scene, *options: str) -> dict[str, int]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

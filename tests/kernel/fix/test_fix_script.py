@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from support import fuse_server
+from support.hanging import fuse_server
 from support.program import run as run_program
 from support.remedies.fixing import SHELLS, Scene, some_of
 from support.scratch import run
+from support.timing import HANG_SECONDS
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Made = Callable[..., Scene]
@@ -277,6 +278,7 @@ def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
     place.mkdir()
     top.mkdir()
     words = [sys.executable, fuse_server.__file__, str(place), str(top), "getattr", "0"]
+    words.append(str(scene.folder / "stopped"))
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == "mounted\n"
@@ -395,7 +397,8 @@ def looped(scene: Scene) -> Callable[[], object]:
 
 def elsewhere(_scene: Scene) -> Callable[[], object]:
     """Let a process hold a copy of the mount namespace."""
-    command = ["unshare", "-m", "--propagation", "private", "sh", "-c", "echo x; exec sleep 60"]
+    hold = f"echo x; exec sleep {HANG_SECONDS}"
+    command = ["unshare", "-m", "--propagation", "private", "sh", "-c", hold]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/")
     assert process.stdout is not None
     process.stdout.readline()

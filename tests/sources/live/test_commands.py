@@ -9,43 +9,44 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.sources import RunCommand, denied_hint
+from ext4audit.sources import Answer, RunCommand, denied_hint
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.live.commands import LARGEST_OUTPUT_BYTES, Finished, reap, run
+from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
 
 
 def test_the_status_and_both_outputs_are_kept() -> None:
     """The two streams are kept apart, as bytes."""
     argv = [b"/bin/sh", b"-c", b"printf '\\377'; printf err >&2; exit 7"]
-    finished = run(argv, {}, timeout_seconds=20, output_limit_bytes=10)
+    finished = run(argv, {}, timeout_seconds=PATIENCE_SECONDS, output_limit_bytes=10)
     assert finished == Finished(7, b"\xff", b"err")
 
 
 def test_of_stderr_the_beginning_is_kept() -> None:
     """64 KiB of complaints are enough, and the first of them is the cause."""
     argv = [b"/bin/sh", b"-c", b"echo cause >&2; head -c 200000 /dev/zero >&2"]
-    finished = run(argv, {"PATH": "/usr/bin:/bin"}, timeout_seconds=20, output_limit_bytes=10)
+    finished = run(
+        argv, {"PATH": "/usr/bin:/bin"}, timeout_seconds=PATIENCE_SECONDS, output_limit_bytes=10
+    )
     assert len(finished.stderr) == 65536
     assert finished.stderr.startswith(b"cause\n")
 
 
 def test_a_process_that_does_not_die_is_not_waited_for() -> None:
     """Waiting for a process that stays, as one in uninterruptible sleep does, is bounded."""
-    process = subprocess.Popen(["sleep", "300"])
+    process = subprocess.Popen(["sleep", str(HANG_SECONDS)])
     try:
-        start = time.monotonic()
-        assert reap(process, 0.1) is False
-        assert time.monotonic() - start < 10
+        with without_waiting():
+            assert reap(process, 0.1) is False
     finally:
         process.kill()
-        assert reap(process, 10) is True
+        assert reap(process, PATIENCE_SECONDS) is True
 
 
 def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
@@ -57,16 +58,11 @@ def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
         " exec sleep 300'], {'PATH': '/usr/bin:/bin'}, timeout_seconds=300, output_limit_bytes=1)"
     )
     audit = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while not pid_file.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert wait_until(pid_file.exists)
     audit.send_signal(signal.SIGINT)
-    assert audit.wait(20) != 0
+    assert audit.wait(PATIENCE_SECONDS) != 0
     pid = int(pid_file.read_text())
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not Path(f"/proc/{pid}").exists()
+    assert wait_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 class InterruptedStart(subprocess.Popen[bytes]):
@@ -97,6 +93,8 @@ def test_an_interrupt_while_a_program_starts_leaves_none_behind(
 
 
 LSBLK = RunCommand(("lsblk",))
+TRIES = 100
+"""On a busy machine half a second can be over before a program has begun."""
 
 
 def tool(directory: Path, script: str, name: str = "lsblk") -> LiveSource:
@@ -104,13 +102,23 @@ def tool(directory: Path, script: str, name: str = "lsblk") -> LiveSource:
     path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    return LiveSource(20, search_path=(str(directory),))
+    return LiveSource(PATIENCE_SECONDS, search_path=(str(directory),))
+
+
+def fetch_until_written(directory: Path, file: Path) -> tuple[LiveSource, Answer]:
+    """Ask for a program that hangs, until one has written a file before its time was over."""
+    for _ in range(TRIES):
+        source = LiveSource(0.5, search_path=(str(directory),))
+        answer = source.fetch(LSBLK)
+        if file.exists() and file.read_text().endswith("\n"):
+            return source, answer
+    raise AssertionError(f"in {TRIES} times half a second, nothing was written")
 
 
 def linked(directory: Path, target: str) -> LiveSource:
     """Put one of the system's programs there, under the name of lsblk."""
     (directory / "lsblk").symlink_to(target)
-    return LiveSource(20, search_path=(str(directory),))
+    return LiveSource(PATIENCE_SECONDS, search_path=(str(directory),))
 
 
 def is_running(pid: int) -> bool:
@@ -124,10 +132,7 @@ def is_running(pid: int) -> bool:
 
 def assert_all_end(pids: list[int]) -> None:
     """Wait for the kernel to end what was killed; a survivor would run for minutes."""
-    deadline = time.monotonic() + 10
-    while any(map(is_running, pids)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not [pid for pid in pids if is_running(pid)]
+    assert wait_until(lambda: not any(map(is_running, pids)))
 
 
 def test_the_output_is_the_answer(tmp_path: Path) -> None:
@@ -302,12 +307,10 @@ def test_a_program_has_no_input_and_stands_at_the_root(tmp_path: Path) -> None:
 def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
     """After the timeout nothing is left, and the hint is how to wait longer."""
     pids = tmp_path / "pids"
-    script = f"sleep 300 & echo $! $$ >{pids}; sleep 300"
+    script = f"sleep {HANG_SECONDS} & echo $! $$ >{pids}; sleep {HANG_SECONDS}"
     tool(tmp_path, script)
-    source = LiveSource(0.5, search_path=(str(tmp_path),))
-    start = time.monotonic()
-    answer = source.fetch(LSBLK)
-    assert time.monotonic() - start < 10
+    with without_waiting():
+        _, answer = fetch_until_written(tmp_path, pids)
     hint = "use a longer --timeout"
     assert answer == Unknown("lsblk", Why.TIMED_OUT, "no answer within 0.5 s", hint)
     assert_all_end([int(pid) for pid in pids.read_text().split()])
@@ -316,8 +319,8 @@ def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
 def test_a_child_that_keeps_the_pipe_open_is_ended(tmp_path: Path) -> None:
     """A program that ended is not waited for through its child for ever."""
     pids = tmp_path / "pids"
-    tool(tmp_path, f"sleep 300 & echo $! >{pids}; exit 0")
-    answer = LiveSource(0.5, search_path=(str(tmp_path),)).fetch(LSBLK)
+    tool(tmp_path, f"sleep {HANG_SECONDS} & echo $! >{pids}; exit 0")
+    _, answer = fetch_until_written(tmp_path, pids)
     assert isinstance(answer, Unknown)
     assert answer.why is Why.TIMED_OUT
     assert_all_end([int(pids.read_text())])
@@ -325,10 +328,11 @@ def test_a_child_that_keeps_the_pipe_open_is_ended(tmp_path: Path) -> None:
 
 def test_a_hung_program_is_waited_for_once(tmp_path: Path) -> None:
     """The second time the same is asked, the answer is there."""
-    tool(tmp_path, f"echo x >>{tmp_path}/count; sleep 300")
-    source = LiveSource(0.5, search_path=(str(tmp_path),))
-    assert source.fetch(LSBLK) == source.fetch(LSBLK)
-    assert (tmp_path / "count").read_text() == "x\n"
+    count = tmp_path / "count"
+    tool(tmp_path, f"echo x >>{count}; sleep {HANG_SECONDS}")
+    source, first = fetch_until_written(tmp_path, count)
+    assert source.fetch(LSBLK) == first
+    assert count.read_text() == "x\n"
 
 
 def test_endless_output_is_cut(tmp_path: Path) -> None:

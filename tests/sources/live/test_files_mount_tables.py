@@ -15,6 +15,7 @@ from ext4audit.sources import ReadFile, Unanswered
 from ext4audit.sources.live import LiveSource, files
 from support.program import run
 from support.scratch import Scratch
+from support.timing import PATIENCE_SECONDS
 
 MORE_THAN_ANY_PROCESS = 4194304
 """PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h): the numbers of processes are less."""
@@ -85,7 +86,9 @@ def test_a_hardened_service_reports_what_the_host_has(tmp_path: Path) -> None:
 
 def filesystem(command: list[str], scratch: Scratch) -> dict[str, Any]:
     """Return the mount table options and the remedies of the filesystem that a scan reports."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+    )
     report = json.loads(done.stdout)
     place = str(scratch.mount_point)
     (ours,) = (fs for fs in report["filesystems"] if place in fs["mount_points"])

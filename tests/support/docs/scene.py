@@ -20,10 +20,10 @@ from support import launcher
 from support.docs.pages import ROOT, blocks
 from support.hosts.stories import HOSTS
 from support.program import environment
+from support.timing import PATIENCE_SECONDS
 
 STORIES = ("healthy-debian-12", "raid0-12-disks-default-mkfs")
 MOUNTED = "/srv"
-SECONDS = 120
 NOT_RUN = {
     "uv run pytest": "it runs the whole suite, this test included",
     "uv run pytest --accept": "the same",
@@ -142,7 +142,7 @@ class Scene:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
 

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
+from support.timing import PATIENCE_SECONDS
+
 FOLDER = os.environ.get("EXT4AUDIT_PROMETHEUS")
 """The folder that .ci/prometheus fills."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_PROMETHEUS") == "1"
 """In CI a test that needs these programs must run: a skip would read as a pass."""
 _LISTENING = re.compile(r'msg="Listening on" address=(127\.0\.0\.1:[0-9]+)')
-_SECONDS = 30
 
 
 def executable(*names: str) -> str | None:
@@ -38,7 +39,7 @@ def promtool(*arguments: str, text: str | None = None) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=_SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -67,5 +68,5 @@ def exporting(folder: Path) -> Iterator[str]:
 
 def scraped(address: str) -> str:
     """Return what an exporter exposes."""
-    with urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - our own exporter
+    with urlopen(address, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - our own exporter
         return str(answer.read().decode())

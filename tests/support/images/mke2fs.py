@@ -20,6 +20,7 @@ from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 from ext4audit.parsers.dumpe2fs import parse_group_table, parse_superblock
+from support.timing import PATIENCE_SECONDS
 
 MIB = 1 << 20
 MOST_GROUPS = 8192
@@ -84,7 +85,11 @@ class Wish:
             command = ["mke2fs", "-q", "-F", "-F", "-t", "ext4", *self.options, str(image)]
             kib = str(self.size_bytes >> 10) + "k"
             done = subprocess.run(
-                [*command, kib], capture_output=True, check=False, env=ENVIRONMENT, timeout=60
+                [*command, kib],
+                capture_output=True,
+                check=False,
+                env=ENVIRONMENT,
+                timeout=PATIENCE_SECONDS,
             )
             yield Made(image, self.offset_bytes) if done.returncode == 0 else None
 

@@ -28,6 +28,7 @@ from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
 from ext4audit.sources.live import LiveSource
 from support.scratch import TAKEN_AT, roll_back, run, run_shell, scan
+from support.timing import PATIENCE_SECONDS
 
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
 TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
@@ -236,7 +237,10 @@ def succeeds(command: str, *, broken: bool = False) -> bool:
     """
     fail = "".join(f"{name}() {{ return 1; }}; " for name in READERS) if broken else ""
     argv = ["sh", "-c", f"{fail}{command}"]
-    return subprocess.run(argv, capture_output=True, check=False, timeout=120).returncode == 0
+    return (
+        subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
+        == 0
+    )
 
 
 def module_of(rule: Rule) -> ModuleType:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from support.program import run as run_program
 from support.scratch import run
+from support.timing import PATIENCE_SECONDS
 
 SHELLS = [
     (name, [path, *arguments])
@@ -27,7 +28,6 @@ COUNTED_MOUNTS = re.compile(
     r"(?:sequence|start)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
     re.MULTILINE,
 )
-SECONDS = 60
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
 EVERY = 1 if FAULTS == "all" else 7
 FIRST = 1 if FAULTS == "all" else 1 + int(FAULTS) % EVERY
@@ -90,7 +90,7 @@ class Scene:
             capture_output=True,
             encoding="utf-8",
             errors="surrogateescape",
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
             check=False,
             start_new_session=True,
         )

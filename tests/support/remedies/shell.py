@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from ext4audit.facts.options import recognize
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
 from support.mounts import etc_of_its_own
+from support.timing import HANG_SECONDS, wait_until
 
 
 class RemedyShell:
@@ -38,11 +38,11 @@ class RemedyShell:
         self.where = folder / mount_point
         self.where.mkdir()
         self.holder = subprocess.Popen(
-            ["unshare", "-m", "--propagation", "private", "sleep", "600"]
+            ["unshare", "-m", "--propagation", "private", "sleep", str(HANG_SECONDS)]
         )
         own = Path("/proc/self/ns/mnt").readlink()
-        while Path(f"/proc/{self.holder.pid}/ns/mnt").readlink() == own:
-            time.sleep(0.01)
+        theirs = Path(f"/proc/{self.holder.pid}/ns/mnt")
+        assert wait_until(lambda: theirs.readlink() != own)
         self.check(etc_of_its_own(folder))
         self.check(f"truncate -s 64M {folder}/image && mkfs.ext4 -q {folder}/image")
         self.device = self.check(f"losetup -f --show {folder}/image").strip()

@@ -7,8 +7,10 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +37,13 @@ from ext4audit.sources.snapshot import decode
 from ext4audit.sources.snapshot.collector import collect_script
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.examples import number
+from support.timing import PATIENCE_SECONDS, wait_until
 
 SCRIPT = collect_script(__version__)
 BRIEF = SCRIPT.replace("\nlong /proc/self/mountinfo\n", "\nreturn\n")
 """The script that captures no more than user, kernel and memory, and writes all that as usual."""
 assert BRIEF != SCRIPT
 SHELLS = ("dash", "bash", "busybox sh")
-SECONDS = 90
 TRIES = 4
 """How often other tests' mounts may come and go between two looks at this host."""
 
@@ -69,7 +71,7 @@ def collect(
         capture_output=True,
         env={**os.environ, **(environment or {})},
         check=False,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -96,9 +98,43 @@ def with_seconds(script: str, seconds: str) -> str:
     )
 
 
-def patient_for_one_second(script: str) -> str:
-    """Return the script with a time limit that a test can wait for."""
-    return with_seconds(changed(script, ("-le 20 ];", "-le 10 ];")), ".1")
+def impatient_with(script: str, command: str, *, after: str = "") -> str:
+    """Return the script with a time limit of a second for one command, a line that is there once.
+
+    The others keep theirs: on a busy machine, some of them take a second. `after` is a line behind
+    the command that has the short limit, too.
+    """
+    lines = f"\n{command}\n{after}"
+    return changed(
+        with_seconds(script, "${pace-1}"), (lines, f"\npace=.05\n{command}\n{after}\npace=1\n")
+    )
+
+
+def status_after(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
+    """Send a signal to a shell that runs a command, until it ends; return its status.
+
+    Not before it sleeps, and again twice a second: shells lose some between two commands. In its
+    first 30 ms, bash 5.2 ignored a SIGINT that was sent to it alone in 10 of 523 runs.
+    """
+
+    def has_ended() -> bool:
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.5)
+        return process.returncode is not None
+
+    assert wait_until(lambda: _is_asleep(process.pid))
+    assert wait_until(has_ended)
+    return int(process.returncode)
+
+
+def _is_asleep(pid: int) -> bool:
+    """Whether a process sleeps until a signal or a child ends its wait (state S, proc_pid_stat(5)).
+
+    bash sleeps in wait4(2), dash and busybox in sigsuspend(2).
+    """
+    stat_line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    return stat_line.rpartition(")")[2].split()[0] == "S"
 
 
 def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:

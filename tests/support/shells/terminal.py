@@ -8,7 +8,6 @@ import shutil
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from ext4audit.cli.completion import script
 from support import launcher
 from support.program import environment
+from support.timing import PATIENCE_SECONDS, wait_until
 
 TAB = b"\t"
 ERASE = b"\x15"
@@ -26,7 +26,6 @@ REPORT = b"\x14"
 
 No binding of a shell begins with it: after Ctrl-X, bash waits half a second for a second key.
 """
-SECONDS = 30.0
 START = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
     "zsh": ["zsh", "-f", "-i"],
@@ -116,11 +115,12 @@ class Shell:
                 self.shown += shown
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
-        end = time.monotonic() + SECONDS
-        while not is_done():
-            assert time.monotonic() < end, self.shown.decode(errors="replace")
-            self._answer()
-            time.sleep(0.003)
+        def is_done_now() -> bool:
+            if not is_done():
+                self._answer()
+            return is_done()
+
+        assert wait_until(is_done_now, 0.003), self.shown.decode(errors="replace")
 
     def _answer(self) -> None:
         """Answer what the shell has asked since, if all of it has been read."""
@@ -141,7 +141,7 @@ class Shell:
                 str(self._folder),
                 streams=(null.fileno(), answer.fileno(), null.fileno()),
                 as_nobody=False,
-                seconds=SECONDS,
+                seconds=PATIENCE_SECONDS,
             )
         assert code == 0, variables
 

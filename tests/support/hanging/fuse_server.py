@@ -1,9 +1,9 @@
 """A FUSE server that shows a directory until it stops answering.
 
-`python fuse_server.py MOUNT_POINT DIRECTORY REQUEST COUNT` mounts, prints a line, and answers
+`python fuse_server.py MOUNT_POINT DIRECTORY REQUEST COUNT MARK` mounts, prints a line, and answers
 COUNT requests of the kind REQUEST (a name of REQUESTS); what comes after them is taken and never
-answered, as by a server whose network is gone. It speaks the kernel's protocol itself
-(include/uapi/linux/fuse.h, 7.31), so that no library is needed.
+answered, as by a server whose network is gone; the file MARK is made then. It speaks the kernel's
+protocol itself (include/uapi/linux/fuse.h, 7.31), so that no library is needed.
 """
 
 from __future__ import annotations
@@ -113,14 +113,16 @@ class Server:
                 found += bytes(-len(found) % 8)
         return bytes(found)
 
-    def serve(self, last: str, left: int) -> None:
+    def serve(self, last: str, left: int, mark: Path) -> None:
         """Answer requests; take all and answer none after so many of a kind."""
         while True:
             request = os.read(self.device, 1 << 20)
             _, number, unique, node, *_ = HEADER.unpack_from(request)
             kind = NAMES.get(number, "")
             left -= kind == last
-            if left >= 0 and kind not in UNANSWERED:
+            if left < 0:
+                mark.touch()
+            elif kind not in UNANSWERED:
                 self.reply(unique, kind, node, request[HEADER.size :])
 
     def reply(self, unique: int, kind: str, node: int, body: bytes) -> None:
@@ -134,14 +136,14 @@ class Server:
 
 def main() -> None:
     """Mount and serve until killed."""
-    place, top, last, left = sys.argv[1:]
+    place, top, last, left, mark = sys.argv[1:]
     device = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(b"hung", os.fsencode(place), b"fuse.hung", 0, options.encode()):
         raise OSError(ctypes.get_errno(), "mount")
     print("mounted", flush=True)
-    Server(device, top).serve(last, int(left))
+    Server(device, top).serve(last, int(left), Path(mark))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,53 @@
+"""Short waits of the program for what hangs: what is only slow gets the patience of a test.
+
+On a busy machine a path that answers takes a second, too.
+"""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ext4audit.cli import layout, run_program
+from ext4audit.sources import timeouts
+from support.timing import PATIENCE_SECONDS
+
+Receive = Callable[[timeouts._Helper, int, float, float], bytes]
+LOOK_MILLISECONDS = 10
+
+
+def short_where(hangs: Callable[[], bool], receive: Receive = timeouts._Helper._receive) -> Receive:
+    """Return what receives an answer: its time begins when `hangs` holds and the helper sleeps."""
+
+    def patient(helper: timeouts._Helper, count: int, _ends_at: float, seconds: float) -> bytes:
+        began = hung_since = time.monotonic()
+        answers = select.poll()
+        answers.register(helper._answers, select.POLLIN)
+        while not answers.poll(LOOK_MILLISECONDS):
+            now = time.monotonic()
+            if not (hangs() and _sleeps(helper._pid)):
+                hung_since = now
+            if now - hung_since >= seconds or now - began >= PATIENCE_SECONDS:
+                raise TimeoutError(f"no answer within {seconds:.3g} s")
+        return receive(helper, count, time.monotonic() + PATIENCE_SECONDS, seconds)
+
+    return patient
+
+
+def _sleeps(pid: int) -> bool:
+    """Whether a process waits for something: one that waits for a processor is runnable (R)."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "SD"
+
+
+def main(seconds: str, mark: str, *arguments: str) -> int:
+    """Run the program with short waits, once there is a file that marks the beginning of a hang."""
+    timeouts.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = float(seconds)
+    timeouts._Helper._receive = short_where(Path(mark).exists)  # type: ignore[method-assign, assignment]
+    return run_program(list(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
