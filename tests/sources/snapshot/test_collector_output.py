@@ -7,18 +7,24 @@ import re
 import signal
 import stat
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from signal import SIGINT, SIGQUIT, SIGTERM
 
 import pytest
 
 from ext4audit.sources.snapshot import collector as module
-from support.shells.collector import SCRIPT, changed, collect, leftovers, manifest, some_shells
+from support.shells.collector import (
+    SCRIPT,
+    changed,
+    collect,
+    leftovers,
+    manifest,
+    some_shells,
+    status_after,
+)
+from support.timing import PATIENCE_SECONDS, wait_until
 
-SECONDS = 60
 QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
 """The script without what it captures, which these tests do not look at."""
 
@@ -85,7 +91,9 @@ def test_a_relative_name_is_one_of_the_working_directory(
     script.write_text(QUICK)
     place = tmp_path / "place"
     place.mkdir()
-    subprocess.run([*shell.split(), script, "-o", name], cwd=place, check=True, timeout=SECONDS)
+    subprocess.run(
+        [*shell.split(), script, "-o", name], cwd=place, check=True, timeout=PATIENCE_SECONDS
+    )
     assert leftovers(place) == [name]
 
 
@@ -106,7 +114,7 @@ def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: 
         env={**os.environ, "TMPDIR": str(place)},
         capture_output=True,
         check=False,
-        timeout=SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert target.read_bytes().startswith(b"\x1f\x8b")
@@ -139,19 +147,10 @@ def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -
             cwd=tmp_path,
             capture_output=True,
             check=True,
-            timeout=SECONDS,
+            timeout=PATIENCE_SECONDS,
         )
         assert done.stdout.startswith(b"\x1f\x8b")
         assert leftovers(tmp_path / "place") == []
-
-
-def is_asleep(pid: int) -> bool:
-    """Whether a process sleeps until a signal or a child ends its wait (state S, proc_pid_stat(5)).
-
-    bash sleeps in wait4(2), dash and busybox in sigsuspend(2).
-    """
-    stat_line = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    return stat_line.rpartition(")")[2].split()[0] == "S"
 
 
 @pytest.fixture
@@ -166,15 +165,6 @@ def default_signals() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def repeated(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
-    """Send a signal twice a second until the process ends; return its status."""
-    for _ in range(10):
-        process.send_signal(number)
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=0.5)
-    return process.wait(timeout=0)
-
-
 @some_shells
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [SIGTERM, SIGINT, SIGQUIT])
@@ -184,9 +174,7 @@ def test_a_signal_leaves_neither_directory_nor_file(
 ) -> None:
     """The old file stays as it was; the new one, half written beside it, goes.
 
-    The signal is sent while the shell sleeps until a command ends, and again until it
-    ends: shells lose some between two commands. In its first 30 ms, bash 5.2 ignored a SIGINT that
-    was sent to it alone in 10 of 523 runs.
+    The signal is sent while the shell sleeps until a command ends, and again until it ends.
     """
     script, place, target = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "out"
     held = place / "held"
@@ -199,14 +187,40 @@ def test_a_signal_leaves_neither_directory_nor_file(
         env={**os.environ, "TMPDIR": str(place)},
         stderr=subprocess.DEVNULL,
     ) as process:
-        deadline = time.monotonic() + SECONDS
-        while not (held.exists() and is_asleep(process.pid)):
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        assert repeated(process, number) == 1
+        assert wait_until(held.exists)
+        assert status_after(process, number) == 1
     assert leftovers(place) == ["held"]
     assert leftovers(tmp_path) == ["collect.sh", "out", "tmp"]
     assert target.read_text() == "old\n"
+
+
+@some_shells
+@pytest.mark.parametrize("number", [SIGTERM, SIGINT])
+def test_a_second_signal_leaves_nothing_either(
+    shell: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Who presses Ctrl-C again while it tidies up once ended it before it had."""
+    script, place, tidies = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "tidies"
+    slow = f';: >{tidies};sleep 1;rm -rf "$T" '
+    hold = ("\nlong /proc/self/mountinfo\n", "\nrun sleep 300\n")
+    script.write_text(changed(SCRIPT, hold, (';rm -rf "$T" ', slow)))
+    place.mkdir()
+    with subprocess.Popen(
+        [*shell.split(), script],
+        env={**os.environ, "TMPDIR": str(place)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+
+        def is_tidying() -> bool:
+            process.send_signal(number)
+            return tidies.exists()
+
+        assert wait_until(lambda: leftovers(place) != [])
+        assert wait_until(is_tidying, 0.3)
+        process.send_signal(number)
+    assert process.returncode == 1
+    assert leftovers(place) == []
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:

@@ -479,7 +479,8 @@ main() {
 		esac || stop 'usage: sh collect.sh [--text] [--lean] [-o FILE]'
 		shift
 	done
-	trap 'exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T" "$O"' EXIT
+	# A second Ctrl-C would end it before the directory is gone.
+	trap 'trap "" HUP INT QUIT TERM PIPE; exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T" "$O"' EXIT
 	trap 'exit 1' HUP INT QUIT TERM PIPE
 	trap : USR1
 	# A new file in its place: an old one may be open to others, or a link that a stranger set.
