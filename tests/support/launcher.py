@@ -187,10 +187,11 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         os.environ.update(request["env"])
         os.chdir(request["cwd"])
         os.umask(request["umask"])
-        if request["as_nobody"]:
+        main = importlib.import_module("ext4audit.__main__").main
+        if request["as_nobody"]:  # who may not read a clone below /root
             drop_privileges()
         sys.argv = ["ext4audit", *request["arguments"]]
-        importlib.import_module("ext4audit.__main__").main()
+        main()
     except BaseException:  # noqa: BLE001 - a copy must not go on as the launcher
         traceback.print_exc()
         sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib import resources
@@ -58,13 +59,16 @@ IN_MOUNT = 'cd "$(cat {folder}/where)" && '
 
 def found(shell: RemedyShell, interpreter: str = "sh") -> str:
     """Run the check of the mount point in the namespace; return what it names, "" if it passes."""
+    busybox = shutil.which("busybox")
+    if "busybox" in interpreter and busybox is None:
+        pytest.skip("needs busybox")
     script = shell.folder / "check"
     script.write_text(CHECK.format(library=LIBRARY.read_text(encoding="utf-8"), **words(shell)))
     tools = shell.folder / "bin"
     if not tools.exists():
         tools.mkdir()
         for tool in ("awk", "grep", "sed", "tr"):
-            (tools / tool).symlink_to("/usr/bin/busybox")
+            (tools / tool).symlink_to(busybox or "busybox")
     done = shell.run(f"{interpreter.format(folder=shell.folder)} {script}")
     assert (done.returncode == 0) is (done.stderr == b"")
     return done.stderr.decode()
