@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step
-from ext4audit.fixing import Chosen
+from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import Script
 from ext4audit.rules import all_rules
@@ -20,7 +20,7 @@ FILE = NewFile("/etc/sysctl.d/60-x.conf", "vm.x = {{ 1 }}\n")
 
 def tasks(*steps: Step, title: str = "/data") -> list[dict[str, Any]]:
     """Return the tasks of a playbook for one remedy with these steps."""
-    chosen = Chosen(RULE, title, Remedy("Do it.", Disruption.ONLINE, steps), ())
+    chosen = ChosenRemedy(RULE, title, Remedy("Do it.", Disruption.ONLINE, steps), ())
     (play,) = json.loads(playbook(Script("#!/bin/sh\n", "abc", (chosen,), ())))
     made: list[dict[str, Any]] = play["tasks"]
     return made

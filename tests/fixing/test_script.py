@@ -18,8 +18,8 @@ from ext4audit.finding import (
     Step,
     Unmount,
 )
-from ext4audit.fixing import Chosen
-from ext4audit.fixing.script import AuditedHost, Script, build
+from ext4audit.fixing import ChosenRemedy
+from ext4audit.fixing.script import AuditedHost, Script, build_script
 from ext4audit.rules import all_rules
 from support.builders import disk, filesystem, known, mount, unknown
 
@@ -32,10 +32,10 @@ LINES = ("/dev/a /a ext4 nobarrier,commit=5 0 2", "/dev/a /a ext4 commit=5 0 2",
 def script(*remedies: tuple[Step, ...], fs: object = DATA) -> Script:
     """Build the script of some remedies of one filesystem."""
     chosen = [
-        Chosen(RULE, f"/{n}", Remedy("Do it.", Disruption.ONLINE, steps), (fs,))  # type: ignore[arg-type]
+        ChosenRemedy(RULE, f"/{n}", Remedy("Do it.", Disruption.ONLINE, steps), (fs,))  # type: ignore[arg-type]
         for n, steps in enumerate(remedies)
     ]
-    return build(HOST, chosen, ())
+    return build_script(HOST, chosen, ())
 
 
 def calls(made: Script, number: int = 1) -> dict[str, str]:

@@ -16,7 +16,7 @@ from ext4audit.finding import (
     Step,
     Suppression,
 )
-from ext4audit.fixing import NoSuchRemedy, choose, slug
+from ext4audit.fixing import NoSuchRemedy, choose_remedies, slug
 from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from support.builders import filesystem, host
@@ -66,7 +66,7 @@ def test_the_safest_remedy_that_is_allowed(
     remedies: tuple[Remedy, ...], most: Disruption, expected: Remedy | str
 ) -> None:
     """With steps, not destructive, of the least disruption, the first of equals."""
-    chosen, left = choose(report(*remedies), Severity.MEDIUM, most, {})
+    chosen, left = choose_remedies(report(*remedies), Severity.MEDIUM, most, {})
     assert [each.remedy for each in chosen] + [each.reason for each in left] == [expected]
 
 
@@ -83,7 +83,7 @@ def test_what_does_not_count_is_not_fixed(
     changes: dict[str, object], threshold: Severity | None, reasons: list[str]
 ) -> None:
     """A finding that is milder than --fail-on is not even told."""
-    chosen, left = choose(report(ONLINE, **changes), threshold, Disruption.REBOOT, {})
+    chosen, left = choose_remedies(report(ONLINE, **changes), threshold, Disruption.REBOOT, {})
     assert not chosen
     assert [each.reason for each in left] == reasons
 
@@ -92,7 +92,9 @@ def test_what_is_left_out_hides_no_other_finding() -> None:
     """The second finding of a rule is fixed where the first is suppressed."""
     of = report(ONLINE, suppression=Suppression("it is a test"))
     verdicts = (*of.verdicts, *report(REMOUNT).verdicts)
-    chosen, left = choose(of._replace(verdicts=verdicts), Severity.LOW, Disruption.REBOOT, {})
+    chosen, left = choose_remedies(
+        of._replace(verdicts=verdicts), Severity.LOW, Disruption.REBOOT, {}
+    )
     assert [each.remedy for each in chosen] == [REMOUNT]
     assert [each.reason for each in left] == ["suppressed: it is a test"]
 
@@ -103,7 +105,7 @@ def test_what_is_left_out_hides_no_other_finding() -> None:
 )
 def test_another_remedy_is_chosen_by_its_name(words: str, expected: Remedy) -> None:
     """By the options that it changes, or by words of its summary."""
-    chosen, _ = choose(
+    chosen, _ = choose_remedies(
         report(ONLINE, REMOUNT, UNMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": words}
     )
     assert [each.remedy for each in chosen] == [expected]
@@ -113,7 +115,7 @@ def test_a_name_that_no_remedy_has_is_answered_with_those_there_are() -> None:
     """The error lists the choices."""
     known = r"DUR001 has no remedy 'x' \(choose from barrier, dioread-lock\)"
     with pytest.raises(NoSuchRemedy, match=known):
-        choose(report(ONLINE, REMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": "x"})
+        choose_remedies(report(ONLINE, REMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": "x"})
 
 
 def test_a_remedy_without_options_is_named_by_its_summary() -> None:

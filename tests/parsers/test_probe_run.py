@@ -13,7 +13,7 @@ from ext4audit.facts.measurement import (
     ProbeRun,
     ProbeVerdict,
 )
-from ext4audit.parsers.probe_run import parse_run
+from ext4audit.parsers.probe_run import parse_probe_run
 from ext4audit.renderers.probe import render_json
 
 RUN = ProbeRun(
@@ -56,8 +56,8 @@ def document(**changes: Any) -> dict[str, Any]:
 def test_what_is_printed_is_read() -> None:
     """The members are for people: a scan does not read them."""
     with_members = RUN._replace(results=(RUN.results[0]._replace(members=(MEMBER,)),))
-    assert parse_run(render_json(with_members, tool_version="0.2.0")) == RUN
-    assert parse_run(json.dumps(document(boot_id=None))).boot_id == ""
+    assert parse_probe_run(render_json(with_members, tool_version="0.2.0")) == RUN
+    assert parse_probe_run(json.dumps(document(boot_id=None))).boot_id == ""
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_what_is_printed_is_read() -> None:
 def test_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
     """A file that a probe did not print raises ValueError with the reason."""
     with pytest.raises(ValueError, match=reason):
-        parse_run(json.dumps(document(**changes)))
+        parse_probe_run(json.dumps(document(**changes)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "1", "null", '{"kind": NaN}', "[" * 10])
 def test_other_texts_are_refused(text: str) -> None:
     """Neither is what is not even an object."""
     with pytest.raises(ValueError, match=r"."):
-        parse_run(text)
+        parse_probe_run(text)
 
 
 def test_a_number_beyond_all_is_refused() -> None:
     """1e999 is infinity to Python."""
     text = json.dumps(document()).replace('"seconds": 1.5', '"seconds": 1e999')
     with pytest.raises(ValueError, match="finite"):
-        parse_run(text)
+        parse_probe_run(text)

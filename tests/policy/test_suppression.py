@@ -8,7 +8,7 @@ from hypothesis import given
 from ext4audit.engine import audit
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity, Suppression
-from ext4audit.policy import SuppressionRule, not_judged, stale, suppress
+from ext4audit.policy import SuppressionRule, not_judged, stale_suppressions, suppress
 from ext4audit.report import EXIT_FINDINGS, Report, ReportSource, exit_code
 from ext4audit.rule import RuleOutput, host_rule, rule
 from ext4audit.rules import all_rules
@@ -158,7 +158,7 @@ def test_stale_suppressions_are_reported(
 ) -> None:
     """Expired ones always; one without a match only if its rule had all evidence."""
     _, used = suppress(report(), rules, TODAY)
-    stale_ones = list(stale(rules, frozenset(used), TODAY, judged=frozenset(judged)))
+    stale_ones = list(stale_suppressions(rules, frozenset(used), TODAY, judged=frozenset(judged)))
     assert len(stale_ones) == len(sentences)
     assert all(part in each for part, each in zip(sentences, stale_ones, strict=True))
 

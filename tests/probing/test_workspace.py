@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.probing.workspace import MIB, Refused, allowed, opened_directory, remains, workspace
+from ext4audit.probing.workspace import (
+    MIB,
+    Refused,
+    leftovers,
+    opened_directory,
+    workspace,
+    writable_space,
+)
 
 
 def test_only_its_owner_can_enter_it(tmp_path: Path) -> None:
@@ -17,7 +24,7 @@ def test_only_its_owner_can_enter_it(tmp_path: Path) -> None:
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
         (made,) = tmp_path.iterdir()
         assert made.name == room.name
-        assert remains(parent) == (room.name,)
+        assert leftovers(parent) == (room.name,)
         assert made.stat().st_mode & 0o777 == 0o700
         with room.file("a"):
             assert (made / "a").stat().st_mode & 0o777 == 0o600
@@ -93,12 +100,12 @@ def test_at_most_a_twentieth_of_the_free_space_is_used(
     monkeypatch.setattr("os.fstatvfs", lambda _descriptor: free)
     if allowed_mib is None:
         with pytest.raises(Refused, match=rf"{free_mib} MiB free: .* least 16 MiB"):
-            allowed(0, wanted_mib * MIB)
+            writable_space(0, wanted_mib * MIB)
     else:
-        assert allowed(0, wanted_mib * MIB) == (allowed_mib * MIB, 50)
+        assert writable_space(0, wanted_mib * MIB) == (allowed_mib * MIB, 50)
 
 
 def test_a_size_that_measures_nothing_is_not_called_a_lack_of_space() -> None:
     """16 MiB are the least."""
     with pytest.raises(Refused, match="--size is too small: the probes write at least 16 MiB"):
-        allowed(0, 15 * MIB)
+        writable_space(0, 15 * MIB)

@@ -368,9 +368,9 @@ def _context(arguments: Sequence[str]) -> click.Context:
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Print in one line what is wrong with the command line."""
     if isinstance(error, NoCommand):
-        print_error(lazily("cli.terminal", "shown")(error.message, sys.stderr))
+        print_error(lazily("cli.terminal", "for_stream")(error.message, sys.stderr))
         return EXIT_USAGE
-    why = lazily("cli.terminal.errors", "reason")(error)
+    why = lazily("cli.terminal.errors", "usage_error_text")(error)
     print_diagnostic(why, color=RED)
     print_error(f"Try '{_page(error, arguments)} --help' for help.")
     code: int | None = lazily("cli.terminal.errors", "refuse_as_plugin")(why, arguments)

@@ -12,7 +12,7 @@ from ext4audit import __version__
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
-from ext4audit.cli.files import belongs_to_another, opened
+from ext4audit.cli.files import belongs_to_another, open_destination
 from ext4audit.cli.options import deadline_option, timeout_option
 from ext4audit.cli.output import check_destination, output_option, progress, write
 from ext4audit.cli.targets import resolve_targets
@@ -159,7 +159,7 @@ def _write(content: bytes, path: str | None) -> None:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
         else:
-            with opened(path, is_private=True) as put:  # fstab can hold passwords
+            with open_destination(path, is_private=True) as put:  # fstab can hold passwords
                 put(content)
     except BrokenPipeError:
         raise

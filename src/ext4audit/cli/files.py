@@ -39,7 +39,7 @@ PERMISSIONS = 0o666
 """The mode for open(2), from which the umask is subtracted."""
 
 
-def refusal(path: str) -> str | None:
+def why_not_writable(path: str) -> str | None:
     """Return why nothing can be written to a path, None where it can; raises OSError.
 
     A directory on a dead server does not even answer whether it is one: TimeoutError.
@@ -47,7 +47,7 @@ def refusal(path: str) -> str | None:
     return answered_for(path, partial(_refusal, path))
 
 
-def place(path: str) -> str | int:
+def destination_identity(path: str) -> str | int:
     """Return the identity of a destination: equal for "a" and "./a"; raises OSError."""
     return answered_for(path, partial(_place, path))
 
@@ -114,7 +114,7 @@ Put = Callable[[bytes], None]
 
 
 @contextmanager
-def opened(path: str, *, is_private: bool = False) -> Iterator[Put]:
+def open_destination(path: str, *, is_private: bool = False) -> Iterator[Put]:
     """Yield what writes to a device or a pipe, or to a file beside the one that it replaces.
 
     The file appears when the block ends, and not at all when it raises. With `is_private` nobody

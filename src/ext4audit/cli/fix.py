@@ -31,8 +31,8 @@ from ext4audit.cli.output import (
 from ext4audit.engine import audit
 from ext4audit.evidence import Known
 from ext4audit.finding import Disruption
-from ext4audit.fixing import NoSuchRemedy, choose
-from ext4audit.fixing.script import AuditedHost, Script, build
+from ext4audit.fixing import NoSuchRemedy, choose_remedies
+from ext4audit.fixing.script import AuditedHost, Script, build_script
 from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -129,10 +129,12 @@ def command(
     source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
     report = _report(targets, sources, asked, source)
     try:
-        chosen, left = choose(report, asked.threshold, Disruption(disruption), chosen_words)
+        chosen, left = choose_remedies(
+            report, asked.threshold, Disruption(disruption), chosen_words
+        )
     except NoSuchRemedy as error:
         raise click.UsageError(f"--choose {error}") from None
-    script = build(_audited(report, source), chosen, left)
+    script = build_script(_audited(report, source), chosen, left)
     _tell(script)
     if fmt == PLAYBOOK:
         write(lazily("fixing.playbook", "playbook")(script), path)

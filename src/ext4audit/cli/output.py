@@ -19,7 +19,7 @@ from ext4audit.renderers import formats
 def check_destination(path: str) -> None:
     """Refuse a destination that cannot work before the audit is made; raises UsageError."""
     try:
-        reason = lazily("cli.files", "refusal")(path)
+        reason = lazily("cli.files", "why_not_writable")(path)
     except OSError as error:
         reason = error.strerror or str(error)
     if reason:
@@ -50,7 +50,7 @@ def writing(path: str | None) -> Iterator[Callable[[str], None]]:
         if path is None:
             yield _print
         else:
-            with lazily("cli.files", "opened")(path) as put:
+            with lazily("cli.files", "open_destination")(path) as put:
                 yield lambda text: put(text.encode("utf-8", "backslashreplace"))
     except BrokenPipeError:
         raise
@@ -116,7 +116,7 @@ def _place(path: str | None) -> str | int:
     if path is None:
         return 1
     try:
-        place: str | int = lazily("cli.files", "place")(path)
+        place: str | int = lazily("cli.files", "destination_identity")(path)
     except OSError:  # a removed working directory: the destination is refused for it
         return path
     return place

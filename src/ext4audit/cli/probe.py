@@ -34,9 +34,9 @@ from ext4audit.cli.output import (
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
-from ext4audit.parsers.probe_run import parse_run
+from ext4audit.parsers.probe_run import parse_probe_run
 from ext4audit.probing.bench import Limits
-from ext4audit.probing.workspace import Refused, opened_directory, remains
+from ext4audit.probing.workspace import Refused, leftovers, opened_directory
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import utc_now
 from ext4audit.sources.live import LiveSource
@@ -165,7 +165,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
     started = time.monotonic()
     taken_at = utc_now()
     with opened_directory(directory) as descriptor, progress(quiet=given["quiet"]) as show:
-        for name in remains(descriptor):
+        for name in leftovers(descriptor):
             print_diagnostic(
                 f"{directory}/{name}: left by a run that was killed, or that is still running"
             )
@@ -250,7 +250,7 @@ def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
 
 def _read_run(path: str) -> ProbeRun:
     try:
-        return parse_run(read_bytes(path, LARGEST_BYTES).decode("utf-8-sig"))
+        return parse_probe_run(read_bytes(path, LARGEST_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ WORDS_OF_A_SLUG = 6
 """How much of a summary names a remedy that changes no mount option."""
 
 
-class Chosen(NamedTuple):
+class ChosenRemedy(NamedTuple):
     """One remedy that is to be applied, with the filesystems that its preconditions look at.
 
     `subject` is where the finding is: a mount point, a device, or the host.
@@ -60,17 +60,17 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def choose(
+def choose_remedies(
     report: Report,
     threshold: Severity | None,
     most: Disruption,
     choices: Mapping[str, str],
-) -> tuple[tuple[Chosen, ...], tuple[LeftOut, ...]]:
+) -> tuple[tuple[ChosenRemedy, ...], tuple[LeftOut, ...]]:
     """Return what to apply, and what is left out.
 
     `choices` are the words that choose a remedy, by the rule's code. Raises NoSuchRemedy.
     """
-    chosen: list[Chosen] = []
+    chosen: list[ChosenRemedy] = []
     left: list[LeftOut] = []
     for verdict, finding in _failing(report, threshold):
         fs = _filesystem_of(report.host, verdict)
@@ -85,7 +85,7 @@ def choose(
             left.append(LeftOut(verdict.rule, subject, pick))
             continue
         judged = _filesystems(report.host, fs, pick)
-        chosen.append(Chosen(verdict.rule, subject, pick, judged))
+        chosen.append(ChosenRemedy(verdict.rule, subject, pick, judged))
     return tuple(chosen), tuple(left)
 
 

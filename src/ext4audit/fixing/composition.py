@@ -15,7 +15,7 @@ from typing import TypeVar
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
 from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
-from ext4audit.fixing import Chosen, LeftOut
+from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.remedies import quote
 from ext4audit.remedies.configuration import COMMA, OPTIONS
 
@@ -131,11 +131,11 @@ class Composition:
 
 
 def compose(
-    chosen: Sequence[Chosen],
-) -> tuple[tuple[Chosen, ...], tuple[LeftOut, ...], Mapping[tuple[str, int], list[str]]]:
+    chosen: Sequence[ChosenRemedy],
+) -> tuple[tuple[ChosenRemedy, ...], tuple[LeftOut, ...], Mapping[tuple[str, int], list[str]]]:
     """Return the remedies composed, those that cannot be, and the chain of each edited line."""
     composition = Composition()
-    done: list[Chosen] = []
+    done: list[ChosenRemedy] = []
     left: list[LeftOut] = []
     for each in chosen:
         try:

@@ -13,7 +13,7 @@ import re
 from typing import Any
 
 from ext4audit.finding import LineEdit, NewFile, Phase, Step
-from ext4audit.fixing import Chosen
+from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.script import Script
 
 FOLDER = "/var/lib/ext4audit"
@@ -68,7 +68,7 @@ def _script(path: str, number: int, *words: str) -> list[str]:
     return ["sh", path, *words, "--only", str(number)]
 
 
-def _remedy(number: int, each: Chosen, path: str) -> list[dict[str, Any]]:
+def _remedy(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]]:
     """Return the tasks of one remedy: its preconditions, the change where needed, and the check."""
     found = f"remedy_{number}"
     needed = TO_APPLY.format(found)
@@ -96,7 +96,7 @@ def _conditions(task: dict[str, Any]) -> list[str]:
     return [task["when"]] if "when" in task else []
 
 
-def _by_modules(number: int, each: Chosen, path: str) -> list[dict[str, Any]] | None:
+def _by_modules(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]] | None:
     """Return the tasks that change what the remedy changes; None where modules cannot."""
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
     # A file comes before the settings in it, so that nothing is left to be written there.
@@ -113,7 +113,7 @@ def _by_modules(number: int, each: Chosen, path: str) -> list[dict[str, Any]] | 
     return tasks
 
 
-def _by_module(each: Chosen, step: Step, files: list[str]) -> list[dict[str, Any]] | None:
+def _by_module(each: ChosenRemedy, step: Step, files: list[str]) -> list[dict[str, Any]] | None:
     title = _escaped(each.title)
     match step.change:
         case NewFile(path, content):
@@ -147,7 +147,7 @@ def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
 
 
 def _if_one_line(
-    number: int, each: Chosen, path: str, tasks: list[dict[str, Any]]
+    number: int, each: ChosenRemedy, path: str, tasks: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the tasks for a directory that one line of fstab names, and the script for others.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
-from ext4audit.fixing import Chosen, LeftOut
+from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.fixing.composition import compose, name_of
 from ext4audit.remedies import quote
 
@@ -60,11 +60,13 @@ class Script(NamedTuple):
 
     text: str
     identity: str
-    chosen: tuple[Chosen, ...]
+    chosen: tuple[ChosenRemedy, ...]
     left: tuple[LeftOut, ...]
 
 
-def build(audited: AuditedHost, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> Script:
+def build_script(
+    audited: AuditedHost, chosen: Sequence[ChosenRemedy], left: Sequence[LeftOut]
+) -> Script:
     """Return the script for the chosen remedies; what cannot be in it is added to `left`."""
     writable, unwritable = _writable(chosen)
     composed, conflicting, chains = compose(writable)
@@ -85,7 +87,7 @@ def build(audited: AuditedHost, chosen: Sequence[Chosen], left: Sequence[LeftOut
     return Script(text, identity, composed, all_left)
 
 
-def _writable(chosen: Sequence[Chosen]) -> tuple[list[Chosen], list[LeftOut]]:
+def _writable(chosen: Sequence[ChosenRemedy]) -> tuple[list[ChosenRemedy], list[LeftOut]]:
     """Divide the remedies into those that a script can hold, and the others with the reason."""
     writable, left = [], []
     for each in chosen:
@@ -98,7 +100,7 @@ def _writable(chosen: Sequence[Chosen]) -> tuple[list[Chosen], list[LeftOut]]:
     return writable, left
 
 
-def _head(audited: AuditedHost, chosen: Sequence[Chosen], left: Sequence[LeftOut]) -> str:
+def _head(audited: AuditedHost, chosen: Sequence[ChosenRemedy], left: Sequence[LeftOut]) -> str:
     about = HEAD.format(
         version=audited.version, node=_plain(audited.node), taken_at=audited.taken_at
     )
@@ -117,7 +119,7 @@ def _plain(text: str) -> str:
     return "".join(character if " " <= character <= "~" else "?" for character in text)
 
 
-def _settings(audited: AuditedHost, chosen: Sequence[Chosen]) -> Iterator[str]:
+def _settings(audited: AuditedHost, chosen: Sequence[ChosenRemedy]) -> Iterator[str]:
     text = "\n".join(
         f"{step.command}\n{step.undo}\n{step.done}" for each in chosen for step in each.remedy.steps
     )
@@ -128,7 +130,7 @@ def _settings(audited: AuditedHost, chosen: Sequence[Chosen]) -> Iterator[str]:
     yield f"remedies={len(chosen)}"
 
 
-def _function(number: int, each: Chosen, chains: Mapping[tuple[str, int], list[str]]) -> str:
+def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], list[str]]) -> str:
     """Return the shell function with the data of one remedy; raises Unwritable."""
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
     # An edit looks at its line itself, which later remedies may have edited, too.
@@ -157,7 +159,7 @@ def _case(label: str, commands: Iterable[str]) -> str:
     return f"\t{label})\n\t\t{body}\n\t\t;;"
 
 
-def _preconditions(each: Chosen) -> Iterator[str]:
+def _preconditions(each: ChosenRemedy) -> Iterator[str]:
     new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
     for fs in each.filesystems:
         if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:
@@ -171,7 +173,7 @@ def _preconditions(each: Chosen) -> Iterator[str]:
 
 
 def _calls(
-    each: Chosen, work: Sequence[Step], chains: Mapping[tuple[str, int], list[str]]
+    each: ChosenRemedy, work: Sequence[Step], chains: Mapping[tuple[str, int], list[str]]
 ) -> Iterator[str]:
     place = ""
     for step in work:
@@ -223,14 +225,14 @@ def _remount(fs: Filesystem, step: Step, change: Remount) -> str:
     )
 
 
-def _mounted_at(each: Chosen, place: str) -> Filesystem:
+def _mounted_at(each: ChosenRemedy, place: str) -> Filesystem:
     for fs in each.filesystems:
         if place in fs.mount_points:
             return fs
     raise Unwritable(f"no audited filesystem is mounted on {place}")
 
 
-def _on_device(each: Chosen, device: str) -> Filesystem:
+def _on_device(each: ChosenRemedy, device: str) -> Filesystem:
     for fs in each.filesystems:
         if fs.device == device:
             return fs

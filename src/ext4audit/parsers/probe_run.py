@@ -28,7 +28,7 @@ MOST_ENTRIES = 4096
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
-def parse_run(text: str) -> ProbeRun:
+def parse_probe_run(text: str) -> ProbeRun:
     """Return the run in a text; raises ValueError."""
     try:
         parsed = json.loads(text, parse_constant=_no_number)

@@ -123,7 +123,7 @@ def suppress(
     return report._replace(verdicts=tuple(verdicts)), frozenset(used)
 
 
-def stale(
+def stale_suppressions(
     rules: Sequence[SuppressionRule],
     used: frozenset[object],
     today: str,

@@ -188,7 +188,7 @@ def key_of(verdict: Verdict, finding: Finding) -> Key:
     return verdict.rule.code, superblock_key(verdict.filesystem_id), finding.fact
 
 
-def checked(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
+def fully_judged(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
     """Return the pairs that were judged with all evidence, from outcomes and "has unknowns".
 
     Copies of one filesystem count as one superblock: all of them must have been judged.
@@ -199,7 +199,7 @@ def checked(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
 
 
 def _judged_in_report(report: Report) -> frozenset[Pair]:
-    return checked(
+    return fully_judged(
         ((v.rule.code, superblock_key(v.filesystem_id)), v.outcome, bool(v.unknowns))
         for v in report.verdicts
     )
@@ -254,7 +254,7 @@ def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
 
 def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all evidence."""
-    return checked(
+    return fully_judged(
         (
             (text_of(verdict["rule"]), superblock_key(subject_of(verdict))),
             Outcome(verdict["outcome"]),

@@ -20,7 +20,7 @@ from ext4audit.facts.measurement import (
 from ext4audit.probing import extents, fsync, members, rename
 from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.members import NothingToMeasure
-from ext4audit.probing.workspace import Refused, Space, allowed, workspace
+from ext4audit.probing.workspace import Refused, Space, workspace, writable_space
 
 Progress = Callable[[str, float], None]
 """Takes the name of a probe and the part of it that is done, from 0 to 1."""
@@ -66,7 +66,7 @@ def probe(
 ) -> ProbeResults:
     """Run some probes within the limits; raises Refused where nothing can be written."""
     refuse_read_only(subject.fs)
-    space = allowed(subject.directory, limits.size_bytes)
+    space = writable_space(subject.directory, limits.size_bytes)
     budget = Budget(_within(limits, space))
     results: list[Measurement] = []
     skipped: list[Skipped] = []

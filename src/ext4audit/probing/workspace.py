@@ -33,7 +33,7 @@ class Space(NamedTuple):
     inodes: int
 
 
-def allowed(directory: int, wanted_bytes: int) -> Space:
+def writable_space(directory: int, wanted_bytes: int) -> Space:
     """Return what may be used of the filesystem of an open directory; raises Refused.
 
     These are the wanted bytes, and never more than 5 % of what is free.
@@ -198,7 +198,7 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def remains(directory: int) -> tuple[str, ...]:
+def leftovers(directory: int) -> tuple[str, ...]:
     """Return the names that a killed run, or one that still runs, has left in a directory."""
     with os.scandir(directory) as entries:
         names = (entry.name for _, entry in zip(range(MOST_NAMES), entries, strict=False))

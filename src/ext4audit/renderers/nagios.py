@@ -77,7 +77,7 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
     return "".join((text, *(f"{_plain(line)}\n" for line in lines)))
 
 
-def unknown(why: str) -> str:
+def unknown_line(why: str) -> str:
     """Return the line of a plugin that could not run, ended by a newline."""
     return f"EXT4AUDIT {STATUS[NAGIOS_UNKNOWN]} - {_plain(why)}\n"
 

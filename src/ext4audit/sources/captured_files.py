@@ -49,7 +49,7 @@ def open_file(file: Readable, label: str) -> Captured:
         return _open_tar(stream, label)
     if start.startswith(_ENCRYPTED):
         raise ArchiveError("encrypted, as by sos --encrypt: decrypt it first (gpg -d)")
-    text = unwrap_task(without_mark(stream.rest(LARGEST_MANIFEST_BYTES)))
+    text = unwrap_task(without_byte_order_mark(stream.rest(LARGEST_MANIFEST_BYTES)))
     if is_wrapped(text):
         stream = Stream(io.BytesIO(unwrap(text)), ARCHIVE_LIMITS)
         if is_tar(stream.peek(BLOCK_BYTES)):
@@ -61,7 +61,7 @@ def open_file(file: Readable, label: str) -> Captured:
     return Captured("snapshot", label, taken_at, MapSource(answers))
 
 
-def without_mark(text: bytes) -> bytes:
+def without_byte_order_mark(text: bytes) -> bytes:
     """Return a text without its byte order mark: `>` of PowerShell 5 writes UTF-16."""
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return text.decode("utf-16", "replace").encode("utf-8", "replace")
@@ -86,7 +86,7 @@ def _open_tar(stream: Stream, label: str) -> Captured:
 
 
 def _is_wanted(name: str) -> bool:
-    return is_part(name) or is_wanted(name)
+    return may_be_part_of_snapshot(name) or is_wanted(name)
 
 
 def open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
@@ -175,7 +175,7 @@ def _first_line(text: bytes) -> str:
     return f"; it begins with {line[:_LONGEST]!r}"
 
 
-def is_part(name: str) -> bool:
+def may_be_part_of_snapshot(name: str) -> bool:
     """Whether a member may be a part of a snapshot, whatever directory that lies in."""
     parts = name.split("/")
     return parts[-1] == MANIFEST or ANSWERS in parts[:-1]

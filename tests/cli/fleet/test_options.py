@@ -13,11 +13,23 @@ from ext4audit import audit_snapshot
 from ext4audit.cli import OutputFailed
 from ext4audit.cli.fleet import command as fleet_command
 from ext4audit.cli.fleet import options_of
-from ext4audit.cli.fleet.fixing import NOTHING, OMITTED, State, pattern, without_remedies
-from ext4audit.cli.fleet.gathering import GatherOptions, Stop, file_name, places, progress_text
+from ext4audit.cli.fleet.fixing import (
+    NOTHING,
+    OMITTED,
+    HostState,
+    ansible_pattern,
+    without_remedies,
+)
+from ext4audit.cli.fleet.gathering import (
+    GatherOptions,
+    Stop,
+    answered_places,
+    file_name,
+    progress_text,
+)
 from ext4audit.finding import Disruption, Severity
-from ext4audit.fixing import choose
-from ext4audit.fixing.script import AuditedHost, build
+from ext4audit.fixing import choose_remedies
+from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
 from ext4audit.sources import ansible
 from ext4audit.sources.ansible import Answer
@@ -65,7 +77,7 @@ def test_a_device_is_no_inventory() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None:
     """Ansible splits patterns at commas and colons, and reads brackets and globs in them."""
-    made = pattern(name)
+    made = ansible_pattern(name)
     assert made.startswith("~^")
     assert not re.search(r"[\s,:*&!\[{]", made)
     assert [each for each in HOSTILE if re.search(made[1:], each)] == [name]
@@ -98,7 +110,7 @@ def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     wanted = GatherOptions((), {}, 1, str(missing), quiet=True)
     with pytest.raises(OutputFailed, match=rf"cannot write to {missing}/db1\.txt: No such file"):
-        list(places(GivenAnswers(given, missing), wanted, Stop()))
+        list(answered_places(GivenAnswers(given, missing), wanted, Stop()))
 
 
 class GivenAnswers(Gathering):
@@ -148,15 +160,15 @@ def test_the_progress_has_what_fails_and_the_rate() -> None:
 @pytest.mark.parametrize(
     ("story", "state"),
     [
-        ("lvm-linear-nobarrier", State(OMITTED, "2 omitted")),
-        ("healthy-debian-12", State(NOTHING)),
+        ("lvm-linear-nobarrier", HostState(OMITTED, "2 omitted")),
+        ("healthy-debian-12", HostState(NOTHING)),
     ],
 )
 def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
-    story: str, state: State
+    story: str, state: HostState
 ) -> None:
     """Its remedies need more than --disruption allows."""
     report = audit_snapshot(HOSTS / story / "snapshot")
-    chosen, left = choose(report, Severity.MEDIUM, Disruption.ONLINE, {})
-    script = build(AuditedHost("db1", None, report.host.taken_at, "0"), chosen, left)
+    chosen, left = choose_remedies(report, Severity.MEDIUM, Disruption.ONLINE, {})
+    script = build_script(AuditedHost("db1", None, report.host.taken_at, "0"), chosen, left)
     assert without_remedies(script) == state

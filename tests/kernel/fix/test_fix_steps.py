@@ -13,8 +13,8 @@ from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, Disruption, LineEdit, NewFile, Phase, Remedy, Step, Unmount
-from ext4audit.fixing import Chosen
-from ext4audit.fixing.script import AuditedHost, build
+from ext4audit.fixing import ChosenRemedy
+from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
 from support.remedies.fixing import Scene, some_of
@@ -42,9 +42,9 @@ def scene(tmp_path: Path, etc: Path) -> Iterator[Scene]:
 def write(scene: Scene, *steps: Step) -> None:
     """Write the script of one remedy with these steps."""
     (fs,) = scan(scene.where).filesystems
-    chosen = Chosen(RULE, str(scene.where), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,))
+    chosen = ChosenRemedy(RULE, str(scene.where), Remedy("Try.", Disruption.UNMOUNT, steps), (fs,))
     host = AuditedHost(os.uname().nodename, None, "now", "0")
-    built = build(host, [chosen], [])
+    built = build_script(host, [chosen], [])
     assert not built.left
     scene.script.write_text(built.text)
 

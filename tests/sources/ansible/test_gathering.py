@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ext4audit.sources.ansible import Play, gathering
-from ext4audit.sources.ansible.gathering import Event, nobody, reason_of
+from ext4audit.sources.ansible.gathering import Event, reason_of, why_no_host
 
 BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) and was terminated"
 
@@ -43,7 +43,7 @@ UNKNOWN_OPTION = "ansible-playbook: error: unrecognized arguments: --nonsense"
 )
 def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], reason: str) -> None:
     """What the user can change, or Ansible's own error, and not the end of its help."""
-    assert nobody(code, notes).startswith(reason)
+    assert why_no_host(code, notes).startswith(reason)
 
 
 @pytest.mark.parametrize(("rc", "code"), [(0, 0), (4, 4), (None, gathering.STOPPED)])

@@ -27,7 +27,7 @@ from ext4audit.cli.policy.baseline import read_baselines
 from ext4audit.engine import audit
 from ext4audit.facts import parse_toml
 from ext4audit.parsers import devices_and_mounts, disk_image, parse_os_release, superblock
-from ext4audit.parsers.probe_run import parse_run
+from ext4audit.parsers.probe_run import parse_probe_run
 from ext4audit.policy import parse_policy
 from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
@@ -156,7 +156,7 @@ def targets() -> dict[str, tuple[str, Target]]:
         ),
         "fstab": ("UUID=1 / ext4 defaults,x=y 0 1\n", devices_and_mounts.parse_fstab),
         "os-release": ('ID="debian"\nVERSION_ID=12\n', parse_os_release),
-        "probe JSON": (PROBE + '"filesystem":{},"results":[{}]}', parse_run),
+        "probe JSON": (PROBE + '"filesystem":{},"results":[{}]}', parse_probe_run),
     }
     of_bytes: dict[str, Target] = {
         "file kinds": lambda data: (disk_image.is_text(data), disk_image.parse_mbr(data)),

@@ -22,8 +22,8 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy, Severity
-from ext4audit.fixing import Chosen, choose
-from ext4audit.fixing.script import AuditedHost, build
+from ext4audit.fixing import ChosenRemedy, choose_remedies
+from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
 from ext4audit.sources.live import LiveSource
@@ -360,9 +360,9 @@ class Case:
     def check_script(self) -> None:
         """Apply all remedies of the host by their script, once with a fault, and check the laws."""
         report = self.report()
-        chosen, _ = choose(report, Severity.INFO, Disruption.UNMOUNT, {})
+        chosen, _ = choose_remedies(report, Severity.INFO, Disruption.UNMOUNT, {})
         mine = [each for each in chosen if not for_the_whole_machine(each.remedy)]
-        script = build(AuditedHost(report.host.name, None, TAKEN_AT, "0"), mine, ())
+        script = build_script(AuditedHost(report.host.name, None, TAKEN_AT, "0"), mine, ())
         if not script.chosen:
             return
         scene = Scene(self.folder, self.disk.device, self.where, FSTAB)
@@ -397,7 +397,7 @@ class Case:
             self.broken.append(f"{option or 'the dry run'} failed: {done.stderr.strip()[-400:]}")
         return done.returncode == 0
 
-    def _is_applied(self, each: Chosen) -> None:
+    def _is_applied(self, each: ChosenRemedy) -> None:
         left = [rule for rule, _, remedy, _ in self.remedies() if remedy == each.remedy]
         if left:
             self.broken.append(f"still offered: {each.rule.code}: {each.remedy.summary}")

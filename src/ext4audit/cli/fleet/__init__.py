@@ -122,7 +122,7 @@ _FORMATS = tuple(fmt for fmt in FORMATS if fmt != "json")
 
 def subcommand(name: str) -> click.Command:
     """Return a subcommand of `fleet`."""
-    module = lazily("cli.fleet.fixing", "made")
+    module = lazily("cli.fleet.fixing", "get_command")
     return completed(module(), f"fleet-{name}")
 
 

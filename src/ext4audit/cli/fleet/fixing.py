@@ -24,13 +24,19 @@ from ext4audit.cli.fleet import (
     passwords_of,
     require_ansible,
 )
-from ext4audit.cli.fleet.gathering import GatherOptions, Stop, gathering, places, stopped_by_signals
+from ext4audit.cli.fleet.gathering import (
+    GatherOptions,
+    Stop,
+    answered_places,
+    gathering,
+    stopped_by_signals,
+)
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
 from ext4audit.finding import Disruption
-from ext4audit.fixing import NoSuchRemedy, choose
+from ext4audit.fixing import NoSuchRemedy, choose_remedies
 from ext4audit.fixing.playbook import playbook
-from ext4audit.fixing.script import AuditedHost, Script, build
+from ext4audit.fixing.script import AuditedHost, Script, build_script
 from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError
@@ -44,7 +50,7 @@ TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
 """How the dry run of a remedy ends that is to be applied (fix.sh)."""
 
 
-class Remedies(NamedTuple):
+class RemedyOptions(NamedTuple):
     """Which remedies are chosen, and whether they are applied."""
 
     disruption: Disruption
@@ -52,7 +58,7 @@ class Remedies(NamedTuple):
     is_applied: bool
 
 
-class State(NamedTuple):
+class HostState(NamedTuple):
     """What became of a host: one of the words above, and the reason or the number of remedies."""
 
     word: str
@@ -101,7 +107,7 @@ def command(
     options = ("--become", *options_of(given))
     asked = findings_of(given, quiet=False)
     chosen_words = choices_of(choices, asked.rules)
-    remedies = Remedies(Disruption(disruption), chosen_words, is_applied)
+    remedies = RemedyOptions(Disruption(disruption), chosen_words, is_applied)
     passwords = passwords_of(given)
     wanted = GatherOptions(options, passwords, host_seconds, None, quiet=False)
     with stopped_by_signals() as stop, gathering(wanted) as made:
@@ -115,18 +121,22 @@ def command(
     return EXIT_INCOMPLETE if UNREAD in words else EXIT_CLEAN
 
 
-def made() -> click.Command:
+def get_command() -> click.Command:
     """Return the command."""
     return command
 
 
 def _fix_all(
-    made: Gathering, wanted: GatherOptions, asked: ReportOptions, remedies: Remedies, stop: Stop
-) -> dict[str, State]:
+    made: Gathering,
+    wanted: GatherOptions,
+    asked: ReportOptions,
+    remedies: RemedyOptions,
+    stop: Stop,
+) -> dict[str, HostState]:
     """Gather and fix the hosts, and return the state of each, in the inventory's order."""
-    states: dict[str, State] = {}
+    states: dict[str, HostState] = {}
     scripts: dict[str, Script] = {}
-    for place in places(made, wanted, stop):
+    for place in answered_places(made, wanted, stop):
         if place is not None and place.key is not None:
             found = _script(place, asked, remedies)
             if isinstance(found, Script):
@@ -136,58 +146,62 @@ def _fix_all(
     ended = False
     for name in (each for each in made.members if each in scripts):
         if ended or stop():
-            states[name] = State(NOT_STARTED, _remedies(len(scripts[name].chosen)))
+            states[name] = HostState(NOT_STARTED, _remedies(len(scripts[name].chosen)))
             continue
         states[name] = _fix(name, scripts[name], wanted, remedies, stop)
         ended = remedies.is_applied and states[name].word == FAILED
     return {name: states[name] for name in made.members if name in states}
 
 
-def _script(place: Place, asked: ReportOptions, remedies: Remedies) -> Script | State:
+def _script(place: Place, asked: ReportOptions, remedies: RemedyOptions) -> Script | HostState:
     """Return the script of a host, or why there is none; raises UsageError."""
     name = str(place.key)
     if place.missing:
-        return State(UNREAD, place.missing)
+        return HostState(UNREAD, place.missing)
     try:
         report = audit_snapshot(
             place.path, rules=asked.rules, profiles=asked.profiles, in_fleet=True, key=name
         )
     except ArchiveError as error:
-        return State(UNREAD, str(error).replace(place.path, name))
+        return HostState(UNREAD, str(error).replace(place.path, name))
     report = asked.post_processing.one(report, asked.rules, whole=True)
     try:
-        chosen, left = choose(report, asked.threshold, remedies.disruption, remedies.choices)
+        chosen, left = choose_remedies(
+            report, asked.threshold, remedies.disruption, remedies.choices
+        )
     except NoSuchRemedy as error:
         raise click.UsageError(f"--choose {error}") from None
     host = AuditedHost(report.host.name, None, report.host.taken_at, __version__)
-    script = build(host, chosen, left)
+    script = build_script(host, chosen, left)
     for each in script.left:
         print_diagnostic(f"{name}: omitted: {each}")
     return script if script.chosen else without_remedies(script)
 
 
-def without_remedies(script: Script) -> State:
+def without_remedies(script: Script) -> HostState:
     """Return the state of a host with nothing to apply: it may still have findings."""
-    return State(OMITTED, f"{len(script.left)} omitted") if script.left else State(NOTHING)
+    return HostState(OMITTED, f"{len(script.left)} omitted") if script.left else HostState(NOTHING)
 
 
-def _fix(name: str, script: Script, wanted: GatherOptions, remedies: Remedies, stop: Stop) -> State:
+def _fix(
+    name: str, script: Script, wanted: GatherOptions, remedies: RemedyOptions, stop: Stop
+) -> HostState:
     """Run the playbook on one host, and return its state."""
     with gathering(wanted) as folder:
         path = Path(folder.folder) / "fix.yml"
         path.write_text(_only(name, playbook(script)), encoding="utf-8")
         mode = ("--diff",) if remedies.is_applied else ("--check", "--diff")
-        options = (*wanted.options, *mode, f"--limit={pattern(name)}")
+        options = (*wanted.options, *mode, f"--limit={ansible_pattern(name)}")
         play = Play(folder.folder, str(path), options, wanted.passwords, shown=True)
         return _state(Run(play), script, remedies, stop)
 
 
-def _state(run: Run, script: Script, remedies: Remedies, stop: Stop) -> State:
+def _state(run: Run, script: Script, remedies: RemedyOptions, stop: Stop) -> HostState:
     needed, reason, code = 0, "", ""
     with closing(_Stopped(run)):
         for event in run.events():
             if stop():
-                return State(FAILED, "interrupted")
+                return HostState(FAILED, "interrupted")
             if event is not None and event.kind == "end":
                 code = event.text
             elif event is not None and event.kind in {"failed", "unreachable"}:
@@ -195,10 +209,10 @@ def _state(run: Run, script: Script, remedies: Remedies, stop: Stop) -> State:
             elif event is not None:
                 needed += bool(TO_APPLY.search(event.output))
     if reason or code != "0":
-        return State(FAILED, reason or f"ansible-playbook ended with status {code}")
+        return HostState(FAILED, reason or f"ansible-playbook ended with status {code}")
     if not needed:
-        return State(AS_IT_WAS, _remedies(len(script.chosen)))
-    return State(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(needed))
+        return HostState(AS_IT_WAS, _remedies(len(script.chosen)))
+    return HostState(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(needed))
 
 
 class _Stopped:
@@ -222,7 +236,7 @@ def _only(name: str, text: str) -> str:
     return json.dumps(plays, indent=2)
 
 
-def pattern(name: str) -> str:
+def ansible_pattern(name: str) -> str:
     """Return Ansible's pattern of one name, which may hold what patterns have a meaning for."""
     return f"~^{''.join(_quoted(char) for char in name)}$"
 
@@ -237,11 +251,11 @@ def _remedies(count: int) -> str:
     return "1 remedy" if count == 1 else f"{count} remedies"
 
 
-def _print(states: dict[str, State]) -> None:
+def _print(states: dict[str, HostState]) -> None:
     write("".join(f"{line}\n" for line in _lines(states)), None)
 
 
-def _lines(states: dict[str, State]) -> Iterator[str]:
+def _lines(states: dict[str, HostState]) -> Iterator[str]:
     width = max((len(visible(name)) for name in states), default=0)
     for name, state in states.items():
         detail = f": {state.detail}" if state.detail else ""

@@ -85,7 +85,7 @@ def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
         yield made
 
 
-def places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
+def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
     """Yield the place of each host as it answers; raises UsageError where Ansible does not run."""
     keep = None if wanted.keep is None else _folder(wanted.keep)
     notes: set[str] = set()
@@ -150,14 +150,14 @@ def file_name(name: str) -> str:
     return f"{file[:_KEPT_OF_LONG_NAME]}-{hashed}.txt"
 
 
-def removing(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:
+def with_snapshots_removed(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:
     """Pass the lines on, and remove each host's snapshot when it is audited."""
     for line in lines:
         made.forget(line.name)
         yield line
 
 
-def shown(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) -> Iterator[HostLine]:
+def with_progress(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) -> Iterator[HostLine]:
     """Pass the lines on, and show how many hosts are done, fail, and do not answer."""
     show = _progress(made) if not quiet else None
     failing = unread = 0
@@ -201,8 +201,8 @@ def progress_text(done: int, hosts: int, failing: int, unread: int, seconds: flo
 def audit_inventory(wanted: GatherOptions, asked: ReportOptions) -> int:
     """Audit every host of the inventory, and return the exit code."""
     with stopped_by_signals() as stop, gathering(wanted) as made:
-        lines = audit_arriving(places(made, wanted, stop), asked)
-        lines = shown(removing(lines, made), made, quiet=wanted.quiet)
+        lines = audit_arriving(answered_places(made, wanted, stop), asked)
+        lines = with_progress(with_snapshots_removed(lines, made), made, quiet=wanted.quiet)
         _, codes = print_lines(lines, (), asked, by_key=True)
     if stop.number is not None:
         print_diagnostic("interrupted: the report has the hosts that answered", color=RED)

@@ -52,11 +52,11 @@ def audit_place(place: Place, job: Job) -> HostLine:
     # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
     seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
     try:
-        with limited(seconds, LARGEST_BYTES):
+        with resource_limits(seconds, LARGEST_BYTES):
             report = _report(place, job)
     except ArchiveError as error:
         return unread(place, str(error), "unreadable", job)
-    except TooLong:
+    except TimeLimitExceeded:
         why = f"takes more than {seconds:g} s"
         return unread(place, f"{place.path}: {why}", "unreadable", job)
     except MemoryError:
@@ -153,7 +153,7 @@ _THREAD_BYTES = 80 << 20
 _STATM = "/proc/self/statm"
 
 
-class TooLong(BaseException):
+class TimeLimitExceeded(BaseException):
     """The input took more than its time.
 
     No Exception: the boundaries that turn those into unknown evidence would go on with the host.
@@ -161,7 +161,7 @@ class TooLong(BaseException):
 
 
 @contextmanager
-def limited(seconds: float, count_bytes: int) -> Iterator[None]:
+def resource_limits(seconds: float, count_bytes: int) -> Iterator[None]:
     """Limit what the block takes; raises TooLong, and MemoryError. For the main thread only."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
@@ -177,7 +177,7 @@ def limited(seconds: float, count_bytes: int) -> Iterator[None]:
 
 
 def _stop(_signal: int, _frame: object) -> None:
-    raise TooLong
+    raise TimeLimitExceeded
 
 
 def _in_use() -> int:

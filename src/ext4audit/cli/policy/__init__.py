@@ -19,7 +19,7 @@ from ext4audit.policy import (
     parse_policy,
     rule_sources,
     select,
-    stale,
+    stale_suppressions,
     suppress,
 )
 from ext4audit.report import DataFile, Report
@@ -270,7 +270,7 @@ class PostProcessing(NamedTuple):
         old = lazily("facts.knowledge", "older")(self.knowledge) if self.knowledge else ()
         return (
             *old,
-            *stale(self.suppressions, used, self.today, judged=judged),
+            *stale_suppressions(self.suppressions, used, self.today, judged=judged),
             *(
                 f"the profile {each.profile.name} for {each.place!r} matches no mount point of "
                 "an ext4 filesystem: remove it, or correct the mount point"

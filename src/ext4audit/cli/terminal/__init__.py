@@ -23,7 +23,7 @@ EXAMPLES = re.compile(
 
 
 class Formatter(click.HelpFormatter):
-    """click's formatter, with the colours of a terminal; `shown` removes them elsewhere.
+    """click's formatter, with the colours of a terminal; `for_stream` removes them elsewhere.
 
     Text is coloured after it is wrapped, because escape sequences have no width.
     """
@@ -71,7 +71,7 @@ def _example(found: re.Match[str]) -> str:
     return found["indent"] + _cyan(found["command"])
 
 
-def shown(text: str, stream: TextIO) -> str:
+def for_stream(text: str, stream: TextIO) -> str:
     """Return a coloured text as a stream shows it."""
     return text if has_color(stream) else click.unstyle(text)
 
@@ -85,5 +85,5 @@ def has_color(stream: TextIO) -> bool:
 def print_help(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
     """Print the help of a command, in the pager where it is long."""
     if wanted and not context.resilient_parsing:
-        write(shown(f"{context.get_help()}\n", sys.stdout), None)
+        write(for_stream(f"{context.get_help()}\n", sys.stdout), None)
         context.exit()

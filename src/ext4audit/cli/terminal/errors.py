@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from ext4audit.cli import OutputFailed, did_you_mean, discard, variables
 from ext4audit.cli.output import NAGIOS, write
-from ext4audit.renderers.nagios import unknown
+from ext4audit.renderers.nagios import unknown_line
 from ext4audit.report import NAGIOS_UNKNOWN
 from ext4audit.rule import Rule
 
@@ -49,13 +49,13 @@ def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
     if not _is_plugin(arguments):
         return None
     try:
-        write(unknown(why), None)
+        write(unknown_line(why), None)
     except (OutputFailed, BrokenPipeError):
         discard(sys.stdout)
     return NAGIOS_UNKNOWN
 
 
-def reason(error: click.ClickException) -> str:
+def usage_error_text(error: click.ClickException) -> str:
     """Return in one line what is wrong, and the nearest valid value."""
     if isinstance(error, click.NoSuchOption):
         return f"no such option: {error.option_name}{_near(error)}"

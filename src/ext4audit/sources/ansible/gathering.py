@@ -289,7 +289,7 @@ class Gathering:
                 answered.add(event.host)
         self._read_members()
         if not self.members and not is_stopped():
-            raise AnsibleError(f"no host was asked: {nobody(code, notes)}")
+            raise AnsibleError(f"no host was asked: {why_no_host(code, notes)}")
         why = "interrupted" if is_stopped() else f"Ansible ended (status {code or 'unknown'})"
         for name in (each for each in self.members if each not in answered):
             yield Answer(name, self.members[name], reason=f"no answer: {why}")
@@ -327,7 +327,7 @@ class Gathering:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def nobody(code: str, notes: Iterable[str]) -> str:
+def why_no_host(code: str, notes: Iterable[str]) -> str:
     """Return why a run ended without a host, of the status of Ansible and its messages.
 
     With status 0 the inventory is empty. Else it is the last error: for an option that it does

@@ -129,7 +129,7 @@ class MemoryArchive:
 
     def add(self, path: str, node: Node) -> None:
         """Add a member; raises ArchiveError for a second one of the name, and for too many."""
-        name = clean(path)
+        name = normalized_path(path)
         there = self._nodes.get(name)
         if isinstance(there, Directory) and isinstance(node, Directory):
             return
@@ -201,12 +201,12 @@ class MemoryArchive:
 
     def _follow(self, name: str) -> tuple[str, Node | None]:
         try:
-            return follow(name, self._nodes.get)
+            return resolve_links(name, self._nodes.get)
         except ArchiveError as error:
             raise ArchiveError(f"{self.label}: {error}") from None
 
 
-def clean(path: str) -> str:
+def normalized_path(path: str) -> str:
     """Return a member's path without "." and doubled "/"; ArchiveError if it leads out."""
     if len(path) > LONGEST_PATH:
         raise ArchiveError(f"a path of {len(path)} characters")
@@ -218,7 +218,7 @@ def clean(path: str) -> str:
     return "/".join(parts)
 
 
-def follow(name: str, look: Look) -> tuple[str, Node | None]:
+def resolve_links(name: str, look: Look) -> tuple[str, Node | None]:
     """Return the path without links that `name` leads to, and what is there.
 
     Raises ArchiveError for a loop, and for a link that leads out of the archive.

@@ -24,8 +24,8 @@ from ext4audit.sources.containers import (
     Special,
     Wanted,
     describe_node,
-    follow,
     held_bytes,
+    resolve_links,
 )
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.timeouts import BoundedCalls
@@ -121,7 +121,7 @@ class DirectoryArchive:
 
     def _follow(self, name: str) -> tuple[str, Node | None]:
         try:
-            return follow(name, self._look)
+            return resolve_links(name, self._look)
         except ArchiveError as error:
             raise self._error(str(error)) from None
 

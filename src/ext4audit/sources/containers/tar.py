@@ -23,7 +23,7 @@ from ext4audit.sources.containers import (
     Node,
     Special,
     Wanted,
-    clean,
+    normalized_path,
 )
 
 BLOCK_BYTES = 512
@@ -289,7 +289,7 @@ class _Extensions:
 def _member(archive: MemoryArchive, stream: Stream, header: _Header, wanted: Wanted) -> None:
     # POSIX: links, devices and directories have no content, whatever their size field is.
     size = header.size if header.kind not in b"123456" else 0
-    if header.kind in _REGULAR and wanted(clean(header.path)):
+    if header.kind in _REGULAR and wanted(normalized_path(header.path)):
         archive.add(header.path, File(_padded(stream, size, archive.largest_file_bytes)))
         return
     archive.add(header.path, _node(header))
