@@ -239,6 +239,12 @@ def knowledge_in_force(hosts: Sequence[Audited]) -> str | None:
     return next(filter(None, named), None)
 
 
+def in_force_text(policy: str | None, knowledge: str | None) -> str:
+    """Return the policy file and the data files in force, to be put behind a sentence."""
+    named = {"policy": policy, "knowledge": knowledge}
+    return "".join(f"; {what} {names}" for what, names in named.items() if names)
+
+
 def data_files(files: Sequence[DataFile]) -> str:
     """Return data files in words: "bugs.toml (kernel_bugs of 2027-01-31)"; empty without any."""
     return ", ".join(f"{each.path} ({each.table} of {each.dated})" for each in files)

@@ -24,6 +24,7 @@ from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
+    in_force_text,
     knowledge_in_force,
     listed,
     named_hosts,
@@ -168,8 +169,6 @@ def _summary(hosts: Sequence[Audited], found: Sequence[Row], page: Page) -> str:
     gone = fixed_count(hosts)
     fixed = "" if gone is None else f"; {gone} fixed since the baseline"
     findings = severity_counts(found) or "no findings"
-    policy = policy_in_force(hosts)
-    rules = "" if policy is None else f"; policy {_safe(policy)}"
-    knowledge = knowledge_in_force(hosts)
-    rules += "" if knowledge is None else f"; knowledge {_safe(knowledge)}"
-    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{rules}"
+    policy, knowledge = policy_in_force(hosts) or "", knowledge_in_force(hosts) or ""
+    in_force = in_force_text(_safe(policy), _safe(knowledge))
+    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{in_force}"

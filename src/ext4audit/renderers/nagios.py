@@ -21,6 +21,7 @@ from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
+    in_force_text,
     knowledge_in_force,
     listed,
     named_hosts,
@@ -59,11 +60,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     found_gaps = [gap for each in read for gap in gaps(*each)]
     unread = [(name, host.error or "") for name, host in named if host.report is None]
     failing = [row for row in found if _fails(row, page)]
-    policy = policy_in_force(hosts)
     text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, named)}"
-    text += f"; policy {policy}" if policy else ""
-    knowledge = knowledge_in_force(hosts)
-    text += f"; knowledge {knowledge}" if knowledge else ""
+    text += in_force_text(policy_in_force(hosts), knowledge_in_force(hosts))
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
     rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))

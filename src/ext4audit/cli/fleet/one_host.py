@@ -13,7 +13,7 @@ from ext4audit.cli.policy import PostProcessing
 from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page, ndjson, visible
-from ext4audit.renderers.shared.fleet import FoundRule, HostLine
+from ext4audit.renderers.shared.fleet import FoundRule, HostLine, worst_by_rule
 from ext4audit.report import EXIT_INCOMPLETE, Report, exit_code
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -136,14 +136,7 @@ def _rendered(report: Report, fmt: str, page: Page) -> str:
 
 
 def _found(report: Report) -> tuple[FoundRule, ...]:
-    worst: dict[str, FoundRule] = {}
-    for verdict in report.verdicts:
-        rule = verdict.rule
-        for finding in (each for each in verdict.findings if each.counts):
-            known = worst.get(rule.code)
-            if known is None or not known.worst.at_least(finding.severity):
-                worst[rule.code] = FoundRule(rule.code, rule.name, finding.severity)
-    return tuple(worst.values())
+    return tuple(FoundRule(rule.code, rule.name, worst) for rule, worst in worst_by_rule(report))
 
 
 LONGEST_SECONDS = 60.0

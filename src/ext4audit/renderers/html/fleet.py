@@ -18,6 +18,7 @@ from ext4audit.renderers.html.host import (
     worse_findings,
 )
 from ext4audit.renderers.shared import counted
+from ext4audit.renderers.shared.fleet import group_shares, worst_by_rule
 from ext4audit.renderers.shared.subjects import is_undetermined
 from ext4audit.report import (
     EXIT_CLEAN,
@@ -180,7 +181,7 @@ def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
     found: dict[str, list[tuple[Entry, Severity]]] = {}
     rules: dict[str, Rule] = {}
     for entry in entries:
-        for rule, worst in _found_rules(entry.host.report):
+        for rule, worst in worst_by_rule(entry.host.report) if entry.host.report else ():
             found.setdefault(rule.code, []).append((entry, worst))
             rules[rule.code] = rule
     made = [
@@ -188,39 +189,23 @@ def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
             rules[code],
             on,
             len(entries),
-            _shares(_by_group([entry for entry, _ in on], page), by_group),
+            group_shares(_by_group([entry for entry, _ in on], page), by_group),
         )
         for code, on in found.items()
     ]
     return tuple(sorted(made, key=lambda each: (each.worst.rank, -len(each.hosts), each.rule.code)))
 
 
-def _found_rules(report: Report | None) -> Iterator[tuple[Rule, Severity]]:
-    """Yield the rules that have findings on a host, and the worst severity of each."""
-    worst: dict[str, tuple[Rule, Severity]] = {}
-    for verdict in report.verdicts if report else ():
-        for finding in verdict.findings:
-            before = worst.get(verdict.rule.code)
-            if finding.counts and (before is None or finding.severity.rank < before[1].rank):
-                worst[verdict.rule.code] = verdict.rule, finding.severity
-    yield from worst.values()
-
-
 def unread_groups(entries: Sequence[Entry], page: Page) -> tuple[str, ...]:
     """Return how many hosts of each group could not be read."""
     unread = [entry for entry in entries if entry.host.report is None]
-    return _shares(_by_group(unread, page), _by_group(entries, page))
+    return group_shares(_by_group(unread, page), _by_group(entries, page))
 
 
 def _by_group(entries: Sequence[Entry], page: Page) -> Counter[str]:
     """Return the number of hosts of each group that the report counts by."""
     groups = (chosen_groups(groups_of(entry.host), page.group_by) for entry in entries)
     return Counter(group for each in groups for group in each)
-
-
-def _shares(some: Counter[str], every: Counter[str]) -> tuple[str, ...]:
-    ranked = sorted(some.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(f"{group} {count} of {every[group]}" for group, count in ranked)
 
 
 def _rule_entry(

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
-from ext4audit.renderers import Audited, chosen_groups, visible
+from ext4audit.renderers import Audited, chosen_groups, in_force_text, visible
 from ext4audit.renderers.shared import USUAL_THRESHOLD, counted
+from ext4audit.report import Report
+from ext4audit.rule import Rule
 
 SHOWN = 5
 """Hosts that are named for each rule; the others are counted."""
@@ -22,6 +24,24 @@ class FoundRule(NamedTuple):
     code: str
     name: str
     worst: Severity
+
+
+def worst_by_rule(report: Report) -> tuple[tuple[Rule, Severity], ...]:
+    """Return the rules that have findings that count, and the worst severity of each."""
+    worst: dict[str, tuple[Rule, Severity]] = {}
+    for verdict in report.verdicts:
+        rule = verdict.rule
+        for finding in (each for each in verdict.findings if each.counts):
+            before = worst.get(rule.code)
+            if before is None or finding.severity.rank < before[1].rank:
+                worst[rule.code] = rule, finding.severity
+    return tuple(worst.values())
+
+
+def group_shares(some: Counter[str], every: Counter[str]) -> tuple[str, ...]:
+    """Return how many hosts of each group they are ("web 3 of 12"), most affected group first."""
+    ranked = sorted(some.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(f"{group} {count} of {every[group]}" for group, count in ranked)
 
 
 class HostLine(NamedTuple):
@@ -135,10 +155,9 @@ class FleetSums:
 
     def _group_lines(self, on: _Names, indent: int) -> Iterator[str]:
         """Yield how many hosts of each group they are, most affected group first."""
-        ranked = sorted(on.groups.items(), key=lambda item: (-item[1], item[0]))
-        if ranked:
-            parts = (f"{group} {count} of {self._groups[group]}" for group, count in ranked)
-            yield f"{' ' * indent}in {', '.join(parts)}"
+        shares = group_shares(on.groups, self._groups)
+        if shares:
+            yield f"{' ' * indent}in {', '.join(shares)}"
 
     def _totals(self) -> str:
         """Return the number of hosts by result; it is the sum of the numbers that follow."""
@@ -150,9 +169,8 @@ class FleetSums:
         parts += [f"{clean} clean"]
         parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
         parts += [f"{self._unread.count} unread"] if self._unread.count else []
-        policy = f"; policy {self._policy}" if self._policy else ""
-        policy += f"; knowledge {self._knowledge}" if self._knowledge else ""
-        return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{policy}"
+        in_force = in_force_text(self._policy, self._knowledge)
+        return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{in_force}"
 
 
 def _wrapped(line: str, width: int | None) -> str:
