@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from ext4audit.assemble.layout import read_image_group_table
-from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.assemble.superblock import read_raw_superblock
 from ext4audit.evidence import Known, need
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers.dumpe2fs import (
@@ -44,7 +44,7 @@ def test_bytes_and_both_texts_say_the_same(wish: Wish) -> None:
         if made is None:
             return
         image, source = str(made.image), LiveSource()
-        raw = read_image_superblock(source, image, made.offset_bytes)
+        raw = read_raw_superblock(source, image, offset_bytes=made.offset_bytes)
         superblock = parse_superblock(made.dumpe2fs("-h"))
         assert rounded(need(raw)) == superblock
         table = need(read_image_group_table(source, image, raw, made.offset_bytes))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.assemble.superblock import (
-    read_image_superblock,
+    read_raw_superblock,
     read_superblock,
     read_unzeroed_groups,
     read_uuid,
@@ -114,7 +114,7 @@ def test_where_dumpe2fs_is_missing_root_may_still_help() -> None:
 def test_an_image_is_read_at_its_offset(offset: int) -> None:
     """dumpe2fs takes no offset, and an image file has no device number to compare."""
     host = HostEvidence().tell(superblock_at("/img", offset=offset), superblock_bytes(8))
-    found = read_image_superblock(host.source(), "/img", offset)
+    found = read_raw_superblock(host.source(), "/img", offset_bytes=offset)
     assert isinstance(found, Known)
     assert found.value.blocks_per_group == 32768
 
@@ -258,7 +258,7 @@ def test_dumpe2fs_sees_as_many(features: str, lazy: int) -> None:
         make(image, features, lazy)
         groups = dumped(image)
         expected = groups.count(": (Blocks ") - groups.count("ITABLE_ZEROED")
-        found = read_image_superblock(LiveSource(), str(image))
+        found = read_raw_superblock(LiveSource(), str(image))
         assert need(read_unzeroed_groups(LiveSource(), str(image), found)) == expected
         assert (expected > 0) == bool(lazy)
 

@@ -23,7 +23,7 @@ PROGRAM = """
 import json, re, resource, sys
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.assemble import ask
-from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.assemble.superblock import read_raw_superblock
 from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
@@ -36,11 +36,11 @@ def now():
     return sum(each.ru_utime + each.ru_stime for each in used), read, peak
 
 image, source = sys.argv[1], LiveSource()
-read_image_superblock(source, "/dev/null")
+read_raw_superblock(source, "/dev/null")
 import ext4audit.parsers.superblock  # which is else loaded, and read, with the first superblock
 before = now()
 if sys.argv[2] == "raw":
-    table = read_image_group_table(source, image, read_image_superblock(source, image))
+    table = read_image_group_table(source, image, read_raw_superblock(source, image))
 else:
     command = RunCommand(("dumpe2fs", "-g", image))
     table = ask(source, command, parse_group_table, "groups")

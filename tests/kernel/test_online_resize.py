@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.assemble.layout import read_group_table, read_image_group_table
-from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.assemble.superblock import read_raw_superblock
 from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.superblock import GroupTable
 from ext4audit.parsers import parse_device_number
@@ -65,7 +65,7 @@ def growing(path: str | Path) -> Iterator[threading.Thread]:
 def read_once(path: str) -> GroupTable | Unknown:
     """Read superblock and groups as one scan does; they fit each other."""
     source = LiveSource()
-    superblock = read_image_superblock(source, path)
+    superblock = read_raw_superblock(source, path)
     assert isinstance(superblock, Known), superblock
     if path.startswith("/dev/"):
         sysfs = Path("/sys/block", Path(path).name, "dev")

@@ -14,7 +14,7 @@ from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table
 from ext4audit.assemble.superblock import (
     device_path,
-    read_image_superblock,
+    read_raw_superblock,
     read_superblock,
 )
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, origin_of
@@ -124,7 +124,7 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
         detail = f"{len(matching)} filesystems start at bytes {places}"
         return Unknown(what, Why.FAILED, f"{detail}: select one with --offset")
     if isinstance(image, PlainFile):
-        superblock = read_image_superblock(source, path, offset)
+        superblock = read_raw_superblock(source, path, offset_bytes=offset)
         if isinstance(superblock, Unknown):
             return superblock
         return ImageFilesystem(path, offset, superblock)

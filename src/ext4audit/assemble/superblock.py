@@ -95,15 +95,6 @@ def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence
     return ask(source, command, parse_superblock, f"superblock of {path}")
 
 
-def read_image_superblock(source: Source, path: str, offset_bytes: int = 0) -> Evidence[Superblock]:
-    """Return the superblock of a filesystem that starts at `offset_bytes` of an image file.
-
-    It is parsed from its bytes, without e2fsprogs. `read_superblock` reads devices: it checks
-    the device number.
-    """
-    return read_raw_superblock(source, path, offset_bytes=offset_bytes)
-
-
 def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[ResolvedPath]:
     """Return the resolved `path`, Unknown where it is not the node of this device."""
     node = ask(source, ResolvePath(path), parse_resolved_path, f"superblock of {path}")

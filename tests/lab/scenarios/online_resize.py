@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ext4audit.assemble.layout import read_group_table
-from ext4audit.assemble.superblock import read_image_superblock
+from ext4audit.assemble.superblock import read_raw_superblock
 from ext4audit.evidence import Evidence, Known, need
 from ext4audit.facts.superblock import GroupTable
 from ext4audit.parsers import parse_device_number
@@ -77,7 +77,7 @@ def _read(device: str, growth: _Growth) -> _Reading:
     """Read the superblock, then the groups that it has."""
     source = LiveSource()
     steps_before = growth.begun, growth.ended
-    superblock = read_image_superblock(source, device)
+    superblock = read_raw_superblock(source, device)
     number = parse_device_number(Path("/sys/block", Path(device).name, "dev").read_text())
     table = read_group_table(source, device, number, superblock)
     steps = growth.begun, growth.ended

@@ -63,9 +63,9 @@ def destroyed(source: Source, path: str, start_bytes: int = 0) -> str:
     return backups and f"its superblock is {'zeroed' if zeroed else 'destroyed'}; {backups}"
 
 
-def damaged(source: Source, path: str, damage: str, start_bytes: int = 0) -> str:
+def damaged(source: Source, path: str, damage: str) -> str:
     """Return the damage of a primary superblock, and the backups of it that can be read."""
-    return "; ".join(filter(None, (damage, _readable_backups(source, path, start_bytes))))
+    return "; ".join(filter(None, (damage, _readable_backups(source, path, 0))))
 
 
 def _readable_backups(source: Source, path: str, start_bytes: int) -> str:

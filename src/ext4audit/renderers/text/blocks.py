@@ -6,12 +6,12 @@ through `visible`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import Page
 from ext4audit.renderers.shared import USUAL_THRESHOLD
 from ext4audit.renderers.shared.commands import AFTER, BEFORE, FILE
@@ -82,15 +82,6 @@ SEVERITY_STYLES = MappingProxyType(
 )
 
 DIFF_STYLES = MappingProxyType({FILE: "dim", BEFORE: "red", AFTER: "green"})
-
-
-def evidence_table(citations: Iterable[Citation], indent: int) -> Columns:
-    """Return citations as aligned rows of label, value and origin."""
-    rows = (
-        (Span(cited.label), Span(cited.value, "bold"), Span(f"({cited.origin})", "dim"))
-        for cited in citations
-    )
-    return Columns(tuple(rows), indent, fixed=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Finding, Remedy, Step
+from ext4audit.finding import Citation, Finding, Remedy, Step
 from ext4audit.renderers import listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
@@ -29,11 +30,11 @@ from ext4audit.renderers.text.blocks import (
     UNKNOWN_MARKER,
     Blank,
     Blocks,
+    Columns,
     Look,
     Prose,
     Span,
     Verbatim,
-    evidence_table,
 )
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
@@ -102,7 +103,7 @@ def _judged(subject: Subject, look: Look) -> Blocks:
     for verdict in passed:
         yield Prose((Span(f"passed {verdict.rule.title}"),), STEP, look.fine_marker())
         if verdict.evidence:
-            yield evidence_table(verdict.evidence, 3 * STEP)
+            yield _evidence_table(verdict.evidence)
     for verdict in not_applicable:
         reason = f"does not apply: {verdict.rule.title}, {verdict.note}"
         yield Prose((Span(reason, "dim"),), STEP, NOT_APPLICABLE_MARKER)
@@ -128,10 +129,19 @@ def _finding_blocks(rule: Rule, finding: Finding, look: Look, place: _Place) -> 
     yield Prose((Span(finding.message),), 2 * STEP)
     if finding.citations:
         yield Blank()
-        yield evidence_table(finding.citations, 3 * STEP)
+        yield _evidence_table(finding.citations)
     for index, remedy in enumerate(finding.remedies):
         yield Blank()
         yield from _remedy(remedy, remedy_label(index), place.shown_by(rule, remedy))
+
+
+def _evidence_table(citations: Iterable[Citation]) -> Columns:
+    """Return citations as aligned rows of label, value and origin."""
+    rows = (
+        (Span(cited.label), Span(cited.value, "bold"), Span(f"({cited.origin})", "dim"))
+        for cited in citations
+    )
+    return Columns(tuple(rows), 3 * STEP, fixed=1)
 
 
 def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
