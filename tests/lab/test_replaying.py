@@ -11,11 +11,11 @@ import pytest
 from ext4audit.evidence import Unknown, Why
 from ext4audit.sources import Answer, Ask, ListDir
 from ext4audit.sources.captured import MapSource, open_captured, read_snapshot
-from ext4audit.sources.snapshot.writing import write_snapshot
 from lab.conftest import Guest
 from lab.support.capturing import COLLECTED, NOT_ROOT, SENT, live, replayed
 from lab.support.story import TAKEN_AT
 from lab.test_stacks import HOSTS, every_stack
+from support.hosts.snapshots import write_snapshot
 
 UNPRIVILEGED = pytest.mark.parametrize("name", ["md_raid0", "lvm_striped"])
 

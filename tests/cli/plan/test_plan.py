@@ -14,7 +14,7 @@ import pytest
 from ext4audit.cli import run_program
 from ext4audit.evidence import Known
 from ext4audit.sources import Answer, Ask, ReadFile, Uname, VirtualMemory
-from ext4audit.sources.snapshot.writing import write_snapshot
+from support.hosts.snapshots import write_snapshot
 from support.images.mke2fs import needs_e2fsprogs
 from support.program import run, run_as_nobody
 

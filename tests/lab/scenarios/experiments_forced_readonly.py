@@ -13,10 +13,11 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources import ReadFile
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource
 from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
 from lab.support.story import SNAPSHOTS, TAKEN_AT, host_called_lab
+from support.hosts.snapshots import write_snapshot
 
 STORY = "forced-readonly"
 PLACE = "/data"

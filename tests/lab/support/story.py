@@ -22,11 +22,12 @@ from ext4audit.report import Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources.captured import read_snapshot
 from ext4audit.sources.live import LiveSource
-from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource
 from lab.support.capturing import NOT_ROOT, capture, capture_as_nobody
 from lab.support.devices import mounted, run, serials, wipe_idle_disks
 from lab.support.scenario import JsonObject
 from lab.support.truth import bitmap_reads
+from support.hosts.snapshots import write_snapshot
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 SNAPSHOTS = Path("/lab-results/fixtures")

@@ -28,8 +28,9 @@ from ext4audit.sources import (
 )
 from ext4audit.sources.captured import BEGIN, END, Captured, open_captured, read_snapshot, unwrap
 from ext4audit.sources.snapshot import SnapshotError, decode
-from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot, write_snapshot_tar
+from ext4audit.sources.snapshot.writing import encode, wrap, write_snapshot_tar
 from support.examples import examples
+from support.hosts.snapshots import write_snapshot
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = ReadBytes("/dev/sda", 4096, 70_000)

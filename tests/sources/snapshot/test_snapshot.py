@@ -43,8 +43,9 @@ from ext4audit.sources.snapshot import (
     SnapshotError,
     decode,
 )
-from ext4audit.sources.snapshot.writing import RecordingSource, encode, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource, encode
 from support.examples import examples
+from support.hosts.snapshots import write_snapshot
 
 
 def test_every_answer_is_passed_through_and_kept() -> None:
@@ -255,20 +256,6 @@ def test_a_recorded_gap_is_replayed_as_that_gap() -> None:
     recorded = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Permission denied", "run as root")
     ask = RunCommand(("dumpe2fs", "-h", "/dev/sda"))
     assert MapSource({ask: recorded}).fetch(ask) == recorded
-
-
-def test_a_directory_in_use_is_not_written_into(tmp_path: Path) -> None:
-    """No snapshot is mixed with what was there."""
-    (tmp_path / "precious").touch()
-    with pytest.raises(SnapshotError, match="not empty"):
-        write_snapshot(tmp_path, {}, taken_at=TAKEN_AT)
-    assert os.listdir(tmp_path) == ["precious"]  # noqa: PTH208 - names only
-
-
-def test_a_new_snapshot_is_for_its_owner(tmp_path: Path) -> None:
-    """Others on the host cannot list it: fstab can hold passwords."""
-    write_snapshot(tmp_path / "new", {}, taken_at=TAKEN_AT)
-    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
 GOOD: dict[str, Any] = {

@@ -13,7 +13,8 @@ from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources import Answer, Ask, ReadFile, RunCommand, Uname
 from ext4audit.sources.captured import MapSource, read_snapshot
 from ext4audit.sources.snapshot import SnapshotError
-from ext4audit.sources.snapshot.writing import mask, masked_text, write_snapshot
+from ext4audit.sources.snapshot.writing import mask, masked_text
+from support.hosts.snapshots import write_snapshot
 from support.shells.collector import (
     SCRIPT,
     answers_in,

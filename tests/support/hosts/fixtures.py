@@ -13,7 +13,7 @@ import subprocess
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.sources import ReadBytes, ReadFile, RunCommand, Uname, VirtualMemory
-from ext4audit.sources.snapshot.writing import RecordingSource, write_snapshot
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
@@ -26,6 +26,7 @@ from support.hosts.evidence_host import (
     failed,
     replaced,
 )
+from support.hosts.snapshots import write_snapshot
 from support.hosts.stories import HOSTS
 from support.images.mke2fs import sparse_image
 

@@ -10,7 +10,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, overload
 
@@ -74,34 +73,6 @@ class RecordingSource:
         if ask not in self._times:
             self._times[ask] = self._clock()
         return answer
-
-
-def write_snapshot(
-    directory: Path,
-    answers: Mapping[Ask, Answer],
-    *,
-    taken_at: str,
-    times: Mapping[Ask, str] = MappingProxyType({}),
-    about: Mapping[str, str] = MappingProxyType({}),
-    masked: Sequence[str] = (),
-) -> None:
-    """Write a snapshot into a new or empty directory; `taken_at` is a time in RFC 3339, UTC.
-
-    `times`, `about` and `masked` are as `encode` takes them.
-
-    A new directory is for its owner only: fstab and the kernel's command line can hold
-    passwords. The manifest is written last, so that a capture that was cut short is not a
-    snapshot. Raises SnapshotError and OSError.
-    """
-    files = encode(answers, taken_at, times=times, about=about, masked=masked)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if any(directory.iterdir()):
-        raise SnapshotError(f"{directory}: not empty")
-    for name, content in files.items():
-        path = directory / name
-        path.parent.mkdir(exist_ok=True)
-        with path.open("xb") as file:
-            file.write(content)
 
 
 def write_snapshot_tar(
