@@ -1,4 +1,4 @@
-"""What several formats share: the words of a report, its rows, subjects, commands and causes."""
+"""What several formats share: rows, subjects, commands, fleets; here, text for single terms."""
 
 from __future__ import annotations
 
