@@ -12,6 +12,7 @@ from typing import Any
 import click
 import pytest
 
+from ext4audit import cli
 from ext4audit.cli import policy as policy_file
 from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
@@ -27,7 +28,8 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "the cache ha
 @pytest.fixture
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work three directories below a fresh one, on a host without a policy of its own."""
-    monkeypatch.setattr(policy_file, "OF_THE_HOST", str(tmp_path / "of the host"))
+    for module in (cli, policy_file):
+        monkeypatch.setattr(module, "OF_THE_HOST", str(tmp_path / "of the host"))
     folder = tmp_path / "a" / "b" / "c"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder)

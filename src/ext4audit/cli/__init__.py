@@ -217,9 +217,9 @@ NAME = "ext4audit.toml"
 OF_THE_HOST = "/etc/ext4audit.toml"
 
 
-def nearest_policy(of_the_host: str) -> str | None:
+def nearest_policy() -> str | None:
     """Return the nearest policy file in the working directory and its parents, else the host's."""
-    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), of_the_host)
+    paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), OF_THE_HOST)
     return next(filter(os.path.isfile, paths), None)
 
 

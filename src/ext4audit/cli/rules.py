@@ -10,7 +10,6 @@ import click
 
 from ext4audit import lazily
 from ext4audit.cli import (
-    OF_THE_HOST,
     completer,
     nearest_policy,
     print_diagnostic,
@@ -126,7 +125,7 @@ def catalogue(config: str | None) -> tuple[Rule, ...]:
 
     One that is only found prevents nothing: whoever corrects it needs the list.
     """
-    if config is None and nearest_policy(OF_THE_HOST) is None:
+    if config is None and nearest_policy() is None:
         return all_rules()
     try:
         policy = lazily("cli.policy", "read_policy")(config)

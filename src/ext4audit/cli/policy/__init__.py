@@ -82,7 +82,7 @@ def read_profiles(config: str | None) -> tuple[Any, ...]:
 def _policy(config: str | None, *, runs: bool) -> Policy:
     path = config
     try:
-        if path is None and (path := answered(_nearest)) is None:
+        if path is None and (path := answered(nearest_policy)) is None:
             return Policy()
         document = parse_toml(answered_for(path, partial(_read, path, found=config is None)))
         is_named = config is not None or path == OF_THE_HOST
@@ -108,11 +108,6 @@ def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tu
         raise click.UsageError(f"rules: only a file that is named may run rules: {NAMED}")
     found: tuple[Rule, ...] = lazily("cli.policy.site_rules", "load")(sources, path)
     return found
-
-
-def _nearest() -> str | None:
-    """Return the nearest file in the working directory and its parents, else the host's."""
-    return nearest_policy(OF_THE_HOST)
 
 
 def _read(path: str, *, found: bool) -> str:
