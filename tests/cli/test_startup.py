@@ -49,7 +49,7 @@ FROM = {
     "forced-readonly-7.2": 63,
     "al2-dioread-nolock-nodelalloc": 63,
     # The engine of layouts counts what lies on each member.
-    "md-raid5": 70,
+    "md-raid5": 69,
     "md-raid0-hot-member": 74,
 }
 """The most modules of ours, beside the rules, that the scan of a captured host may import."""

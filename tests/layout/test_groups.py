@@ -16,9 +16,10 @@ from ext4audit.layout import (
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
+    reserved_blocks,
     usual_backups,
 )
-from ext4audit.layout.groups import is_exact, predict_table, reserved_blocks
+from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
 from support.builders import sizes
 from support.examples import examples, number

@@ -229,6 +229,20 @@ def holds_descriptors(sizes: Sizes, group: int) -> bool:
     return group % described in {0, 1, described - 1}
 
 
+def reserved_blocks(sizes: Sizes, group: int) -> int:
+    """Return how many blocks at the start of a group its own metadata must leave free.
+
+    Only for filesystems without descriptors in both places (meta_bg set later, by a resize).
+    """
+    copy = has_superblock(sizes, group)
+    if "meta_bg" in sizes.features:
+        return copy + holds_descriptors(sizes, group) + boot_block(sizes, group)
+    if not copy:
+        return 0
+    descriptors = descriptor_table_blocks(sizes) + sizes.reserved_gdt_blocks
+    return boot_block(sizes, group) + 1 + descriptors
+
+
 def _is_power(number: int, base: int) -> bool:
     while number % base == 0:
         number //= base

@@ -28,9 +28,13 @@ from typing import NamedTuple
 from ext4audit.evidence import Unknown
 from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, judged_members
 from ext4audit.facts.superblock import GroupTable, Sizes
-from ext4audit.layout import descriptor_blocks, descriptor_table_blocks, descriptors_per_block
+from ext4audit.layout import (
+    descriptor_blocks,
+    descriptor_table_blocks,
+    descriptors_per_block,
+    reserved_blocks,
+)
 from ext4audit.layout.byte_map import StackMap
-from ext4audit.layout.groups import reserved_blocks
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.zones import attainable_evenness
 

@@ -18,7 +18,7 @@ from array import array
 from collections.abc import Sequence
 
 from ext4audit.facts.superblock import GroupTable, Sizes
-from ext4audit.layout import boot_block, descriptor_table_blocks, has_superblock, holds_descriptors
+from ext4audit.layout import reserved_blocks
 
 _UNSIGNED_64 = "Q"
 _Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
@@ -28,20 +28,6 @@ _Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
 def inode_table_blocks(sizes: Sizes) -> int:
     """Return the blocks of one group's inode table."""
     return -(-sizes.inodes_per_group * sizes.inode_bytes // sizes.block_bytes)
-
-
-def reserved_blocks(sizes: Sizes, group: int) -> int:
-    """Return how many blocks at the start of a group its own metadata must leave free.
-
-    Only for filesystems without descriptors in both places (meta_bg set later, by a resize).
-    """
-    copy = has_superblock(sizes, group)
-    if "meta_bg" in sizes.features:
-        return copy + holds_descriptors(sizes, group) + boot_block(sizes, group)
-    if not copy:
-        return 0
-    descriptors = descriptor_table_blocks(sizes) + sizes.reserved_gdt_blocks
-    return boot_block(sizes, group) + 1 + descriptors
 
 
 def predict_table(sizes: Sizes) -> GroupTable:
