@@ -1,4 +1,4 @@
-"""`ext4audit rules`: the catalogue of rules, the built-in ones and those of a policy."""
+"""`ext4audit rules`: the catalogue of rules as text, Markdown and JSON; and the page of a rule."""
 
 from __future__ import annotations
 
