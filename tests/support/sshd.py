@@ -19,15 +19,17 @@ from typing import NamedTuple
 
 import psutil
 
+from support.examples import number
 from support.timing import PATIENCE_SECONDS, wait_until
 
 TOOLS = ("sshd", "ssh", "ssh-keygen", "sudo", "openssl", "unshare")
-PLAIN = tuple(f"h{number:02}" for number in range(1, 16))
+PLAIN = tuple(f"h{each:02}" for each in range(1, 1 + number(15)))
 ODD = PLAIN[::2]
 DARK, SECRET, NOISY, SLOW, HUNG = "dark", "secret", "noisy", "slow", "hung"
 STUCK, STUBBORN = "stuck", "stubborn"
-TWENTY = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
-"""The hosts of the inventory; the first is waited for while the others are asked."""
+ALIASES = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
+"""The hosts of the inventory, in CI twenty: the first is waited for while the others are asked, and
+there are more than Ansible asks at once."""
 USER, UID, PASSWORD = "auditee", 61234, "correct horse"
 BEHAVIOURS = {
     "plain": 'exec sh -c "$SSH_ORIGINAL_COMMAND"',
@@ -176,7 +178,7 @@ def _write_configuration(fleet: Fleet, port: int, silent_port: int) -> None:
     aliases = {name: name for name in BEHAVIOURS if name != "plain"}
     hosts = [
         f"Host {name}\nIdentityFile {folder / aliases.get(name, 'plain')}.key\n"
-        for name in (*TWENTY, STUCK, STUBBORN)
+        for name in (*ALIASES, STUCK, STUBBORN)
     ]
     usual = {
         "HostName": "127.0.0.1",
@@ -194,7 +196,7 @@ def _write_configuration(fleet: Fleet, port: int, silent_port: int) -> None:
         "-o ControlPersist=10s\n"
         f"control_path = {folder}/%%n\ntransfer_method = piped\n"
     )
-    rows = [name if name != SECRET else f"{name} ansible_user={USER}" for name in TWENTY]
+    rows = [name if name != SECRET else f"{name} ansible_user={USER}" for name in ALIASES]
     (folder / "hosts.ini").write_text("\n".join([*rows, "[odd]", *ODD, ""]))
 
 
