@@ -12,6 +12,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.examples import ALL_PERCENT, share_percent
 from support.program import run as run_program
 from support.scratch import run
 from support.timing import PATIENCE_SECONDS
@@ -29,10 +30,11 @@ COUNTED_MOUNTS = re.compile(
     re.MULTILINE,
 )
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
-EVERY = 1 if FAULTS == "all" else 7
+EVERY = 1 if FAULTS == "all" else 7 * ALL_PERCENT // share_percent()
 FIRST = 1 if FAULTS == "all" else 1 + int(FAULTS) % EVERY
-"""Faults are injected at every seventh call from this one on. CI begins at another call each hour,
-so all calls meet one within seven hours; on demand they do in one run."""
+"""Faults are injected at every seventh call from this one on, and at every 28th where a run has a
+quarter of the examples. CI begins at another call each hour, so all calls meet one within seven
+hours; on demand they do in one run."""
 SHIM = """#!/bin/sh
 n=$(($(cat {counter}) + 1))
 echo $n >{counter}
