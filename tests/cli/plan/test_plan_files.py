@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -206,6 +207,45 @@ def test_cloud_init_is_planned(tmp_path: Path) -> None:
     assert "-o noatime,nofail /dev/nvme1n1p1 /srv/data" in done.stdout
     report = json.loads(run("plan", *words, "-f", "json").stdout)
     assert report["filesystems"][0]["stack"][0].get("size_bytes", 1 << 30) == 1 << 30
+
+
+MULTIPART = f"""Content-Type: multipart/mixed; boundary="B"
+MIME-Version: 1.0
+
+--B
+Content-Type: text/x-shellscript
+
+#!/bin/sh
+--B
+Content-Type: text/cloud-config
+
+{CLOUD}
+--B
+Content-Type: text/x-include-url
+
+https://example.com/more
+--B--
+"""
+
+
+@pytest.mark.parametrize("raw", [MULTIPART.encode(), gzip.compress(MULTIPART.encode())])
+def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw: bytes) -> None:
+    """As Terraform's cloudinit_config makes it, compressed or not; what is not read is named."""
+    file = tmp_path / "user-data"
+    file.write_bytes(raw)
+    done = run("plan", "--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12")
+    assert done.returncode == 0, done.stderr
+    assert "mkfs.ext4 -L data -m 0 /dev/nvme1n1p1" in done.stdout
+    assert "not planned: a part is an #include" in done.stderr
+
+
+def test_a_template_that_is_no_yaml_is_to_be_rendered(tmp_path: Path) -> None:
+    """The error of YAML says nothing about jinja."""
+    file = tmp_path / "user-data"
+    file.write_text("## template: jinja\n#cloud-config\n{% if x %}\na: 1\n{% endif %}\n")
+    done = run("plan", "--from-cloud-init", str(file), "--size", "4G")
+    assert done.returncode == 2
+    assert "it is a jinja template: render it first" in done.stderr
 
 
 @pytest.mark.parametrize(

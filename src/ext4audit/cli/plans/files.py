@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import click
@@ -67,6 +68,13 @@ def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
 
 def _text(path: str) -> str:
     try:
+        return _raw(path).decode("utf-8")
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
+
+
+def _raw(path: str) -> bytes:
+    try:
         if path == STANDARD_INPUT:
             if sys.stdin is None:  # closed by the caller
                 raise click.UsageError(f"{path}: standard input is closed")
@@ -75,11 +83,11 @@ def _text(path: str) -> str:
                 raise click.UsageError(f"{path}: it is longer than 1 MiB")
         else:
             raw = read_bytes(path, LARGEST_BYTES)
-        return raw.decode("utf-8")
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from None
+    return raw
 
 
 def _checked(
@@ -124,16 +132,42 @@ def _policy(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_cloud_init(path: str, size: object) -> PlanFile:
-    """Return the plans of cloud-config user data; raises UsageError."""
-    documents = _yaml(path, "--from-cloud-init")
+    """Return the plans of the cloud-config of user data; raises UsageError."""
+    yaml = _yaml_module("--from-cloud-init")
+    raw = _raw(path)
+    try:
+        found = lazily("parsers.user_data", "parse_user_data")(raw)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from None
+    documents = [
+        _cloud_config(path, part.text, yaml, is_jinja=part.is_jinja) for part in found.parts
+    ]
+
+    def parse() -> Provisioned:
+        merged = lazily("parsers.user_data", "merged")(found.parts, documents)
+        planned = _parsed("cloud_init", "parse_cloud_init", merged)
+        return planned._replace(skipped=(*planned.skipped, *found.skipped))
+
+    return _provisioned(path, parse, size)
+
+
+def _cloud_config(path: str, text: str, yaml: ModuleType, *, is_jinja: bool) -> object:
+    """Return the one document of a part; raises UsageError."""
+    try:
+        documents = _documents(path, text, yaml)
+    except click.UsageError:
+        if is_jinja:
+            raise click.UsageError(f"{path}: it is a jinja template: render it first") from None
+        raise
     if len(documents) != 1:
         raise click.UsageError(f"{path}: it is not one document of cloud-config")
-    return _provisioned(path, lambda: _parsed("cloud_init", "parse_cloud_init", documents[0]), size)
+    return documents[0]
 
 
 def read_storage_class(path: str, size: object) -> PlanFile:
     """Return the plans of StorageClasses and PersistentVolumes; raises UsageError."""
-    documents = _yaml(path, "--from-storage-class")
+    yaml = _yaml_module("--from-storage-class")
+    documents = _documents(path, _text(path), yaml)
     return _provisioned(path, lambda: _parsed("storage_class", "parse_storage", documents), size)
 
 
@@ -177,15 +211,19 @@ def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:
     return {**planned.settings, STATED_SIZE: str(sectors * 512)}
 
 
-def _yaml(path: str, flag: str) -> list[Any]:
-    """Return the documents of a YAML file; raises UsageError, also without PyYAML."""
+def _yaml_module(flag: str) -> ModuleType:
+    """Return PyYAML; raises UsageError without it."""
     try:
         import yaml  # noqa: PLC0415 - an extra
     except ImportError:
         raise click.UsageError(
             f"{flag} needs PyYAML: install ext4audit[yaml], or python3-yaml"
         ) from None
-    text = _text(path)
+    return yaml
+
+
+def _documents(path: str, text: str, yaml: ModuleType) -> list[Any]:
+    """Return the documents of a YAML text; raises UsageError."""
     try:
         _check_events(yaml.parse(text, Loader=yaml.SafeLoader))
         return list(yaml.safe_load_all(text))
