@@ -21,7 +21,7 @@ from ext4audit.layout.group_search import (
     _flex_sizes,
     _group_sizes,
     advise,
-    bytes_per_inode,
+    density_of,
     described,
     evenness,
 )
@@ -165,7 +165,7 @@ def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
     options = MkfsOptions(
         group_option=advice.blocks_per_group_option,
         flex_bg_groups=advice.flex_bg_groups,
-        bytes_per_inode=bytes_per_inode(block),
+        bytes_per_inode=density_of(block).bytes_per_inode,
     )
     assert mke2fs_sizes(20 << 30, options).blocks_per_group == advice.blocks_per_group_option
 
@@ -173,7 +173,8 @@ def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
 @pytest.mark.parametrize(("group_blocks", "ratio"), [(32768, 16384), (32744, 16372)])
 def test_the_inode_ratio_is_kept(group_blocks: int, ratio: int) -> None:
     """Bytes of a group over its inodes."""
-    assert bytes_per_inode(sizes(blocks_per_group=group_blocks)) == ratio
+    made = sizes(blocks_per_group=group_blocks, inode_count=1)
+    assert density_of(made) == (ratio, None)
 
 
 @pytest.mark.parametrize(

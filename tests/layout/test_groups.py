@@ -17,6 +17,7 @@ from ext4audit.layout import (
     descriptors_per_block,
     has_superblock,
     reserved_blocks,
+    superblock_copies,
     usual_backups,
 )
 from ext4audit.layout.groups import is_exact, predict_table
@@ -137,6 +138,7 @@ def test_groups_that_hold_a_superblock(
     """Powers of 3, 5 and 7, the two that sparse_super2 names, or all."""
     block = sizes(features=features, backup_bgs=backups)
     assert {group for group in range(126) if has_superblock(block, group)} == groups
+    assert superblock_copies(of_groups(126, features=features, backup_bgs=backups)) == len(groups)
 
 
 @pytest.mark.parametrize("descriptor_bytes", [96, 8192])

@@ -139,6 +139,8 @@ def _start_bytes(stack: BlockDevice) -> int:
 SUPERBLOCK_OFFSET_BYTES = 1024
 """Where the superblock starts, whatever the block size; a boot loader may use what is before."""
 SUPERBLOCK_BYTES = 1024
+MOST_GROUPS_POWER = 41
+"""3 to this power is more than 64 bits count."""
 USUAL_BLOCK_BYTES = (4096, 1024, 2048)
 _USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 """The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
@@ -199,6 +201,16 @@ def has_superblock(sizes: Sizes, group: int) -> bool:
     if group == 1 or "sparse_super" not in sizes.features:
         return True
     return any(_is_power(group, base) for base in (3, 5, 7))
+
+
+def superblock_copies(sizes: Sizes) -> int:
+    """Return how many groups begin with a copy of the superblock, the first one included."""
+    if "sparse_super2" in sizes.features:
+        return 1 + len(sizes.backup_bgs)
+    if "sparse_super" not in sizes.features:
+        return sizes.groups
+    powers = (base**power for base in (3, 5, 7) for power in range(1, MOST_GROUPS_POWER))
+    return min(sizes.groups, 2) + sum(1 for group in powers if group < sizes.groups)
 
 
 def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:

@@ -48,6 +48,7 @@ NO_BETTER = "No group size and no flex_bg size spreads the bitmaps better over t
 NOT_COMPUTED = (
     "No group size is advised: for a stripe over arrays of different sizes it is not computed."
 )
+ONE_GROUP = "It has one block group, whose two bitmaps are all there is to spread."
 MITIGATIONS = (
     "a larger journal, or one on a separate device: busy blocks are written in place less often",
     "noatime or lazytime: fewer writes of inodes",
@@ -147,12 +148,18 @@ def _curable(layout: MetadataLayout, geometry: StripeGeometry, advice: MkfsAdvic
     if layout.bitmaps.achieved >= EVEN:
         return f"The bitmaps are spread {over_all}."
     if advice is None:
-        return NOT_COMPUTED if geometry.is_zoned and geometry.nested is not None else NO_BETTER
+        return _no_advice(layout, geometry)
     how = over_all if advice.evenness >= EVEN * advice.attainable else "over more disks"
     return (
         f"The bitmaps: {advice.options} spreads them {how}, "
         f"evenness {advice.evenness:.2f} instead of {layout.evenness:.2f}."
     )
+
+
+def _no_advice(layout: MetadataLayout, geometry: StripeGeometry) -> str:
+    if layout.groups == 1:
+        return ONE_GROUP
+    return NOT_COMPUTED if geometry.is_zoned and geometry.nested is not None else NO_BETTER
 
 
 def _incurable(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:

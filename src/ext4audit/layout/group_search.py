@@ -28,6 +28,8 @@ from ext4audit.layout.mkfs_parameters import (
     LEAST_CLUSTERS_PER_GROUP,
     MOST_CLUSTERS_PER_GROUP,
     MkfsOptions,
+    journal_blocks_of,
+    metadata_blocks,
     mke2fs_sizes,
 )
 from ext4audit.layout.zoned_period import Period, period_of
@@ -40,8 +42,13 @@ flex groups before it moves on is even as a whole, but a hotspot for a working s
 FEWEST_INODES = 0.9
 """The share of the inodes that a new filesystem has at least; some lie in a last group that has
 no place among groups of another size."""
+MOST_NEW_METADATA = 0.1
+"""The share of all blocks that smaller groups may take for bitmaps, tables and backups, at most."""
 LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group fill whole groups."""
+MUCH_DENSER = 0.98
+BYTES_PER_INODE = range(1024, (64 << 20) + 1)
+"""What mke2fs takes for -i ("invalid inode ratio … (min 1024/max 67108864)")."""
 WORTH_A_CHANGE = 0.02
 """By how much Jain's index must rise before options that are not even are advised."""
 MOST_OF_A_KIND = 6
@@ -60,8 +67,11 @@ def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     """Return the options nearest the defaults that make the bitmaps even, None if none do better.
 
     `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it. The default group size
-    is kept where it is even.
+    is kept where it is even. None too for a filesystem of one block group: there is nothing to
+    spread, and how many groups mke2fs makes of a device this small is not known to the block.
     """
+    if sizes.groups == 1:
+        return None
     try:
         period = period_of(stack_map, sizes.block_bytes)
     except ValueError:
@@ -260,9 +270,16 @@ def _made_if_kept(sizes: Sizes, option: int, flex_groups: int) -> Sizes | None:
 
 
 def _keeps(sizes: Sizes, made: Sizes) -> bool:
-    """Whether mke2fs keeps resize_inode, and the number of inodes."""
+    """Whether mke2fs keeps resize_inode, the number of inodes, and the space for data.
+
+    And its usual journal: a last group that it leaves out may leave too few blocks for one.
+    """
+    had_journal, has_journal = (journal_blocks_of(each.size_blocks) for each in (sizes, made))
     same_features = "meta_bg" not in made.features - sizes.features
-    return same_features and _inodes(made) >= FEWEST_INODES * _inodes(sizes)
+    same_features &= bool(has_journal) or not had_journal
+    more = metadata_blocks(made) - metadata_blocks(sizes)
+    same_space = more <= MOST_NEW_METADATA * sizes.size_blocks
+    return same_features and same_space and _inodes(made) >= FEWEST_INODES * _inodes(sizes)
 
 
 def _inodes(sizes: Sizes) -> int:
@@ -277,21 +294,52 @@ def _made(sizes: Sizes, option: int | None, flex_groups: int) -> Sizes:
     needed = {"bigalloc"} if sizes.cluster_blocks > 1 else set()
     if flex_groups > 1:
         needed.add("flex_bg")
+    density = density_of(sizes)
     options = MkfsOptions(
         features=sizes.features | needed,
         block_bytes=sizes.block_bytes,
         group_option=option,
         flex_bg_groups=flex_groups,
-        bytes_per_inode=bytes_per_inode(sizes),
+        bytes_per_inode=density.bytes_per_inode,
+        inode_count=density.inode_count,
         inode_bytes=sizes.inode_bytes,
         cluster_bytes=sizes.cluster_blocks * sizes.block_bytes,
+        backup_superblocks=backup_superblocks(sizes),
     )
     return mke2fs_sizes(sizes.size_bytes, options)
 
 
-def bytes_per_inode(sizes: Sizes) -> int:
-    """Return the -i that gives a new filesystem about as many inodes."""
-    return sizes.blocks_per_group * sizes.block_bytes // sizes.inodes_per_group
+def advised(sizes: Sizes, advice: MkfsAdvice) -> Sizes:
+    """Return the sizes that mke2fs makes as advised; ValueError where it refuses."""
+    return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups)
+
+
+def backup_superblocks(sizes: Sizes) -> int:
+    """Return the -E num_backup_sb of sparse_super2 that made a filesystem, or mke2fs's default.
+
+    One or two groups have room for fewer backups than may have been wanted.
+    """
+    usual = MkfsOptions().backup_superblocks
+    found = len(sizes.backup_bgs)
+    return found if sizes.groups > usual or (sizes.groups == usual and not found) else usual
+
+
+class Density(NamedTuple):
+    """The -i that gives a new filesystem about as many inodes, or the -N where no -i does."""
+
+    bytes_per_inode: int | None
+    inode_count: int | None
+
+
+def density_of(sizes: Sizes) -> Density:
+    """Return the option for the number of inodes.
+
+    A last group that is cut off has as many inodes as the others, for fewer bytes.
+    """
+    ratio = sizes.blocks_per_group * sizes.block_bytes // sizes.inodes_per_group
+    whole = sizes.size_bytes // sizes.inode_count
+    ratio = whole if whole < ratio * MUCH_DENSER else ratio
+    return Density(ratio, None) if ratio in BYTES_PER_INODE else Density(None, sizes.inode_count)
 
 
 def _option(sizes: Sizes) -> int:

@@ -9,13 +9,19 @@ from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import PARITY_CHUNKS
 from ext4audit.layout.advice import advice_for, growth_for
-from ext4audit.layout.group_search import bytes_per_inode, described
+from ext4audit.layout.group_search import (
+    advised,
+    backup_superblocks,
+    density_of,
+    described,
+)
 from ext4audit.layout.levels import NEAR_2
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,
     LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
     journal_blocks_of,
+    largest_journal_blocks,
 )
 from ext4audit.remedies import quote
 
@@ -31,10 +37,7 @@ LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
 ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
 USUAL_RESERVED_PERCENT = 5
-MUCH_DENSER = 0.98
 FAST_COMMIT_SHARE = 64
-BYTES_PER_INODE = range(1024, (64 << 20) + 1)
-"""What mke2fs takes for -i ("invalid inode ratio … (min 1024/max 67108864)")."""
 MIB = 1 << 20
 
 
@@ -135,7 +138,7 @@ def _mkfs(
     stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
     extended = [f"stride={stride}", f"stripe_width={chunk_blocks * _data_columns(geometry)}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
-        extended.append(f"num_backup_sb={len(superblock.backup_bgs)}")
+        extended.append(f"num_backup_sb={backup_superblocks(sizes_of(superblock))}")
     if start_bytes:
         extended.append(f"offset={start_bytes}")
     packs = "flex_bg" in superblock.features or advice.flex_bg_groups > 1
@@ -144,7 +147,7 @@ def _mkfs(
         f"-b {layout.block_bytes}",
         f"-g {advice.blocks_per_group_option}",
         *([f"-G {advice.flex_bg_groups}"] if packs else []),
-        *_kept(superblock),
+        *_kept(layout, superblock, advice),
         *_features(superblock.features | _implied(layout, packs=packs)),
         *_kept_sizes(layout, superblock),
         f"-E {','.join(extended)}",
@@ -152,7 +155,7 @@ def _mkfs(
     return " ".join(command)
 
 
-def _kept(superblock: Superblock) -> Iterator[str]:
+def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> Iterator[str]:
     """Yield the options of the present filesystem that mke2fs would choose otherwise."""
     if superblock.inode_bytes not in {None, USUAL_INODE_BYTES}:
         yield f"-I {superblock.inode_bytes}"
@@ -161,13 +164,21 @@ def _kept(superblock: Superblock) -> Iterator[str]:
         yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
     if superblock.errors in ERRORS:
         yield f"-e {superblock.errors}"
-    yield from _journal(superblock)
+    yield from _journal(superblock, _largest_journal_bytes(layout, superblock, advice))
     label = quote(superblock.label or "")
     if superblock.label and label:
         yield f"-L {label}"
 
 
-def _journal(superblock: Superblock) -> Iterator[str]:
+def _largest_journal_bytes(
+    layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice
+) -> int:
+    """Return the largest journal that the new filesystem takes: smaller groups leave less free."""
+    made = advised(described(layout, sizes_of(superblock)), advice)
+    return largest_journal_blocks(made) * made.block_bytes
+
+
+def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     """Yield the device of an external journal, or the size of a journal that was chosen.
 
     Chosen is what neither mke2fs nor an older one makes. With fast_commit the size that is known
@@ -181,11 +192,13 @@ def _journal(superblock: Superblock) -> Iterator[str]:
     ours = journal_blocks_of(superblock.size_blocks)
     usual = {ours}
     if "fast_commit" in superblock.features:
-        size -= ours // FAST_COMMIT_SHARE * block
+        fast_bytes = ours // FAST_COMMIT_SHARE * block
+        # dumpe2fs rounds to MiB, and so drops a part that is smaller.
+        size -= 0 if (size - fast_bytes) % MIB else fast_bytes
     if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
         usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
     if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:
-        yield f"-J size={size // MIB}"
+        yield f"-J size={max(min(size, largest_bytes) // MIB, 1)}"
 
 
 def _implied(layout: MetadataLayout, *, packs: bool) -> frozenset[str]:
@@ -208,12 +221,8 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
     """Yield cluster size and bytes per inode, which decide where metadata lies."""
     if layout.cluster_blocks > 1:
         yield f"-C {layout.cluster_blocks * layout.block_bytes}"
-    sizes = described(layout, sizes_of(superblock))
-    ratio = bytes_per_inode(sizes)
-    # A last group that is cut off has as many inodes as the others, for fewer bytes.
-    whole = sizes.size_bytes // sizes.inode_count
-    ratio = whole if whole < ratio * MUCH_DENSER else ratio
-    yield f"-i {ratio}" if ratio in BYTES_PER_INODE else f"-N {sizes.inode_count}"
+    ratio, count = density_of(described(layout, sizes_of(superblock)))
+    yield f"-N {count}" if ratio is None else f"-i {ratio}"
 
 
 def _data_columns(geometry: StripeGeometry) -> int:

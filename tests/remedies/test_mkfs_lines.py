@@ -1,0 +1,150 @@
+"""Each printed mkfs line is run: mke2fs accepts it, and the bitmaps lie as promised.
+
+`EXT4AUDIT_RANDOM_CASES=500` runs more random filesystems (a fifth of a second each).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, StripeGeometry
+from ext4audit.facts.superblock import Superblock, sizes_of
+from ext4audit.layout.advice import layout_advice
+from ext4audit.layout.bitmap_placement import measure
+from ext4audit.layout.levels import map_of
+from ext4audit.parsers.dumpe2fs import parse_group_table, parse_superblock
+from ext4audit.remedies.mkfs import mkfs_line
+from support.images.mke2fs import (
+    LAZY,
+    Made,
+    Wish,
+    needs_e2fsprogs,
+    read_superblock,
+    run,
+    sparse_image,
+    stripe,
+    wishes,
+)
+
+CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "40"))
+LEAST_MEMBERS = {"raid6": 4, "raid5": 3}
+LEFT_TO_MKE2FS = {"flex_bg", "orphan_file", "metadata_csum_seed"}
+GROUPS_OF_A_TAIL = 2
+"""mke2fs leaves a small last group out of the old filesystem: the new one may have it."""
+
+
+class Found(NamedTuple):
+    """A filesystem as dumpe2fs prints it, and its metadata on an array."""
+
+    superblock: Superblock
+    layout: MetadataLayout
+
+    @property
+    def advice(self) -> LayoutAdvice:
+        """The advice of `layout`."""
+        return layout_advice(self.layout, sizes_of(self.superblock))
+
+
+def read(made: Made, array: StripeGeometry) -> Found:
+    """Read a filesystem, and count its metadata on an array."""
+    superblock = parse_superblock(made.dumpe2fs("-h"))
+    table = parse_group_table(made.dumpe2fs("-g"))
+    return Found(superblock, measure(table, sizes_of(superblock), map_of(array)))
+
+
+def run_quickly(line: str) -> None:
+    """Run a printed line on an image, without writing its inode tables and its journal."""
+    quick = line.replace(" -E ", f" -E {','.join(LAZY)},", 1)
+    run(quick.replace("mkfs.ext4 ", "mkfs.ext4 -q -F -F ", 1))
+
+
+@st.composite
+def arrays(draw: st.DrawFn) -> StripeGeometry:
+    """Draw an array of disks."""
+    level = draw(st.sampled_from(("raid0", "raid0", "raid10", "raid5", "raid6")))
+    members = draw(st.integers(LEAST_MEMBERS.get(level, 2), 24))
+    return stripe(members, draw(st.sampled_from((16, 64, 128, 256, 512, 1024))), level)
+
+
+@needs_e2fsprogs
+@settings(max_examples=CASES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(wishes(), arrays(), st.sampled_from(("", "", "-J size=4", "-J size=64", "-J size=1024")))
+def test_a_printed_line_makes_what_it_promises(
+    wish: Wish, array: StripeGeometry, journal: str
+) -> None:
+    """The groups, the features and the inodes, and how even the bitmaps of mke2fs are."""
+    asked = Wish(wish.size_bytes, wish.offset_bytes, (*wish.options, *journal.split()))
+    with asked.made() as made:
+        assume(made is not None)
+        assert made is not None
+        old = read(made, array)
+        line = mkfs_line(str(made.image), old.layout, old.superblock, wish.offset_bytes)
+        assume(line is not None and not old.advice.is_even)
+        run_quickly(str(line))
+        new = read(made, array)
+    promised = old.advice.advice
+    assert promised is not None
+    tail = GROUPS_OF_A_TAIL / new.layout.groups
+    assert new.layout.evenness == pytest.approx(promised.evenness, abs=0.02 + tail)
+    per_group = promised.blocks_per_group_option * old.layout.cluster_blocks
+    assert new.layout.blocks_per_group == per_group
+    assert new.layout.flex_bg_groups == promised.flex_bg_groups
+    assert new.superblock.features - LEFT_TO_MKE2FS == old.superblock.features - LEFT_TO_MKE2FS
+    inodes = 0.9 * (old.superblock.inode_count or 0)
+    assert (new.superblock.inode_count or 0) >= inodes * (1 - tail)
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("size_bytes", "options", "array"),
+    [
+        pytest.param(
+            140739584, "-b 4096 -g 2952 -J size=64", stripe(17, 128, "raid6"), id="half of it"
+        ),
+        pytest.param(
+            92890112,
+            "-b 4096 -O ^has_journal -N 120094 -I 512",
+            stripe(20, 128),
+            id="mostly inode tables",
+        ),
+        pytest.param(
+            256 << 20,
+            "-b 4096 -g 11064 -O sparse_super2 -E num_backup_sb=1",
+            stripe(9, 512),
+            id="one backup",
+        ),
+        pytest.param(
+            831606784, "-b 4096 -O fast_commit -J size=256", stripe(21, 1024), id="fast commits"
+        ),
+    ],
+)
+def test_a_small_filesystem_is_made_anew(
+    size_bytes: int, options: str, array: StripeGeometry
+) -> None:
+    """mke2fs refused some of these lines: "Total journal size too big", "requested number"."""
+    with sparse_image(size_bytes) as image:
+        run(f"mke2fs -q -F -t ext4 {options} {image}")
+        old = read(Made(image, 0), array)
+        line = mkfs_line(str(image), old.layout, old.superblock)
+        if line is None:
+            assert old.advice.advice is None
+            return
+        run_quickly(line)
+        new = read_superblock(image)
+    assert (new.journal_bytes or 0) >= 0.8 * (old.superblock.journal_bytes or 0)
+    assert new.features - LEFT_TO_MKE2FS == old.superblock.features - LEFT_TO_MKE2FS
+
+
+@needs_e2fsprogs
+def test_one_block_group_has_nothing_to_spread() -> None:
+    """Groups of 256 blocks were advised for 10 MB, with a promise that was not kept."""
+    with sparse_image(10 << 20) as image:
+        run(f"mke2fs -q -F -t ext4 -b 4096 {image}")
+        found = read(Made(image, 0), stripe(13, 64))
+    assert found.advice.curable.startswith("It has one block group")
+    assert (found.advice.advice, found.advice.recreate) == (None, None)
