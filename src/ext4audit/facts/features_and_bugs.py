@@ -17,8 +17,10 @@ from ext4audit.facts import TableView, cached_by_identity, read_table
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.versions import (
     ANY,
+    ARCHITECTURE,
     BOUNDS,
     DEBIAN,
+    DPKG_TREES,
     UPSTREAM,
     Exposure,
     KernelRange,
@@ -210,6 +212,14 @@ WORST_OF = {"confirmed": "high", "likely": "medium", "possible": "low"}
 LEVELS = ("critical", "high", "medium", "low", "info")
 UNAFFECTED_NOTE = "outside all kernel ranges that are known to be affected"
 VERSION_HINT = "check uname -v or /proc/version_signature; in a plan, use --kernel 6.1.76"
+CHANGELOG_HINT = (
+    "look for them in the changelog of its package (rpm -q --changelog), or ask its vendor; where "
+    "it has neither or both, --ignore the rule"
+)
+"""Of packages whose number of the stable update never changes: openEuler keeps 5.10.0 for the life
+of a series (https://mailweb.openeuler.org/hyperkitty/list/tc@openeuler.org/thread/KOHJNCRI376SB6NC5J65MR4JZ3EIIPLU/),
+and takes fixes one by one. Which stable updates its kernels hold is not public in a form that a
+release could be compared with."""
 UNKNOWN_VENDOR_FIX = "its vendor may have backported the fix"
 
 
@@ -241,14 +251,22 @@ def _by_upstream(
         return Known(Exposure(affected=False, note=UNAFFECTED_NOTE), origin)
     lowest, highest = (next((r for r in bad if r.holds(end)), None) for end in tree.ends())
     if lowest is None or highest is None:
-        what, detail = "stable update of the kernel", f"{tree.package} does not show it"
-        return Unknown(what, Why.ABSENT, detail, VERSION_HINT)
+        return _not_told(tree, next(r for r in bad if r.may_hold(tree)))
     order = tuple(WORST_OF)
     found = max(lowest.exposure, highest.exposure, key=lambda one: order.index(one.confidence))
     if tree.name == DEBIAN:
         return Known(_capped(found, "likely"), origin)
     found = _capped(found, "possible")
     return Known(found._replace(note=f"{found.note}; {UNKNOWN_VENDOR_FIX}"), origin)
+
+
+def _not_told(tree: KernelTree, where: KernelRange) -> Unknown:
+    """Return that a release does not show the update, and what would tell instead."""
+    detail = f"{tree.package} does not show it"
+    if tree.name in DPKG_TREES or not re.search(ARCHITECTURE, tree.package):
+        return Unknown("stable update of the kernel", Why.ABSENT, detail, VERSION_HINT)
+    detail = f"{detail}; {where.exposure.note}"
+    return Unknown("stable update of the kernel", Why.ABSENT, detail, CHANGELOG_HINT)
 
 
 def _capped(found: Exposure, confidence: str) -> Exposure:

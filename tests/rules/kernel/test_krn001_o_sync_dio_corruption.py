@@ -94,6 +94,17 @@ def test_an_update_that_is_not_told_leaves_it_undetermined(
     assert [each.what for each in verdict.unknowns] == [gap]
 
 
+@pytest.mark.parametrize(
+    "release", ["5.10.0-216.0.0.115.oe2203sp4.x86_64", "5.10.0-1.uel20.aarch64"]
+)
+def test_a_vendor_that_keeps_the_number_is_asked_for_the_commits(release: str) -> None:
+    """Neither uname nor /proc/version_signature has more on openEuler."""
+    (gap,) = verdict_of(BAD, kernel=known(kernel(release, "#1 SMP"))).unknowns
+    assert "91562895f803 without 936e114a245b" in gap.detail
+    assert "rpm -q --changelog" in gap.hint
+    assert "version_signature" not in gap.hint
+
+
 def test_one_finding_names_all_that_are_exposed() -> None:
     """The kernel is one, however many filesystems it serves."""
     (finding,) = verdict_of(

@@ -32,7 +32,10 @@ def check(host: Host) -> RuleOutput:
     ext4 filesystem is mounted writable. These kernels have commit 91562895f803 without
     936e114a245b, which it requires. Kernels of Debian and Ubuntu are identified by their package
     version, because `uname -r` does not show the stable update. Kernels of other vendors with one
-    of these numbers are reported as possible.
+    of these numbers are reported as possible. Where the number never changes, as in 5.10.0 of
+    openEuler, the rule is undetermined: the release does not show which stable updates the kernel
+    holds, and no public list does. The changelog of its package can: it has both commits, or
+    neither.
 
     ## Why it matters
 
