@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from ext4audit.assemble.devices.fstab import FSTRIM_DROP_INS, FSTRIM_UNITS
 from ext4audit.assemble.host import (
     MDADM_CONF,
     RAID0_DEFAULT_LAYOUT,
@@ -14,12 +15,13 @@ from ext4audit.assemble.host import (
     read_memory,
     read_os,
     read_raid0_default_layout,
+    read_trimming,
     read_virtualization,
 )
 from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.host import BootLoader, Loader, Memory, OperatingSystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.sources import RealPath, RunCommand, VirtualMemory
+from ext4audit.sources import ReadFile, RealPath, RunCommand, VirtualMemory
 from support.builders import known, mount
 from support.hosts.evidence_host import (
     FSTRIM_LINK,
@@ -203,6 +205,60 @@ def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
     assert isinstance(read_fstrim(host.source()), Unknown)
     assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
+
+
+LISTED = "--listed-in /etc/fstab:/proc/self/mountinfo --verbose --quiet-unsupported"
+OF_UNIT = "/usr/lib/systemd/system/fstrim.service"
+
+
+@pytest.mark.parametrize(
+    ("command", "trims_all"),
+    [
+        ("/sbin/fstrim -a", True),
+        ("/usr/sbin/fstrim -av", True),
+        ("/sbin/fstrim --all", True),
+        ("/sbin/fstrim -Av", False),
+        ("/sbin/fstrim --fstab --verbose --quiet", False),
+        (f"/sbin/fstrim {LISTED}", False),
+        ("/sbin/fstrim --listed-in=/proc/self/mountinfo", True),
+        ("/sbin/fstrim --listed-in /etc/my.list", False),
+        ("-/nix/store/x/bin/fstrim -I /etc/fstab:/proc/self/mountinfo", False),
+    ],
+)
+def test_the_unit_tells_what_is_trimmed(command: str, *, trims_all: bool) -> None:
+    """As Ubuntu 18.04, EL 8, Debian 10 and 12, Ubuntu 20.04 and NixOS have it."""
+    host = debian_host().file(OF_UNIT, f"[Service]\nType=oneshot\nExecStart={command}\n")
+    assert read_trimming(host.source())[1] == Known(trims_all, OF_UNIT)
+
+
+@pytest.mark.parametrize("text", ["", "# a comment\n", None])
+def test_without_a_line_of_fstab_the_mount_table_is_listed(text: str | None) -> None:
+    """The first file that is not empty counts (fstrim(8), --listed-in)."""
+    host = debian_host().file(OF_UNIT, f"ExecStart=/sbin/fstrim {LISTED}\n")
+    host = host.without("/etc/fstab") if text is None else host.file("/etc/fstab", text)
+    assert need(read_trimming(host.source())[1])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "ExecStart=/sbin/fstrim /data\n", "ExecStart=/bin/sh -c 'fstrim -a'\n"]
+)
+def test_another_command_tells_nothing(text: str) -> None:
+    """Nor does a drop-in, which can replace it, nor a unit that was not read."""
+    host = debian_host().file(OF_UNIT, text)
+    found = read_trimming(host.source())[1]
+    assert isinstance(found, Unknown)
+    assert "systemctl cat" in found.hint
+    host = host.file(OF_UNIT, "ExecStart=/sbin/fstrim -a\n").tell(RealPath(FSTRIM_DROP_INS), "/x")
+    assert isinstance(read_trimming(host.source())[1], Unknown)
+    host = host.tell(RealPath(FSTRIM_DROP_INS), absent()).tell(ReadFile(FSTRIM_UNITS[0]), denied())
+    assert isinstance(read_trimming(host.source())[1], Unknown)
+
+
+def test_a_job_of_cron_trims_all_that_is_mounted() -> None:
+    """Nothing trims where nothing runs."""
+    host = debian_host().tell(RealPath(FSTRIM_LINK), absent())
+    assert not need(read_trimming(host.source())[1])
+    assert need(read_trimming(host.tell(RealPath(TRIMMERS[2]), TRIMMERS[2]).source())[1])
 
 
 @pytest.mark.parametrize("path", MDADM_CONF)

@@ -147,6 +147,7 @@ HOST_VALUES: dict[str, list[Any]] = {
     "boot_loader": [BootLoader(Loader.GRUB, "2.02"), BootLoader(Loader.NONE_FOUND)],
     "md_arrays": [(), ("/dev/md0",)],
     "fstrim": [True, False],
+    "trims_all": [True, False],
     "raid0_default_layout": [0, 2],
     "virtualization": [None, "kvm"],
     "container": [None, "docker"],

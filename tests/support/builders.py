@@ -418,6 +418,7 @@ def host(*filesystems: Filesystem, **changes: Any) -> Host:
         "boot_loader": Known(BootLoader(Loader.GRUB, "2.06-13+deb12u1"), "/boot/grub"),
         "md_arrays": Known((), "/etc/mdadm/mdadm.conf"),
         "fstrim": Known(value=True, origin="fstrim.timer"),
+        "trims_all": Known(value=False, origin="fstrim.service"),
         "raid0_default_layout": Known(0, "/sys/module/raid0/parameters/default_layout"),
     }
     values.update(changes)

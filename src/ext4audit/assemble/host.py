@@ -17,6 +17,7 @@ from ext4audit.assemble.devices.fstab import (
     EntriesByDevice,
     list_devices,
     read_fstab,
+    read_trims_all,
     without_contradiction,
 )
 from ext4audit.assemble.filesystem import FilesystemReader
@@ -114,6 +115,7 @@ def assemble_host(
     probed = unmounted if out_of_scope is None else NOT_PROBED
     fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower), probed)
     is_contained = for_wording(container, None) is not None
+    fstrim, trims_all = read_trimming(source)
     return Host(
         name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
         taken_at=taken_at,
@@ -132,7 +134,8 @@ def assemble_host(
         unmounted=derive(UNMOUNTED_FILESYSTEMS, lambda found: _with_fstab(found, fstab), unmounted),
         boot_loader=NO_BOOT_LOADER if is_contained else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
-        fstrim=read_fstrim(source),
+        fstrim=fstrim,
+        trims_all=trims_all,
         raid0_default_layout=read_raid0_default_layout(source),
         mount_table=inventory.origin,
     )
@@ -310,6 +313,16 @@ def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
     if known:
         return known[0]
     return unknown[0] if unknown else Known((), MDADM_CONF[0])
+
+
+def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
+    """Return whether fstrim runs regularly, and whether it then trims all that is mounted.
+
+    The jobs of cron run `fstrim --all`, or a script that looks at /proc/mounts.
+    """
+    runs = read_fstrim(source)
+    by_timer = isinstance(runs, Known) and runs.value and runs.origin in TRIMMERS[:2]
+    return runs, read_trims_all(source) if by_timer else runs
 
 
 def read_fstrim(source: Source) -> Evidence[bool]:

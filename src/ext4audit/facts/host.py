@@ -268,7 +268,8 @@ class Host(NamedTuple):
     `devices` are all block devices that lsblk lists. `unmounted` are the filesystems of type ext2,
     ext3 or ext4 on them that the kernel has mounted nowhere and no other device is made of.
     `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` is whether
-    something trims all filesystems regularly (fstrim.timer, or a cron job).
+    something trims filesystems regularly (fstrim.timer, or a cron job), `trims_all` whether it
+    trims all that are mounted and not only what fstab names.
     `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
     the user assigned. `planned` means that its filesystem does not exist yet. `page_bytes` is the
     kernel's page size. `mount_table` is where the mount table was read: archives may have another
@@ -293,6 +294,7 @@ class Host(NamedTuple):
     boot_loader: Evidence[BootLoader] = not_shown("boot loader")
     md_arrays: Evidence[tuple[str, ...]] = not_shown("mdadm.conf")
     fstrim: Evidence[bool] = not_shown("fstrim.timer")
+    trims_all: Evidence[bool] = not_shown("fstrim.service")
     raid0_default_layout: Evidence[int] = not_shown("raid0.default_layout")
     profiles: tuple[ActiveProfile, ...] = ()
     planned: bool = False

@@ -312,6 +312,32 @@ def parse_ctime(text: str) -> int | None:
     return timegm((int(match["year"]), month, day, hour, minute, second))
 
 
+_STARTED = re.compile(r"^ExecStart=[-@:+!|]*(?:\S*/)?fstrim((?:[ \t]+\S+)*)[ \t]*$", re.MULTILINE)
+_LISTS = re.compile(r"(?:--listed-in[ \t=]+|-[vn]*I[ \t]*)(\S+)")
+_ALL = re.compile(r"--all|-[vn]*a[vn]*")
+_OF_FSTAB = re.compile(r"--fstab|-[vn]*A[vn]*")
+
+
+def parse_fstrim_unit(text: str) -> str:
+    """Return what the unit fstrim.service trims: "all", "fstab", or the files of --listed-in.
+
+    ValueError where it runs anything else, or several commands.
+    """
+    started = re.findall(r"^ExecStart=.+$", text, re.MULTILINE)
+    command = _STARTED.findall(text)
+    if len(started) != 1 or len(command) != 1:
+        raise ValueError("it does not run fstrim once")
+    words = command[0].split()
+    listed = _LISTS.search(command[0])
+    if listed:
+        return str(listed[1])
+    if any(map(_ALL.fullmatch, words)):
+        return "all"
+    if any(map(_OF_FSTAB.fullmatch, words)):
+        return "fstab"
+    raise ValueError("it runs fstrim for single mount points")
+
+
 def _bits(bits: int) -> list[int]:
     """Return the numbers of the bits that are set, lowest first."""
     return [bit for bit in range(32) if bits >> bit & 1]

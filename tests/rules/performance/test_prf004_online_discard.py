@@ -182,7 +182,9 @@ def test_fstrim_leaves_out_what_fstab_does_not_name(
     gap = unknown("fstab")
     fs = on(fstab=gap if own is None else known(own))
     fstab = gap if on_host is None else known(on_host)
-    (finding,) = verdict_of(fs, fstab=fstab, fstrim=known(value=True)).findings
+    trims_all = known(not on_host)
+    found = verdict_of(fs, fstab=fstab, fstrim=known(value=True), trims_all=trims_all)
+    (finding,) = found.findings
     assert finding.severity is severity
     assert words in finding.remedies[0].summary
 

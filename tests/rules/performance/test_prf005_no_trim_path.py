@@ -7,12 +7,26 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import FstabEntry
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf005_no_trim_path import check
-from support.builders import disk, filesystem, host, known, options, queue, unknown
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    mount,
+    options,
+    queue,
+    unknown,
+)
 
+NOT_NAMED: Evidence[tuple[FstabEntry, ...]] = known(())
+TIMED = {"fstrim": known(value=True)}
 TAKES = known(disk(limits=queue(discard_max_bytes=1 << 31, rotational=False)))
 
 
@@ -23,7 +37,7 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
 
 def on(**changes: Any) -> Filesystem:
     """Build a filesystem on an SSD."""
-    return filesystem(**{"stack": TAKES, **changes})
+    return filesystem(**{"stack": TAKES, "fstab": known((fstab_entry(),)), **changes})
 
 
 @pytest.mark.parametrize(
@@ -33,6 +47,41 @@ def on(**changes: Any) -> Filesystem:
         pytest.param(
             on(), {"fstrim": known(value=True)}, Outcome.PASS, id="Debian's and Ubuntu's timer"
         ),
+        pytest.param(on(fstab=NOT_NAMED), TIMED, Outcome.FAIL, id="fstab does not name it"),
+        pytest.param(
+            on(fstab=NOT_NAMED),
+            {**TIMED, "trims_all": known(value=True)},
+            Outcome.PASS,
+            id="all that is mounted",
+        ),
+        pytest.param(
+            on(fstab=NOT_NAMED),
+            {**TIMED, "trims_all": unknown("fstrim.service")},
+            Outcome.UNDETERMINED,
+            id="the unit was not read",
+        ),
+        pytest.param(
+            on(),
+            {**TIMED, "trims_all": unknown("fstrim.service")},
+            Outcome.PASS,
+            id="fstab names it, which every unit trims",
+        ),
+        pytest.param(
+            on(fstab=unknown("fstab")), TIMED, Outcome.UNDETERMINED, id="fstab was not read"
+        ),
+        pytest.param(
+            on(fstab=known((fstab_entry(mount_point="/elsewhere"),))),
+            TIMED,
+            Outcome.FAIL,
+            id="fstab names it for another mount point",
+        ),
+        pytest.param(
+            on(fstab=known((fstab_entry("X-fstrim.notrim"),))),
+            {**TIMED, "trims_all": known(value=True)},
+            Outcome.FAIL,
+            id="fstab excludes it",
+        ),
+        pytest.param(on(fstab=NOT_NAMED, mounts=(mount("/"),)), TIMED, Outcome.PASS, id="the root"),
         pytest.param(on(options=known(options("discard"))), {}, Outcome.PASS, id="discard"),
         pytest.param(
             on(options=known(options("discard")), stack=unknown("stack")),
@@ -68,6 +117,13 @@ def test_the_finding_is_low_and_likely() -> None:
     assert finding.message.startswith("sda supports discards")
     assert "systemctl enable --now fstrim.timer" in finding.remedies[0].summary
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
+
+
+def test_what_the_timer_leaves_out_is_not_told_to_enable_it() -> None:
+    """A job of its own is what it needs."""
+    (finding,) = verdict_of(on(fstab=NOT_NAMED), **TIMED).findings
+    assert "leaves this filesystem out" in finding.message
+    assert not any("enable --now" in remedy.summary for remedy in finding.remedies)
 
 
 REMEDIES_NOT_RUN = (

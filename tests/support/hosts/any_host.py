@@ -350,5 +350,6 @@ HOSTS = st.builds(
     ),
     md_arrays=evidence(any_of((), ("/dev/md0",))),
     fstrim=evidence(st.booleans()),
+    trims_all=evidence(st.booleans()),
     raid0_default_layout=evidence(any_of(0, 1, 2, 7)),
 )

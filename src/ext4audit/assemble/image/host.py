@@ -125,6 +125,7 @@ def host_of_images(
         boot_loader=_not_captured("boot loader"),
         md_arrays=_not_captured("mdadm.conf"),
         fstrim=_not_captured("fstrim.timer"),
+        trims_all=_not_captured("fstrim.service"),
         raid0_default_layout=_not_captured("raid0.default_layout"),
     )
 

@@ -55,6 +55,7 @@ def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
         boot_loader=_not_planned("boot loader"),
         md_arrays=Known((), PLAN_ORIGIN),
         fstrim=_not_planned("fstrim.timer"),
+        trims_all=_not_planned("fstrim.service"),
         raid0_default_layout=Known(0, PLAN_ORIGIN),
         page_bytes=plan.host.page_bytes,
     )

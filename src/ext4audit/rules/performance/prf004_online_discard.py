@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.evidence import Known, Unknown, for_wording, is_surely, need, raise_for
 from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
@@ -16,6 +16,8 @@ from ext4audit.rules.shared import (
     cite_discard,
     cite_fstrim,
     cite_option,
+    gaps_below,
+    trimmed,
     what_else_sets_it,
 )
 
@@ -103,6 +105,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if not _is_virtual_by_name(device):
         need(host.virtualization)
+    if grade.severity is Severity.LOW:
+        need(host.fstrim)
+        raise_for((*gaps_below(device), *_unseen_buses(device, host)))
+
+
+def _unseen_buses(device: BlockDevice, host: Host) -> Iterator[Unknown]:
+    """Yield why it is not known that no disk below is a SATA disk."""
+    for leaf in device.leaves():
+        if not leaf.name.startswith("nvme"):
+            gaps = (leaf.udev_gap, host.devices)
+            yield from (gap for gap in gaps if isinstance(gap, Unknown))
 
 
 def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
@@ -120,15 +133,8 @@ def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
 
 
 def _is_trimmed(fs: Filesystem, host: Host) -> bool:
-    """Whether fstrim runs, and not only for what fstab names (fstrim(8), --listed-in)."""
-    named, all_named = fs.fstab, host.fstab
-    is_left_out = (
-        isinstance(named, Known)
-        and not named.value
-        and isinstance(all_named, Known)
-        and bool(all_named.value)
-    )
-    return is_surely(host.fstrim) and not is_left_out
+    """Whether fstrim runs, and is not known to leave this filesystem out."""
+    return is_surely(host.fstrim) and for_wording(trimmed(fs, host), True)
 
 
 def _is_virtual_by_name(device: BlockDevice) -> bool:

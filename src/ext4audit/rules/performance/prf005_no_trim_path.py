@@ -19,6 +19,7 @@ from ext4audit.rules.shared import (
     cite_discard,
     cite_fstrim,
     cite_option,
+    trimmed,
 )
 
 BY_TIMER = Remedy(
@@ -32,6 +33,12 @@ BY_HAND = Remedy(
     "Without systemd: a weekly cron job with `fstrim -a`, or `fstrim DIR` for mounts that are not "
     "in fstab.",
     Disruption.ONLINE,
+)
+OF_ITS_OWN = Remedy(
+    "A weekly cron job or timer with `fstrim DIR` for this mount point, or `fstrim -a` instead of "
+    "what fstrim.service runs (`systemctl edit fstrim.service`).",
+    Disruption.ONLINE,
+    trade_off=BY_TIMER.trade_off,
 )
 
 
@@ -49,7 +56,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem on a device that supports discards is trimmed: by the option
-    `discard`, by fstrim.timer, or by a cron job for all filesystems.
+    `discard`, by fstrim.timer, or by a cron job for all filesystems. What the timer trims is
+    decided by fstrim.service. In most distributions since 2019 it runs `fstrim --fstab` or
+    `fstrim --listed-in /etc/fstab:/proc/self/mountinfo`, which trim the root and what fstab names
+    and leave out other mounts, such as the volumes of an orchestrator. Older ones run `fstrim -a`.
+    Where the unit was not read, or a drop-in replaces its command, only what fstab names passes.
 
     ## Why it matters
 
@@ -60,6 +71,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Enable fstrim.timer. It causes less latency than the option discard, which PRF004 checks.
+    For a filesystem that fstab does not name, make a job of its own.
 
     ## When to ignore
 
@@ -82,19 +94,22 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(NO_DISCARD)
-    if need(host.fstrim):
+    if need(trimmed(fs, host)):
         yield cite_fstrim(host)
         return
-    yield _finding(fs, host, device)
+    yield _finding(fs, host, device, left_out=need(host.fstrim))
 
 
-def _finding(fs: Filesystem, host: Host, device: BlockDevice) -> Finding:
+def _finding(fs: Filesystem, host: Host, device: BlockDevice, *, left_out: bool) -> Finding:
+    """Return the finding; `left_out` is whether fstrim runs, but not for this filesystem."""
+    neither = "neither the option discard nor a regular fstrim tells it which blocks are free"
+    but = "the regular fstrim trims what fstab names, and leaves this filesystem out"
+    remedies = (OF_ITS_OWN,) if left_out else (BY_TIMER, BY_HAND)
     return Finding(
-        message=f"{device.name} supports discards, but neither the option discard nor a regular "
-        "fstrim tells it which blocks are free.",
+        message=f"{device.name} supports discards, but {but if left_out else neither}.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cite_option(fs, "discard"), *cite_discard(device), cite_fstrim(host)),
-        remedies=(BY_TIMER, BY_HAND),
+        remedies=remedies,
         summary="the device supports discards, but nothing trims the filesystem",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ext4audit.evidence import (
@@ -18,7 +19,13 @@ from ext4audit.evidence import (
 )
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
+from ext4audit.facts.mount import (
+    EffectiveOption,
+    EffectiveOptions,
+    FstabEntry,
+    Mount,
+    Provenance,
+)
 from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
@@ -207,6 +214,8 @@ def gaps_below(stack: BlockDevice) -> tuple[Unknown, ...]:
 
 
 TIMER = "fstrim.timer"
+NEVER_TRIMMED = "X-fstrim.notrim"
+"""The option of fstab that makes fstrim skip a filesystem (fstrim(8), util-linux 2.38)."""
 NO_DISCARD = "its device does not support discards"
 
 
@@ -219,8 +228,32 @@ def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
     return (Citation(label, str(most.value), most.origin, detail=True),)
 
 
+def trimmed(fs: Filesystem, host: Host) -> Evidence[bool]:
+    """Whether fstrim runs regularly, and for this filesystem.
+
+    `fstrim --fstab` and `--listed-in` trim the root, and the mount points that fstab has
+    (fstrim(8)). Who has no mount in our namespace is in none that fstrim.service sees.
+    """
+    if isinstance(host.fstrim, Unknown) or not host.fstrim.value:
+        return host.fstrim
+    named = derive("fstab", partial(_names, fs.mount_points), fs.mounted_here, fs.fstab)
+    if isinstance(named, Unknown):
+        return named
+    return host.trims_all if named.value is None else Known(named.value, host.fstrim.origin)
+
+
+def _names(
+    mount_points: tuple[str, ...], _: tuple[Mount, ...], entries: tuple[FstabEntry, ...]
+) -> bool | None:
+    """Whether fstab has a filesystem trimmed, None where it does not say so."""
+    lines = [each.line for each in entries if each.line.mount_point in mount_points]
+    if any(NEVER_TRIMMED in line.options for line in lines):
+        return False
+    return True if lines or "/" in mount_points else None
+
+
 def cite_fstrim(host: Host) -> Citation:
-    """Return whether a timer or cron job trims all filesystems."""
+    """Return whether a timer or cron job runs fstrim."""
     if not isinstance(host.fstrim, Known):
         return Citation("regular fstrim", f"not known: {host.fstrim.detail}", host.fstrim.what)
     return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)

@@ -56,6 +56,7 @@ _WANTED = re.compile(
       | (?:etc|usr/lib)/os-release
       | etc/(?:fstab|mke2fs\.conf|mdadm\.conf|mdadm/mdadm\.conf|lvm/lvm\.conf|crypttab|cron[^/]*/.+)
       | etc/systemd/system/.+
+      | (?:usr/)?lib/systemd/system/fstrim\.service
       | run/systemd/container
       | \.dockerenv
       | run/\.containerenv

@@ -321,7 +321,9 @@ capture() {
 	i=systemd/system/timers.target.wants/fstrim.timer
 	for f in boot/grub/grub.cfg boot/grub2/grub.cfg boot/grub2 boot/extlinux/extlinux.conf \
 		boot/loader/entries boot/efi/EFI/systemd efi/EFI/systemd \
-		etc/$i usr/lib/$i etc/cron.weekly/fstrim etc/cron.daily/fstrim; do where "/$f"; done
+		etc/$i usr/lib/$i etc/cron.weekly/fstrim etc/cron.daily/fstrim \
+		etc/systemd/system/fstrim.service.d; do where "/$f"; done
+	for f in etc usr/lib lib; do long /$f/systemd/system/fstrim.service; done
 	for f in '' 2; do run grub$f-install --version; done
 	run systemd-detect-virt --vm
 	set -- NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN
