@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Protocol, TypeAlias, overload
 
-from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,11 +248,17 @@ _WHY = {
 
 
 def refuse_truncated(ask: Ask, answer: Answer) -> Answer:
-    """Return a captured answer, or FAILED for a file of the kernel that is cut off.
+    """Return a captured answer, or an unknown for one that is cut off.
 
-    Each file of /proc and /sys that is asked for ends with a newline. A full disk or a limit of
-    the program that captured it can end it anywhere: a size of 20 GB would be one of 2.
+    Each file of /proc and /sys that is asked for ends with a newline, and bytes are as many as
+    were asked for. A full disk or a limit of the program that captured them can end them anywhere:
+    a size of 20 GB would be one of 2, and of the descriptors of groups none would need work.
     """
+    if isinstance(ask, ReadBytes) and isinstance(answer, Known):
+        missing = ask.length_bytes - len(answer.value)
+        detail = f"it is cut off: {missing} of {ask.length_bytes} bytes are missing"
+        short = Unknown(describe(ask), Why.UNPARSABLE, detail, "capture it again")
+        return short if missing > 0 else answer
     if not isinstance(ask, ReadFile) or not ask.path.startswith(("/proc/", "/sys/")):
         return answer
     if isinstance(answer, Unknown) or not answer.value or answer.value[-1:] == "\n":

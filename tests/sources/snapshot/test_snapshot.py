@@ -6,6 +6,7 @@ import json
 import os
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,16 @@ answered = st.dictionaries(
         bytes_asks,
         st.one_of(st.builds(Known, st.binary(max_size=300), texts), unknowns),
         max_size=3,
-    ).map(lambda second: {**first, **second})
+    ).map(lambda second: {**first, **dict(map(with_its_length, second.items()))})
 )
+
+
+def with_its_length(item: tuple[Ask, Answer]) -> tuple[Ask, Answer]:
+    """Return an ask for as many bytes as its answer has: a source answers with all or none."""
+    ask, answer = item
+    if isinstance(ask, ReadBytes) and isinstance(answer, Known):
+        return replace(ask, length_bytes=len(answer.value)), answer
+    return item
 
 
 @given(answered)

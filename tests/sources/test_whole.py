@@ -1,0 +1,38 @@
+"""A captured answer that is cut off is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown
+from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, whole
+
+BYTES = ReadBytes("/dev/sda", 4096, 16)
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (BYTES, Known(b"", "sda")),
+        (BYTES, Known(bytes(15), "sda")),
+        (ReadFile("/sys/block/sda/size"), Known("20", "size")),
+        (ReadFile("/proc/self/mountinfo"), Known("25 1 8:1 / / r", "mountinfo")),
+    ],
+)
+def test_what_lacks_its_end_is_unknown(ask: Ask, answer: Answer) -> None:
+    """No descriptor of a group in no bytes, of which none would wait for anything."""
+    assert isinstance(whole(ask, answer), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (BYTES, Known(bytes(16), "sda")),
+        (ReadFile("/sys/block/sda/size"), Known("20\n", "size")),
+        (ReadFile("/sys/block/md0/md/level"), Known("", "level")),
+        (ReadFile("/etc/fstab"), Known("/dev/sda / ext4 ro", "fstab")),
+    ],
+)
+def test_what_has_its_end_is_as_it_was(ask: Ask, answer: Answer) -> None:
+    """A file that somebody wrote may end without a newline."""
+    assert whole(ask, answer) == answer
