@@ -7,7 +7,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Usage
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.mount import UTAB, DeviceNumber
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.parsers.dumpe2fs import parse_superblock
 from ext4audit.sources import ReadFile, RunCommand, StatFilesystem
@@ -37,7 +37,7 @@ def usage_of(host: HostEvidence, number: DeviceNumber = DATA) -> Evidence[Usage]
     return next(fs.usage for fs in found if fs.device_number == number)
 
 
-def why(evidence: Evidence[Usage]) -> Why:
+def why(evidence: Evidence[object]) -> Why:
     """Return why it is not known."""
     assert isinstance(evidence, Unknown)
     return evidence.why
@@ -290,3 +290,41 @@ def test_without_a_stack_the_layout_is_its_gap() -> None:
     found = data_of(raid_host().without(f"/sys/dev/block/{MD}"))
     assert isinstance(found.stack, Unknown)
     assert found.layout == found.stack
+
+
+SETTINGS_OF_DATA = "/sys/fs/ext4/sdb"
+
+
+def settings_of(host: HostEvidence) -> Evidence[tuple[tuple[str, int], ...]]:
+    """Return the settings in sysfs of one filesystem of a host."""
+    found = assemble_host(host.source(), TAKEN_AT).filesystems
+    return next(fs.settings for fs in found if fs.device_number == DATA)
+
+
+def test_settings_in_sysfs_are_those_that_the_kernel_has() -> None:
+    """Of what one command can unmount; one that may not be read makes all of them unknown."""
+    host = debian_host().file(f"{SETTINGS_OF_DATA}/mb_stats", "1\n")
+    assert need(settings_of(host)) == (("mb_stats", 1),)
+    root = assemble_host(host.source(), TAKEN_AT).filesystems[0]
+    assert isinstance(root.settings, Unknown)
+    refused = host.file(f"{SETTINGS_OF_DATA}/mb_order2_req", denied())
+    assert why(settings_of(refused)) is Why.DENIED
+    assert isinstance(settings_of(host.mount(40, "8:16", "/srv", "/dev/sdb")), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("SRC=/dev/sdb TARGET=/data ROOT=/ OPTS=_netdev,x-a\n", ("_netdev", "x-a")),
+        ("SRC=/dev/sdc TARGET=/data ROOT=/ OPTS=x-a\n", ()),
+        (absent(UTAB), ()),
+        (denied(UTAB), None),
+    ],
+)
+def test_a_mount_has_the_options_that_only_mount_keeps(
+    table: str | Unknown, expected: tuple[str, ...] | None
+) -> None:
+    """Those of the same source on the same directory; without the table there are none."""
+    host = assemble_host(debian_host().file(UTAB, table).source(), TAKEN_AT)
+    (mount,) = next(fs for fs in host.filesystems if fs.device_number == DATA).mounts
+    assert mount.user_options == expected

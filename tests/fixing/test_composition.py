@@ -6,6 +6,7 @@ import pytest
 
 from ext4audit.finding import Disruption, LineEdit, NewFile, Phase, Remedy, Remount, Step, Unmount
 from ext4audit.fixing.composition import Composition, Conflict, _difference, merged, name_of
+from ext4audit.remedies import quote
 
 BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
 
@@ -160,3 +161,16 @@ def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Reme
 def test_a_word_is_about_one_thing(word: str, name: str) -> None:
     """Whatever state of it the word asks for."""
     assert name_of(word) == name
+
+
+@pytest.mark.parametrize("option", ['x-a="1,noatime"', "x-a='", "x-ü", "x-a=b c"])
+def test_any_option_of_a_mount_command_is_taken_as_it_is(option: str) -> None:
+    """Commas in quotes, quotes and what is not ASCII: a later remedy keeps them."""
+    made = Composition()
+    made.add(remount("relatime"))
+    old = f"mount -t ext4 -o {quote(f'rw,noatime,{option}')} /dev/a /data && echo 1 > /sys/x"
+    step = Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old))
+    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (step,))).steps
+    assert unmount.undo == old.replace(
+        quote(f"rw,noatime,{option}") or "", quote(f"rw,{option},relatime") or ""
+    )

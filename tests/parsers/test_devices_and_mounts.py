@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount
+from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount, UserOptions
+from ext4audit.parsers import decode_octal, split_options
 from ext4audit.parsers.devices_and_mounts import (
-    decode_octal,
     parse_fstab,
     parse_mount_table,
     parse_options_file,
-    split_options,
+    parse_utab,
 )
 
 FROM_A_HOST = st.binary(max_size=40).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
@@ -449,3 +449,17 @@ def test_any_text_is_parsed_or_refused_as_ext4_options(text: str) -> None:
         parse_options_file(text)
     except ValueError as error:
         assert str(error)  # noqa: PT017 - either outcome is right, another exception is not
+
+
+def test_the_table_of_mount_holds_what_the_kernel_does_not_show() -> None:
+    """Its lines have keys, in any order; a line without options is none, and loop= is left out."""
+    text = (
+        'SRC=/dev/sda TARGET=/a\\040b ROOT=/ OPTS=_netdev,x-q="1,2",x-w=c\\040d,loop=/dev/loop0\n'
+        "ID=31 SRC=/dev/sdb TARGET=/c ROOT=/\nodd\n\n"
+        "OPTS=uhelper=udisks2,user=bob TARGET=/d SRC=/dev/sdc BINDSRC=/x\n"
+    )
+    assert parse_utab(text) == (
+        UserOptions("/dev/sda", "/a b", ("_netdev", 'x-q="1,2"', "x-w=c d")),
+        UserOptions("/dev/sdc", "/d", ("uhelper=udisks2", "user=bob")),
+    )
+    assert parse_utab("") == ()

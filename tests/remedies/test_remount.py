@@ -216,3 +216,41 @@ def test_the_mount_to_work_on(
     found = usable_mount(fs)
     assert (found.mount_point if found else None) == chosen
     assert words is None or without_mount(fs) == words
+
+
+CONTEXT = 'context="system_u:object_r:container_file_t:s0:c1,c2"'
+
+
+def kept(*user_options: str, options: tuple[str, ...] = ("rw",), **changes: Any) -> Filesystem:
+    """Build a filesystem with options that only mount(8) keeps."""
+    own = mount(super_options=options)._replace(user_options=user_options)
+    return filesystem(**{"mounts": (own,), **changes})
+
+
+IN_FSTAB = known((fstab_entry("noatime", "_netdev", "nofail", "x-systemd.requires=a.service"),))
+SET = known((("mb_stats", 1), ("mb_stream_req", 16), ("mb_to_come", 7)))
+
+
+@pytest.mark.parametrize(
+    ("fs", "options", "settings"),
+    [
+        (kept("_netdev", "x-a"), "rw,relatime,_netdev,x-a", ""),
+        (kept("x-a", options=("rw", "x-a")), "rw,relatime,x-a", ""),
+        (kept(fstab=IN_FSTAB), "rw,relatime", ""),
+        (
+            filesystem(fstab=IN_FSTAB),
+            "rw,relatime,_netdev,x-systemd.requires=a.service",
+            "",
+        ),
+        (kept(options=("rw", "seclabel", "barrier", "vendors=1")), "rw,relatime,vendors=1", ""),
+        (kept(options=("rw", CONTEXT)), f"'rw,relatime,{CONTEXT}'", ""),
+        (kept(settings=SET), "rw,relatime", " && echo 1 > {0}/mb_stats && echo 7 > {0}/mb_to_come"),
+    ],
+)
+def test_a_new_mount_has_what_the_unmount_takes_away(
+    fs: Filesystem, options: str, settings: str
+) -> None:
+    """What the kernel shows, known or not, but what is replaced; and what it does not show."""
+    again = mount_again(fs, fs.mounts[0], (), ("barrier",))
+    settings = settings.format("/sys/fs/ext4/sda")
+    assert again == f"mount -t ext4 -o {options} /dev/sda /data{settings}"

@@ -21,15 +21,22 @@ from ext4audit.assemble.superblock import (
     read_unzeroed_groups,
     read_uuid,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, Mount, mounts_by_device
-from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
+from ext4audit.facts.mount import (
+    EXT_FSTYPES,
+    MOUNT_TABLE,
+    UTAB,
+    DeviceNumber,
+    Mount,
+    mounts_by_device,
+)
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, SETTINGS, RecordedError, Superblock
 from ext4audit.layout import may_stripe
 from ext4audit.parsers import parse_stat_filesystem
-from ext4audit.parsers.devices_and_mounts import parse_options_file
+from ext4audit.parsers.devices_and_mounts import parse_options_file, parse_utab
 from ext4audit.parsers.dumpe2fs import parse_journal_errno
 from ext4audit.sources import ReadBytes, RunCommand, Source, StatFilesystem
 
@@ -49,6 +56,7 @@ _IDLE = "the filesystem is not mounted"
 NOT_MOUNTED = Unknown("effective options", Why.ABSENT, _IDLE)
 NO_USAGE = Unknown(USAGE, Why.ABSENT, _IDLE)
 NO_JOURNAL_ERRNO = Unknown(JOURNAL_ERRNO, Why.ABSENT, _IDLE)
+NO_SETTINGS = Unknown("settings in /sys/fs/ext4", Why.NOT_CAPTURED, "no command unmounts it")
 NO_LAZY_INITIALIZATION = Unknown("groups to be initialized", Why.ABSENT, _IDLE)
 
 
@@ -133,6 +141,7 @@ class FilesystemReader(NamedTuple):
             else read_live_errors(self.source, fs.name, fs.superblock),
             journal_errno=read_journal_errno(self.source, fs.device, fs.superblock),
             unzeroed_groups=read_unzeroed_groups(self.source, fs.device, fs.superblock),
+            settings=read_settings(self.source, fs.name) if _may_unmount(fs) else NO_SETTINGS,
         )
 
     def _mount(self, fs: Filesystem) -> Evidence[Mount]:
@@ -160,6 +169,38 @@ class FilesystemReader(NamedTuple):
 def _is_nameless(fs: Filesystem) -> bool:
     """Whether only the device number is known: the kernel's files have no such name."""
     return fs.name == str(fs.device_number)
+
+
+def with_user_options(source: Source, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """Return the mounts with the options that mount(8) keeps of those of the ext4 driver."""
+    table = absent_means(read(source, UTAB, parse_utab), ())
+    if isinstance(table, Unknown):
+        return mounts
+    kept = {(each.source, each.mount_point): each.options for each in table.value}
+    return tuple(
+        mount._replace(user_options=kept.get((mount.source, mount.mount_point), ()))
+        if mount.fstype in EXT_FSTYPES
+        else mount
+        for mount in mounts
+    )
+
+
+def _may_unmount(fs: Filesystem) -> bool:
+    """Whether one command can unmount it."""
+    places = [mount.mount_point for mount in fs.mounts if mount.root == "/"]
+    return len(fs.mounts) == len(places) == 1 and places != ["/"]
+
+
+def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], ...]]:
+    """Return the settings of a mounted filesystem; a kernel has some of them."""
+    found = []
+    for each in SETTINGS:
+        value = read_integer(source, f"{SYS_EXT4}/{name}/{each}")
+        if isinstance(value, Known):
+            found.append((each, value.value))
+        elif value.why is not Why.ABSENT:
+            return value
+    return Known(tuple(found), f"{SYS_EXT4}/{name}")
 
 
 def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ...]]:

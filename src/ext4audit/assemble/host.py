@@ -20,7 +20,7 @@ from ext4audit.assemble.devices.fstab import (
     read_trims_all,
     without_contradiction,
 )
-from ext4audit.assemble.filesystem import FilesystemReader
+from ext4audit.assemble.filesystem import FilesystemReader, with_user_options
 from ext4audit.assemble.inventory import (
     UNMOUNTED_FILESYSTEMS,
     OtherMountTables,
@@ -83,7 +83,7 @@ def assemble_host(
         source,
         kernel,
         inventory.mounts,
-        inventory.visible,
+        with_user_options(source, inventory.visible),
         for_wording(devices, ()),
         StackReader(source),
         OtherMountTables(source),

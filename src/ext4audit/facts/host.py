@@ -168,7 +168,8 @@ class Filesystem(NamedTuple):
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
     `primary` is the superblock on the device itself, whoever answered for `superblock`.
     `journal_stack` is the device of an external journal, None where the journal lies inside, or
-    nothing shows that it does not.
+    nothing shows that it does not. `settings` are those of `facts.superblock.SETTINGS` with their
+    values, of a filesystem that one command can unmount: it forgets them.
     """
 
     device_number: DeviceNumber
@@ -193,6 +194,7 @@ class Filesystem(NamedTuple):
     unzeroed_groups: Evidence[int] = not_shown("groups to be initialized")
     primary: Evidence[PrimarySuperblock] = not_shown("primary superblock")
     journal_stack: Evidence[BlockDevice] | None = None
+    settings: Evidence[tuple[tuple[str, int], ...]] = not_shown("settings in /sys/fs/ext4")
 
     @property
     def id(self) -> str:

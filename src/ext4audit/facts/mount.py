@@ -35,6 +35,7 @@ class Mount(NamedTuple):
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
     `overmounted` means that another mount hides it: its mount point leads to the other one.
     `propagation` are the optional fields ("shared:1"); a private mount has none.
+    `user_options` are those that only mount(8) keeps (`UserOptions`), None where they are unknown.
     """
 
     mount_id: int
@@ -48,12 +49,33 @@ class Mount(NamedTuple):
     super_options: tuple[str, ...]
     overmounted: bool = False
     propagation: tuple[str, ...] = ()
+    user_options: tuple[str, ...] | None = None
 
     @property
     def propagates(self) -> frozenset[str]:
         """How mounts on it propagate: shared, master, unbindable; empty where it is private."""
         tags = {tag.partition(":")[0] for tag in self.propagation}
         return frozenset(tags & {"shared", "master", "unbindable"})
+
+
+class UserOptions(NamedTuple):
+    """The options of one mount that the kernel never sees: _netdev, x-*, user=, uhelper=.
+
+    mount(8) keeps them in UTAB until the unmount (libmount of util-linux).
+    """
+
+    source: str
+    mount_point: str
+    options: tuple[str, ...]
+
+
+UTAB = "/run/mount/utab"
+_KEPT_BY_MOUNT = ("_netdev", "x-", "user=", "uhelper=", "helper=")
+
+
+def is_user_option(option: str) -> bool:
+    """Whether mount(8) keeps an option in UTAB; measured with util-linux 2.38."""
+    return option.startswith(_KEPT_BY_MOUNT)
 
 
 @cached_by_identity

@@ -15,6 +15,33 @@ EXT3_FEATURES = frozenset(
 JOURNAL_SUPERBLOCK_BYTES = 1024
 
 
+SETTINGS = (
+    "err_ratelimit_burst",
+    "err_ratelimit_interval_ms",
+    "extent_max_zeroout_kb",
+    "inode_goal",
+    "mb_best_avail_max_trim_order",
+    "mb_group_prealloc",
+    "mb_max_inode_prealloc",
+    "mb_max_linear_groups",
+    "mb_max_to_scan",
+    "mb_min_to_scan",
+    "mb_order2_req",
+    "mb_prefetch",
+    "mb_prefetch_limit",
+    "mb_stats",
+    "mb_stream_req",
+    "msg_ratelimit_burst",
+    "msg_ratelimit_interval_ms",
+    "reserved_clusters",
+    "sb_update_kb",
+    "sb_update_sec",
+    "warning_ratelimit_burst",
+    "warning_ratelimit_interval_ms",
+)
+"""What can be set in /sys/fs/ext4/<device> and is no mount option."""
+
+
 class RecordedError(NamedTuple):
     """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
 

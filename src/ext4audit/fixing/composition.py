@@ -8,7 +8,6 @@ that earlier remedies changed.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
@@ -16,10 +15,10 @@ from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
 from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
 from ext4audit.fixing import ChosenRemedy, LeftOut
-from ext4audit.remedies import quote
+from ext4audit.remedies import WORD_OF_SHELL, quote, unquote
 from ext4audit.remedies.configuration import COMMA, OPTIONS
 
-MOUNT = re.compile(r"(?P<head>\bmount -t \S+ -o )(?P<options>'[^']*'|[^\s';]+)")
+MOUNT = re.compile(rf"(?P<head>\bmount -t \S+ -o )(?P<options>{WORD_OF_SHELL})")
 FIELD = re.compile(r"\btune2fs (?:-f )?(?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
 STRING = re.compile(r"\b(?:s_mount_opts|mount_opts=)")
 WORD = re.compile(r"[^ \t]+")
@@ -198,7 +197,7 @@ def _merged_options(base: str, after: str, present: str) -> str:
 
 def _options_of(command: str) -> list[str]:
     found = MOUNT.search(command)
-    return shlex.split(found["options"])[0].split(",") if found else []
+    return re.split(COMMA, unquote(found["options"])) if found else []
 
 
 def _difference(again: str, command: str) -> dict[str, str]:
@@ -218,7 +217,7 @@ def _difference(again: str, command: str) -> dict[str, str]:
 
 def _replaced(options: str, words: Mapping[str, str]) -> str:
     """Return a shell word of options in which others stand for some, by name."""
-    present = shlex.split(options)[0].split(",")
+    present = re.split(COMMA, unquote(options))
     kept = [word for word in present if name_of(word) not in words]
     made = ",".join((*kept, *filter(None, words.values())))
     return quote(made) or options

@@ -5,7 +5,7 @@ state_folder=${EXT4AUDIT_STATE:-/var/lib/ext4audit}
 state=$state_folder/fix-$id.state
 lock=$state_folder/lock
 mode='' dry=true locked=false problem='' backup=''
-title='' steps=0 strict=true tuned='' checked=false
+title='' steps=0 strict=true tuned='' checked=false repeated=''
 
 # Output that cannot be written, to a full disk or a closed pipe, makes no step fail.
 say() { printf '%s\n' "$*" | visible || :; }
@@ -276,8 +276,33 @@ lost() { # directory, key, kernel's name
 	case ,$flags, in *,idmapped,*) fails "$1 is an idmapped mount, which no mount command restores" || return ;; esac
 	$checked || ! has_errors "$3" ||
 		fails "$1 has errors on record, and a mount allows writes again: check it with e2fsck first" || return
+	more=$(not_repeated "$2")
+	[ -z "$more" ] || fails "$1 has the options$more of mount(8), which the audit did not see: scan again" || return
 	propagates_as_new "$2" || fails "$1: the propagation of the mount (private, shared, slave) is not that of a new one"
 }
+# Options that mount(8) keeps until the unmount, and that the mount commands of the remedy lack.
+not_repeated() ( # key: prints them
+	set -f
+	[ -r /run/mount/utab ] || exit 0
+	source=$(KEY=$1 awk '$5 == ENVIRON["KEY"] {
+			for (i = 7; i <= NF && $i != "-"; i++);
+			found = $(i + 2)
+		}
+		END { print found }' /proc/self/mountinfo)
+	kept=$(KEY=$1 SOURCE=$source awk '
+		index(" " $0 " ", " SRC=" ENVIRON["SOURCE"] " ") && index(" " $0 " ", " TARGET=" ENVIRON["KEY"] " ") {
+			for (i = 1; i <= NF; i++) if ($i ~ /^OPTS=/) found = substr($i, 6)
+		}
+		END { print found }' /run/mount/utab)
+	IFS=,
+	for word in $kept; do
+		case $word in
+		_netdev | x-* | user=* | uhelper=* | helper=*)
+			case ,$repeated, in *",$word,"*) ;; *) printf ' %s' "$word" ;; esac
+			;;
+		esac
+	done
+)
 has_errors() { # kernel's name
 	case $(cat "/sys/fs/ext4/$1/errors_count" 2>/dev/null) in '' | 0) return 1 ;; esac
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import NamedTuple
@@ -14,7 +13,8 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
 from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.fixing.composition import compose, name_of
-from ext4audit.remedies import quote
+from ext4audit.remedies import quote, unquote
+from ext4audit.remedies.remount import kept_by_mount
 
 TOOLS = (
     "awk blkid blockdev cat chmod cmp cp cut date dd debugfs dumpe2fs e2fsck find findfs findmnt "
@@ -140,6 +140,7 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
     strict = "false" if any(isinstance(step.change, Unmount) for step in work) else "true"
     checked = "true" if any(isinstance(step.change, Check) for step in work) else "false"
     about = f"title={_word(_plain(each.title))} steps={len(work)} strict={strict} checked={checked}"
+    about += f" repeated={_word(_repeated(each, work))}"
     return "\n".join(
         (
             f"remedy_{number}() {{",
@@ -152,6 +153,17 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
             "}",
         )
     )
+
+
+def _repeated(each: ChosenRemedy, work: Sequence[Step]) -> str:
+    """Return the options of mount(8) that the commands repeat, as its own table spells them."""
+    for step in work:
+        if isinstance(step.change, Unmount | Remount):
+            place = step.change.mount_point
+            fs = _mounted_at(each, place)
+            mount = next(mount for mount in fs.mounts if mount.mount_point == place)
+            return _key(",".join(kept_by_mount(fs, mount)))
+    return ""
 
 
 def _case(label: str, commands: Iterable[str]) -> str:
@@ -194,7 +206,7 @@ def _calls(
             case Setting(audited):
                 yield _call("setting", step.command, step.undo, step.done, audited)
             case _ if step.command.startswith("mount ") and (place or UNMOUNT in step.undo):
-                where = place or shlex.split(step.command)[-1]
+                where = place or unquote(step.undo.removeprefix(UNMOUNT))
                 yield _call("mount_step", _key(where), step.command, step.undo, step.done)
             case _:
                 yield _call("run_step", step.command, step.undo, step.done)

@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
-from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount
-from ext4audit.parsers import parse_device_number, parse_integer
+from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount, UserOptions, is_user_option
+from ext4audit.parsers import decode_octal, parse_device_number, parse_integer, split_options
 
-_OCTAL = rb"\\([0-7]{3})"
-_OPTION = re.compile(r'[^,="]*="[^"]*"(?=,|$)|[^,]*')
 _FIXED_OF_MOUNTS = 6
 _FIELDS_AFTER_SEPARATOR = 3
 _NUMBER = r"[+-]?[0-9]{1,10}"
@@ -106,6 +104,25 @@ def _options(text: str) -> tuple[str, ...]:
     return tuple(decode_octal(option) for option in split_options(text))
 
 
+def parse_utab(text: str) -> tuple[UserOptions, ...]:
+    r"""Parse /run/mount/utab: "SRC=/dev/sda1 TARGET=/data ROOT=/ OPTS=_netdev,x-a" on each line.
+
+    Blanks and backslashes in values are escaped; a line without one of the three keys has no
+    options. `loop=` is left out: it tells what the mount has made, and asks a new one for more.
+    """
+    rows = (dict(_assigned(word) for word in line.split(" ")) for line in text.split("\n"))
+    return tuple(
+        UserOptions(row["SRC"], row["TARGET"], tuple(filter(is_user_option, _options(row["OPTS"]))))
+        for row in rows
+        if {"SRC", "TARGET", "OPTS"} <= row.keys()
+    )
+
+
+def _assigned(word: str) -> tuple[str, str]:
+    key, _, value = word.partition("=")
+    return key, value if key == "OPTS" else decode_octal(value)
+
+
 def parse_fstab(text: str) -> tuple[FstabLine, ...]:
     """Parse an fstab; lines that mount(8) reports as "parse error … ignored" are ignored too.
 
@@ -162,37 +179,6 @@ def parse_options_file(text: str) -> tuple[str, ...]:
     if not any(token.startswith("inode_readahead_blks=") for token in tokens):
         raise ValueError("the options end before inode_readahead_blks=")
     return tokens
-
-
-def split_options(text: str) -> tuple[str, ...]:
-    """Split an option list at its commas, but not inside the quotes of an SELinux context.
-
-    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
-    security/selinux/hooks.c on every container host with MCS labels.
-    """
-    found: list[str] = []
-    position = 0
-    while position <= len(text):
-        match = _OPTION.match(text, position)
-        end = match.end() if match else position
-        found.append(text[position:end])
-        position = end + 1
-    return tuple(option for option in found if option)
-
-
-def decode_octal(text: str) -> str:
-    r"""Decode the escapes that the kernel and fstab(5) write for blanks in names ("\040").
-
-    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
-    text is decoded as bytes. Bytes that are not UTF-8 become surrogates again. Anything but three
-    octal digits stays as it is (as in util-linux). ValueError: a surrogate that is no byte.
-    Source: mangle_path() in fs/seq_file.c, fstab(5).
-    """
-    if "\\" not in text:
-        return text
-    raw = text.encode("utf-8", "surrogateescape")
-    decoded = re.sub(_OCTAL, lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
-    return decoded.decode("utf-8", "surrogateescape")
 
 
 # Without the lookbehind a line of a million capitals is tried from each of them to its end.

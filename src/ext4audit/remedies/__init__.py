@@ -76,6 +76,19 @@ def quote(name: str) -> str | None:
     return f"\"$(printf '{_format(encoded)}')\""
 
 
+WORD_OF_SHELL = r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|[^\s'"\\;])+"""
+"""A word as `quote` writes it, in a command."""
+
+
+def unquote(word: str) -> str:
+    """Return the name that a word of `quote` stands for."""
+    printed = re.fullmatch(r"\"\$\(printf '(.*)'\)\"", word, re.DOTALL)
+    if printed is None:
+        return shlex.split(word)[0]
+    raw = re.sub(rb"\\([0-7]{3})", lambda c: bytes([int(c[1], 8)]), printed[1].encode())
+    return raw.decode("utf-8", "surrogateescape")
+
+
 def in_phase(phase: Phase, commands: Iterable[str]) -> tuple[Step, ...]:
     """Return the commands as steps of one phase."""
     return tuple(Step(phase, command) for command in commands)

@@ -11,9 +11,10 @@ Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and moun
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ext4audit.evidence import Known, Unknown
+from ext4audit import lazily
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -24,11 +25,15 @@ from ext4audit.facts.mount import (
     FstabLine,
     Mount,
     flags_in_force,
+    is_user_option,
 )
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Check, Phase, Remount, Step, Unmount
 from ext4audit.remedies import in_phase, mount_table, quote
 
+_changed_settings: Callable[[Filesystem], tuple[tuple[str, int], ...]] = lazily(
+    "layout.sysfs_settings", "changed_settings"
+)
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
@@ -119,12 +124,39 @@ OR_UNMOUNT = " || { umount "
 """What begins the part of a rollback that runs where a remount is refused."""
 
 
+NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
+"""What the mount table shows beside options of the filesystem: flags, and a state of SELinux."""
+
+
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
-    """Return the command that mounts as now after an unmount, with `tokens` for `names`."""
-    others = (t for t in mount.super_options if _name(t) is not None and _name(t) not in names)
-    options = quote(",".join((*flags_in_force(mount), *others, *tokens)))
+    """Return the command that mounts as now after an unmount, with `tokens` for `names`.
+
+    Whatever the mount table shows is repeated, known or not: also `context=` of SELinux, and what
+    a vendor's kernel has; so are the options that mount(8) keeps, and settings in sysfs.
+    """
+    others = (t for t in mount.super_options if t not in NOT_TYPED and _name(t) not in names)
+    kept = (option for option in kept_by_mount(fs, mount) if option not in mount.super_options)
+    options = quote(",".join((*flags_in_force(mount), *others, *tokens, *kept)))
     where = quote(mount.mount_point)
-    return f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
+    command = f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
+    return " && ".join((command, *_settings_again(fs)))
+
+
+def _settings_again(fs: Filesystem) -> Iterator[str]:
+    """Yield the commands that set what was changed in /sys/fs/ext4, which an unmount forgets."""
+    for name, value in _changed_settings(fs) if for_wording(fs.settings, ()) else ():
+        yield f"echo {value} > {quote(f'/sys/fs/ext4/{fs.name}/{name}')}"
+
+
+def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
+    """Return the options that mount(8) keeps of a mount; those of fstab where its table is unknown.
+
+    fstab can be wrong about a mount by hand: it then has _netdev or x-* after a new mount as well.
+    """
+    if mount.user_options is not None:
+        return mount.user_options
+    line = fstab_line(fs, mount)
+    return tuple(filter(is_user_option, line.options if line else ()))
 
 
 def _name(token: str) -> str | None:

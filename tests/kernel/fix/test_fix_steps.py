@@ -330,3 +330,23 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
     finally:
         run("umount", where)
         run("losetup", "--detach", device)
+
+
+@pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b"])
+def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> None:
+    """A name that the script spells by printf was not found in the mount table."""
+    place = scene.folder / name
+    place.mkdir()
+    (fs,) = scan(scene.where).filesystems
+    run("umount", scene.where)
+    escaped = str(place).replace(" ", "\\040")
+    scene.fstab.write_text(f"{scene.device} {escaped} ext4 noatime 0 0\n")
+    steps = remedies.mounting.mount_by_fstab(str(place))
+    chosen = ChosenRemedy(RULE, "it", Remedy("Mount it.", Disruption.ONLINE, steps), (fs,))
+    scene.script.write_text(
+        build_script(AuditedHost(os.uname().nodename, None, "now", "0"), [chosen], []).text
+    )
+    assert scene.sh("--apply").returncode == 0
+    assert place.is_mount()
+    assert scene.sh("--undo").returncode == 0
+    assert not place.is_mount()

@@ -58,6 +58,11 @@ def share(scene: Scene) -> None:
     run("mount", "--make-shared", scene.where)
 
 
+def keep(scene: Scene) -> None:
+    """Add an option that only mount(8) keeps."""
+    run("mount", "-o", "remount,x-late", scene.where)
+
+
 @pytest.mark.parametrize("mode", ["none", "fail", "kill"])
 def test_settings_in_sysfs_outlive_the_unmount(scene: Scene, mode: str) -> None:
     """Those from before, and at the rollback those that were changed since."""
@@ -114,6 +119,20 @@ def test_what_no_mount_brings_back_is_not_unmounted(
         assert reason in done.stderr
     assert omitted in scene.fix(*ANEW).stderr
     assert "nothing to do" in scene.sh("--apply").stdout
+    assert scene.state() == before
+
+
+def test_what_mount_keeps_comes_back(scene: Scene) -> None:
+    """A script that was written before it was there refuses; a new one repeats it."""
+    scene.fix(*ANEW)
+    keep(scene)
+    before = scene.state()
+    assert "has the options x-late of mount(8)" in scene.sh("--apply").stderr
+    assert scene.state() == before
+    scene.fix(*ANEW)
+    assert scene.sh("--apply").returncode == 0
+    assert "OPTS=x-late" in str(scene.state()["kept by mount(8)"])
+    assert scene.sh("--undo").returncode == 0
     assert scene.state() == before
 
 

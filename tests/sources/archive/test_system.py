@@ -9,6 +9,7 @@ from ext4audit.sources.archive.system import (
     memory,
     mounted_sources,
     read_mountinfo,
+    read_utab,
     taken_at,
     uname,
 )
@@ -246,3 +247,27 @@ def test_sources_are_reported_by_number_for_what_ext4_serves() -> None:
         "253:1": ("/dev/vda1",),
         "253:16": ("/dev/vdb", "/dev/my disk"),
     }
+
+
+PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "sysroot", "expected"),
+    [
+        (
+            {"sos_commands/filesys/mount_-l": PRINTED},
+            "/",
+            "SRC=/dev/vdb TARGET=/a\\040b OPTS=rw,relatime,_netdev,x-w=c\\040d\n",
+        ),
+        ({"sos_commands/filesys/mount_-l": PRINTED}, "/host", None),
+        ({"sos_commands/filesys/mount_-l": "mount: command not found\n"}, "/", None),
+        ({}, "/", None),
+    ],
+)
+def test_what_mount_keeps_is_in_what_it_prints(
+    files: dict[str, str], sysroot: str, expected: str | None
+) -> None:
+    """In a container it is another mount(8), with a table of its own."""
+    found = read_utab(capture(files), sysroot)
+    assert (found.value if isinstance(found, Known) else None) == expected

@@ -24,7 +24,7 @@ import pytest
 from ext4audit.assemble.devices.fstab import COLUMNS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import Known, Unknown, Why, need
-from ext4audit.parsers.devices_and_mounts import decode_octal
+from ext4audit.parsers import decode_octal
 from ext4audit.sources import (
     Answer,
     Ask,

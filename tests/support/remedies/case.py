@@ -30,6 +30,8 @@ from ext4audit.sources.live import LiveSource
 from support.scratch import TAKEN_AT, roll_back, run, run_shell, scan
 from support.timing import PATIENCE_SECONDS
 
+KEPT_BY_MOUNT = '_netdev,x-ext4audit.test="a,b",user=nobody'
+CHANGED_IN_SYSFS = {"mb_stream_req": 23, "reserved_clusters": 7, "err_ratelimit_burst": 11}
 TUNABLE = ("default_mount_options", "mount_option_string", "features", "errors", "inode_bytes")
 TUNABLE_TOO = ("stride_blocks", "stripe_width_blocks", "reserved_blocks", "journal_bytes", "uuid")
 
@@ -47,11 +49,25 @@ class Stage:
     fstab: Path
 
     def mount(self, options: str = "", fstype: str = "ext4") -> None:
-        """Mount with these options and no others."""
-        words = ("-o", options) if options else ()
+        """Mount with these options and some of util-linux itself; change settings in sysfs."""
+        words = ("-o", ",".join(filter(None, (options, KEPT_BY_MOUNT))))
         run(
             "mount", "--options-source=disable", "-t", fstype, *words, self.device, self.mount_point
         )
+        for name, value in CHANGED_IN_SYSFS.items():
+            (self.sysfs / name).write_text(f"{value}\n")
+
+    @property
+    def sysfs(self) -> Path:
+        """The directory of the mounted filesystem in sysfs."""
+        return Path("/sys/fs/ext4", self.device.removeprefix("/dev/"))
+
+    def settings(self) -> dict[str, str]:
+        """Return the settings of the mounted filesystem that can be changed; none unmounted."""
+        files = self.sysfs.glob("*")
+        return {
+            each.name: each.read_text() for each in files if each.stat().st_mode & 0o777 == 0o644
+        }
 
     def unmount(self) -> None:
         """Unmount it, as often as it is mounted."""
@@ -100,7 +116,9 @@ class Stage:
             "features": superblock.features - {"needs_recovery", "orphan_present"},
             "in force": path.read_text() if path.exists() else None,
             "mount": sorted(mount.mount_options for mount in fs.mounts),
+            "kept by mount(8)": sorted(mount.user_options or () for mount in fs.mounts),
             "fstab": self.fstab.read_text(),
+            "settings": self.settings(),
         }
 
 

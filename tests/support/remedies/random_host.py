@@ -14,7 +14,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,11 @@ IN_FSTAB = (
     *("data=writeback", "errors=remount-ro", "nofail", "x-systemd.device-timeout=5", "discard"),
     *("strictatime", "sync", "noauto_da_alloc", "user", "barrier=0,commit=900", "usrquota"),
 )
+KEPT = ("_netdev", "x-a", 'x-b="1,2"', "user=nobody", "uhelper=none")
+"""Options that only mount(8) keeps."""
+SETTING = 0o100644
+"""The mode of the files in sysfs that can be changed and read."""
+IN_SYSFS = {"mb_group_prealloc": 4096, "mb_stream_req": 17, "reserved_clusters": 0, "mb_stats": 1}
 KINDS = (
     *("none", "own", "own by UUID", "own by LABEL", "other device", "stale UUID"),
     *("own after other", "duplicate", "bind", "relative spelling"),
@@ -199,6 +204,8 @@ class State:
     mounts: tuple[tuple[str, ...], ...]
     fstab: tuple[str, ...]
     superblock: bytes
+    kept: tuple[str, ...]
+    settings: tuple[tuple[str, str], ...]
     bystander: tuple[frozenset[str], tuple[tuple[str, ...], ...], bytes]
 
 
@@ -236,7 +243,14 @@ class Case:
         (self.folder / "bystander").mkdir()
         run("mount", "-t", "ext4", self.other.device, str(self.folder / "bystander"))
         self.details["fstab"] = self._write_fstab()
-        return self._mount()
+        self.settings = dict(draw.sample(sorted(IN_SYSFS.items()), draw.choice((0, 0, 1, 2))))
+        return self._mount() and self._set()
+
+    def _set(self) -> bool:
+        """Change settings in sysfs, as after each mount that is no remedy's."""
+        for name, value in self.settings.items():
+            Path(f"/sys/fs/ext4/{self.disk.name}/{name}").write_text(f"{value}\n")
+        return True
 
     def _tune(self) -> None:
         draw, device = self.draw, self.disk.device
@@ -289,6 +303,7 @@ class Case:
             return not run("mount", str(self.where), check=False).returncode
         words = draw.sample(FLAGS, draw.choice((0, 1, 2, 3)))
         words += [w for some in draw.sample(LIVE, draw.choice((0, 1, 2, 3))) for w in some]
+        words += draw.sample(KEPT, draw.choice((0, 0, 1, 2)))
         self.details["mount -o"] = words
         options = ",".join(words) or "rw"
         done = run(
@@ -313,6 +328,8 @@ class Case:
             mounts(self.disk),
             tuple(FSTAB.read_text().split("\n")),
             self.disk.superblock(),
+            kept_by_mount(self.disk),
+            settings(self.disk),
             (options(self.other), mounts(self.other), self.other.superblock()),
         )
 
@@ -352,7 +369,9 @@ class Case:
         if not self.by_hand and Phase.PERSISTENT in {step.phase for step in remedy.steps}:
             run("umount", str(self.where))
             run("mount", str(self.where))
+            self._set()
             self._is_cured(fact, count, "after a new mount")
+            before = replace(before, kept=kept_by_mount(self.disk))
         if any(step.phase is Phase.ROLLBACK for step in remedy.lines):
             self._run(remedy, Phase.ROLLBACK)
             self._is_as_before(before, self.state())
@@ -448,6 +467,19 @@ def mounts(disk: Disk) -> tuple[tuple[str, ...], ...]:
     )
 
 
+def kept_by_mount(disk: Disk) -> tuple[str, ...]:
+    """Read the lines of a device in the table of mount(8)."""
+    table = Path("/run/mount/utab")
+    lines = table.read_text().split("\n") if table.exists() else []
+    return tuple(line for line in lines if f"SRC={disk.device} " in line)
+
+
+def settings(disk: Disk) -> tuple[tuple[str, str], ...]:
+    """Read the settings of a mounted filesystem that can be changed."""
+    files = sorted(Path(f"/sys/fs/ext4/{disk.name}").glob("*"))
+    return tuple((each.name, each.read_text()) for each in files if each.stat().st_mode == SETTING)
+
+
 def for_the_whole_machine(remedy: Remedy) -> bool:
     """Whether a remedy changes what other tests share, and must not run here."""
     return any(word in step.command for step in remedy.steps for word in FOR_THE_WHOLE_MACHINE)
@@ -465,13 +497,18 @@ def positive(token: str) -> str:
     return "dioread" if "dioread" in name else name.removeprefix("no")
 
 
+OF_THE_MOUNT = {"mounts": "flags", "kept": "what mount(8) keeps", "settings": "settings in sysfs"}
+"""The parts of the state that a mount makes, and how they are told."""
+
+
 def changes(before: State, after: State) -> Iterator[str]:
     """Yield what differs: options by name, flags, lines of fstab, fields of the superblock."""
     for token in before.options ^ after.options:
         if token not in {"rw", "ro"}:
             yield f"option {positive(token)}"
-    if before.mounts != after.mounts:
-        yield "flags"
+    for what, name in OF_THE_MOUNT.items():
+        if getattr(before, what) != getattr(after, what):
+            yield name
     if before.fstab != after.fstab:
         yield "fstab" if same_lines(before.fstab, after.fstab) else "other lines of fstab"
     covered = set()

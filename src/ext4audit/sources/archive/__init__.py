@@ -58,6 +58,7 @@ _WANTED = re.compile(
       | etc/systemd/system/.+
       | (?:usr/)?lib/systemd/system/fstrim\.service
       | run/systemd/container
+      | run/mount/utab
       | \.dockerenv
       | run/\.containerenv
       | (?:{"|".join(re.escape(name) for name in TEXTS)})

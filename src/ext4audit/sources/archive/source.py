@@ -36,6 +36,7 @@ from ext4audit.sources.archive.machine import container, hypervisor
 from ext4audit.sources.archive.sysfs import ArchiveSysfs
 from ext4audit.sources.archive.system import (
     MOUNTINFO,
+    UTAB,
     MountPoint,
     host_name,
     memory,
@@ -46,6 +47,7 @@ from ext4audit.sources.archive.system import (
     node_name,
     printed_name,
     read_mountinfo,
+    read_utab,
     resolve_path,
     setting,
     sysroot_of,
@@ -235,6 +237,8 @@ class ArchiveSource:
             return setting(self._capture, path)
         if found is None and path == CONTAINER_KIND:
             return container(self._capture)
+        if found is None and path == UTAB:
+            return read_utab(self._capture, self._sysroot)
         return found
 
     def _list(self, path: str) -> Found:

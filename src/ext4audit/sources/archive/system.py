@@ -149,6 +149,7 @@ def _time_in_name(label: str) -> str:
 
 
 MOUNTINFO = "/proc/self/mountinfo"
+UTAB = "/run/mount/utab"
 _HOST = "/host"
 _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
@@ -195,6 +196,19 @@ def read_mountinfo(
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
     return _mountinfo_of(lines, devices, output.origin) if lines else cut
+
+
+def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
+    """Return a table of the options that mount(8) keeps, composed of what it prints.
+
+    None without its output, and from a container, whose mount(8) has a table of its own.
+    """
+    output = output_of(capture, "mount -l", "mount")
+    lines = _parse_mount_output(output.text) if sysroot == "/" else []
+    if not lines:
+        return None
+    rows = (f"SRC={line[0]} TARGET={line[1]} OPTS={_escaped(line[3])}\n" for line in lines)
+    return Known("".join(rows), output.origin)
 
 
 def _cut(table: Evidence[str] | None) -> Unknown | None:

@@ -317,7 +317,7 @@ capture() {
 	for f in bytes ratio background_bytes background_ratio; do long /proc/sys/vm/dirty_$f; done
 	for f in proc/cmdline proc/filesystems proc/version_signature etc/os-release usr/lib/os-release \
 		etc/mdadm/mdadm.conf etc/mdadm.conf sys/module/raid0/parameters/default_layout \
-		.dockerenv run/.containerenv run/systemd/container; do long /$f; done
+		.dockerenv run/.containerenv run/systemd/container run/mount/utab; do long /$f; done
 	i=systemd/system/timers.target.wants/fstrim.timer
 	for f in boot/grub/grub.cfg boot/grub2/grub.cfg boot/grub2 boot/extlinux/extlinux.conf \
 		boot/loader/entries boot/efi/EFI/systemd efi/EFI/systemd \
@@ -455,7 +455,7 @@ manifest() {
 		else {
 			s = $3 == "text" ? dec($4) : $3 == "names" ? $4 : content($4)
 			if ($3 == "base64") gsub(/\n/, "", s)
-			if (what ~ /^.(etc.fstab|proc.*(line|info))$/ && s != (z = mask(s))) {
+			if (what ~ /^.(etc.fstab|proc.*(line|info)|.*utab)$/ && s != (z = mask(s))) {
 				s = z
 				masked = masked "," json(what)
 			}

@@ -112,7 +112,7 @@ def wrap(content: bytes) -> str:
     return "\n".join([BEGIN, *lines, END, ""])
 
 
-MASKED_FILES = re.compile("/etc/fstab|/proc/(?:cmdline|[^/]+/mountinfo)")
+MASKED_FILES = re.compile("/etc/fstab|/run/mount/utab|/proc/(?:cmdline|[^/]+/mountinfo)")
 """The source of a mount can have a password: `curlftpfs#user:word@host` of FUSE."""
 MASK = "***"
 # The collector's awk program has the same expression. mount.cifs(8) doubles a comma in a password.

@@ -1,0 +1,51 @@
+"""Which settings in /sys/fs/ext4 a mount does not bring back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.facts.host import Filesystem
+from ext4audit.facts.superblock import SETTINGS
+from ext4audit.layout.sysfs_settings import CONSTANT, changed_settings
+from support.builders import disk, filesystem, known, options, superblock, unknown
+
+
+def settings(**values: int) -> Filesystem:
+    """Build a filesystem with these settings, on a rotational disk."""
+    stack = known(disk())
+    return filesystem(settings=known(tuple(values.items())), stack=stack)
+
+
+@pytest.mark.parametrize(
+    ("fs", "expected"),
+    [
+        (settings(mb_stats=0, err_ratelimit_interval_ms=1250, mb_stream_req=16), {}),
+        (settings(mb_stats=1, mb_stream_req=8), {"mb_stats": 1, "mb_stream_req": 8}),
+        (settings(mb_max_linear_groups=4), {}),
+        (settings(mb_max_linear_groups=0), {"mb_max_linear_groups": 0}),
+        (settings(mb_max_linear_groups=0)._replace(stack=unknown("stack")), {}),
+        (settings(mb_to_come=1), {"mb_to_come": 1}),
+        (
+            settings(mb_prefetch=32)._replace(superblock=unknown("superblock")),
+            {"mb_prefetch": 32},
+        ),
+        (filesystem(settings=unknown("settings")), {}),
+        (filesystem(settings=known(())), {}),
+    ],
+)
+def test_what_differs_from_the_default_is_changed(fs: Filesystem, expected: dict[str, int]) -> None:
+    """What has no known default is changed: to set it again changes nothing."""
+    assert dict(changed_settings(fs)) == expected
+
+
+def test_a_stripe_makes_the_preallocation_larger() -> None:
+    """A multiple of it, where a cluster is smaller."""
+    fs = settings(mb_group_prealloc=576)._replace(superblock=known(superblock(cluster_blocks=1)))
+    assert dict(changed_settings(fs)) == {"mb_group_prealloc": 576}
+    assert changed_settings(fs._replace(options=known(options("stripe=96")))) == ()
+
+
+def test_each_default_is_of_a_setting_that_is_read() -> None:
+    """Another name would never meet a value."""
+    assert CONSTANT.keys() <= set(SETTINGS)
+    assert list(SETTINGS) == sorted(set(SETTINGS))
