@@ -137,3 +137,13 @@ def test_nothing_is_said_of_the_root() -> None:
     fs = filesystem(mounts=(ROOT, mount("/again", mount_id=31)))
     remedy = Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT)
     assert with_holders(remedy, fs, host(fs)) == remedy
+
+
+def test_an_automount_below_it_is_named() -> None:
+    """One of another directory, or not below this mount, has nothing to do with it."""
+    trap = mount("/data", number=DeviceNumber(0, 40), mount_id=29, fstype="autofs")
+    other = mount("/other", number=DeviceNumber(0, 41), mount_id=28, fstype="autofs")
+    fs = filesystem(mounts=(DATA._replace(parent_id=29),))
+    told = first_stop(fs, host(fs, mounts=known((ROOT, other, trap, *fs.mounts))))
+    assert told == " First stop everything that uses it: the automount of /data."
+    assert first_stop(*with_table(trap, other)) == ""

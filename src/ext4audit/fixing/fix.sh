@@ -216,7 +216,7 @@ filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
 }
 # What keeps a filesystem in use, as far as no open file does: umount itself refuses those. The
 # kernel unmounts copies in other namespaces too if they are peers or slaves of this mount: these
-# hold nothing. Below an overlay, paths count as they are written; it is not seen where they are
+# hold nothing. An automount below it mounts it again at the first access. Below an overlay, paths count as they are written; it is not seen where they are
 # links.
 in_mount_tables() { # key, number: names the holders in the mount tables of all processes
 	grep -s '' /proc/self/mountinfo /proc/[0-9]*/mountinfo | KEY=$1 NUMBER=$2 awk '
@@ -237,6 +237,7 @@ in_mount_tables() { # key, number: names the holders in the mount tables of all 
 				here[id] = 1
 				if ($3 == number && plain($5) == where && !own) { own = id; split(peers, group, " ") }
 				else if ($3 == number || below($5)) tell("the mount")
+				else if ($(dash + 1) == "autofs" && plain($5) == where) tell("the automount")
 			}
 			else if ($3 == number && id != own) {
 				follows = !(id in here) && group[1] && index(peers, " " group[1] " ")

@@ -176,11 +176,19 @@ def first_stop(fs: Filesystem, host: Host) -> str:
 def holders(fs: Filesystem, host: Host) -> Iterator[str]:
     """Yield the names of the known users of a mounted filesystem.
 
+    An automount mounts it again as soon as anything looks at it, by the options of its own.
     Swap files, open files and mounts in other namespaces are not among the facts of a host: the
     script of `ext4audit fix` looks for them when it runs.
     """
     mounts = for_wording(host.mounts, ())
     ours = [mount.mount_id for mount in fs.mounts]
+    below = {(mount.parent_id, mount.mount_point) for mount in fs.mounts}
+    automounts = (each for each in mounts if each.fstype == "autofs")
+    yield from (
+        f"the automount of {each.mount_point}"
+        for each in automounts
+        if (each.mount_id, each.mount_point) in below
+    )
     yield from (f"the mount on {place}" for place in fs.mount_points[1:])
     children = (child for own in ours for child in _children(mounts).get(own, ()))
     yield from (

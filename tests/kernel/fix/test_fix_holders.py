@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
@@ -144,6 +145,33 @@ def test_a_copy_in_another_namespace_holds_it_unless_it_follows(
             copy.kill()
     assert (f"in the mount namespace of process {pid}" in named) is holds
     assert remains is holds
+
+
+AUTOMOUNT = """\
+import os, subprocess, sys
+_, pipe = os.pipe()
+how = f"fd={pipe},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
+words = ["mount", "-t", "autofs", "-o", how, "systemd-1", open(sys.argv[1]).read()]
+subprocess.run(words, pass_fds=[pipe], check=True)
+"""
+
+
+def test_an_automount_below_it_holds_it(shell: RemedyShell) -> None:
+    """As of x-systemd.automount: it is mounted again as soon as anything looks at it."""
+    where = shell.folder / "where"
+    shell.unmount()
+    (shell.folder / "automount.py").write_text(AUTOMOUNT)
+    shell.check(f"{sys.executable} {shell.folder}/automount.py {where}")
+    shell.mount("noatime")
+    try:
+        named = {found(shell, interpreter) for interpreter in SHELLS}
+    finally:
+        shell.unmount()
+        shell.check(f'umount "$(cat {where})"')
+        shell.mount("noatime")
+    assert len(named) == 1
+    assert "in use by the automount on " in named.pop()
+    assert found(shell) == ""
 
 
 def test_a_swap_file_holds_it(shell: RemedyShell) -> None:
