@@ -325,12 +325,19 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
     return host(*mounted, devices=known(rows), unmounted=known(unmounted), fstab=NAMED)
 
 
+def with_fixed_uuid(on: Host) -> Host:
+    """Return a host whose idle filesystem has the feature that tune2fs keeps the UUID for."""
+    held = known(superblock(features=frozenset({"extent", "encrypt", "stable_inodes"})))
+    return on._replace(idle=known(tuple(fs._replace(superblock=held) for fs in need(on.idle))))
+
+
 @pytest.mark.parametrize(
     ("on", "words"),
     [
         (on_paths("2"), "Give the copy sdb its own UUID."),
         (on_paths("1"), "Write through sda only"),
         (on_paths("1", is_mounted=True), "Write through sda only"),
+        (with_fixed_uuid(on_paths("2")), "recreate the copy sdb: tune2fs cannot change its UUID"),
         (on_paths(""), "First rule out that it is another path to the disk of sda"),
         (
             with_rows(

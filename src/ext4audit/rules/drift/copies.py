@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
+from ext4audit.evidence import for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import ONE_PATH, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
@@ -37,6 +38,9 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
         same = is_same_storage(host, mounted[0], row)
         if same is not False:
             yield _by_hand(mounted[0], row, twins.key, is_same=same is True)
+            continue
+        if twins.key == "UUID" and _keeps_its_uuid(host, row):
+            yield _by_path(row)
             continue
         give = (
             remedies.superblock_fields.new_uuid
@@ -97,6 +101,21 @@ def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool
         f"If {row.name} is a copy, give it its own {key} (tune2fs). First rule out that it is "
         f"another path to the disk of {original.name} (lsblk -o NAME,SIZE,WWN,SERIAL): e2fsck and "
         "tune2fs would then damage the mounted filesystem.",
+        Disruption.ONLINE,
+    )
+
+
+def _keeps_its_uuid(host: Host, row: LsblkDevice) -> bool:
+    """Whether tune2fs refuses to change a UUID: keys of encrypted files depend on it."""
+    fs = _by_number(host).get(row.device_number)
+    superblock = for_wording(fs.superblock, None) if fs else None
+    return superblock is not None and "stable_inodes" in superblock.features
+
+
+def _by_path(row: LsblkDevice) -> Remedy:
+    return Remedy(
+        f"Name the original by a unique device path in fstab, or recreate the copy {row.name}: "
+        "tune2fs cannot change its UUID because of the feature stable_inodes.",
         Disruption.ONLINE,
     )
 
