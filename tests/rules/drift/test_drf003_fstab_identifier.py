@@ -326,9 +326,11 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
 
 
 def with_fixed_uuid(on: Host) -> Host:
-    """Return a host whose idle filesystem has the feature that tune2fs keeps the UUID for."""
+    """Return a host whose unmounted filesystem has the feature that tune2fs keeps the UUID for."""
     held = known(superblock(features=frozenset({"extent", "encrypt", "stable_inodes"})))
-    return on._replace(idle=known(tuple(fs._replace(superblock=held) for fs in need(on.idle))))
+    return on._replace(
+        unmounted=known(tuple(fs._replace(superblock=held) for fs in need(on.unmounted)))
+    )
 
 
 @pytest.mark.parametrize(

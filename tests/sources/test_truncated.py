@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.evidence import Known, Unknown
-from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, whole
+from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, refuse_truncated
 
 BYTES = ReadBytes("/dev/sda", 4096, 16)
 
@@ -21,7 +21,7 @@ BYTES = ReadBytes("/dev/sda", 4096, 16)
 )
 def test_what_lacks_its_end_is_unknown(ask: Ask, answer: Answer) -> None:
     """No descriptor of a group in no bytes, of which none would wait for anything."""
-    assert isinstance(whole(ask, answer), Unknown)
+    assert isinstance(refuse_truncated(ask, answer), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -35,4 +35,4 @@ def test_what_lacks_its_end_is_unknown(ask: Ask, answer: Answer) -> None:
 )
 def test_what_has_its_end_is_as_it_was(ask: Ask, answer: Answer) -> None:
     """A file that somebody wrote may end without a newline."""
-    assert whole(ask, answer) == answer
+    assert refuse_truncated(ask, answer) == answer
