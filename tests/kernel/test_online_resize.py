@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from ext4audit.parsers import parse_device_number
 from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.sources.live import LiveSource
 from support.scratch import Scratch, may_resize, run
+from support.timing import wait_until
 
 pytestmark = pytest.mark.kernel
 SIZES_MIB = range(96, 1025, 32)
@@ -46,22 +49,6 @@ def busy(directory: Path) -> Iterator[None]:
         worker.join()
 
 
-@contextmanager
-def growing(path: str | Path) -> Iterator[threading.Thread]:
-    """Grow the filesystem step by step meanwhile; the thread ends with the last step."""
-
-    def work() -> None:
-        for mib in SIZES_MIB:
-            run("resize2fs", path, f"{mib}M")
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        yield worker
-    finally:
-        worker.join()
-
-
 def read_once(path: str) -> GroupTable | Unknown:
     """Read superblock and groups as one scan does; they fit each other."""
     source = LiveSource()
@@ -78,6 +65,31 @@ def read_once(path: str) -> GroupTable | Unknown:
     assert table.origin == f"group descriptors of {path}"
     assert table.value.groups == superblock.value.groups
     return table.value
+
+
+def read_while_growing(path: str) -> list[GroupTable | Unknown]:
+    """Grow the filesystem step by step, and read it all the time.
+
+    A step begins when two more readings have ended: the second of them began behind the last step.
+    On a busy machine, a reading could otherwise meet the next step each time, or miss them all.
+    """
+    tables = [read_once(path)]
+
+    def has_read(count: int) -> bool:
+        return len(tables) >= count
+
+    def grow() -> None:
+        for mib in SIZES_MIB:
+            wanted = len(tables) + 2
+            assert wait_until(partial(has_read, wanted))
+            run("resize2fs", path, f"{mib}M")
+
+    with ThreadPoolExecutor(1) as pool:
+        growth = pool.submit(grow)
+        while not growth.done():
+            tables.append(read_once(path))
+        growth.result()
+    return tables
 
 
 def assert_consistent(tables: list[GroupTable | Unknown], last: GroupTable) -> None:
@@ -105,10 +117,8 @@ def test_a_growing_and_busy_filesystem_is_read_consistently(
     scratch.mount()
     try:
         device = scratch.device
-        with busy(scratch.mount_point), growing(device) as growth:
-            tables = [read_once(device)]
-            while growth.is_alive():
-                tables.append(read_once(device))
+        with busy(scratch.mount_point):
+            tables = read_while_growing(device)
         run("sync")
         last = parse_group_table(run("dumpe2fs", "-g", device))
     finally:
@@ -120,10 +130,7 @@ def test_a_growing_and_busy_filesystem_is_read_consistently(
 def test_an_image_that_resize2fs_grows_is_read_consistently(tmp_path: Path) -> None:
     """The same holds for an image that is not mounted, which resize2fs itself writes."""
     image = Scratch(tmp_path / "image", tmp_path / "mnt").make("-b", "1024").image
-    with growing(image) as growth:
-        tables = [read_once(str(image))]
-        while growth.is_alive():
-            tables.append(read_once(str(image)))
+    tables = read_while_growing(str(image))
     last = parse_group_table(run("dumpe2fs", "-g", image))
     assert last.groups == 128
     assert_consistent(tables, last)
