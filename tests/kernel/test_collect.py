@@ -130,6 +130,18 @@ def test_the_device_of_an_external_journal_is_captured(
 
 
 @some_shells
+def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As dumpe2fs prints them, a time has no zone: that of the host was read as UTC."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    dump = RunCommand(("dumpe2fs", "-h", scratch().make().mount().device))
+    mine, theirs = (
+        re.findall(r"created: .*", str(need(found)))
+        for found in (captured(shell)[dump], LiveSource().fetch(dump))
+    )
+    assert mine == theirs != []
+
+
+@some_shells
 @pytest.mark.parametrize(
     "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
 )

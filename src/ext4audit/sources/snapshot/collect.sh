@@ -8,7 +8,7 @@ set +Cefu
 # Also under sh -e: what fails here is an answer.
 # dumpe2fs rewrites blkid's cache when it meets a bad magic.
 # gzip takes options from GZIP. The last directory is that of NixOS.
-export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin GZIP='' BLKID_FILE=/dev/null
+export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin GZIP='' TZ=UTC0 BLKID_FILE=/dev/null
 umask 077
 nl='
 '
