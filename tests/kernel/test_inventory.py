@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.host import assemble_host
 from ext4audit.evidence import need
-from ext4audit.sources.live import LiveSource
 from support.mounts import another_namespace
-from support.scratch import TAKEN_AT, Scratch, run, scan
+from support.scratch import Scratch, assembled, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
@@ -42,7 +40,7 @@ def test_a_filesystem_alive_only_in_another_namespace_is_listed(scratch: Make) -
     device = one.device
     with another_namespace():
         one.unmount()
-        host = assemble_host(LiveSource(), TAKEN_AT)
+        host = assembled()
         found = next(fs for fs in host.filesystems if fs.device == device)
         assert (found.alive, found.mounts) == (True, ())
         assert need(found.fstype) == "ext4"

@@ -10,7 +10,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import judge
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Phase, Remedy
@@ -30,6 +31,7 @@ CAP_SYS_RESOURCE = 24
 ASKS_WHETHER_OPEN = "/proc/[0-9]*/fd"
 LOOKED_AT_SECONDS = 60
 """How long other tests may look at a device: a busy machine may stop one while it does."""
+LOOKS_AT_ALL = 20
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 
@@ -153,7 +155,20 @@ def scan(*paths: Path | str) -> Host:
         found = resolver.resolve(os.fspath(path))
         assert isinstance(found, Superblocks), found
         numbers.update(found.device_numbers)
-    return assemble_host(source, TAKEN_AT, only=numbers)
+    return assembled(numbers)
+
+
+def assembled(only: Collection[DeviceNumber] | None = None) -> Host:
+    """Assemble the host, with some of its superblocks or with all of them.
+
+    Other tests make devices meanwhile: one that is there after lsblk has run makes what lsblk
+    lists unknown, and the host is looked at again.
+    """
+    for _ in range(LOOKS_AT_ALL):
+        host = assemble_host(LiveSource(), TAKEN_AT, only=only)
+        if isinstance(host.devices, Known) or "does not list" not in host.devices.detail:
+            break
+    return host
 
 
 def judge_host(host: Host, code: str) -> Verdict:

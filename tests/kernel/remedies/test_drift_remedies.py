@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
-from ext4audit.sources.live import LiveSource
 from support.remedies.case import succeeds
-from support.scratch import TAKEN_AT, Scratch, apply, roll_back, run, unique_label
+from support.scratch import Scratch, apply, assembled, roll_back, run, unique_label
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]
@@ -133,7 +131,7 @@ def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
         etc.write_text(f"{device} {one.mount_point} ext4 defaults 0 0\n")
 
         def verdict() -> Verdict:
-            return judge(not_mounted, None, assemble_host(LiveSource(), TAKEN_AT))
+            return judge(not_mounted, None, assembled())
 
         (finding,) = verdict().findings
         apply(finding.remedies[0])
@@ -245,7 +243,7 @@ def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -
     one.mount_point.mkdir()
     run("mount", "-t", "tmpfs", "none", one.mount_point)
     write_fstab(etc, one, "defaults")
-    found = judge(not_mounted, None, assemble_host(LiveSource(), TAKEN_AT))
+    found = judge(not_mounted, None, assembled())
     assert found.outcome is Outcome.FAIL
     assert "a different filesystem is mounted" in found.findings[0].message
 

@@ -17,7 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Host
@@ -26,8 +25,7 @@ from ext4audit.parsers import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
-from ext4audit.sources.live import LiveSource
-from support.scratch import TAKEN_AT, roll_back, run, run_shell, scan
+from support.scratch import assembled, roll_back, run, run_shell, scan
 from support.timing import PATIENCE_SECONDS
 
 KEPT_BY_MOUNT = '_netdev,x-ext4audit.test="a,b",user=nobody'
@@ -81,7 +79,7 @@ class Stage:
     def host(self, *, whole: bool = False) -> Host:
         """Assemble the host: all of it, or with this filesystem only."""
         if whole:
-            return assemble_host(LiveSource(), TAKEN_AT)
+            return assembled()
         return scan(self.mount_point if os.path.ismount(self.mount_point) else self.device)
 
     def names(self) -> list[str]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy, Severity
@@ -26,9 +25,8 @@ from ext4audit.fixing import ChosenRemedy, choose_remedies
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
-from ext4audit.sources.live import LiveSource
 from support.remedies.fixing import Scene
-from support.scratch import done_by_shell, unique_label
+from support.scratch import assembled, done_by_shell, unique_label
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")
@@ -335,7 +333,7 @@ class Case:
 
     def report(self) -> Report:
         """Audit the filesystem."""
-        host = assemble_host(LiveSource(), TAKEN_AT, only={self.disk.number})
+        host = assembled({self.disk.number})
         return audit(ReportSource("live", host.name), host, default_rules(), ())
 
     def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
