@@ -85,7 +85,8 @@ def test_new_directories_get_an_index_at_once() -> None:
     assert commands(finding, 0, Phase.PERSISTENT) == ["tune2fs -O dir_index /dev/sda"]
     assert commands(finding, 0, Phase.ROLLBACK) == [
         (
-            "umount /data && test ! -e /sys/fs/ext4/sda && tune2fs -O ^dir_index /dev/sda && "
+            "umount /data && test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || "
+            "test $? -eq 1; } && test ! -e /sys/fs/ext4/sda && tune2fs -O ^dir_index /dev/sda && "
             "{ e2fsck -f -p /dev/sda || test $? -eq 1; } && "
             "mount -t ext4 -o rw,relatime /dev/sda /data"
         )
