@@ -118,16 +118,26 @@ def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet
 
 def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
     """Within a second; the collector that was at work on a host cleans up after itself."""
-    taken: list[float] = []
-    while len(taken) < ROUNDS and min(taken, default=MOST_SECONDS) >= MOST_SECONDS:
+    taken: list[tuple[float, float]] = []
+    while len(taken) < ROUNDS and not any(took < most for took, most in taken):
         folder = tmp_path / str(len(taken))
         folder.mkdir()
-        taken.append(interrupted(fleet, folder))
-    assert min(taken) < MOST_SECONDS
+        took = interrupted(fleet, folder)
+        taken.append((took, max(MOST_SECONDS, MOST_STARTS * seconds_of_a_start())))
+    assert any(took < most for took, most in taken), taken
 
 
 MOST_SECONDS = 1.5
 """A second, and half of one for a busy machine."""
+MOST_STARTS = 75
+"""The same, as starts of an interpreter of 20 ms: on a machine that is slower, all is."""
+
+
+def seconds_of_a_start() -> float:
+    """Return how long an interpreter takes to start and to end now."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
+    return time.monotonic() - began
 
 
 def interrupted(fleet: Fleet, folder: Path) -> float:
