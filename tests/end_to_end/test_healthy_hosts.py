@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any, overload
 
@@ -17,6 +18,7 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import Answer, Ask, BytesAsk, ReadBytes, RunCommand, TextAsk
 from ext4audit.sources import Source as Asked
+from support.examples import sample_of
 from support.hosts.evidence_host import denied
 from support.hosts.healthy.hosts import HEALTHY
 from support.hosts.healthy.systems import EVERY_MKE2FS, Mke2fs
@@ -124,14 +126,16 @@ def plan(name: str, mke2fs: Mke2fs, configuration: Path, disk: str, *more: str) 
 
 
 @needs_e2fsprogs
-@pytest.mark.parametrize("disk", DISKS.values(), ids=DISKS)
-@pytest.mark.parametrize(("name", "mke2fs"), EVERY_MKE2FS.items(), ids=EVERY_MKE2FS)
-@pytest.mark.parametrize("more", [(), ("--pedantic",)], ids=["default", "pedantic"])
+@pytest.mark.parametrize(
+    ("name", "disk", "pedantic"),
+    sample_of(product(EVERY_MKE2FS, DISKS, ("", "--pedantic")), "plans by the defaults"),
+)
 def test_a_plan_by_the_defaults_is_clean(
-    name: str, mke2fs: Mke2fs, disk: str, more: tuple[str, ...], tmp_path: Path
+    name: str, disk: str, pedantic: str, tmp_path: Path
 ) -> None:
     """A disk that is made and mounted as the distribution does it has nothing medium."""
-    report = plan(name, mke2fs, tmp_path / "mke2fs.conf", disk, *more)
+    more = (pedantic,) if pedantic else ()
+    report = plan(name, EVERY_MKE2FS[name], tmp_path / "mke2fs.conf", DISKS[disk], *more)
     found = report["summary"]["findings"]
     assert (found["critical"], found["high"], found["medium"]) == (0, 0, 0)
     assert report["complete"]

@@ -86,7 +86,7 @@ def page(name: str) -> str:
     return markup(*PAGES[name])
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", sample_of(PAGES, "complaints"))
 def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: str) -> None:
     """The console is silent, no policy is broken, and nothing but the file is asked for."""
     tab.look()
@@ -135,7 +135,7 @@ def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, wid
         assert tab.value("document.documentElement.scrollWidth") <= width, scheme
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", sample_of(PAGES, "painted"))
 def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
     """From its top to its end, far below the window."""
     tab.look()
@@ -379,7 +379,7 @@ def every_fixture_host() -> str:
     return markup(*map(report_of, STORIES))
 
 
-@pytest.mark.parametrize("width", [500, 900, 1400])
+@pytest.mark.parametrize("width", sample_of([500, 900, 1400], "hidden"))
 def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
     """A button states how many columns and hosts lie beyond each edge, and scrolls there."""
     tab.look(width=width)
