@@ -107,7 +107,6 @@ def disk(
         device_number=number,
         kind=kind,
         size_sectors=changes.pop("size_sectors", Known(100 * GIB // 512, "/sys")),
-        read_only=changes.pop("read_only", Known(value=False, origin="/sys")),
         queue=limits or queue(),
         below=below,
         **changes,

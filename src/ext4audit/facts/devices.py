@@ -163,7 +163,6 @@ class BlockDevice:
     device_number: DeviceNumber
     kind: str
     size_sectors: Evidence[int]
-    read_only: Evidence[bool]
     queue: QueueLimits
     below: "Evidence[tuple[BlockDevice, ...]]"
     start_sectors: int | None = None

@@ -360,7 +360,7 @@ class HostEvidence:
         self.file(
             f"{base}/uevent", f"MAJOR={major}\nMINOR={minor}\nDEVNAME={node}\nDEVTYPE={kind}\n"
         )
-        self.file(f"{base}/size", f"{100 << 21}\n").file(f"{base}/ro", "0\n")
+        self.file(f"{base}/size", f"{100 << 21}\n")
         self.file(f"{base}/alignment_offset", "0\n").tell(ListDir(f"{base}/holders"), "")
         self.file(f"/sys/class/block/{name}/dev", f"{number}\n")
         self.node(f"/dev/{node}", number)

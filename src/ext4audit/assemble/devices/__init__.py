@@ -226,7 +226,6 @@ class StackReader(NamedTuple):
             device_number=number,
             kind="partition" if partition else _kind(md, dm, loop),
             size_sectors=read_integer(self.source, f"{directory}/size"),
-            read_only=read(self.source, f"{directory}/ro", parse_flag),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
             below=self._below(directory, above, loop=loop, partition=partition),
             start_sectors=for_wording(start, None) if start else None,

@@ -196,7 +196,6 @@ def _file(image: ImageFilesystem, minor: int) -> BlockDevice:
         device_number=DeviceNumber(0, minor),
         kind="image" if image.descriptors_at_bytes is None else "e2image",
         size_sectors=_not_captured("size"),
-        read_only=_not_captured("read-only flag"),
         queue=_queue(),
         below=Known((), image.path),
     )

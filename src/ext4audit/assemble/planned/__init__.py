@@ -148,7 +148,6 @@ def planned_stack(plan: Plan) -> BlockDevice:
         device_number=ARRAY,
         kind=plan.level,
         size_sectors=Known(plan.size_bytes // SECTOR_BYTES, PLAN_ORIGIN),
-        read_only=Known(value=False, origin=PLAN_ORIGIN),
         queue=_array_queue(plan),
         below=Known(members, PLAN_ORIGIN),
         md=Known(_array(plan, size_bytes), PLAN_ORIGIN),
@@ -162,7 +161,6 @@ def _disk(plan: Plan, slot: int, name: str, path: str, size_bytes: int) -> Block
         device_number=DeviceNumber(EXTENDED_MAJOR, slot),
         kind="disk",
         size_sectors=Known(size_bytes // SECTOR_BYTES, PLAN_ORIGIN),
-        read_only=Known(value=False, origin=PLAN_ORIGIN),
         queue=plan.queue,
         below=Known((), PLAN_ORIGIN),
     )

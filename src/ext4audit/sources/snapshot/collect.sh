@@ -180,7 +180,7 @@ device() { # all of one; its path goes to p$1, what is below it to todo
 	case $t in *DEVTYPE=partition*) q=$d/.. ;; esac
 	short "$d/dm/name" && path=/dev/mapper/${t%\\012}
 	printf '%s\n' "$path" >"p$1"
-	of "$d" dm/uuid md/level size ro start device/model alignment_offset
+	of "$d" dm/uuid md/level size start device/model alignment_offset
 	of "$q/queue" write_cache fua rotational discard_max_bytes minimum_io_size optimal_io_size \
 		logical_block_size physical_block_size nr_requests max_sectors_kb wbt_lat_usec scheduler \
 		io_timeout
