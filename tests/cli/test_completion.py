@@ -22,8 +22,7 @@ from support.shells.terminal import Shell
 CODES = [rule.code for rule in all_rules()]
 SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
 NOT_COMPLETED = frozenset(
-    "GLOB ID ID:VERSION KIND N NAME PATTERN PID RELEASE RULE=WORDS SECONDS SIZE VARS VERSION "
-    "WORDS".split()
+    "GLOB ID KIND N NAME PATTERN PID RELEASE SECONDS SIZE VARS VERSION WORDS".split()
 )
 """The metavars of what only the user knows."""
 
@@ -89,6 +88,11 @@ def answered(shell: str, words: str, number: int) -> str:
         ("ext4audit fleet -b f", []),
         ("ext4audit fleet fix --ap", ["--apply"]),
         ("ext4audit fleet fix --disruption unm", ["unmount"]),
+        ("ext4audit fix --choose prf001", ["PRF001"]),
+        ("ext4audit fix --choose PRF001=dio", []),
+        ("ext4audit fleet fix --choose=prf001", ["--choose=PRF001"]),
+        ("ext4audit plan --os debian:1", [f"debian:{number}" for number in (11, 12, 13)]),
+        ("ext4audit plan --os=Debian:12", ["--os=debian:12"]),
         ("ext4audit schema --", ["--unread", "--no-pager", "--help"]),
         ('ext4audit scan --select "DUR001', ["DUR001"]),
         ("ext4audit scan 'it is", []),
@@ -261,6 +265,8 @@ def shell(
         ("ext4audit scan -o repo", "ext4audit scan -o report.json "),
         ("ext4audit scan --output=repo", "ext4audit scan --output=report.json "),
         ("ext4audit scan uniq", r"ext4audit scan uniquely\ named.img "),
+        ("ext4audit plan --os debian:12", "ext4audit plan --os debian:12 "),
+        ("ext4audit plan --os=sles:15.7", "ext4audit plan --os=sles:15.7 "),
         ("ext4audit scan --timeout re", "ext4audit scan --timeout re"),
         ("ext4audit rules re", "ext4audit rules re"),
         ("./.bin/ext4audit sch", "./.bin/ext4audit schema "),

@@ -90,6 +90,18 @@ def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]
         assert all(each["confirmed"] for each in options.values())
 
 
+def test_json_is_a_format_as_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    """-f json and --json are one; text is what is printed without either."""
+    printed = []
+    for words in (["--json"], ["-f", "json"], ["--format=json"], ["-f", "text"], []):
+        assert run_program(["knowledge", *words]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2]
+    assert printed[3] == printed[4]
+    assert run_program(["knowledge", "--json", "-f", "text"]) == 2
+    assert "exclude each other" in capsys.readouterr().err
+
+
 def test_what_is_not_confirmed_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

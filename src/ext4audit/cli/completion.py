@@ -3,7 +3,7 @@ r"""Shell completion: `ext4audit completion`, what completes each value, and cli
 click provides the scripts of the shells and finds the option or argument at the cursor. The
 subclasses of its shells keep five things that click 8.1 to 8.5 does not complete:
 
-- bash: a value after `=`, because bash passes `--fail-on=hi` as three words.
+- bash: a value with `=` or `:`, because bash passes `--fail-on=hi` as three words.
 - zsh and fish: a value after `=`, because click replaces the whole word by the value.
 - zsh: the second tab, where the script is autoloaded, as packages install it.
 - fish: a value with a comma, because click's script cuts the answer at each comma.
@@ -36,6 +36,8 @@ from ext4audit.cli.output import write
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before
 SAFE = re.compile(r"[A-Za-z0-9_.,=+/-]*")
 """What needs no quotes in any shell: only such text is put back with a completion after it."""
+BREAKS = "=:"
+"""What separates words in bash's completion, and in no other shell's (COMP_WORDBREAKS)."""
 CLUSTER = re.compile(r"-([a-z]{2,})")
 
 
@@ -52,6 +54,20 @@ def rules(_context: click.Context, _parameter: click.Parameter, typed: str) -> l
 def rule_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
     """Complete the last of several codes and names, separated by commas."""
     return _last_of_list(typed, _rules)
+
+
+def choice_of_rule(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
+    """Complete the rule of RULE=WORDS; the remedies behind it are those of the report."""
+    return [] if "=" in typed else _rules(typed)
+
+
+def releases(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
+    """Complete the release of a distribution.
+
+    Without help: click before 8.2 does not escape the colon in what zsh shows beside one.
+    """
+    known: tuple[str, ...] = lazily("facts.plan", "known_releases")()
+    return [CompletionItem(each) for each in known if each.startswith(typed.lower())]
 
 
 def profile_list(context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
@@ -164,24 +180,27 @@ def _without_cluster(args: list[str]) -> list[str]:
 
 
 class _Bash(_Words, BashComplete):
-    """bash: what readline replaces begins after the last character that separates words."""
+    """bash: what readline replaces begins after the last character that separates words.
+
+    Those are "=" and ":" of COMP_WORDBREAKS.
+    """
 
     _kept = ""
     """What readline keeps of the word at the cursor."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words with those joined that bash has separated at `=`."""
+        """Return the words with those joined that bash has separated at `=` and `:`."""
         args, incomplete = super().get_completion_args()
         words: list[str] = []
         joins = False
         for word in [*args, incomplete]:
-            is_separator = word != "" and not word.strip("=")
+            is_separator = word != "" and not word.strip(BREAKS)
             if words and (joins or is_separator):
                 words[-1] += word
             else:
                 words.append(word)
             joins = is_separator
-        self._kept = words[-1].removesuffix(incomplete.lstrip("="))
+        self._kept = words[-1].removesuffix(incomplete.lstrip(BREAKS))
         return words[:-1], words[-1]
 
     def format_completion(self, item: Item) -> str:

@@ -57,6 +57,7 @@ _OF_REMEDIES = (
         "choices",
         multiple=True,
         metavar="RULE=WORDS",
+        shell_complete=completer("choice_of_rule"),
         help="Instead of the safest remedy of RULE, use the one whose name contains WORDS; "
         "repeatable.",
     ),

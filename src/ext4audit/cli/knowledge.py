@@ -14,9 +14,18 @@ from ext4audit.renderers import json_text, visible
 
 @click.command("knowledge")
 @click.argument("table", required=False, metavar="[TABLE]", type=Choice(tuple(TABLES)))
-@click.option("--json", "as_json", is_flag=True, help="Print all entries as JSON.")
+@click.option(
+    "-f",
+    "--format",
+    "fmt",
+    type=Choice(("text", "json")),
+    help="Format of the output; json has all entries.  [default: text]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Short for -f json.")
 @knowledge_option
-def command(table: str | None, *, as_json: bool, knowledge: tuple[str, ...]) -> int:
+def command(
+    table: str | None, *, fmt: str | None, as_json: bool, knowledge: tuple[str, ...]
+) -> int:
     """Print the date and the size of each table of data that rules judge by.
 
     The tables are kernel bugs by kernel version, features by the versions that know them, mount
@@ -30,11 +39,13 @@ def command(table: str | None, *, as_json: bool, knowledge: tuple[str, ...]) -> 
     \b
     Examples:
       ext4audit knowledge
-      ext4audit knowledge --json | jq '.tables.kernel_bugs.entries.KRN001'
+      ext4audit knowledge -f json | jq '.tables.kernel_bugs.entries.KRN001'
       ext4audit knowledge profiles
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
+    if as_json and fmt == "text":
+        raise click.UsageError("--json and -f text exclude each other")
     newer = knowledge_of(knowledge)
-    if as_json:
+    if as_json or fmt == "json":
         shown = document(newer, tool_version=__version__)
         write(json_text({**shown, "tables": _only(shown["tables"], table)}), None)
     elif table is not None:

@@ -90,6 +90,7 @@ DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
 @click.option(
     "--os",
     metavar="ID:VERSION",
+    shell_complete=completer("releases"),
     help="Distribution (ID and VERSION_ID of os-release), such as debian:12. Without --kernel, the "
     "plan is judged for its oldest and its newest kernel.",
 )

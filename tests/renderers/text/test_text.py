@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.renderers.text import render_blocks
+from ext4audit.renderers.text.blocks import Columns, Span
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, known, mount, options
@@ -356,6 +358,22 @@ def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
 """
         in shown
     )
+
+
+def test_a_long_label_has_a_line_of_its_own() -> None:
+    """All values begin in one column, whatever stands before them."""
+    label = "busiest member under small-file churn, modelled"
+    rows = (("stripe", "raid0", "/sys"), (label, "39%", "computed"), ("media", "yes", "/sys"))
+    table = Columns(tuple(tuple(map(Span, row)) for row in rows), indent=2, fixed=1)
+    drawn = render_blocks(iter([table]), color=False, width=None, ascii_only=False)
+    assert drawn.splitlines() == [
+        "  stripe  raid0  /sys",
+        f"  {label}",
+        "          39%    computed",
+        "  media   yes    /sys",
+    ]
+    narrow = render_blocks(iter([table]), color=False, width=40, ascii_only=False)
+    assert max(map(len, narrow.splitlines())) <= 40
 
 
 def test_wide_letters_are_counted_as_two_columns() -> None:

@@ -130,16 +130,24 @@ class _Pen:
             yield (Text(" " * margin) if number else start.copy()).append_text(line)
 
     def _columns(self, block: Columns) -> Iterator[Text]:
-        """Yield rows with aligned columns; a row wider than the terminal is wrapped."""
+        """Yield rows with aligned columns: a label longer than its column has a line of its own."""
         cells = [[self._span(span) for span in row] for row in block.rows]
         columns = zip(*cells, strict=True)
         widths = [_column_width(column, block.widest) for column in columns]
         for row in cells:
-            line = _joined(row, widths, block.indent)
-            if self.width is None or line.cell_len <= self.width:
-                yield line
+            if block.fixed == 1 and row[0].cell_len > widths[0] > 0:
+                yield from self._hanging(Text(" " * block.indent), row[0], STEP * 2)
+                yield from self._row([Text(), *row[1:]], widths, block)
             else:
-                yield from self._folded(row, widths, block)
+                yield from self._row(row, widths, block)
+
+    def _row(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
+        """Yield one line, or more where it is wider than the terminal."""
+        line = _joined(row, widths, block.indent)
+        if self.width is None or line.cell_len <= self.width:
+            yield line
+        else:
+            yield from self._folded(row, widths, block)
 
     def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
         """Yield a row with its last cells below each other, or as prose where it is narrow."""

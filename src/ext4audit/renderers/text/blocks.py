@@ -51,7 +51,8 @@ class Columns:
     """Rows of spans in aligned columns, all with the same number of cells.
 
     Of a row that is too wide, the cells behind the first `fixed` ones wrap. A cell of more than
-    `widest` columns moves only its own row.
+    `widest` columns moves only its own row; the label of a table with one fixed cell has a line of
+    its own then.
     """
 
     rows: tuple[tuple[Span, ...], ...]
