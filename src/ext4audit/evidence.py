@@ -6,7 +6,7 @@ mistaken for a healthy state. `need` unwraps evidence in rules, `derive` compute
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, TypeVar, overload
@@ -83,6 +83,16 @@ def need(*evidence: Evidence[Any]) -> Any:
         raise Undetermined(unknowns)
     values = tuple(each.value for each in evidence if isinstance(each, Known))
     return values[0] if len(values) == 1 else values
+
+
+def raise_for(unknowns: Iterable[Unknown]) -> None:
+    """Raise `Undetermined` for unknowns that could change a verdict, if there are any.
+
+    Behind a finding, it says what could make the finding worse.
+    """
+    found = tuple(dict.fromkeys(unknowns))
+    if found:
+        raise Undetermined(found)
 
 
 def derive(
