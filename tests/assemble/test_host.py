@@ -12,6 +12,7 @@ from ext4audit.facts.mount import DeviceNumber, Provenance
 from ext4audit.report import Outcome
 from ext4audit.rules.layout.lay009_overlapping_devices import check as overlaps
 from ext4audit.sources import FilesystemUuid, ReadFile, RealPath, Uname
+from support.builders import filesystem, mount
 from support.hosts.evidence_host import (
     DATA_UUID,
     LSBLK_JSON,
@@ -130,6 +131,12 @@ def test_several_mounts_of_one_superblock_are_one_filesystem() -> None:
     host = debian_host().mount(29, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro,relatime")
     host.mount(41, "8:16", "/again", "/dev/sdb")
     assert data_of(host).mount_points == ("/data", "/again", "/srv")
+
+
+def test_the_mount_points_have_the_order_of_the_table() -> None:
+    """The kernel uses the numbers of mounts again: they tell no order."""
+    mounts = (mount("/data", mount_id=41), mount("/again", mount_id=11))
+    assert filesystem(mounts=mounts).mount_points == ("/data", "/again")
 
 
 def test_a_superblock_held_by_another_namespace_is_read_through_its_process() -> None:

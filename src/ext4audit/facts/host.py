@@ -215,7 +215,7 @@ class Filesystem(NamedTuple):
     @property
     def mount_points(self) -> tuple[str, ...]:
         """The mount points in our namespace, each once; whole-tree mounts before bind mounts."""
-        ordered = sorted(self.mounts, key=lambda mount: (mount.root != "/", mount.mount_id))
+        ordered = sorted(self.mounts, key=lambda mount: mount.root != "/")
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
 

@@ -117,7 +117,7 @@ def test_the_check_names_what_holds_a_real_mount(
         named = {found(shell, interpreter) for interpreter in SHELLS}
     finally:
         within(shell, release.format(folder=shell.folder))
-    assert len(named) == 1
+    assert len(named) == 1, named
     assert name.format(folder=shell.folder) in named.pop()
     assert {found(shell, interpreter) for interpreter in SHELLS} == {""}
 
