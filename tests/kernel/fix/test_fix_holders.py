@@ -20,6 +20,7 @@ pytestmark = pytest.mark.kernel
 LIBRARY = resources.files("ext4audit.fixing").joinpath("fix.sh")
 CHECK = """\
 set -u
+export LC_ALL=C # as the script does: mount points of other tests have bytes that are no UTF-8
 id=test
 {library}
 holders {where} {key} {name} {number} || stop "$problem"
