@@ -18,6 +18,7 @@ from support.images.mke2fs import TWELVE_DISKS_BLOCKS, needs_e2fsprogs, sparse_i
 from support.images.mke2fs import run as shell
 from support.images.partitioned import grow, with_gpt, write_at
 from support.program import run
+from support.terminals import on_terminal
 from support.timing import HANG_SECONDS, without_waiting
 
 pytestmark = needs_e2fsprogs
@@ -76,6 +77,29 @@ def test_the_text_has_a_bar_for_each_member_the_sentence_and_the_advice(article:
     assert "with -g 32744 -G 16, restore" in done.stdout
     assert "12 to 13 members" in done.stdout
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("columns", "head", "row"),
+    [
+        (40, "member    bitmaps tables desc. churn", ["6400", "3193", "0", "30%"]),
+        (81, "bitmaps            table starts", ["6400", "█" * 8, "3193", "0", "30%"]),
+        (70, "bitmaps            table starts", ["6400", "█" * 8, "3193", "0", "30%"]),
+        (82, "bitmaps                            table", ["6400", "█" * 24, "3193", "0", "30%"]),
+    ],
+)
+def test_the_table_fits_the_terminal(
+    article: Path, columns: int, head: str, row: list[str]
+) -> None:
+    """Rows that the terminal wraps are no table: first the bars go, then the long heads."""
+    words = ("--no-pager", "layout", str(article), *TWELVE, "--color", "never")
+    shown = on_terminal(*words, rows=100, columns=columns)
+    lines = shown.screen.splitlines()
+    assert any(head in line for line in lines)
+    found = next(line for line in lines if line.startswith("  member 4 "))
+    assert found.split()[2:] == row
+    rows = [line for line in lines if line.startswith("  member ")]
+    assert max(map(len, rows)) <= columns
 
 
 def test_where_blocks_cannot_be_shown_the_bars_are_ascii(article: Path) -> None:

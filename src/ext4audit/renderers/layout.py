@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from ext4audit.facts.layout import LayoutAdvice, LayoutPage, MemberLoad, MetadataLayout, MkfsAdvice
 from ext4audit.renderers import json_text, visible
@@ -22,26 +22,51 @@ from ext4audit.renderers.shared.layout_text import (
 from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
 
-_BAR_COLUMNS = 24
-_NARROW_BAR_COLUMNS = 8
-_NARROW_TERMINAL_COLUMNS = 80
 _LONGEST_NAME = 24
 """Columns of a member's name; that of an image is its whole path."""
+
+
+class _Form(NamedTuple):
+    """A form of the table: its heads and their columns, those of the bar, and those between."""
+
+    heads: tuple[str, str, str, str]
+    columns: tuple[int, int, int, int]
+    bar: int
+    gap: int
+
+    def width(self, name_columns: int) -> int:
+        """Return the columns of a row."""
+        others = (len(self.columns) + bool(self.bar)) * self.gap + self.bar
+        return STEP + name_columns + sum(self.columns) + others
+
+    def line(self, name: str, drawn: str, cells: tuple[str, str, str, str]) -> str:
+        """Return one row; the name is padded by the caller."""
+        bitmaps, *others = (
+            f"{cell:>{width}}" for cell, width in zip(cells, self.columns, strict=True)
+        )
+        shown = [name, bitmaps, *([f"{drawn:<{self.bar}}"] if self.bar else []), *others]
+        return (" " * self.gap).join(shown)
+
+
 _HEADS = ("bitmaps", "table starts", "descriptors", "churn")
 """Churn is modelled (`layout/bitmap_placement.py`); inode tables are counted where they start,
 because the first blocks of a table are those that are written."""
+_NARROWEST = _Form(("bitmaps", "tables", "desc.", "churn"), (7, 6, 5, 5), 0, 1)
+_FORMS = (
+    _Form(_HEADS, (8, 12, 11, 6), 24, 2),
+    _Form(_HEADS, (8, 12, 11, 6), 8, 2),
+    _NARROWEST,
+)
+"""The forms of the table, the widest first."""
 
 
 def render_text(page: LayoutPage, *, color: bool, width: int | None, ascii_only: bool) -> str:
     """Return the layout as text with a newline at the end; `width` None wraps nothing."""
-    columns = _BAR_COLUMNS
-    if width is not None and width < _NARROW_TERMINAL_COLUMNS:
-        columns = _NARROW_BAR_COLUMNS
-    blocks = _blocks(page, columns, ascii_only=ascii_only)
+    blocks = _blocks(page, width, ascii_only=ascii_only)
     return render_blocks(blocks, color=color, width=width, ascii_only=ascii_only)
 
 
-def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator[Block]:
+def _blocks(page: LayoutPage, width: int | None, *, ascii_only: bool) -> Iterator[Block]:
     layout = page.layout
     yield Prose((Span(page.target, "bold"), Span(f"  {stripe_text(page)}")))
     yield Prose((Span(groups_text(layout)),), STEP)
@@ -50,7 +75,7 @@ def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator
         hint = f"; {doubt.hint}" if doubt.hint else ""
         yield Prose((Span(f"{doubt.what}: {doubt.detail}{hint}", "magenta"),), STEP, Span("? "))
     yield Blank()
-    yield from _table(page, bar_columns, ascii_only=ascii_only)
+    yield from _table(page, width, ascii_only=ascii_only)
     yield Blank()
     if page.advice is None:
         yield Prose(
@@ -61,36 +86,33 @@ def _blocks(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator
     yield from _advice(page, page.advice)
 
 
-def _table(page: LayoutPage, bar_columns: int, *, ascii_only: bool) -> Iterator[Block]:
+def _table(page: LayoutPage, width: int | None, *, ascii_only: bool) -> Iterator[Block]:
     rows = member_rows(page.layout.members)
     names = [shortened_start(member.name, _LONGEST_NAME) for member in rows.shown]
     name_columns = max(len("member"), *(len(name) for name in names))
-    yield Verbatim(_line("member", name_columns, "", bar_columns, _HEADS), STEP, "dim")
+    form = _form(name_columns, width)
+    yield Verbatim(form.line(f"{'member':<{name_columns}}", "", form.heads), STEP, "dim")
     busiest = max(member.bitmap_writes for member in page.layout.members)
     of_each = dict(zip(page.layout.members, page.layout.churn.loads, strict=True))
     total = sum(page.layout.churn.loads)
     for name, member in zip(names, rows.shown, strict=True):
-        drawn = bar(member.bitmap_writes, busiest, bar_columns, ascii_only=ascii_only)
+        drawn = bar(member.bitmap_writes, busiest, form.bar, ascii_only=ascii_only)
         cells = _cells(member, of_each[member], total)
-        yield Verbatim(_line(name, name_columns, drawn, bar_columns, cells), STEP)
+        yield Verbatim(form.line(f"{name:<{name_columns}}", drawn, cells), STEP)
     if rows.folded:
         yield Prose((Span(rows.folded, "dim"),), STEP)
+
+
+def _form(name_columns: int, width: int | None) -> _Form:
+    """Return the widest form of which no row is wider than the terminal."""
+    room = _FORMS[0].width(name_columns) if width is None else width
+    return next((form for form in _FORMS if form.width(name_columns) <= room), _NARROWEST)
 
 
 def _cells(member: MemberLoad, churn: int, total: int) -> tuple[str, str, str, str]:
     share = churn / total if total else 0.0
     described = member.descriptor_blocks
     return str(member.bitmap_writes), str(member.inode_tables), str(described), f"{share:.0%}"
-
-
-def _line(
-    name: str, name_columns: int, drawn: str, bar_columns: int, cells: tuple[str, str, str, str]
-) -> str:
-    bitmaps, tables, descriptors, share = cells
-    return (
-        f"{name:<{name_columns}}  {bitmaps:>8}  {drawn:<{bar_columns}}  "
-        f"{tables:>12}  {descriptors:>11}  {share:>6}"
-    )
 
 
 def _advice(page: LayoutPage, advice: LayoutAdvice) -> Iterator[Block]:
