@@ -148,11 +148,12 @@ def _parts(device: BlockDevice) -> Iterator[Part]:
 def _mapped(device: BlockDevice, below: BlockDevice) -> Iterator[Part]:
     """Yield what a mapped device takes of one below: of a disk only some sectors, if it is linear.
 
-    kpartx maps the partitions of a disk beside those of the kernel.
+    kpartx maps the partitions of a disk beside those of the kernel. Without its table a device
+    may map any of the sectors, and two of them the same ones.
     """
     table = device.dm.table if device.dm else Known((), "")
     if below.kind == "disk" and isinstance(table, Unknown):
-        yield from (part._replace(gap=table) for part in _parts(below))
+        yield from (part._replace(device=device, gap=table) for part in _parts(below))
         return
     segments = for_wording(table, ())
     if below.kind != "disk" or not all(map(_is_linear, segments)):
