@@ -366,7 +366,7 @@ UNKNOWN_GIVES_A_CONSTANT = {
     "facts/host.py": {"filesystem"},
     "rules/compatibility/cmp003_fstab_unstable_device.py": {"_disks", "_uuid", "_is_shared"},
     "rules/compatibility/cmp005_raid0_multizone_layout.py": {"_cite_parameter"},
-    "rules/durability/__init__.py": {"still_claims_write_back", "_barrier"},
+    "rules/durability/__init__.py": {"still_claims_write_back"},
     "rules/durability/dur002_hidden_superblock_default.py": {"_string"},
     "rules/durability/dur009_norecovery_mount.py": {"_cite_features"},
     "rules/layout/lay003_stripe_oddity.py": {"_spins"},

@@ -45,6 +45,16 @@ def may_stripe(stack: BlockDevice) -> bool:
     return _splits(stack) or any(may_stripe(device) for device in stack.below.value)
 
 
+def hidden_levels(stack: BlockDevice) -> tuple[Unknown, ...]:
+    """Return why it is not known whether, or how, the devices of a stack stripe."""
+    if is_leaf_device(stack):
+        return ()
+    own: list[Unknown] = [each for each in (stack.md, stack.below) if isinstance(each, Unknown)]
+    if stack.dm and isinstance(stack.dm.table, Unknown) and len(stack.known_below) > 1:
+        own.append(stack.dm.table)
+    return (*own, *(gap for below in stack.known_below for gap in hidden_levels(below)))
+
+
 def is_leaf_device(device: BlockDevice) -> bool:
     """Whether a device is a leaf whatever lies below it: a loop device, a multipath device."""
     if device.loop is not None:

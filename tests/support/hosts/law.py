@@ -15,6 +15,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
 from ext4audit.sources import (
@@ -45,6 +46,8 @@ TRUNCATED = "truncated"
 WAYS = (*UNKNOWNS, GARBLED)
 SHORTEST = 4
 """Of less, a half is nothing, or as good as nothing."""
+LEAST = len(Severity)
+"""The rank below that of every severity."""
 NOISE = "\0}garbled{\0"
 """What no program prints, and what a crash leaves of a file."""
 CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
@@ -188,11 +191,30 @@ def changes(before: Report, after: Report) -> list[str]:
         if other is None:
             if verdict.outcome not in CALM and not (after.host.gaps and not after.complete):
                 found.append(f"{key[0]}: {verdict.outcome.value} vanishes without a gap")
-        elif other.outcome in CALM and other.outcome is not verdict.outcome:
-            found.append(f"{key[0]}: {verdict.outcome.value}, then {other.outcome.value}")
+        elif change := calmer_verdict(verdict, other):
+            found.append(f"{key[0]}: {change}")
     if after.complete and not before.complete:
         found.append("complete")
     return found
+
+
+def calmer_verdict(before: Verdict, after: Verdict) -> str:
+    """Return what a verdict says more calmly than the one before, "" for nothing.
+
+    A finding that is lost or milder is honest where an unknown of the verdict says why.
+    """
+    if after.outcome in CALM and after.outcome is not before.outcome:
+        return f"{before.outcome.value}, then {after.outcome.value}"
+    if after.outcome is Outcome.ERROR and before.outcome is not Outcome.ERROR:
+        return f"an error: {after.note}"
+    lost = len(after.findings) < len(before.findings) or _worst(after) > _worst(before)
+    if after.outcome is Outcome.FAIL and lost and not after.unknowns:
+        return "fewer or milder findings, and nothing says why"
+    return ""
+
+
+def _worst(verdict: Verdict) -> int:
+    return min((finding.severity.rank for finding in verdict.findings), default=LEAST)
 
 
 def _audited(source: MapSource | RecordingSource) -> Report:

@@ -81,8 +81,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         raise NotApplicable("it has no fixed number of inodes")
     used = usage.inodes - usage.free_inodes
     severity = next((s for share, s in FULL if used * 100 >= share * usage.inodes), None)
-    place = _place_of_many_files(fs) if used < FRESH_INODES else None
-    if severity is None and (place is None or _bytes_per_inode(usage) <= SPARSE_BYTES):
+    sparse = used < FRESH_INODES and _bytes_per_inode(usage) > SPARSE_BYTES
+    place = _place_of_many_files(fs) if severity is None and sparse else None
+    if severity is None and place is None:
         yield _cite(usage, fs)
         return
     if need(fs.read_only):
@@ -95,6 +96,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _place_of_many_files(fs: Filesystem) -> str | None:
     """Return a mount point that is known for many small files."""
+    need(fs.mounted_here)
     return next((place for place in fs.mount_points if below(place, MANY_FILES)), None)
 
 

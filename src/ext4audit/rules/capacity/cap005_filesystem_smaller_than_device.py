@@ -86,6 +86,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     else:
         remedy = _remedy(fs, host, device, own, least)
         yield _finding(fs, device, own, remedy)
+        need(fs.usage)
 
 
 def _cite_device(fs: Filesystem, device: int) -> Citation:

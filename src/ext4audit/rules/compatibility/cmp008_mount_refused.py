@@ -61,6 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if superblock.block_bytes and superblock.block_bytes > page:
         yield _large_blocks(superblock, page, need(host.kernel), cited)
     yield from _by_type(superblock, fstype, origin_of(fs.superblock))
+    need(fs.options)
     yield from _dax(fs, fstype)
 
 

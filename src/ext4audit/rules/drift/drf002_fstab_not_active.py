@@ -37,6 +37,7 @@ from ext4audit.rules.shared.mount_config import (
     MountConfig,
     configs_of,
     configured_flags,
+    doubtful_repeats,
     severity_of,
 )
 
@@ -76,7 +77,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     intents = configs_of(fs, host, with_repeated=True)
     options = need(fs.options)
-    gaps: list[Unknown] = []
+    gaps = list(doubtful_repeats(fs))
     for intent in intents:
         yield from intent.cite()
         refusals = refusals_of(fs, host, intent, options)

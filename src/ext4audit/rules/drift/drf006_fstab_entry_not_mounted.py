@@ -72,6 +72,7 @@ def check(host: Host) -> RuleOutput:
             gaps.append(number)
         else:
             yield _finding(entry, there, may_mount=not _may_be_mounted(host, entry))
+            gaps += [number] if isinstance(number, Unknown) and not _is_missing(entry) else []
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
 

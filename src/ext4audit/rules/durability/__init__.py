@@ -86,7 +86,8 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
     if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
         sentence = "flushes depend on the filesystem that holds its backing file, which is unknown"
         cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
-        yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite)
+        gap = next((each for each in (number, barrier) if isinstance(each, Unknown)), None)
+        yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite, gap)
     elif barrier.value == "barrier":
         sentence = (
             f"its backing file is on {lower.name}, whose barriers do not order writes within it"
@@ -102,8 +103,10 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
 
 def _barrier(fs: Filesystem | None) -> Known[str] | Unknown | None:
     """Return the barrier option of a filesystem, None where there is none."""
-    if fs is None or isinstance(fs.options, Unknown):
+    if fs is None:
         return None
+    if isinstance(fs.options, Unknown):
+        return fs.options
     return fs.options.value.token("barrier")
 
 
@@ -114,8 +117,10 @@ def _file(device: BlockDevice) -> str:
 def _leaf(device: BlockDevice) -> Part:
     """Judge a leaf device by the cache mode that it reports."""
     label = f"write cache of {device.name}"
-    # An md array reports "write back" over any members: without them its mode proves nothing.
-    unseen = device.below if device.md and isinstance(device.below, Unknown) else None
+    # An md array reports "write back" over any members, and a mapped device has the mode that was
+    # set when it was made: without what is below, neither proves anything.
+    is_stacked = device.kind not in {"disk", "partition"}
+    unseen = device.below if is_stacked and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache
     if isinstance(cache, Unknown):
         sentence = "it is unknown whether the write cache is volatile"

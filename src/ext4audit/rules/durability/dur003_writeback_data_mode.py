@@ -81,6 +81,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         ),
         summary="data=writeback: a crash can expose stale data of deleted files",
     )
+    if severity is Severity.MEDIUM:
+        need(fs.mounted_here, host.mounts, host.container)
 
 
 def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:

@@ -73,6 +73,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     _refuse(fs)
     need(journaled)
     yield _finding(fs)
+    need(fs.mounted_here)
 
 
 def _journaled(fs: Filesystem) -> Evidence[bool]:

@@ -83,6 +83,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         remedies=(_remedy(fs, host),),
         summary=summary,
     )
+    if not recorded:
+        need(fs.errors, fs.mounted_here)
 
 
 def _recorded(fs: Filesystem) -> Iterator[Citation]:

@@ -67,6 +67,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         remedies=(_remedy(fs, host),),
         summary=f"commit={seconds}: a crash loses up to {seconds} s of changes",
     )
+    if seconds > VERY_LONG_SECONDS:
+        need(fs.mounted_here)
 
 
 def _seconds(token: str) -> int:

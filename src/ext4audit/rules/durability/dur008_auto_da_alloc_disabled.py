@@ -63,6 +63,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if need(options.token("delalloc")) == "nodelalloc":
         raise NotApplicable("delayed allocation is off, so the option has no effect")
     yield _finding(fs, host)
+    need(fs.mounted_here)
 
 
 def _finding(fs: Filesystem, host: Host) -> Finding:

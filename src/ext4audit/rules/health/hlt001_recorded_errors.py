@@ -57,7 +57,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     counters = need(fs.errors)
     yield from cite_errors(fs)
     if counters.errors > 0:
-        yield _finding(fs, host, counters)
+        found = _finding(fs, host, counters)
+        yield found
+        if found.severity is Severity.MEDIUM:
+            need(fs.superblock)
         return
     if isinstance(counters.warnings, Known) and counters.warnings.value:
         yield _warned(fs, counters.warnings.value)

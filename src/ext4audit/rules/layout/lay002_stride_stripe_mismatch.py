@@ -3,11 +3,11 @@
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import Known, for_wording, need, raise_for
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout import may_stripe
+from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     IMAGES,
@@ -84,7 +84,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from case.cite(now)
     else:
         summary = "ext4 aligns files to a stripe size other than the array's"
-        yield case.finding(host, now, _severity(stack), _sentence(case, now), summary)
+        severity = _severity(stack)
+        yield case.finding(host, now, severity, _sentence(case, now), summary)
+        if severity is Severity.LOW:
+            raise_for(hidden_levels(stack))
         need(fs.superblock)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import Known, need, raise_for
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.layout import may_stripe
+from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
@@ -82,6 +82,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
         yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {odd}")
+        need(exposure("KRN002", host.kernel))
     else:
         yield from _cite(fs)
 
@@ -104,7 +105,10 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     Of an image it is not known what it will be written to. A controller may report its stripe as
     the optimal I/O size alone, which mke2fs then takes for the stripe width.
     """
-    if may_stripe(stack) or stack.kind in IMAGES:
+    if stack.kind in IMAGES:
+        return None
+    if may_stripe(stack):
+        raise_for(hidden_levels(stack))
         return None
     _minimum, optimal, _physical = need(*io_sizes(stack))
     if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:

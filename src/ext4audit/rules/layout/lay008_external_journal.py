@@ -74,6 +74,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         if exposed
         else "the journal is on another device",
     )
+    if not exposed:
+        need(fs.stack, host.devices)
 
 
 def _place(superblock: Superblock) -> str | None:

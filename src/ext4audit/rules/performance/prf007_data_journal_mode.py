@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
@@ -63,3 +64,4 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         ),
         summary="data=journal writes all data twice and disables direct I/O",
     )
+    need(fs.mounted_here)

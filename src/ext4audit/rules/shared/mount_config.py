@@ -1,9 +1,9 @@
 """How a mount is configured: its fstab entry and, for the root, rootflags= of the boot loader."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -169,6 +169,19 @@ def configs_of(
         MountConfig(mount, entry, _boot_options(mount, host), first_line, used[entry.place])
         for mount, entry in (*pairs, *again)
     )
+
+
+def doubtful_repeats(fs: Filesystem) -> Iterator[Unknown]:
+    """Yield why it is not known whether further lines of its mount points mean this filesystem.
+
+    A device that certainly is not there is not its own.
+    """
+    entries = need(fs.fstab)
+    places = {entry.place: entry for _, entry in _pairs(fs, entries)}
+    for entry in entries:
+        number, used = entry.device_number, places.get(entry.place, entry)
+        if used is not entry and isinstance(number, Unknown) and number.why is not Why.ABSENT:
+            yield number
 
 
 def _boot_options(mount: Mount, host: Host) -> tuple[str, ...]:
