@@ -236,6 +236,7 @@ SET = known((("mb_stats", 1), ("mb_stream_req", 16), ("mb_to_come", 7)))
     [
         (kept("_netdev", "x-a"), "rw,relatime,_netdev,x-a", ""),
         (kept("x-a", options=("rw", "x-a")), "rw,relatime,x-a", ""),
+        (kept("user", "x-a"), "user,x-a,suid,dev,exec,rw,relatime", ""),
         (kept(fstab=IN_FSTAB), "rw,relatime", ""),
         (
             filesystem(fstab=IN_FSTAB),

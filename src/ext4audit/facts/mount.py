@@ -59,7 +59,7 @@ class Mount(NamedTuple):
 
 
 class UserOptions(NamedTuple):
-    """The options of one mount that the kernel never sees: _netdev, x-*, user=, uhelper=.
+    """The options of one mount that the kernel never sees: _netdev, x-*, user, uhelper=.
 
     mount(8) keeps them in UTAB until the unmount (libmount of util-linux).
     """
@@ -70,12 +70,13 @@ class UserOptions(NamedTuple):
 
 
 UTAB = "/run/mount/utab"
-_KEPT_BY_MOUNT = ("_netdev", "x-", "user=", "uhelper=", "helper=")
+USER = "user"
+_KEPT_BY_MOUNT = ("_netdev", "x-", f"{USER}=", "uhelper=", "helper=")
 
 
 def is_user_option(option: str) -> bool:
     """Whether mount(8) keeps an option in UTAB; measured with util-linux 2.38."""
-    return option.startswith(_KEPT_BY_MOUNT)
+    return option == USER or option.startswith(_KEPT_BY_MOUNT)
 
 
 @cached_by_identity

@@ -298,7 +298,7 @@ not_repeated() ( # key: prints them
 	IFS=,
 	for word in $kept; do
 		case $word in
-		_netdev | x-* | user=* | uhelper=* | helper=*)
+		_netdev | x-* | user | user=* | uhelper=* | helper=*)
 			case ,$repeated, in *",$word,"*) ;; *) printf ' %s' "$word" ;; esac
 			;;
 		esac

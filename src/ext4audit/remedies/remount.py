@@ -19,8 +19,10 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
     CLEARED,
+    IMPLIED,
     MOUNT_FLAGS,
     SUPERBLOCK_FLAGS,
+    USER,
     EffectiveOption,
     FstabLine,
     Mount,
@@ -135,8 +137,9 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     a vendor's kernel has; so are the options that mount(8) keeps, and settings in sysfs.
     """
     others = (t for t in mount.super_options if t not in NOT_TYPED and _name(t) not in names)
-    kept = (option for option in kept_by_mount(fs, mount) if option not in mount.super_options)
-    options = quote(",".join((*flags_in_force(mount), *others, *tokens, *kept)))
+    kept = tuple(each for each in kept_by_mount(fs, mount) if each not in mount.super_options)
+    first, behind = ((*kept, *_exempt(mount)), ()) if USER in kept else ((), kept)
+    options = quote(",".join((*first, *flags_in_force(mount), *others, *tokens, *behind)))
     where = quote(mount.mount_point)
     command = f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
     return " && ".join((command, *_settings_again(fs)))
@@ -146,6 +149,13 @@ def _settings_again(fs: Filesystem) -> Iterator[str]:
     """Yield the commands that set what was changed in /sys/fs/ext4, which an unmount forgets."""
     for name, value in _changed_settings(fs) if for_wording(fs.settings, ()) else ():
         yield f"echo {value} > {quote(f'/sys/fs/ext4/{fs.name}/{name}')}"
+
+
+def _exempt(mount: Mount) -> tuple[str, ...]:
+    """Return what clears those of the flags that the option `user` implies and that are not set."""
+    return tuple(
+        flag.removeprefix("no") for flag in IMPLIED[USER] if flag not in mount.mount_options
+    )
 
 
 def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ IN_FSTAB = (
     *("data=writeback", "errors=remount-ro", "nofail", "x-systemd.device-timeout=5", "discard"),
     *("strictatime", "sync", "noauto_da_alloc", "user", "barrier=0,commit=900", "usrquota"),
 )
-KEPT = ("_netdev", "x-a", 'x-b="1,2"', "user=nobody", "uhelper=none")
+KEPT = ("_netdev", "x-a", 'x-b="1,2"', "user", "user=nobody", "uhelper=none")
 """Options that only mount(8) keeps."""
 SETTING = 0o100644
 """The mode of the files in sysfs that can be changed and read."""
@@ -68,6 +69,19 @@ KINDS = (
     *("none", "own", "own by UUID", "own by LABEL", "other device", "stale UUID"),
     *("own after other", "duplicate", "bind", "relative spelling"),
 )
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    *(str, str, str),
+    lambda line: re.sub(" ", "\t \t", line),
+    lambda line: f" \t{line}",
+    lambda line: f"{line}  \t",
+    lambda line: f"{line}\r",
+    lambda line: line.rpartition(" ")[0],
+    lambda line: " ".join(line.split(" ")[:4]),
+    lambda line: f"{line} # a comment",
+    lambda line: line.replace("/mnt/", "/m\\156t/", 1),
+    lambda line: re.sub("^(UUID|LABEL)=([^ ]+)", r'\1="\2"', line),
+)
+"""How a line of fstab is spelled: all of these are the same to mount(8)."""
 MOUNT_POINTS = ("m", "with blank", "noatime", "nobarrier,x", "täst", "link")
 
 FIELDS: Mapping[str, tuple[int, int]] = {
@@ -289,9 +303,10 @@ class Case:
             "bind": [own, f"{where} /mnt none bind,ro 0 0"],
             "relative spelling": [own.replace(where, f"/{where}/", 1)],
         }[kind]
-        text = "".join(
-            f"{line}\n" for line in ("# comment", "proc /proc proc defaults 0 0", *lines, "", "# e")
-        )
+        spell = draw.choice(SPELLINGS)
+        around = ("# comment", "proc /proc proc defaults 0 0"), ("", "# e")
+        text = "".join(f"{line}\n" for line in (*around[0], *map(spell, lines), *around[1]))
+        text = text if draw.random() < 0.8 else text.rstrip("\n# e")
         FSTAB.write_text(text)
         self.kind = kind
         return text
@@ -372,7 +387,7 @@ class Case:
             run("mount", str(self.where))
             self._set()
             self._is_cured(fact, count, "after a new mount")
-            before = replace(before, kept=kept_by_mount(self.disk))
+            before = replace(before, kept=kept_by_mount(self.disk), settings=settings(self.disk))
         if any(step.phase is Phase.ROLLBACK for step in remedy.lines):
             self._run(remedy, Phase.ROLLBACK)
             self._is_as_before(before, self.state())
