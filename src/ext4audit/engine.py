@@ -79,7 +79,7 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
         found = tuple(remedies.unmounting.with_loss(each, fs, host) for each in found)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_holders(each, fs, host) for each in found)
-    found = tuple(remedies.with_mmp(each, fs) for each in found)
+    found = tuple(remedies.with_mmp(remedies.with_bigalloc(each, fs), fs) for each in found)
     if isinstance(fs.primary, Unknown):
         found = tuple(remedies.with_refusal(each, fs) for each in found)
     twin = host.mounted_twin(fs)

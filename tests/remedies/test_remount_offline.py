@@ -12,7 +12,7 @@ from ext4audit.facts.devices import DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
-from ext4audit.remedies import MMP_NOTE, with_mmp, with_refusal
+from ext4audit.remedies import MMP_NOTE, with_bigalloc, with_mmp, with_refusal
 from ext4audit.remedies.checking import preen
 from ext4audit.remedies.remount import (
     by_hand,
@@ -243,3 +243,27 @@ def test_a_whole_image_is_written_as_a_device_is() -> None:
     """e2fsprogs opens a file as it opens a device."""
     whole = filesystem(alive=False, mounts=(), stack=known(replace(disk(), kind="image")))
     assert unmounted_steps(whole, ("work",), ())
+
+
+@pytest.mark.parametrize(
+    ("command", "stays"),
+    [
+        ("tune2fs -O has_journal /dev/sda", False),
+        ("tune2fs -O ^has_journal /dev/sda && { tune2fs -J size=64 /dev/sda || false; }", False),
+        ("test ! -e /sys/fs/ext4/sda && resize2fs /dev/sda", False),
+        ("test ! -e /sys/fs/ext4/sda && resize2fs -b /dev/sda", False),
+        ("resize2fs /dev/sda", True),
+        ("tune2fs -O ^has_journal /dev/sda", True),
+        ("tune2fs -r 100 /dev/sda", True),
+    ],
+)
+def test_what_e2fsprogs_cannot_do_with_clusters_has_no_commands(
+    command: str, *, stays: bool
+) -> None:
+    """A new journal left wrong counts of free blocks; without bigalloc all is as before."""
+    remedy = Remedy("Do it.", Disruption.ONLINE, (Step(Phase.PERSISTENT, command),))
+    clustered = known(superblock(features=frozenset({"extent", "bigalloc"})))
+    shown = with_bigalloc(remedy, filesystem(superblock=clustered))
+    assert (shown == remedy) is stays
+    assert stays or (shown.steps, "feature bigalloc" in shown.summary) == ((), True)
+    assert with_bigalloc(remedy, filesystem()) == remedy

@@ -279,6 +279,26 @@ def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
 
 
+_NOT_ON_BIGALLOC = r"\btune2fs (?:-f )?(?:-O has_journal|-J size)\b|sys/fs/ext4/.* && resize2fs\b"
+
+
+def with_bigalloc(remedy: Remedy, fs: Filesystem) -> Remedy:
+    """Return a remedy without commands that e2fsprogs cannot run on clusters (seen with 1.47.0).
+
+    A journal that tune2fs makes leaves wrong counts of free blocks behind, and resize2fs refuses
+    a filesystem that is not mounted as not fully tested.
+    """
+    superblock = for_wording(fs.superblock, None)
+    if superblock is None or "bigalloc" not in superblock.features:
+        return remedy
+    if not any(
+        re.search(_NOT_ON_BIGALLOC, f"{each.command}\n{each.undo}") for each in remedy.steps
+    ):
+        return remedy
+    note = "No commands: e2fsprogs 1.47.0 does not do this correctly with the feature bigalloc."
+    return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
+
+
 _WRITES = re.compile(r"\btune2fs (?=-[^lf])")
 MMP_NOTE = " tune2fs -f: because of the feature mmp it takes a mounted filesystem for a used one."
 
