@@ -279,14 +279,14 @@ def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
 
 
-_NOT_ON_BIGALLOC = r"\btune2fs (?:-f )?(?:-O has_journal|-J size)\b|sys/fs/ext4/.* && resize2fs\b"
+_NOT_ON_BIGALLOC = r"\btune2fs (?:-f )?-O \^has_journal\b|sys/fs/ext4/.* && resize2fs\b"
 
 
 def with_bigalloc(remedy: Remedy, fs: Filesystem) -> Remedy:
     """Return a remedy without commands that e2fsprogs cannot run on clusters (seen with 1.47.0).
 
-    A journal that tune2fs makes leaves wrong counts of free blocks behind, and resize2fs refuses
-    a filesystem that is not mounted as not fully tested.
+    Where tune2fs removes a journal, also in a rollback, wrong counts of free blocks are left;
+    resize2fs refuses a filesystem that is not mounted as not fully tested.
     """
     superblock = for_wording(fs.superblock, None)
     if superblock is None or "bigalloc" not in superblock.features:
