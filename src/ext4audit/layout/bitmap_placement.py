@@ -25,8 +25,16 @@ from math import gcd, lcm
 from operator import add, floordiv, mod
 from typing import NamedTuple
 
+from ext4audit import lazily
 from ext4audit.evidence import Unknown
-from ext4audit.facts.layout import Basis, MemberLoad, MetadataLayout, Spread, judged_members
+from ext4audit.facts.layout import (
+    Basis,
+    MemberLoad,
+    MetadataLayout,
+    Spread,
+    StripeGeometry,
+    judged_members,
+)
 from ext4audit.facts.superblock import GroupTable, Sizes
 from ext4audit.layout import (
     descriptor_blocks,
@@ -36,7 +44,6 @@ from ext4audit.layout import (
 )
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.levels import map_of
-from ext4audit.layout.zones import attainable_evenness
 
 
 class BitmapPlacement(NamedTuple):
@@ -200,8 +207,15 @@ def measure(
         basis=basis,
         doubts=doubts,
         descriptor_writes=descriptor_writes(sizes),
-        attainable=attainable_evenness(stack_map.geometry, sizes.size_bytes),
+        attainable=_attainable(stack_map.geometry, sizes),
     )
+
+
+def _attainable(geometry: StripeGeometry | None, sizes: Sizes) -> float:
+    if geometry is None or not geometry.is_zoned:
+        return 1.0
+    index: float = lazily("layout.zones", "attainable_evenness")(geometry, sizes.size_bytes)
+    return index
 
 
 class _MemberCounter:

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from math import gcd
 from typing import NamedTuple
 
+from ext4audit import lazily
 from ext4audit.facts.layout import EVEN, MetadataLayout, MkfsAdvice
 from ext4audit.facts.superblock import Sizes
-from ext4audit.layout.bitmap_placement import BitmapPlacement, measure, placement_of
+from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.mkfs_parameters import (
@@ -32,7 +33,6 @@ from ext4audit.layout.mkfs_parameters import (
     metadata_blocks,
     mke2fs_sizes,
 )
-from ext4audit.layout.zoned_period import Period, period_of
 
 EVEN_AS_ADVISED = 0.97
 """The same for advised options, of which there are many to choose from."""
@@ -83,7 +83,7 @@ def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     return found._replace(evenness=found.evenness * attainable, attainable=attainable)
 
 
-def _advised(period: Period, stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
+def _advised(period: StripePeriod, stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
     default = _made(sizes, None, sizes.flex_bg_groups)
     now = _evenness(period, placement_of(default))
@@ -92,6 +92,15 @@ def _advised(period: Period, stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | 
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
     return _Search(period, stack_map, sizes, now).best() or (kept if is_even else None)
+
+
+def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
+    """Return the period of a stack that stripes, or those of its zones; ValueError without one."""
+    geometry = stack_map.geometry
+    if geometry is None or not geometry.is_zoned or geometry.nested is not None:
+        return StripePeriod(stack_map, block_bytes)
+    zoned: StripePeriod = lazily("layout.zoned_period", "ZonedPeriod")(geometry, block_bytes)
+    return zoned
 
 
 def evenness(stack_map: StackMap, sizes: Sizes) -> float:
@@ -155,7 +164,7 @@ class _Candidate(NamedTuple):
 class _Search:
     """One search on a stripe; `left` is how many parts of extents it may still count."""
 
-    period: Period
+    period: StripePeriod
     stack_map: StackMap
     sizes: Sizes
     now: _Evenness
@@ -221,7 +230,7 @@ class _Search:
         return measure(predict_table(made), made, self.stack_map).bitmaps.achieved
 
 
-def _looks(period: Period, placement: BitmapPlacement) -> int:
+def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
     """Return how many parts of extents a count looks at; RAID5 and 6 have long periods."""
     stride = placement.flex_stride_blocks
     strides = period.period_blocks // gcd(stride, period.period_blocks)
@@ -248,7 +257,7 @@ def _group_sizes(block_bytes: int, halvings: int = 0) -> Iterator[int]:
     return iter(range(first, last, -GROUP_STEP))
 
 
-def _evenness(period: Period, placement: BitmapPlacement) -> _Evenness:
+def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
     whole = period.spread(placement).achieved
     groups = 2 * period.members * placement.flex_groups
     if groups >= placement.groups:

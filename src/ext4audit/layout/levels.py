@@ -17,6 +17,7 @@ from functools import lru_cache
 from math import gcd
 from typing import NamedTuple
 
+from ext4audit import lazily
 from ext4audit.facts.devices import SECTOR_BYTES, MdArray, MdMember
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS
@@ -33,9 +34,9 @@ from ext4audit.layout.byte_map import (
     mirrored,
     no_parity,
     stacked,
+    striped,
     unmappable,
 )
-from ext4audit.layout.zones import raid0
 
 NEAR_2 = 0x102
 """Two near copies: mdadm's default (mdadm(8), --layout)."""
@@ -236,7 +237,7 @@ def layer_of(
     if not members:
         raise ValueError(f"{level} of no members")
     if level in {"raid0", LVM_STRIPES}:
-        return raid0(member_bytes, chunk_bytes, layout)
+        return _raid0(member_bytes, chunk_bytes, layout)
     if level == "linear":
         return concatenated(_rounded(member_bytes, chunk_bytes))
     if level == "raid1":
@@ -248,6 +249,14 @@ def layer_of(
         chosen = LEFT_SYMMETRIC if layout is None else layout
         return raid456(level, members, chunk_bytes, chosen)
     raise ValueError(f"the level is {level!r}")
+
+
+def _raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
+    """Return the layer of a RAID0; only unequal members have zones."""
+    if len(set(member_bytes)) == 1 and 0 < chunk_bytes <= member_bytes[0]:
+        return striped(len(member_bytes), chunk_bytes)
+    zoned: Layer = lazily("layout.zones", "raid0")(member_bytes, chunk_bytes, layout)
+    return zoned
 
 
 def _rounded(member_bytes: Sequence[int], chunk_bytes: int) -> list[int]:

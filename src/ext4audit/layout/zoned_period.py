@@ -8,11 +8,10 @@ of a zone are counted where they begin.
 from __future__ import annotations
 
 from math import lcm
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ext4audit.facts.layout import Spread, StripeGeometry
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod
-from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.zones import ORIGINAL, Zone, attainable_evenness, zones_of
 
@@ -25,7 +24,7 @@ class _ZonePeriod(NamedTuple):
     members: tuple[int, ...]
 
 
-class ZonedPeriod:
+class ZonedPeriod(StripePeriod):
     """The zones of a stripe, for the same questions as a `StripePeriod` answers.
 
     `period_blocks` is the least one that is a period of every zone.
@@ -64,17 +63,6 @@ class ZonedPeriod:
         """Return how many groups have their bitmaps in extents that begin before a block."""
         extents = -(-(begin_blocks - placement.next_blocks) // placement.flex_stride_blocks)
         return max(0, extents) * placement.flex_groups
-
-
-Period: TypeAlias = StripePeriod | ZonedPeriod
-
-
-def period_of(stack_map: StackMap, block_bytes: int) -> Period:
-    """Return the period of a stack that stripes, or those of its zones; ValueError without one."""
-    geometry = stack_map.geometry
-    if geometry is not None and geometry.is_zoned and geometry.nested is None:
-        return ZonedPeriod(geometry, block_bytes)
-    return StripePeriod(stack_map, block_bytes)
 
 
 def _zone(geometry: StripeGeometry, zone: Zone, block_bytes: int) -> _ZonePeriod:
