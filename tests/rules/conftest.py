@@ -48,6 +48,7 @@ def _who_knows_less_is_not_calmer(
         return engine.judge(rule, fs, host)
 
     is_of_a_rule = request.path.parent != Path(__file__).parent
+    is_of_a_rule &= request.node.get_closest_marker("judged_once") is None
     if is_of_a_rule and getattr(request.module, "judge", None) is engine.judge:
         monkeypatch.setattr(request.module, "judge", recording)
     yield
@@ -60,12 +61,15 @@ def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
     """Yield what a rule says more calmly without some facts of what it judged."""
     rule, fs, host = judged
     before = engine.judge(rule, fs, host)
-    losses = blinding.losses((fs, host), chance, PAIRS)
+    kinds = blinding.kinds_inside(subject := (fs, host))
+    losses = blinding.losses(subject, chance, PAIRS)
     if before.outcome in CALM and PAIRS is not None:
         losses = chance.sample(losses, min(PAIRS, len(losses)))
     for loss in losses:
         if any((rule.code, kind) in EXCUSES for kind in loss.kinds):
             continue
-        after = engine.judge(rule, *blinding.without((fs, host), loss))
+        left = blinding.without(subject, loss, kinds)
+        assert left is not subject, f"{loss}: nothing was taken away"
+        after = engine.judge(rule, *left)
         if change := calmer_verdict(before, after):
             yield f"{rule.code} {loss}: {change}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import combinations, islice
 from typing import Any, NamedTuple
@@ -88,20 +88,42 @@ def places(value: Any, level: int = LEVELS) -> Iterator[Place]:
             yield from places(each, level - 1)
 
 
-def without(subject: Subject, loss: Loss) -> Subject:
+Kinds = Mapping[int, frozenset[str]]
+"""The kinds of the facts inside each object of a subject, by the object's identity."""
+
+
+def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> Kinds:
+    """Return the kinds of the facts inside a value and inside everything that it has."""
+    found = {} if found is None else found
+    if id(value) in found:
+        return found
+    inside = value.value if isinstance(value, Known) else value
+    facts = _facts(type(inside))
+    parts = [getattr(inside, name) for name, _ in facts]
+    if not facts and isinstance(inside, tuple):
+        parts = list(inside)
+    kinds = {kind for _, kind in facts}
+    for part in parts:
+        kinds |= kinds_inside(part, found)[id(part)]
+    found[id(value)] = found[id(inside)] = frozenset(kinds)
+    return found
+
+
+def without(subject: Subject, loss: Loss, kinds: Kinds) -> Subject:
     """Return what is left of a subject; an object that it holds twice remains one object."""
-    left: Subject = _Blinding(loss).seen(subject)
+    left: Subject = _Blinding(loss, kinds).seen(subject)
     return left
 
 
 class _Blinding:
-    def __init__(self, loss: Loss) -> None:
+    def __init__(self, loss: Loss, kinds: Kinds) -> None:
         self._loss = loss
+        self._kinds = kinds
         self._made: dict[int, Any] = {}
 
     def seen(self, value: Any) -> Any:
         """Return a value without what is lost, the same object where that is nothing."""
-        if isinstance(value, str | bytes | int | None):
+        if self._loss.kinds.isdisjoint(self._kinds[id(value)]):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = self._seen(value)
