@@ -107,15 +107,17 @@ def derive(
     The first unknown among the inputs is the result. An exception of `function` becomes
     `Unknown(what, UNPARSABLE)`, because one malformed text must not end the audit.
     """
+    values, origins = [], []
     for each in evidence:
         if isinstance(each, Unknown):
             return each
-    known = [each for each in evidence if isinstance(each, Known)]
+        values.append(each.value)
+        origins.append(each.origin)
     try:
-        value = function(*(each.value for each in known))
+        value = function(*values)
     except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
         return Unknown(what, Why.UNPARSABLE, _message(error), hint)
-    return Known(value, origin if origin is not None else ", ".join(k.origin for k in known))
+    return Known(value, ", ".join(origins) if origin is None else origin)
 
 
 def _message(error: Exception) -> str:

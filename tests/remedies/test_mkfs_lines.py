@@ -1,15 +1,14 @@
 """Each printed mkfs line is run: mke2fs accepts it, and the bitmaps lie as promised.
 
-`EXT4AUDIT_RANDOM_CASES=500` runs more random filesystems (a fifth of a second each).
+`EXT4AUDIT_MKFS_LINES=500` runs more random filesystems (a fifth of a second each).
 """
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, given
 from hypothesis import strategies as st
 
 from ext4audit.facts.layout import LayoutAdvice, MetadataLayout, StripeGeometry
@@ -19,6 +18,7 @@ from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 from ext4audit.parsers.dumpe2fs import parse_group_table, parse_superblock
 from ext4audit.remedies.mkfs import mkfs_line
+from support.examples import examples
 from support.images.mke2fs import (
     LAZY,
     Made,
@@ -31,7 +31,6 @@ from support.images.mke2fs import (
     wishes,
 )
 
-CASES = int(os.environ.get("EXT4AUDIT_RANDOM_CASES", "12"))
 LEAST_MEMBERS = {"raid6": 4, "raid5": 3}
 LARGEST_BYTES = 64 << 30
 """Larger images take seconds each."""
@@ -74,11 +73,11 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
 
 
 @needs_e2fsprogs
-@settings(
-    max_examples=CASES,
-    deadline=None,
+@examples(
+    12,
+    "EXT4AUDIT_MKFS_LINES",
     phases=(Phase.explicit, Phase.generate),  # a shorter example takes minutes of mke2fs
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much),
 )
 @given(wishes(), arrays(), st.sampled_from(("", "", "-J size=4", "-J size=64", "-J size=1024")))
 def test_a_printed_line_makes_what_it_promises(

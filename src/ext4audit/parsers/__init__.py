@@ -312,10 +312,11 @@ def parse_ctime(text: str) -> int | None:
     return timegm((int(match["year"]), month, day, hour, minute, second))
 
 
-_STARTED = re.compile(r"^ExecStart=[-@:+!|]*(?:\S*/)?fstrim((?:[ \t]+\S+)*)[ \t]*$", re.MULTILINE)
-_LISTS = re.compile(r"(?:--listed-in[ \t=]+|-[vn]*I[ \t]*)(\S+)")
-_ALL = re.compile(r"--all|-[vn]*a[vn]*")
-_OF_FSTAB = re.compile(r"--fstab|-[vn]*A[vn]*")
+# Few hosts have the unit: the patterns are compiled when it is read.
+_STARTED = r"(?m)^ExecStart=[-@:+!|]*(?:\S*/)?fstrim((?:[ \t]+\S+)*)[ \t]*$"
+_LISTS = r"(?:--listed-in[ \t=]+|-[vn]*I[ \t]*)(\S+)"
+_ALL = r"--all|-[vn]*a[vn]*"
+_OF_FSTAB = r"--fstab|-[vn]*A[vn]*"
 
 
 def parse_fstrim_unit(text: str) -> str:
@@ -324,16 +325,16 @@ def parse_fstrim_unit(text: str) -> str:
     ValueError where it runs anything else, or several commands.
     """
     started = re.findall(r"^ExecStart=.+$", text, re.MULTILINE)
-    command = _STARTED.findall(text)
+    command = re.findall(_STARTED, text)
     if len(started) != 1 or len(command) != 1:
         raise ValueError("it does not run fstrim once")
     words = command[0].split()
-    listed = _LISTS.search(command[0])
+    listed = re.search(_LISTS, command[0])
     if listed:
         return str(listed[1])
-    if any(map(_ALL.fullmatch, words)):
+    if any(re.fullmatch(_ALL, word) for word in words):
         return "all"
-    if any(map(_OF_FSTAB.fullmatch, words)):
+    if any(re.fullmatch(_OF_FSTAB, word) for word in words):
         return "fstab"
     raise ValueError("it runs fstrim for single mount points")
 

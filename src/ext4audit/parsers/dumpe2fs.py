@@ -69,9 +69,10 @@ _ERRORS = {
     # dumpe2fs assumes continue; ext4_fill_super() takes every other value for remount-ro.
     "Unknown (continue)": "remount-ro",
 }
-_DAMAGE = re.compile(
-    r"Bad magic number in super-block|Superblock checksum does not match superblock"
-    r"|The ext2 superblock is corrupt"
+_DAMAGE = (
+    "Bad magic number in super-block",
+    "Superblock checksum does not match superblock",
+    "The ext2 superblock is corrupt",
 )
 """libext2fs's messages on a superblock, of which an archive may hold stdout and stderr as one."""
 _SIZE = re.compile(r"([0-9]{1,12})([kMG])")
@@ -183,8 +184,7 @@ def parse_damage(text: str) -> str:
 
 def damage_in_message(text: str) -> str:
     """Return libext2fs's message on a damaged superblock, empty where there is none."""
-    found = _DAMAGE.search(text)
-    return found[0] if found else ""
+    return min((message for message in _DAMAGE if message in text), key=text.find, default="")
 
 
 def _header_end(text: str) -> int:

@@ -344,10 +344,9 @@ PACKAGES = {
     "grub2-install": "grub2-tools",
 }
 """The programs that may run, the allow-list, and the package of each."""
-_DENIED = re.compile(
-    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
-    r"|only root",
-    re.IGNORECASE,
+_DENIED = (
+    r"(?i)permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
+    r"|only root"
 )
 
 
@@ -368,7 +367,7 @@ def checked_output(name: str, status: int, stdout: str, stderr: str, hint_when_d
     cause = _cause(stderr, stdout)
     ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
     detail = f"{cause} ({ending})" if cause else ending
-    if _DENIED.search(cause):
+    if re.search(_DENIED, cause):
         raise Unanswered(Why.DENIED, detail, hint_when_denied)
     raise Unanswered(Why.FAILED, detail)
 

@@ -162,9 +162,10 @@ class LiveSource:
         """
         if isinstance(ask, ReadBytes) and ask.length_bytes > _LONGEST_KEPT_BYTES:
             return self._answer(ask)
-        if ask not in self._answers:
-            self._answers[ask] = self._answer(ask)
-        return self._answers[ask]
+        answer = self._answers.get(ask)
+        if answer is None:
+            answer = self._answers[ask] = self._answer(ask)
+        return answer
 
     def close(self) -> None:
         """End the process that reads files, which a long-running program would collect."""

@@ -19,6 +19,7 @@ from ext4audit.sources import Unanswered, decode, encode
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
+_FOR_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 @contextmanager
@@ -38,12 +39,14 @@ def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator
     The mode is checked first: opening a tape rewinds it, and opening a watchdog arms it. The check
     and the open concern the same inode, because the second uses the descriptor of the first.
     """
-    with located(path) as found:
+    found = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
+    try:
         mode = os.fstat(found).st_mode
         if not is_wanted(mode):
             raise OSError(errno.EINVAL, f"{_kind(mode)}, not {wanted}")
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        descriptor = os.open(f"/proc/self/fd/{found}", flags)
+        descriptor = os.open(f"/proc/self/fd/{found}", _FOR_READING)
+    finally:
+        os.close(found)
     try:
         yield descriptor
     finally:
