@@ -83,8 +83,8 @@ ARRAYS: dict[str, Described] = {
 }
 THREE = ("raid02", "raid00", "raid03")
 ZONES: dict[str, Described] = {
-    "original": (THREE, 1, 0, None, ["md", "raid0", K64, None, 0, 3]),
-    "alternate": (THREE, 1, 0, None, ["md", "raid0", K64, None, 0, 3]),
+    "original": (THREE, 1, 0, None, ["md", "raid0", K64, 1, 0, 3]),
+    "alternate": (THREE, 1, 0, None, ["md", "raid0", K64, 2, 0, 3]),
     "linear": (THREE, 1, 0, None, None),
 }
 
@@ -191,7 +191,7 @@ DM_ON_MD: dict[str, Described] = {
 PAIR = ("raid00", "raid01")
 MD_ON_DM: dict[str, Described] = {
     "raid0 on luks": (PAIR, 1, 0, 2 * K64, ["md", "raid0", K64, None, 0, 2]),
-    "raid0 on a window": (PAIR, 1, 0, None, ["md", "raid0", K64, None, 0, 2]),
+    "raid0 on a window": (PAIR, 1, 0, None, ["md", "raid0", K64, 1, 0, 2]),
 }
 STACKS: dict[str, dict[str, Described]] = {
     "maps_md": ARRAYS,

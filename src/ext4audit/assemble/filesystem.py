@@ -7,7 +7,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ext4audit import lazily
-from ext4audit.assemble import ask, none_if_absent, read, read_integer, read_line
+from ext4audit.assemble import (
+    ask,
+    list_directory,
+    none_if_absent,
+    read,
+    read_integer,
+    read_line,
+)
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.inventory import SYS_EXT4, OtherMountTables
 from ext4audit.assemble.options import resolve_options
@@ -193,14 +200,18 @@ def _may_unmount(fs: Filesystem) -> bool:
 
 def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], ...]]:
     """Return the settings of a mounted filesystem; a kernel has some of them."""
+    directory = f"{SYS_EXT4}/{name}"
+    there = list_directory(source, directory)
+    if isinstance(there, Unknown):
+        return there
     found = []
     for each in SETTINGS:
-        value = read_integer(source, f"{SYS_EXT4}/{name}/{each}")
-        if isinstance(value, Known):
+        if each in there.value:
+            value = read_integer(source, f"{directory}/{each}")
+            if isinstance(value, Unknown):
+                return value
             found.append((each, value.value))
-        elif value.why is not Why.ABSENT:
-            return value
-    return Known(tuple(found), f"{SYS_EXT4}/{name}")
+    return Known(tuple(found), directory)
 
 
 def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ...]]:

@@ -284,7 +284,7 @@ filesystem() { # number, name as above
 	of "$d" errors_count warning_count
 	each "$d"/*_error_*
 	# The file on "t" is trigger_fs_error.
-	$lean || each "$d"/[!t]*
+	$lean || { names "$d"; each "$d"/[!t]*; }
 	v=
 	while read -r f m _; do
 		[ "$f" = "$1" ] || continue
