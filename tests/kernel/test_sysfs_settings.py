@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.assemble.filesystem import read_settings
 from ext4audit.evidence import need
-from ext4audit.layout.sysfs_settings import changed_settings
+from ext4audit.layout import changed_settings
 from ext4audit.sources.live import LiveSource
 from support.scratch import Scratch
 

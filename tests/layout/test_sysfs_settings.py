@@ -6,7 +6,7 @@ import pytest
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import SETTINGS
-from ext4audit.layout.sysfs_settings import CONSTANT, changed_settings
+from ext4audit.layout import CONSTANT_SETTINGS, changed_settings
 from support.builders import disk, filesystem, known, options, superblock, unknown
 
 
@@ -47,5 +47,5 @@ def test_a_stripe_makes_the_preallocation_larger() -> None:
 
 def test_each_default_is_of_a_setting_that_is_read() -> None:
     """Another name would never meet a value."""
-    assert CONSTANT.keys() <= set(SETTINGS)
+    assert CONSTANT_SETTINGS.keys() <= set(SETTINGS)
     assert list(SETTINGS) == sorted(set(SETTINGS))

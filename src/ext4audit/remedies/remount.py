@@ -11,9 +11,8 @@ Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and moun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from ext4audit import lazily
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import (
@@ -31,11 +30,9 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Check, Phase, Remount, Step, Unmount
+from ext4audit.layout import changed_settings
 from ext4audit.remedies import in_phase, mount_table, quote
 
-_changed_settings: Callable[[Filesystem], tuple[tuple[str, int], ...]] = lazily(
-    "layout.sysfs_settings", "changed_settings"
-)
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
@@ -147,7 +144,7 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
 
 def _settings_again(fs: Filesystem) -> Iterator[str]:
     """Yield the commands that set what was changed in /sys/fs/ext4, which an unmount forgets."""
-    for name, value in _changed_settings(fs) if for_wording(fs.settings, ()) else ():
+    for name, value in changed_settings(fs) if for_wording(fs.settings, ()) else ():
         yield f"echo {value} > {quote(f'/sys/fs/ext4/{fs.name}/{name}')}"
 
 
