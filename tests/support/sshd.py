@@ -77,8 +77,12 @@ class Fleet(NamedTuple):
         return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
 
     def left_on_hosts(self) -> list[str]:
-        """Return what lies in the temporary directory of the hosts."""
-        return sorted(str(path) for path in self.temporary.rglob("*"))
+        """Return what lies in the temporary directory of the hosts.
+
+        os.walk passes over what is removed meanwhile, where Path.rglob raises (Python 3.11).
+        """
+        walked = os.walk(self.temporary)
+        return sorted(f"{top}/{name}" for top, folders, files in walked for name in folders + files)
 
 
 @contextmanager
