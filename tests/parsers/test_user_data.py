@@ -67,6 +67,12 @@ def test_cloud_config_is_found_in_its_wrapping(raw: bytes, texts: list[str]) -> 
     assert [part.text for part in parse_user_data(raw).parts] == texts
 
 
+NESTED = b"".join(
+    b'Content-Type: multipart/mixed; boundary="%d"\n\n--%d\n' % (level, level)
+    for level in range(3000)
+)
+
+
 @pytest.mark.parametrize(
     ("raw", "reported"),
     [
@@ -81,6 +87,7 @@ def test_cloud_config_is_found_in_its_wrapping(raw: bytes, texts: list[str]) -> 
         (multipart(("x-include-url", "https://a")), "a part is an #include"),
         (multipart(*[("plain", "x")] * 65), "more than 64 parts"),
         (b"Content-Type: multipart/mixed; boundary=x\n\nno part\n", "without the parts"),
+        (NESTED, "nested too deeply"),
         (packed(b"x" * (LARGEST_BYTES + 1)), "longer than 1 MiB"),
         (packed(b"x" * 100)[:-9], "cut off"),
         (b"\x1f\x8b nothing", "cannot be decompressed"),

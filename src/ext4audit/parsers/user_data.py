@@ -79,7 +79,10 @@ def parse_user_data(raw: bytes) -> UserData:
         if kind != CLOUD_CONFIG:
             raise ValueError(f"it is {NOT_READ.get(kind, f'{kind}, not a cloud-config')}")
         return UserData((Part(text),), ())
-    return _of_message(message_from_bytes(plain.lstrip()))
+    try:
+        return _of_message(message_from_bytes(plain.lstrip()))
+    except RecursionError:
+        raise ValueError("a MIME message that is nested too deeply") from None
 
 
 def merged(parts: Sequence[Part], documents: Sequence[object]) -> Mapping[str, Any]:
