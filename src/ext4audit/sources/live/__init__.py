@@ -45,7 +45,7 @@ from ext4audit.sources import (
 )
 from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, files
-from ext4audit.sources.live.files import opened, virtual_memory
+from ext4audit.sources.live.files import open_checked, virtual_memory
 from ext4audit.sources.timeouts import BoundedCalls, WaitBudget
 
 _TUNE_SUPERBLOCK_BYTES = 232
@@ -93,13 +93,15 @@ def _ask(mount_point: str, request: int, size_bytes: int, hint: str) -> bytes:
     if not has_common_encoding(machine):
         raise Unanswered(Why.UNSUPPORTED, f"ioctl numbers of {machine} are not known here")
     answer = bytearray(size_bytes)
-    with opened(mount_point, _can_be_mount_point, "a mount point") as descriptor:
-        try:
-            fcntl.ioctl(descriptor, request, answer)
-        except OSError as error:
-            if error.errno not in _NOT_OFFERED:
-                raise
-            raise Unanswered(Why.UNSUPPORTED, error.strerror or str(error), hint) from None
+    descriptor = open_checked(mount_point, _can_be_mount_point, "a mount point")
+    try:
+        fcntl.ioctl(descriptor, request, answer)
+    except OSError as error:
+        if error.errno not in _NOT_OFFERED:
+            raise
+        raise Unanswered(Why.UNSUPPORTED, error.strerror or str(error), hint) from None
+    finally:
+        os.close(descriptor)
     return bytes(answer)
 
 
@@ -273,12 +275,15 @@ def read_file(path: str) -> str:
 
     The size that stat reports is not used: files of /proc and sysfs report 0.
     """
-    with opened(path, stat.S_ISREG, "a regular file") as descriptor:
-        raw = bytearray()
+    raw = bytearray()
+    descriptor = open_checked(path, stat.S_ISREG, "a regular file")
+    try:
         while chunk := os.read(descriptor, 1 << 16):
             raw += chunk
             if len(raw) > LARGEST_FILE_BYTES:
                 raise OSError(errno.EFBIG, f"larger than {LARGEST_FILE_BYTES} bytes")
+    finally:
+        os.close(descriptor)
     return decode(bytes(raw))
 
 

@@ -32,25 +32,21 @@ def located(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-@contextmanager
-def opened(path: str, is_wanted: Callable[[int], bool], wanted: str) -> Iterator[int]:
-    """Yield a descriptor for reading, if `is_wanted` holds for the file's mode.
+def open_checked(path: str, is_wanted: Callable[[int], bool], wanted: str) -> int:
+    """Return a descriptor for reading, if `is_wanted` holds for the file's mode; raises OSError.
 
     The mode is checked first: opening a tape rewinds it, and opening a watchdog arms it. The check
-    and the open concern the same inode, because the second uses the descriptor of the first.
+    and the open concern the same inode, because the second uses the descriptor of the first. The
+    caller closes it.
     """
     found = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
     try:
         mode = os.fstat(found).st_mode
         if not is_wanted(mode):
             raise OSError(errno.EINVAL, f"{_kind(mode)}, not {wanted}")
-        descriptor = os.open(f"/proc/self/fd/{found}", _FOR_READING)
+        return os.open(f"/proc/self/fd/{found}", _FOR_READING)
     finally:
         os.close(found)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def resolve_path(path: str) -> str:
@@ -102,8 +98,11 @@ def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
         raise OSError(errno.EINVAL, "no such place on any device")
     if length_bytes > LARGEST_READ_BYTES:
         raise OSError(errno.EFBIG, f"{length_bytes} bytes; at most {LARGEST_READ_BYTES} are read")
-    with opened(path, _is_wanted, "a block device or a regular file") as descriptor:
+    descriptor = open_checked(path, _is_wanted, "a block device or a regular file")
+    try:
         found = os.pread(descriptor, length_bytes, offset_bytes)
+    finally:
+        os.close(descriptor)
     if len(found) < length_bytes:
         detail = f"{len(found)} of {length_bytes} bytes are there"
         raise Unanswered(Why.FAILED, detail)
