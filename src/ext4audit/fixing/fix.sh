@@ -216,8 +216,8 @@ filesystem() { # device, kernel's name, number, uuid (empty: a step changes it)
 }
 # What keeps a filesystem in use, as far as no open file does: umount itself refuses those. The
 # kernel unmounts copies in other namespaces too if they are peers or slaves of this mount: these
-# hold nothing. An automount below it mounts it again at the first access. Below an overlay, paths count as they are written; it is not seen where they are
-# links.
+# hold nothing. An automount below it mounts it again at the first access. Below an overlay, paths
+# count as they are written; it is not seen where they are links.
 in_mount_tables() { # key, number: names the holders in the mount tables of all processes
 	grep -s '' /proc/self/mountinfo /proc/[0-9]*/mountinfo | KEY=$1 NUMBER=$2 awk '
 		function plain(text) { gsub(/\\043/, "#", text); return text }
