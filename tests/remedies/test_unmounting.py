@@ -13,7 +13,7 @@ from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import may_lose
 from ext4audit.remedies.remount import OR_UNMOUNT
-from ext4audit.remedies.unmounting import with_loss
+from ext4audit.remedies.unmounting import NOT_SEEN, with_loss
 from support.builders import disk, filesystem, host, known, loop, mount, superblock, unknown
 
 MOUNT = "mount -t ext4 -o rw /dev/loop0 /data"
@@ -66,6 +66,25 @@ def test_a_remedy_that_loses_something_has_no_commands(fs: Filesystem, reason: s
         assert not shown.steps
         assert shown.summary.startswith("Mount it anew. No commands: ")
         assert reason in shown.summary
+
+
+@pytest.mark.parametrize(
+    ("remedy", "settings", "is_said"),
+    [
+        (ANEW, known(()), False),
+        (ANEW, known((("mb_stats", 1),)), False),
+        (ANEW, unknown("settings"), True),
+        (ANEW._replace(steps=()), unknown("settings"), False),
+    ],
+)
+def test_settings_that_were_not_captured_are_named(
+    remedy: Remedy, settings: Evidence[tuple[tuple[str, int], ...]], *, is_said: bool
+) -> None:
+    """An unmount forgets them, and commands cannot bring back what the audit did not see."""
+    fs = filesystem(settings=settings)
+    shown = with_loss(remedy, fs, host(fs))
+    assert shown.steps == remedy.steps
+    assert shown.summary == (f"{remedy.summary} {NOT_SEEN}" if is_said else remedy.summary)
 
 
 @pytest.mark.parametrize(

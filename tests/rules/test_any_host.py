@@ -131,6 +131,7 @@ FILESYSTEM_VALUES: dict[str, list[Any]] = {
         PrimarySuperblock(failed=unknown("superblock")),
     ],
     "unzeroed_groups": [0, 500],
+    "settings": [(), (("mb_stats", 1), ("unheard_of", -1))],
 }
 HOST_VALUES: dict[str, list[Any]] = {
     "kernel": [kernel(release) for release in RELEASES],

@@ -349,6 +349,7 @@ def filesystem(**changes: Any) -> Filesystem:
         "journal_errno": Known(0, "journal superblock of /dev/sda"),
         "unzeroed_groups": Known(0, "group descriptors of /dev/sda"),
         "primary": Known(PrimarySuperblock(), "dumpe2fs -h /dev/sda"),
+        "settings": Known((), "/sys/fs/ext4/sda"),
     }
     values.update(changes)
     return Filesystem(**values)

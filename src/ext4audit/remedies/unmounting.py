@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import Known, for_wording
+from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
@@ -21,17 +21,26 @@ from ext4audit.remedies import has_errors
 from ext4audit.remedies.remount import OR_UNMOUNT
 
 IDMAPPED = "idmapped"
+NOT_SEEN = (
+    "If settings in /sys/fs/ext4 were changed, these commands lose them, as they were not "
+    "captured; the script of ext4audit fix keeps them."
+)
 
 
 def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy without commands that unmount, and the reason, where a mount is no way back.
 
-    A rollback that unmounts is left out, and the remedy stays.
+    A rollback that unmounts is left out, and the remedy stays. Settings in sysfs that nobody saw
+    are named.
     """
     reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
-    if reason is None or not fs.alive:
+    unmounts = any(isinstance(step.change, Unmount) for step in remedy.steps)
+    if not fs.alive:
         return remedy
-    if any(isinstance(step.change, Unmount) for step in remedy.steps):
+    if reason is None:
+        unseen = isinstance(fs.settings, Unknown) and unmounts
+        return remedy._replace(summary=f"{remedy.summary} {NOT_SEEN}") if unseen else remedy
+    if unmounts:
         return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
     steps = tuple(step._replace(undo=_without_unmount(step)) for step in remedy.steps)
     if steps == remedy.steps:

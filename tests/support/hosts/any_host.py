@@ -272,6 +272,7 @@ FILESYSTEMS = st.builds(
         )
     ),
     unzeroed_groups=evidence(any_of(0, 1, 500)),
+    settings=evidence(any_of((), (("mb_stats", 1), ("unheard_of", -1)))),
 )
 
 
