@@ -24,7 +24,13 @@ from typing import TYPE_CHECKING
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber, Mount, mounts_by_place, propagates_anew
+from ext4audit.facts.mount import (
+    DeviceNumber,
+    Mount,
+    mounts_by_id,
+    mounts_by_place,
+    propagates_anew,
+)
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
 
 if TYPE_CHECKING:
@@ -182,12 +188,11 @@ def holders(fs: Filesystem, host: Host) -> Iterator[str]:
     """
     mounts = for_wording(host.mounts, ())
     ours = [mount.mount_id for mount in fs.mounts]
-    below = {(mount.parent_id, mount.mount_point) for mount in fs.mounts}
-    automounts = (each for each in mounts if each.fstype == "autofs")
-    yield from (
-        f"the automount of {each.mount_point}"
-        for each in automounts
-        if (each.mount_id, each.mount_point) in below
+    around = ((each, mounts_by_id(mounts).get(each.parent_id)) for each in fs.mounts)
+    yield from dict.fromkeys(
+        f"the automount of {its.mount_point}"
+        for each, its in around
+        if its and its.fstype == "autofs" and its.mount_point == each.mount_point
     )
     yield from (f"the mount on {place}" for place in fs.mount_points[1:])
     children = (child for own in ours for child in _children(mounts).get(own, ()))

@@ -23,7 +23,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     Where none or several are mounted, the copy cannot be distinguished from the original.
     """
     mounted = [row for row in twins.devices if is_mounted(host, row)]
-    copies = [row for row in twins.devices if row not in mounted]
+    copies = [row for row in twins.devices if not is_mounted(host, row)]
     twice = next(_mounted_twice(host, mounted), None)
     if twice:
         yield _by_hand(*twice, twins.key, is_same=True)

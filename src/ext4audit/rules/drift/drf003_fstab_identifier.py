@@ -133,7 +133,12 @@ def _alive(host: Host) -> frozenset[DeviceNumber]:
 
 def is_snapshot(host: Host, row: LsblkDevice) -> bool:
     """Whether a device is a snapshot of LVM with changed blocks of its own (not a thin one)."""
-    return any(f"{row.name}{CHANGES}" == other.name for other in for_wording(host.devices, ()))
+    return f"{row.name}{CHANGES}" in _names(for_wording(host.devices, ()))
+
+
+@cached_by_identity
+def _names(rows: tuple[LsblkDevice, ...]) -> frozenset[str]:
+    return frozenset(row.name for row in rows)
 
 
 def is_disambiguated(host: Host, twins: Twins) -> bool:

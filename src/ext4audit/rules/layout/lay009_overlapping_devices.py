@@ -1,6 +1,8 @@
 """LAY009: Two mounted filesystems lie on the same part of a disk and overwrite each other."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
@@ -26,10 +28,59 @@ class Part(NamedTuple):
     end: int
     gap: Unknown | None = None
 
-    def overlaps(self, other: "Part") -> bool:
+    @property
+    def sectors(self) -> "Sectors":
+        """Which sectors these are, and whose."""
+        return Sectors(self.start, self.end, self.device.device_number)
+
+
+class Sectors(NamedTuple):
+    """A range of sectors of a disk, and the device that takes it."""
+
+    start: int
+    end: int
+    device_number: DeviceNumber
+
+    def overlap(self, other: "Sectors") -> bool:
         """Whether another device takes some of the same sectors."""
-        is_same = self.device.device_number == other.device.device_number
+        is_same = self.device_number == other.device_number
         return not is_same and self.start < other.end and other.start < self.end
+
+
+class Taken(NamedTuple):
+    """What the mounted filesystems of a host take of its disks, and what is not known of them."""
+
+    filesystems: tuple[tuple[Filesystem, tuple[Part, ...]], ...]
+    on_disks: Mapping[DeviceNumber, "Disk"]
+    gaps: tuple[Unknown, ...]
+
+    def beside(self, own: tuple[Part, ...]) -> Iterator[tuple[Filesystem, tuple[Part, ...]]]:
+        """Yield, in their order, the filesystems that take some of the same sectors as some parts.
+
+        That is the work of the filesystems found, not of all on the host.
+        """
+        disks = ((part.sectors, self.on_disks[part.disk]) for part in own)
+        found = {number for sectors, disk in disks for number in disk.overlapping(sectors)}
+        yield from (self.filesystems[number] for number in sorted(found))
+
+
+class Disk(NamedTuple):
+    """The sectors of a disk that filesystems take, sorted, with the numbers of the filesystems.
+
+    `ends` is the last end of each and of all before it.
+    """
+
+    ranges: tuple[Sectors, ...]
+    owners: tuple[tuple[int, ...], ...]
+    ends: tuple[int, ...]
+
+    def overlapping(self, sectors: Sectors) -> Iterator[int]:
+        """Yield the numbers of the filesystems that take some sectors by another device."""
+        at = bisect_left(self.ranges, (sectors.end,))
+        while at > 0 and self.ends[at - 1] > sectors.start:
+            at -= 1
+            if self.ranges[at].overlap(sectors):
+                yield from self.owners[at]
 
 
 MOST_NAMED = 8
@@ -81,9 +132,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     if not own:
         raise NotApplicable("it is on no disk")
-    taken, gaps = _taken(_seen(host))
-    met = 0
-    for other, parts in taken:
+    taken = _taken(_seen(host))
+    gaps, met = taken.gaps, 0
+    for other, parts in taken.beside(own):
         if met == MOST_NAMED:
             break
         pair = _overlap(own, parts) if other.device_number != fs.device_number else None
@@ -109,14 +160,23 @@ def _seen(host: Host) -> tuple[Filesystem, ...]:
 
 
 @cached_by_identity
-def _taken(
-    filesystems: tuple[Filesystem, ...],
-) -> tuple[tuple[tuple[Filesystem, tuple[Part, ...]], ...], tuple[Unknown, ...]]:
+def _taken(filesystems: tuple[Filesystem, ...]) -> Taken:
     """Return what the mounted filesystems take, and what is not known of them."""
     found = [(fs, _parts_of(fs)) for fs in filesystems if fs.alive]
     known = tuple((fs, parts.value) for fs, parts in found if isinstance(parts, Known))
     gaps = (parts for _, parts in found if isinstance(parts, Unknown))
-    return known, tuple(dict.fromkeys(gaps))
+    owners: dict[DeviceNumber, dict[Sectors, list[int]]] = {}
+    for number, (_, parts) in enumerate(known):
+        for part in parts:
+            owners.setdefault(part.disk, {}).setdefault(part.sectors, []).append(number)
+    disks = {disk: _sorted(taken) for disk, taken in owners.items()}
+    return Taken(known, disks, tuple(dict.fromkeys(gaps)))
+
+
+def _sorted(owners: Mapping[Sectors, list[int]]) -> Disk:
+    ranges = tuple(sorted(owners))
+    ends = tuple(accumulate((each.end for each in ranges), max))
+    return Disk(ranges, tuple(tuple(owners[each]) for each in ranges), ends)
 
 
 def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
@@ -176,7 +236,9 @@ def _is_linear(segment: DmSegment) -> bool:
 
 def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part] | None:
     """Return the first two parts that overlap."""
-    pairs = [(a, b) for a in own for b in parts if a.disk == b.disk and a.overlaps(b)]
+    pairs = [
+        (a, b) for a in own for b in parts if a.disk == b.disk and a.sectors.overlap(b.sectors)
+    ]
     return min(pairs, key=lambda pair: any(part.gap for part in pair), default=None)
 
 
