@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from importlib import resources
 from typing import Any
 
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import EffectiveOption
+from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption
 from ext4audit.remedies.remount import (
     bind_command,
     mount_again,
@@ -87,6 +89,23 @@ def test_only_the_named_option_changes(fs: Filesystem, flags: str, others: str) 
 def test_a_flag_that_an_option_replaces_is_not_repeated(options: list[str], words: str) -> None:
     """Of noatime and relatime the last does not win (util-linux 2.38 on 6.18)."""
     assert remount_command(ALL, options) == f"mount -o remount,{words} /dev/sda /data"
+
+
+@pytest.mark.parametrize("flag", ["i_version", *sorted(SUPERBLOCK_FLAGS)])
+def test_the_script_of_fix_repeats_what_a_remount_does(flag: str) -> None:
+    """A remount clears each flag of the superblock that it omits, i_version too before 6.1.
+
+    mount(8) spells that one iversion.
+    """
+    on = mount(flags=("rw", "noexec", "noatime"), super_options=("rw", "commit=30", flag))
+    words = set(remount_command(on, []).split()[2].split(","))
+    spelled = flag.replace("i_v", "iv")
+    assert words == {"remount", "rw", "noexec", "noatime", spelled}
+    library = resources.files("ext4audit.fixing").joinpath("fix.sh").read_text(encoding="utf-8")
+    lists = f"flags={','.join(on.mount_options)} options={','.join(on.super_options)}"
+    script = f"{library}\n{lists}; in_force false"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
+    assert set(done.stdout.strip().split(",")) == words - {"remount"}
 
 
 @pytest.mark.parametrize(

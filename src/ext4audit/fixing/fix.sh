@@ -157,6 +157,7 @@ in_force() ( # is_bind
 		case $word in
 		ro) seen=ro${seen#rw} ;;
 		sync | dirsync | lazytime | mand) seen=$seen,$word ;;
+		i_version) seen=$seen,iversion ;;
 		esac
 	done
 	echo "$seen,$atime"

@@ -75,9 +75,16 @@ def typed(token: str) -> str:
     return SPELLED.get(token, token)
 
 
+VERSION_COUNTER, COUNTS_VERSIONS = "i_version", "iversion"
+"""How the mount table of kernels before 6.1 lists a flag of the superblock that a remount clears
+where it is not repeated (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing), and how
+mount(8) spells it."""
+
+
 def remount_command(mount: Mount, options: Sequence[str]) -> str:
     """Return the command that changes the named options and flags, and nothing else."""
-    return _remount(mount, ("remount", *_with(flags_in_force(mount), options)))
+    counts = (COUNTS_VERSIONS,) if VERSION_COUNTER in mount.super_options else ()
+    return _remount(mount, ("remount", *_with((*flags_in_force(mount), *counts), options)))
 
 
 def bind_command(mount: Mount, flags: Sequence[str]) -> str:
