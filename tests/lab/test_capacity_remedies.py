@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab.conftest import Guest
 
 
-def test_growing_online_cures_and_lasts(any_guest: Guest) -> None:
+@pytest.mark.parametrize("scenario", ["cap005_grow_online", "cap005_grow_clusters_online"])
+def test_growing_online_cures_and_lasts(any_guest: Guest, scenario: str) -> None:
     """The printed check passes only once the device is filled, and the next mount has the space."""
-    found = any_guest["cap005_grow_online"]
+    found = any_guest[scenario]
     verdicts = found["before"], found["after"], found["persisted"]
     assert verdicts == ("fail low", "pass", "pass")
     assert found["disruption"] == "online"

@@ -11,8 +11,18 @@ from support.scratch import apply
 @scenario(every_era=True)
 def cap005_grow_online() -> JsonObject:
     """Grow 8 GiB to the 20 GiB of the disk by the printed commands, and mount it again."""
+    return _grown()
+
+
+@scenario(every_era=True)
+def cap005_grow_clusters_online() -> JsonObject:
+    """Grow a filesystem with bigalloc the same way, which resize2fs does of a mounted one only."""
+    return _grown("-O", "bigalloc", "-C", "65536")
+
+
+def _grown(*options: str) -> JsonObject:
     device = disk("wide")
-    run("mkfs.ext4", "-q", "-F", device, "8G")
+    run("mkfs.ext4", "-q", "-F", *options, device, "8G")
     WHERE.mkdir(exist_ok=True)
     with fstab_entry(device, WHERE, "defaults"):
         run("mount", WHERE)
