@@ -74,9 +74,7 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     """
     if fs is None or not isinstance(output, Finding):
         return output
-    found = output.remedies
-    if remedies.may_lose(fs, host):
-        found = tuple(remedies.unmounting.with_loss(each, fs, host) for each in found)
+    found = remedies.with_losses(output.remedies, fs, host)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_holders(each, fs, host) for each in found)
     found = tuple(remedies.with_mmp(remedies.with_bigalloc(each, fs), fs) for each in found)

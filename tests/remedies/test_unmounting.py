@@ -8,13 +8,23 @@ import pytest
 
 from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import ErrorCounters, Filesystem
+from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
-from ext4audit.remedies import may_lose
+from ext4audit.remedies import with_losses
 from ext4audit.remedies.remount import OR_UNMOUNT
-from ext4audit.remedies.unmounting import NOT_SEEN, with_loss
-from support.builders import disk, filesystem, host, known, loop, mount, superblock, unknown
+from ext4audit.remedies.unmounting import BY_FSTAB, NOT_SEEN
+from support.builders import (
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    loop,
+    mount,
+    superblock,
+    unknown,
+)
 
 MOUNT = "mount -t ext4 -o rw /dev/loop0 /data"
 ANEW = Remedy(
@@ -22,6 +32,12 @@ ANEW = Remedy(
     Disruption.UNMOUNT,
     (Step(Phase.IMMEDIATE, "umount /data", MOUNT, change=Unmount("/data", MOUNT)),),
 )
+
+
+def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
+    """Return a remedy as a report has it."""
+    (shown,) = with_losses((remedy,), fs, host)
+    return shown
 
 
 def looped(autoclear: Evidence[bool]) -> BlockDevice:
@@ -88,6 +104,27 @@ def test_settings_that_were_not_captured_are_named(
 
 
 @pytest.mark.parametrize(
+    ("remedy", "kept", "note"),
+    [
+        (ANEW, ("_netdev",), ""),
+        (ANEW, (), ""),
+        (ANEW, None, f" _netdev, x-a=b: {BY_FSTAB}"),
+        (ANEW._replace(steps=()), None, ""),
+    ],
+)
+def test_options_that_only_mount_keeps_are_guessed_aloud(
+    remedy: Remedy, kept: tuple[str, ...] | None, note: str
+) -> None:
+    """Without the table of mount(8) it is not known whether the mount has what fstab says."""
+    line = fstab_entry("noatime", "_netdev", "x-a=b")
+    there = mount()._replace(user_options=kept)
+    fs = filesystem(mounts=(there,), fstab=known((line,)))
+    assert with_loss(remedy, fs, host(fs)).summary == f"{remedy.summary}{note}"
+    bare = fs._replace(fstab=known((fstab_entry("noatime"),)))
+    assert with_loss(remedy, bare, host(bare)) == remedy
+
+
+@pytest.mark.parametrize(
     ("undo", "kept"),
     [
         (f"mount -o remount,a{OR_UNMOUNT}/data && mount /data; }}", "mount -o remount,a"),
@@ -128,7 +165,6 @@ def test_a_mount_whose_propagation_is_its_own_is_not_unmounted(
     both = host(fs, mounts=known((root, *fs.mounts)))
     shown = with_loss(ANEW, fs, both)
     assert (shown == ANEW) is (reason is None)
-    assert may_lose(fs, both) is (reason is not None)
     assert (reason or "") in shown.summary
     assert with_loss(ANEW, fs, host(fs, mounts=known(fs.mounts))) == ANEW
 
@@ -151,7 +187,7 @@ def test_what_has_errors_is_checked_before_it_is_mounted_again(
 ) -> None:
     """The kernel may have stopped writes, and a mount would allow them again."""
     unchecked = with_loss(ANEW, fs, host(fs))
-    assert (not unchecked.steps) is may_lose(fs, host(fs)) is refused
+    assert (not unchecked.steps) is refused
     assert ("it has errors on record" in unchecked.summary) is refused
     there, back = ANEW.steps[0], Step(Phase.IMMEDIATE, MOUNT)
     check = Step(Phase.IMMEDIATE, "e2fsck -f -p /dev/sda", change=Check("/dev/sda"))

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from posixpath import dirname
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ext4audit import lazily
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
@@ -116,8 +117,18 @@ def _format(name: bytes) -> str:
     )
 
 
-def may_lose(fs: Filesystem, host: Host) -> bool:
-    """Whether an unmount may lose something (`remedies.unmounting`): a cheap question."""
+def with_losses(found: tuple[Remedy, ...], fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
+    """Return remedies as `unmounting.with_loss` does, which a healthy host never imports."""
+    unmounts = any(isinstance(step.change, Unmount) for each in found for step in each.steps)
+    if not _may_lose(fs, host) and not (unmounts and _is_unseen(fs)):
+        return found
+    with_loss: Callable[[Remedy, Filesystem, Host], Remedy]
+    with_loss = lazily("remedies.unmounting", "with_loss")
+    return tuple(with_loss(each, fs, host) for each in found)
+
+
+def _may_lose(fs: Filesystem, host: Host) -> bool:
+    """Whether an unmount may lose something that was seen: a cheap question."""
     stack = for_wording(fs.stack, None)
     on_loop = stack is not None and any(device.loop for device in stack.walk())
     if on_loop or has_errors(fs):
@@ -127,6 +138,11 @@ def may_lose(fs: Filesystem, host: Host) -> bool:
         "idmapped" in mount.mount_options or mount.propagates != propagates_anew(mount, table)
         for mount in fs.mounts
     )
+
+
+def _is_unseen(fs: Filesystem) -> bool:
+    """Whether something that an unmount takes away is not known."""
+    return isinstance(fs.settings, Unknown) or any(m.user_options is None for m in fs.mounts)
 
 
 def has_errors(fs: Filesystem) -> bool:

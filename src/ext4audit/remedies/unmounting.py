@@ -18,7 +18,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
 from ext4audit.finding import Check, Remedy, Step, Unmount
 from ext4audit.remedies import has_errors
-from ext4audit.remedies.remount import OR_UNMOUNT
+from ext4audit.remedies.remount import OR_UNMOUNT, kept_by_mount
 
 IDMAPPED = "idmapped"
 NOT_SEEN = (
@@ -26,20 +26,23 @@ NOT_SEEN = (
     "captured; the script of ext4audit fix keeps them."
 )
 
+BY_FSTAB = "the commands take this from fstab, as /run/mount/utab was not captured."
+"""Options that only mount(8) keeps; the kernel's tables do not show them."""
+
 
 def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy without commands that unmount, and the reason, where a mount is no way back.
 
-    A rollback that unmounts is left out, and the remedy stays. Settings in sysfs that nobody saw
-    are named.
+    A rollback that unmounts is left out, and the remedy stays. What nobody saw of a mount that
+    comes back is named.
     """
     reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
     unmounts = any(isinstance(step.change, Unmount) for step in remedy.steps)
     if not fs.alive:
         return remedy
     if reason is None:
-        unseen = isinstance(fs.settings, Unknown) and unmounts
-        return remedy._replace(summary=f"{remedy.summary} {NOT_SEEN}") if unseen else remedy
+        notes = _unseen(fs) if unmounts else ()
+        return remedy._replace(summary=" ".join((remedy.summary, *notes)))
     if unmounts:
         return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
     steps = tuple(step._replace(undo=_without_unmount(step)) for step in remedy.steps)
@@ -47,6 +50,16 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
         return remedy
     note = f"There is no rollback that unmounts: {reason}"
     return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
+
+
+def _unseen(fs: Filesystem) -> Iterator[str]:
+    """Yield a sentence for each thing that the commands bring back by a guess, or not at all."""
+    if isinstance(fs.settings, Unknown):
+        yield NOT_SEEN
+    unseen = (mount for mount in fs.mounts if mount.user_options is None)
+    guessed = dict.fromkeys(word for mount in unseen for word in kept_by_mount(fs, mount))
+    if guessed:
+        yield f"{', '.join(guessed)}: {BY_FSTAB}"
 
 
 def _unchecked(remedy: Remedy, fs: Filesystem) -> str | None:
