@@ -1,4 +1,4 @@
-"""The layout page of an image: its members, and the array that a user describes."""
+"""The layout page of a device or an image: its members, and the array that a user describes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ext4audit.assemble.layout_page import page_of_image
-from ext4audit.evidence import Known, Unknown
+from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import take_inventory
+from ext4audit.assemble.layout_page import page_of_device, page_of_image
+from ext4audit.evidence import Known, Unknown, need
 from ext4audit.sources import ReadBytes
 from ext4audit.sources.live import LiveSource
 from support.hosts.evidence_host import HostEvidence
+from support.hosts.stories import captured
 from support.images.mke2fs import stripe
 from support.images.partitioned import (
     BLOCKS_PER_GROUP,
@@ -35,6 +38,21 @@ def with_filesystem(offset: int = 0) -> HostEvidence:
     for reading in (0, 1):
         host.tell(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
     return host.tell(descriptors_at(PATH, 2, offset=offset), descriptor_bytes(0, 2))
+
+
+def test_the_room_of_a_new_filesystem_is_the_device() -> None:
+    """For LAY001 and for the page, also where a user describes the array."""
+    source, taken_at = captured("raid0-12-disks-default-mkfs")
+    (fs,) = (fs for fs in assemble_host(source, taken_at).filesystems if fs.layout is not None)
+    assert fs.layout is not None
+    room_bytes = need(need(fs.stack).size_sectors) * 512
+    inventory = take_inventory(source)
+    pages = [
+        need(page_of_device(source, inventory, fs.device_number, array))
+        for array in (None, stripe(8, 64))
+    ]
+    layouts = [need(fs.layout), *(page.layout for page in pages)]
+    assert [layout.room_bytes for layout in layouts] == [room_bytes] * 3
 
 
 def test_an_image_is_a_single_device() -> None:

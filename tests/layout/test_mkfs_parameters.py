@@ -138,6 +138,18 @@ def test_a_last_group_needs_50_blocks_beside_its_metadata(
     assert made.size_blocks == whole + (tail_blocks if kept else 0)
 
 
+@needs_e2fsprogs
+def test_features_that_a_last_group_cost_are_not_given_back() -> None:
+    """13 groups of 256 blocks have no room to reserve descriptors; 12 would, and do not."""
+    options = MkfsOptions(block_bytes=4096, group_option=256, bytes_per_inode=8192)
+    with sparse_image((12 * 256 + 30) * 4096) as image:
+        run(f"mke2fs -q -F -t ext4 -b 4096 -g 256 -i 8192 {image}")
+        made = read_superblock(image)
+        predicted = parameters(image.stat().st_size, options)
+    assert (predicted.groups, predicted.reserved_gdt_blocks) == (made.groups, 0) == (12, 0)
+    assert "resize_inode" not in made.features | predicted.features
+
+
 @pytest.mark.parametrize(
     ("blocks", "journal_blocks"),
     [

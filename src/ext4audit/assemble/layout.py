@@ -18,8 +18,8 @@ from ext4audit.assemble.superblock import (
     most_actionable,
     read_raw_superblock,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
@@ -46,8 +46,16 @@ def measured_layout(
     if isinstance(stack_map, Unknown):
         return stack_map
     groups = read_group_table(source, path, stack.device_number, superblock)
-    what, counted = f"metadata layout of {path}", partial(measure, doubts=doubts)
+    counted = partial(measure, doubts=doubts, room_bytes=room_of(Known(stack, "")))
+    what = f"metadata layout of {path}"
     return derive(what, counted, groups, derive(what, sizes_of, superblock), stack_map)
+
+
+def room_of(stack: Evidence[BlockDevice]) -> int | None:
+    """Return the bytes of a device, None where they are not known: for what advice promises."""
+    device = for_wording(stack, None)
+    sectors = for_wording(device.size_sectors, None) if device else None
+    return sectors and sectors * SECTOR_BYTES
 
 
 def map_or_guess(stack: BlockDevice) -> tuple[Evidence[StackMap], tuple[Unknown, ...]]:

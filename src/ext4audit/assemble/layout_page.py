@@ -4,6 +4,7 @@ The filesystem is on a block device or in an image. Its members are those of the
 of an array that the user describes: a RAID controller presents one disk, and an image has none.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 from ext4audit.assemble.devices import StackReader
@@ -11,7 +12,7 @@ from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, 
 from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
 from ext4audit.assemble.image.unreadable import is_read
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.assemble.layout import map_or_guess, read_group_table
+from ext4audit.assemble.layout import map_or_guess, read_group_table, room_of
 from ext4audit.assemble.superblock import (
     device_path,
     read_raw_superblock,
@@ -45,6 +46,7 @@ class _Parts(NamedTuple):
     stack_map: Evidence[StackMap]
     doubts: tuple[Unknown, ...] = ()
     start_bytes: int = 0
+    room_bytes: int | None = None
 
 
 def page_of_device(
@@ -57,12 +59,12 @@ def page_of_device(
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)
     groups = read_group_table(source, path, number, superblock)
+    of_device = partial(_Parts, path, path, superblock, groups, room_bytes=room_of(stack))
     if array is not None:
-        return _page(_Parts(path, path, superblock, groups, _map_of_array(array)))
+        return _page(of_device(_map_of_array(array)))
     if isinstance(stack, Unknown):
         return stack
-    found, doubts = map_or_guess(stack.value)
-    return _page(_Parts(path, path, superblock, groups, found, doubts))
+    return _page(of_device(*map_or_guess(stack.value)))
 
 
 def page_of_image(
@@ -139,7 +141,7 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
 def _page(parts: _Parts) -> Evidence[LayoutPage]:
     def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
         sizes = sizes_of(superblock)
-        layout = measure(groups, sizes, stack_map, doubts=parts.doubts)
+        layout = measure(groups, sizes, stack_map, doubts=parts.doubts, room_bytes=parts.room_bytes)
         return LayoutPage(
             target=parts.target,
             path=parts.path,

@@ -88,7 +88,7 @@ def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
     if layout.geometry is None:
         return None
     try:
-        return advise(map_of(layout.geometry), described(layout, sizes))
+        return advise(map_of(layout.geometry), described(layout, sizes), layout.room_bytes)
     except ValueError:
         return None
 

@@ -63,10 +63,11 @@ EXACT_GROUPS = 4096
 of the superblock that they do not matter."""
 
 
-def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
+def advise(stack_map: StackMap, sizes: Sizes, room_bytes: int | None = None) -> MkfsAdvice | None:
     """Return the options nearest the defaults that make the bitmaps even, None if none do better.
 
-    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it. The default group size
+    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it; the new one has the
+    place of it, or `room_bytes`. The default group size
     is kept where it is even. None too for a filesystem of one block group: there is nothing to
     spread, and how many groups mke2fs makes of a device this small is not known to the block.
     """
@@ -76,22 +77,24 @@ def advise(stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
         period = period_of(stack_map, sizes.block_bytes)
     except ValueError:
         return None
-    found = _advised(period, stack_map, sizes)
+    found = _advised(period, stack_map, sizes, room_bytes)
     attainable = period.spread(placement_of(sizes)).attainable
     if found is None or attainable == 1:
         return found
     return found._replace(evenness=found.evenness * attainable, attainable=attainable)
 
 
-def _advised(period: StripePeriod, stack_map: StackMap, sizes: Sizes) -> MkfsAdvice | None:
+def _advised(
+    period: StripePeriod, stack_map: StackMap, sizes: Sizes, room_bytes: int | None
+) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
-    default = _made(sizes, None, sizes.flex_bg_groups)
+    default = _made(sizes, None, sizes.flex_bg_groups, room_bytes)
     now = _evenness(period, placement_of(default))
     kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
     is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, default)
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
-    return _Search(period, stack_map, sizes, now).best() or (kept if is_even else None)
+    return _Search(period, stack_map, sizes, room_bytes, now).best() or (kept if is_even else None)
 
 
 def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
@@ -167,6 +170,7 @@ class _Search:
     period: StripePeriod
     stack_map: StackMap
     sizes: Sizes
+    room_bytes: int | None
     now: _Evenness
     left: int = MOST_LOOKS
 
@@ -211,7 +215,7 @@ class _Search:
 
     def _counted(self, option: int, size: int) -> _Candidate | None:
         """Count a candidate; None where mke2fs lowers the group size, or it is uneven at first."""
-        made = _made_if_kept(self.sizes, option, size)
+        made = _made_if_kept(self.sizes, option, size, self.room_bytes)
         if made is None:
             return None
         placement = placement_of(made)
@@ -265,14 +269,16 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
     return _Evenness(period.spread(placement, groups).achieved, whole)
 
 
-def _made_if_kept(sizes: Sizes, option: int, flex_groups: int) -> Sizes | None:
+def _made_if_kept(
+    sizes: Sizes, option: int, flex_groups: int, room_bytes: int | None = None
+) -> Sizes | None:
     """Return the filesystem with groups of this size, None if mke2fs changes more than that.
 
     For very many inodes it lowers the group size, or makes fewer of them. It drops resize_inode
     for meta_bg where the descriptors of a later growth leave a group little room.
     """
     try:
-        made = _made(sizes, option, flex_groups)
+        made = _made(sizes, option, flex_groups, room_bytes)
     except ValueError:
         return None
     return made if _option(made) == option and _keeps(sizes, made) else None
@@ -286,8 +292,8 @@ def _keeps(sizes: Sizes, made: Sizes) -> bool:
     had_journal, has_journal = (journal_blocks_of(each.size_blocks) for each in (sizes, made))
     same_features = "meta_bg" not in made.features - sizes.features
     same_features &= bool(has_journal) or not had_journal
-    more = metadata_blocks(made) - metadata_blocks(sizes)
-    same_space = more <= MOST_NEW_METADATA * sizes.size_blocks
+    before, after = (metadata_blocks(each) / each.size_blocks for each in (sizes, made))
+    same_space = after - before <= MOST_NEW_METADATA
     return same_features and same_space and _inodes(made) >= FEWEST_INODES * _inodes(sizes)
 
 
@@ -295,7 +301,9 @@ def _inodes(sizes: Sizes) -> int:
     return sizes.inodes_per_group * sizes.groups
 
 
-def _made(sizes: Sizes, option: int | None, flex_groups: int) -> Sizes:
+def _made(
+    sizes: Sizes, option: int | None, flex_groups: int, room_bytes: int | None = None
+) -> Sizes:
     """Return the sizes that mke2fs makes for a filesystem like this with other groups.
 
     Its stride is 0: with flex groups of one group, a stride would move the bitmaps.
@@ -315,12 +323,12 @@ def _made(sizes: Sizes, option: int | None, flex_groups: int) -> Sizes:
         cluster_bytes=sizes.cluster_blocks * sizes.block_bytes,
         backup_superblocks=backup_superblocks(sizes),
     )
-    return mke2fs_sizes(sizes.size_bytes, options)
+    return mke2fs_sizes(room_bytes or sizes.size_bytes, options)
 
 
-def advised(sizes: Sizes, advice: MkfsAdvice) -> Sizes:
+def advised(sizes: Sizes, advice: MkfsAdvice, room_bytes: int | None = None) -> Sizes:
     """Return the sizes that mke2fs makes as advised; ValueError where it refuses."""
-    return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups)
+    return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups, room_bytes)
 
 
 def backup_superblocks(sizes: Sizes) -> int:

@@ -120,7 +120,9 @@ def mke2fs_sizes(size_bytes: int, options: MkfsOptions | None = None) -> Sizes:
         excess_blocks = _tail_blocks(made)
         if not excess_blocks:
             return made
-        draft = draft._replace(size_blocks=draft.size_blocks - excess_blocks)
+        # What a larger filesystem has lost of its features does not come back (1.47.0).
+        size_blocks = draft.size_blocks - excess_blocks
+        draft = draft._replace(size_blocks=size_blocks, features=made.features)
 
 
 def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
