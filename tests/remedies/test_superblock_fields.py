@@ -264,19 +264,19 @@ def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:
             Phase.VERIFY,
             f'blkid -p /dev/sda && test "$(blkid -p -o value -s UUID /dev/sda)" != {UUID}',
         ),
-        Step(Phase.ROLLBACK, f"{HELD}tune2fs -U {UUID} /dev/sda"),
+        Step(Phase.ROLLBACK, f"{CHECK} && {HELD}tune2fs -U {UUID} /dev/sda"),
     )
 
 
 def test_a_label_is_cleared_and_set_again() -> None:
     """The names of devices below /sys have ! for a slash."""
     held = "test ! -e '/sys/fs/ext4/cciss!c0d0' && "
-    _, clear, verify, back = printed(clear_label("cciss/c0d0", "my data"))
+    check, clear, verify, back = printed(clear_label("cciss/c0d0", "my data"))
     assert clear.command == f"{held}tune2fs -L '' /dev/cciss/c0d0"
     assert verify.command == (
         "blkid -p /dev/cciss/c0d0 && test \"$(blkid -p -o value -s LABEL /dev/cciss/c0d0)\" = ''"
     )
-    assert back.command == f"{held}tune2fs -L 'my data' /dev/cciss/c0d0"
+    assert back.command == f"{check.command} && {held}tune2fs -L 'my data' /dev/cciss/c0d0"
 
 
 @pytest.mark.parametrize("label", ["-x", "a'b", "a\\x20b", "\udcff", "ä"])

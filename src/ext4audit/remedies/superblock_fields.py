@@ -293,6 +293,9 @@ def _identifier_steps(
 ) -> tuple[Step, ...]:
     """Return the steps for one device, each refused while it is mounted in any namespace.
 
+    The rollback checks first, too: tune2fs refuses a new UUID after a mount since the last check,
+    and replays no fast commits (1.47.0).
+
     `setting` is the option of tune2fs that sets what blkid calls `key`, and the quoted new value;
     `wholes` are the devices that the device is a part of.
     """
@@ -307,13 +310,12 @@ def _identifier_steps(
     free = f"test ! -e {held}"
     unopened = remedies.remount.unopened_device(f"/dev/{kernel_name}", wholes)
     audited = Setting(f"blkid -p {device} && test {found} = {before}")
+    checked = f"{free} && {unopened} && {remedies.remount.CHECK.format(device=device)}"
     change = f"{free} && tune2fs {option} {new} {device}"
-    check_it = remedies.remount.CHECK.format(device=device)
+    undo = f"{checked} && {free} && tune2fs {option} {before} {device}"
     return (
-        Step(Phase.IMMEDIATE, f"{free} && {unopened} && {check_it}"),
-        Step(
-            Phase.IMMEDIATE, change, f"{free} && tune2fs {option} {before} {device}", check, audited
-        ),
+        Step(Phase.IMMEDIATE, checked),
+        Step(Phase.IMMEDIATE, change, undo, check, audited),
         Step(Phase.VERIFY, check),
     )
 

@@ -280,20 +280,18 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
         f"sda, sdb have the same UUID {UUID}: fstab line 7 can mount any of them."
     )
     (remedy,) = finding.remedies
+    checked = (
+        f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
+        "{ e2fsck -f -p /dev/sdb || test $? -eq 1; }"
+    )
     assert [(step.phase, step.command) for step in remedy.lines] == [
-        (
-            Phase.IMMEDIATE,
-            (
-                f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
-                "{ e2fsck -f -p /dev/sdb || test $? -eq 1; }"
-            ),
-        ),
+        (Phase.IMMEDIATE, checked),
         (Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/sdb && tune2fs -U random /dev/sdb"),
         (
             Phase.VERIFY,
             'blkid -p /dev/sdb && test "$(blkid -p -o value -s UUID /dev/sdb)" != ' + UUID,
         ),
-        (Phase.ROLLBACK, f"test ! -e /sys/fs/ext4/sdb && tune2fs -U {UUID} /dev/sdb"),
+        (Phase.ROLLBACK, f"{checked} && test ! -e /sys/fs/ext4/sdb && tune2fs -U {UUID} /dev/sdb"),
     ]
 
 
@@ -417,7 +415,7 @@ def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
     assert commands[1:] == [
         "test ! -e /sys/fs/ext4/sdb && tune2fs -L '' /dev/sdb",
         "blkid -p /dev/sdb && test \"$(blkid -p -o value -s LABEL /dev/sdb)\" = ''",
-        "test ! -e /sys/fs/ext4/sdb && tune2fs -L data /dev/sdb",
+        f"{commands[0]} && test ! -e /sys/fs/ext4/sdb && tune2fs -L data /dev/sdb",
     ]
 
 
@@ -440,6 +438,16 @@ class CopyCase(RemedyCase):
             run("e2fsck", "-fn", COPIES[stage.device])
         finally:
             run("losetup", "--detach", COPIES.pop(stage.device))
+
+    def use(self, stage: Stage) -> None:
+        """Mount the copy, as soon as it can be told from the original, and write to it."""
+        place = stage.image.with_name("copy")
+        place.mkdir()
+        run("mount", "-t", "ext4", COPIES[stage.device], place)
+        try:
+            (place / "used").write_text("since the last check")
+        finally:
+            run("umount", place)
 
     def judge(self, rule: Rule, stage: Stage) -> Verdict:
         """Judge the host with these two devices only."""

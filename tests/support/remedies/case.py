@@ -189,6 +189,7 @@ class RemedyCase:
         assert names <= set(stage.names())
         cured = self.judge(rule, stage)
         assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
+        self.use(stage)
         if self.restores:
             roll_back(cure)
             assert self.judge(rule, stage).outcome is Outcome.FAIL
@@ -199,6 +200,9 @@ class RemedyCase:
             assert not any(step.phase is Phase.ROLLBACK for step in cure.lines)
         stage.unmount()
         run("e2fsck", "-fn", stage.device)
+
+    def use(self, stage: Stage) -> None:
+        """Do what happens to the filesystem between the remedy and its rollback."""
 
     @staticmethod
     def _try_undo(cure: Remedy) -> None:
