@@ -251,6 +251,19 @@ def test_growth_is_not_promised_for_packed_bitmaps(options: str, members: int | 
     assert (found.members if found else None) == members
 
 
+@needs_e2fsprogs
+def test_packed_bitmaps_are_even_until_the_filesystem_grows() -> None:
+    """The page of LAY001 says so: resize2fs puts what it adds where mke2fs puts it by default."""
+    with sparse_image(64 << 30) as image:
+        run(f"mkfs.ext4 -q -b 4096 -E packed_meta_blocks=1,lazy_itable_init=1 {image} 16G")
+        packed = measure_image(image, 8, 64)
+        run(f"e2fsck -fp {image} && resize2fs {image} 64G")
+        grown = measure_image(image, 8, 64)
+    assert (packed.groups, grown.groups) == (128, 512)
+    assert packed.evenness > EVEN
+    assert round(grown.evenness, 1) == 0.4
+
+
 GEOMETRIES = st.builds(
     stripe,
     st.integers(4, 24),

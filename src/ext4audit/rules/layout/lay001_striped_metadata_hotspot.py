@@ -68,7 +68,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     group size and flex_bg size that the finding computes for this array; the well-known
     `-g 32744` is right only for chunks of 512 KiB and more. Or grow the RAID0 by a disk, to an odd
     number. Stride and stripe width have no effect: with flex_bg, mke2fs ignores them when it
-    places bitmaps, contrary to its manual page.
+    places bitmaps, contrary to its manual page. `-E packed_meta_blocks=1` helps only as long as
+    the filesystem keeps its size: resize2fs places the bitmaps of new groups as without it.
 
     ## When to ignore
 
