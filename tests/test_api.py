@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
+import sys
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +18,7 @@ from ext4audit import (
     ArchiveError,
     Outcome,
     Report,
+    Rule,
     Severity,
     audit_host,
     audit_snapshot,
@@ -41,6 +47,24 @@ def test_rules_are_selected_by_code_family_and_name() -> None:
     assert [rule.code for rule in rules] == ["DUR001", "DUR007", *kernels]
     report = audit_snapshot(SNAPSHOT, rules=rules)
     assert {verdict.rule.code for verdict in report.verdicts} == {rule.code for rule in rules}
+
+
+@pytest.mark.parametrize("rules", [(), select_rules(["DUR001"]) * 2])
+def test_an_audit_has_each_rule_once(rules: tuple[Rule, ...]) -> None:
+    """The report of no rules was complete and clean."""
+    with pytest.raises(ValueError, match=r"^rules: "):
+        audit_snapshot(SNAPSHOT, rules=rules)
+    with pytest.raises(ValueError, match=r"^rules: "):
+        audit_host(rules=rules)
+
+
+def test_rules_can_come_from_a_generator() -> None:
+    """It was used up by the first filesystem, and the others were not judged."""
+    several = HOSTS / "healthy-rhel-9" / "snapshot"
+    given: Any = iter(select_rules(["DUR"]))
+    report = audit_snapshot(several, rules=given)
+    assert report == audit_snapshot(several, rules=select_rules(["DUR"]))
+    assert len(report.host.filesystems) > 1
 
 
 def test_a_term_that_selects_nothing_is_an_error() -> None:
@@ -100,6 +124,33 @@ def test_an_audit_leaves_no_process_behind() -> None:
         "print(pathlib.Path('/proc/self/task').glob('*/children').__next__().read_text())"
     )
     assert run_python("-c", code).stdout == "\n"
+
+
+def test_threads_audit_archives_side_by_side(tmp_path: Path) -> None:
+    """They shared one helper, which read the bytes of one archive as those of another."""
+    stories = sorted(each.parent for each in HOSTS.glob("*/snapshot"))[:12]
+    expected = [audit_snapshot(story / "snapshot").verdicts for story in stories]
+    packed = [tmp_path / f"{story.name}.tar" for story in stories]
+    for story, path in zip(stories, packed, strict=True):
+        with tarfile.open(path, "w") as archive:
+            archive.add(story / "snapshot", "snapshot")
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = [report.verdicts for report in pool.map(audit_snapshot, packed)]
+    finally:
+        sys.setswitchinterval(usual)
+    assert found == expected
+
+
+def test_a_report_is_unpickled_by_another_process(tmp_path: Path) -> None:
+    """It names its rules, whose modules the other process has not imported."""
+    path = tmp_path / "report"
+    report = audit_snapshot(SNAPSHOT)
+    path.write_bytes(pickle.dumps(report))
+    code = "import pickle, sys; print(len(pickle.load(open(sys.argv[1], 'rb')).findings))"
+    assert run_python("-c", code, str(path)).stdout == f"{len(report.findings)}\n"
 
 
 def test_the_interface_is_what_it_exports() -> None:

@@ -50,19 +50,20 @@ def audit_host(
     not read after `deadline_seconds` is unknown. `mounts_of` is the process whose mount table is
     read: 1 for a program with a mount namespace of its own. `progress` is called with the name of
     each device that is read. Missing evidence raises nothing: the report lists it, and `complete`
-    is false. Raises ValueError for a limit that is none: at most a day, and no process below 1.
+    is false. Raises ValueError for a limit that is none: at most a day, and no process below 1; and
+    for no rules, or one twice.
     """
     for name, seconds in (("timeout", timeout_seconds), ("deadline", deadline_seconds)):
         if not 0 < seconds <= LONGEST_SECONDS:
             raise ValueError(f"{name}_seconds: not between 0 and {LONGEST_SECONDS}: {seconds}")
     if mounts_of is not None and mounts_of < 1:
         raise ValueError(f"mounts_of: not a process: {mounts_of}")
+    chosen = _checked(rules)
     source = lazily("sources.live", "LiveSource")(
         timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
     )
     with closing(source):
         host = assemble_host(source, utc_now(), progress=progress or _ignore)
-    chosen = default_rules() if rules is None else rules
     return audit(ReportSource("live", host.name), host, chosen, profiles)
 
 
@@ -87,17 +88,34 @@ def audit_snapshot(
     `may_lack_targets` is for one host of many, of which only some have what `targets` name.
 
     Raises ArchiveError, with the reason, for anything else, and ValueError for a target that
-    names no ext4 filesystem of that host.
+    names no ext4 filesystem of that host, and for no rules, or one twice.
     """
+    chosen = _checked(rules)
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if targets:
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
         host = only_filesystems(host, targets, may_lack_targets=may_lack_targets)
-    chosen = default_rules() if rules is None else rules
     name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
+
+
+def _checked(rules: Iterable[Rule] | None) -> tuple[Rule, ...]:
+    """Return the rules of an audit; raises ValueError.
+
+    An audit without rules would report any host as clean, and one of a rule that judges twice
+    counts its findings twice.
+    """
+    if rules is None:
+        return default_rules()
+    chosen = tuple(rules)
+    if not chosen:
+        raise ValueError("rules: there is none to run")
+    codes = [rule.code for rule in chosen]
+    if len(set(codes)) < len(codes):
+        raise ValueError(f"rules: a rule is there twice: {', '.join(codes)}")
+    return chosen
 
 
 def _ignore(_device: str) -> None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Iterator
 from enum import Enum
+from importlib import import_module
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.facts.host import Filesystem, Host
@@ -112,6 +113,9 @@ _RULES: dict[tuple[str, str], Rule] = {}
 
 
 def _registered(module: str, code: str) -> Rule:
+    """Return a rule of an installed module, or of a file that this process has loaded."""
+    if (module, code) not in _RULES:
+        import_module(module)
     return _RULES[module, code]
 
 

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from threading import local
 from typing import IO, NamedTuple, TypeVar, overload
 
 from ext4audit import lazily
@@ -85,13 +86,27 @@ def _standard_input() -> IO[bytes]:
     return sys.stdin.buffer
 
 
-_CALLS = BoundedCalls()
-"""For all hosts that this process reads outside of a run: a helper each would cost 1 ms a host."""
+class _OfThread(local):
+    """The helper for all hosts that a thread reads outside of a run: one each costs 1 ms a host.
+
+    A helper serves one caller: it has one file open, and takes each answer for the last question.
+    """
+
+    def __init__(self) -> None:
+        self.calls = BoundedCalls()
+
+
+_OWN = _OfThread()
+
+
+def _calls() -> BoundedCalls:
+    """Return the calls of the run of the program; outside of one, those of this thread."""
+    return calls_of_run(_OWN.calls)
 
 
 def _call(call: Callable[[], R]) -> R:
-    """Make a call about a path in the helper of the run; raises what it raises, or TimeoutError."""
-    return calls_of_run(_CALLS)(call)
+    """Make a call about a path in a helper; raises what it raises, or TimeoutError."""
+    return _calls()(call)
 
 
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
@@ -148,9 +163,9 @@ def _mode(path: str, *, in_fleet: bool) -> int:
 
 def _open_directory(path: str) -> Captured:
     if _call(partial(os.path.lexists, encode(f"{path}/{MANIFEST}"))):
-        source, taken_at = read_snapshot(Path(path), calls_of_run(_CALLS))
+        source, taken_at = read_snapshot(Path(path), _calls())
         return Captured("snapshot", path, taken_at, source)
-    return _other_directory(path, calls_of_run(_CALLS))
+    return _other_directory(path, _calls())
 
 
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
