@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,7 +16,18 @@ from ext4audit.cli import run_program
 from ext4audit.cli.output import FORMATS
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.finding import (
+    Citation,
+    Confidence,
+    Disruption,
+    Finding,
+    LineEdit,
+    Phase,
+    Remedy,
+    Severity,
+    Step,
+)
+from ext4audit.policy.declared_types import misfits
 from ext4audit.policy.site_rules import SiteRuleError, rules_of_text
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
@@ -158,6 +170,11 @@ BROKEN = {
     "taken code": (GOOD.replace("XAC001", "DUR001"), "its code is not X"),
     "taken name": (GOOD.replace("label-missing", "barrier-disabled"), "is taken by DUR001"),
     "bad name": (GOOD.replace("label-missing", "Label"), "its name 'Label' is not of lower-case"),
+    "bad scope": (
+        f'{HEAD}check = Rule("XAC001", "a-b", Severity.LOW, "1", (), "filesystem", "s", "p", len)',
+        "its scope is 'filesystem'",
+    ),
+    "exit that is no Exception": ("class Stop(BaseException): pass\nraise Stop", "Stop"),
     "bad severity": (GOOD.replace("Severity.LOW,", '"low",', 1), "'low' is not a Severity"),
     "text of references": (
         GOOD.replace('since="1"', 'since="1", references="x"'),
@@ -342,6 +359,10 @@ def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
             "yield Finding('m', Severity.HIGH, Confidence.LIKELY, ())",
             "a finding is high, and the rule low at worst",
         ),
+        (
+            "yield Finding('m', Severity.LOW, Confidence.LIKELY, (), known=True)",
+            "a rule cannot accept what it finds",
+        ),
         ("raise SystemExit(0)", "XAC001 ended the program by SystemExit"),
         ("raise KeyError('x')", "KeyError: 'x'"),
     ],
@@ -351,6 +372,42 @@ def test_what_a_report_cannot_show_is_an_error(body: str, reason: str) -> None:
     outcome, note = judged(body)
     assert outcome is Outcome.ERROR
     assert reason in note
+
+
+def every_field(value: Any) -> Iterator[Any]:
+    """Yield copies of a value that have, in one field each, what has no type of ours."""
+    for name, old in value._asdict().items():
+        yield value._replace(**{name: b"no text"})
+        if isinstance(old, tuple):
+            for changed in every_field(old[0]) if hasattr(old[0], "_fields") else ():
+                yield value._replace(**{name: (changed,)})
+        if hasattr(old, "_fields"):
+            for changed in every_field(old):
+                yield value._replace(**{name: changed})
+
+
+def test_no_field_of_a_finding_can_have_another_type() -> None:
+    """A crash of a format, exit code 70, would take the report of the whole host away."""
+    edit = LineEdit("/etc/fstab", 1, "a", "b")
+    remedy = Remedy("r", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "true", change=edit),))
+    cited = Citation("a", "b", "c")
+    finding = Finding("m", Severity.LOW, Confidence.LIKELY, (cited,), (remedy,))
+    assert not list(misfits(finding, Finding, "it"))
+    changed = list(every_field(finding))
+    assert len(changed) > 20
+    for each in changed:
+        assert list(misfits(each, Finding, "it"))
+
+
+def test_an_exception_that_is_no_exception_has_an_exit_code_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ended the program with 1, which means findings: asyncio.CancelledError, say."""
+    stops = "import asyncio; raise asyncio.CancelledError"
+    put(tmp_path, GOOD.replace("    if fs.label", f"    {stops}\n    if fs.label"))
+    words = ["scan", "--from", str(SNAPSHOT), *policy(tmp_path, "site.py")]
+    assert run_program(words) == 70
+    assert "CancelledError" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,7 @@ def run_program(arguments: Sequence[str]) -> int:
         print_diagnostic(str(error), color=RED)
         discard(sys.stdout)
         return EXIT_INTERNAL
-    except Exception:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
+    except BaseException:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
         import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
 
         print_diagnostic("internal error; please report it with this text", color=RED)

@@ -17,16 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Phase,
-    Remedy,
-    Severity,
-    Step,
-)
+from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.policy.declared_types import declared, misfits
 from ext4audit.rule import OF_BROKEN, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
@@ -37,6 +29,9 @@ DECLARED = re.compile(
     r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
 )
 """A declaration in the text of a file, which may not even be Python."""
+
+_OTHER_FIELDS = ("scope", "summary", "run", "default", "in_plans", "module")
+"""Fields of a rule that the decorators fill in: `Rule(…)` can have anything there."""
 
 
 class SiteRuleError(Exception):
@@ -116,7 +111,9 @@ def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - what
     try:
         with _apart():
             return load()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # such as SystemExit, which is no Exception
         raise SiteRuleError(f"{origin}: {type(error).__name__}: {error}") from error
 
 
@@ -169,6 +166,8 @@ def declared_wrong(rule: Rule) -> Iterator[str]:
         yield "since is not a text"
     if not _are(rule.references, str):
         yield "its references are not a tuple of texts"
+    for name in _OTHER_FIELDS:
+        yield from misfits(getattr(rule, name), declared(Rule)[name], f"its {name}")
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
     if not (_are((rule.docstring,), str) and rule.page):
@@ -200,46 +199,25 @@ def _are(values: object, kind: type) -> bool:
 
 def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
     """Return an output of a rule; raises TypeError and ValueError for what cannot be shown."""
-    if isinstance(output, Citation):
-        _is_citation(output)
-    elif isinstance(output, Finding):
-        _is_finding(output)
-        if output.severity.rank < rule.severity.rank:
-            why = (
-                f"a finding is {output.severity.value}, and the rule {rule.severity.value} at worst"
-            )
-            raise ValueError(why)
+    kind = next((each for each in (Citation, Finding) if isinstance(output, each)), None)
+    wrong = next(misfits(output, kind, "what a rule yielded"), None) if kind else None
+    if wrong is not None:
+        raise TypeError(wrong)
+    if isinstance(output, Finding):
+        _is_of_a_rule(output, rule)
     return output
 
 
-def _expect(owner: object, kinds: dict[str, type | tuple[type, ...]]) -> None:
-    for name, kind in kinds.items():
-        if not isinstance(getattr(owner, name), kind):
-            raise TypeError(f"{name} of a {type(owner).__name__} is {getattr(owner, name)!r}")
+def _is_of_a_rule(finding: Finding, rule: Rule) -> None:
+    """Raise ValueError for a finding worse than its rule, or one that says that it does not count.
 
-
-def _expect_all(owner: object, name: str, kind: type) -> None:
-    if not _are(getattr(owner, name), kind):
-        raise TypeError(f"{name} of a {type(owner).__name__} is not a tuple of {kind.__name__}")
-
-
-def _is_citation(citation: Citation) -> None:
-    _expect(citation, {"label": str, "value": str, "origin": str, "detail": bool})
-
-
-def _is_finding(finding: Finding) -> None:
-    _expect(finding, {"message": str, "severity": Severity, "confidence": Confidence})
-    _expect(finding, {"fact": str, "summary": str})
-    _expect_all(finding, "citations", Citation)
-    _expect_all(finding, "remedies", Remedy)
-    for citation in finding.citations:
-        _is_citation(citation)
-    for remedy in finding.remedies:
-        _expect(remedy, {"summary": str, "disruption": Disruption, "destructive": bool})
-        _expect(remedy, {"trade_off": (str, type(None))})
-        _expect_all(remedy, "steps", Step)
-        for step in remedy.steps:
-            _expect(step, {"phase": Phase, "command": str, "undo": str, "done": str})
+    Which findings count is for the policy and the baseline to say, where it is reported.
+    """
+    if not finding.counts:
+        raise ValueError("a finding is suppressed or known: a rule cannot accept what it finds")
+    if finding.severity.rank < rule.severity.rank:
+        found, worst = finding.severity.value, rule.severity.value
+        raise ValueError(f"a finding is {found}, and the rule {worst} at worst")
 
 
 def broken(
