@@ -3,13 +3,13 @@
 Also the exit codes that follow from it: of any format, and of a Nagios plugin.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
 from ext4audit.evidence import Unknown, Why
-from ext4audit.facts.host import AT_LEAST, Host
+from ext4audit.facts.host import AT_LEAST, Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import Rule
 
@@ -42,12 +42,17 @@ class Verdict(NamedTuple):
 
 
 class FixedFinding(NamedTuple):
-    """A finding of a baseline that no longer occurs: rule code, label of the subject, fact."""
+    """A finding of a baseline that no longer occurs: rule code, label of the subject, fact.
+
+    `superblock` is its key in the baseline (policy.baseline), which is empty for the host. The
+    label has the names of that time, which can be those of another filesystem by now.
+    """
 
     rule: str
     subject: str
     fact: str
     message: str
+    superblock: str = ""
 
 
 class ReportSource(NamedTuple):
@@ -151,6 +156,22 @@ class Report(NamedTuple):
     def suppressed(self) -> int:
         """The number of findings that the policy suppresses."""
         return sum(finding.suppression is not None for finding in self.findings)
+
+
+def filesystems_by_fact(host: Host) -> dict[str, Filesystem]:
+    """Return the filesystems by UUID and mount point: the facts of findings of the host."""
+    named = ((fact, fs) for fs in host.filesystems for fact in (fs.uuid, *fs.mount_points))
+    return {fact: fs for fact, fs in named if fact}
+
+
+def subject_of(
+    finding: Finding, fs: Filesystem | None, by_fact: Mapping[str, Filesystem]
+) -> Filesystem | None:
+    """Return the filesystem of a finding: that of its verdict, or that a host's finding is about.
+
+    `by_fact` is what `filesystems_by_fact` returns.
+    """
+    return fs or (None if finding.device else by_fact.get(finding.fact))
 
 
 class PlanLine(NamedTuple):

@@ -84,6 +84,49 @@ def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
     assert scan("--from", str(source), *words, to=tmp_path / "new.json") == 0
 
 
+def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -> None:
+    """Both lack nofail for /data, each on its own filesystem: CMP004 was known."""
+    other = str(HOSTS / "al2-dioread-nolock-nodelalloc" / "snapshot")
+    new = tmp_path / "new.json"
+    words = ("--baseline", str(old), "--select", "CMP004", "--fail-on", "low")
+    assert scan("--from", other, *words, to=new) == 1
+    assert read(new)["summary"]["known"] == 0
+    assert ["is of 'lvm-linear-nobarrier'" in each for each in read(new)["notices"]] == [True]
+
+
+@pytest.mark.parametrize("command", [("scan", "--from", NOBARRIER, "--baseline"), ("diff",)])
+def test_two_reports_of_one_host_are_refused(
+    command: tuple[str, ...], old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first one counted, whichever that was."""
+    merged = tmp_path / "merged.ndjson"
+    merged.write_text(2 * f"{json.dumps(read(old))}\n")
+    more = () if command[0] == "scan" else (str(old),)
+    assert run_program([*command, str(merged), *more]) == 2
+    assert "several reports of lvm-linear-nobarrier" in capsys.readouterr().err
+
+
+def test_the_plans_of_one_file_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They share their key and the number of the device: the first one's findings hid others'."""
+    head = 'kernel = "6.1.0-18-amd64"\nsize = "1T"\nmount-options = "nobarrier"\n'
+    tables = [f'[[filesystem]]\nmount-point = "/{name}"\n' for name in ("a", "b", "c")]
+    plan, out = tmp_path / "plan.toml", tmp_path / "plan.ndjson"
+    words = ["plan", str(plan), "--select", "DUR001", "-f", "ndjson"]
+
+    def known(*more: str) -> list[int]:
+        run_program([*words, *more])
+        text = capsys.readouterr().out
+        out.write_text(text)
+        return [json.loads(line)["summary"]["known"] for line in text.splitlines()]
+
+    plan.write_text("".join((head, *tables[1:])))
+    assert known() == [0, 0]
+    plan.write_text("".join((head, *tables)))
+    assert known("--baseline", str(out)) == [0, 1, 1]
+
+
 def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> None:
     """Of several hosts a baseline is only the one's that it names."""
     folder = tmp_path / "fleet"

@@ -25,7 +25,7 @@ from ext4audit.renderers.json_v1 import render_report
 from ext4audit.report import Report, ReportSource
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
-from support.builders import filesystem, host, unknown
+from support.builders import filesystem, host, mount, unknown
 from support.examples import examples
 from support.hosts.any_host import HOSTS
 
@@ -111,6 +111,17 @@ def test_a_copy_beside_it_changes_nothing() -> None:
     old, new = report("high a"), report("high a", shares_uuid=True)
     assert new.host.filesystems[0].id == "u-0@8:0"
     assert compared(new, old) == ([], [])
+
+
+@pytest.mark.parametrize(("mount_point", "fresh"), [("/data", []), ("/other", ["a"])])
+@pytest.mark.parametrize("byte", ["", "\udcff"])
+def test_a_number_alone_is_no_filesystem(mount_point: str, fresh: list[str], byte: str) -> None:
+    """Without a UUID, what has the device number after a boot was taken for what had it before."""
+    seen = filesystem(uuid=None, label="high a", mounts=(mount(f"/data{byte}"),))
+    now = seen._replace(mounts=(mount(f"{mount_point}{byte}"),))
+    old, new = (audit(LIVE, host(each), (labelled,)) for each in (seen, now))
+    assert compared(new, old) == (fresh, [])
+    assert len(difference(document(old), document(new)).new) == len(fresh)
 
 
 def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:

@@ -30,8 +30,9 @@ def always(_fs: Filesystem, _host: Host) -> RuleOutput:
 @host_rule("DRF901", "entries", severity=Severity.HIGH, since="0.1")
 def entries(_host: Host) -> RuleOutput:
     """Find something at two mount points."""
-    for point in ("/srv", "/var/lib/a"):
-        yield Finding(f"{point} is bad.", Severity.HIGH, Confidence.CONFIRMED, (), fact=point)
+    for point, device in (("/srv", ""), ("/var/lib/a", "/dev/sdq")):
+        found = Finding(f"{point} is bad.", Severity.HIGH, Confidence.CONFIRMED, (), fact=point)
+        yield found._replace(device=device)
 
 
 def accepting(
@@ -108,11 +109,20 @@ def test_a_mount_point_with_brackets_names_itself() -> None:
         ("db1", ["/srv", "/var/lib/a"]),
         ("*", ["/srv", "/var/lib/a"]),
         ("/srv/Data", []),
+        ("/dev/sda", ["/srv"]),
+        ("Data", ["/srv"]),
+        (UUID, ["/srv"]),
+        ("/dev/sdq", ["/var/lib/a"]),
     ],
 )
 def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> None:
-    """Its fact, such as an entry's mount point, or the host's name for all of them."""
-    marked, _ = suppress(report(), [accepting(subject, "DRF901")], TODAY)
+    """Its fact, such as an entry's mount point, the filesystem or device that it is about.
+
+    The host's name is for all of them. JSON shows that filesystem as the device of the finding.
+    """
+    mounted = SUBJECT._replace(mounts=(mount("/srv"),))
+    made = audit(LIVE, host(mounted, name="db1"), (entries,))
+    marked, _ = suppress(made, [accepting(subject, "DRF901")], TODAY)
     assert [f.fact for f in marked.findings if f.suppression] == facts
 
 
@@ -139,7 +149,7 @@ def test_the_reason_stays_with_the_finding() -> None:
     marked, used = suppress(report(), [first, accepting("/dev/sda")], TODAY)
     (finding,) = (finding for finding in marked.findings if finding.suppression)
     assert finding.suppression == Suppression("first", "ops", "2027-01-01")
-    assert used == {first}
+    assert used == {first, accepting("/dev/sda")}  # none of which is to be removed
 
 
 @pytest.mark.parametrize(

@@ -147,11 +147,11 @@ def test_every_host_has_a_row() -> None:
 
 
 def test_what_is_fixed_is_a_row() -> None:
-    """It has the subject of the baseline, in columns where its filesystem is still there."""
+    """It has the name of the baseline, or columns where its filesystem is still there."""
     (gone,) = [row for row in read(PROCESSED) if row["kind"] == "fixed"]
     shown = [gone[column] for column in ("host", "rule", "device", "mount_point", "message")]
     assert shown == ["db9", "CAP001", "/dev/sdz on /old", "", "Only 1 inode is left."]
-    there = GONE._replace(subject="/dev/md127 on /srv/a")
+    there = GONE._replace(superblock="u-md127")
     fixed = Audited("x", processed_report()._replace(fixed=(there,)))
     (gone,) = [row for row in read(fixed) if row["kind"] == "fixed"]
     assert (gone["device"], gone["mount_point"]) == ("/dev/md127", "/srv/a")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import csv
 import json
 import re
 from email.message import Message
 from importlib.metadata import PackageNotFoundError
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -15,11 +17,14 @@ from jsonschema import Draft202012Validator
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Severity
+from ext4audit.policy.baseline import apply_baseline, known_findings
 from ext4audit.renderers import Audited, sarif
+from ext4audit.renderers.csv import render as render_csv
+from ext4audit.renderers.json_v1 import report_object
 from ext4audit.renderers.sarif import descriptor, judging
-from ext4audit.report import FixedFinding, Report
+from ext4audit.report import Report
 from ext4audit.rules import all_rules
-from support.builders import host
+from support.builders import host, known, options
 from support.examples import examples
 from support.formats.sample_reports import (
     CLEAN,
@@ -33,11 +38,14 @@ from support.formats.sample_reports import (
     PAGE,
     PROCESSED,
     UNREADABLE,
+    barriers,
+    boot,
     changed,
     hostile_report,
     md127,
     old_kernel,
     report,
+    root,
 )
 from support.formats.sample_reports import rated_report as rated
 from support.hosts.any_host import HOSTS
@@ -61,6 +69,17 @@ def run_of(*hosts: Audited) -> Any:
     assert len(log["runs"]) == 1
     assert_github_takes(log["runs"][0])
     return log["runs"][0]
+
+
+def fingerprints_of(made: Report) -> set[str]:
+    """Return the fingerprints of all results of a host."""
+    results = run_of(Audited("x", made))["results"]
+    return {each["partialFingerprints"]["primaryLocationLineHash"] for each in results}
+
+
+def with_baseline(now: Report, before: Report) -> Report:
+    """Return a report compared with an earlier one."""
+    return apply_baseline(now, known_findings(report_object(before, tool_version="0")))
 
 
 def assert_github_takes(run: Any) -> None:
@@ -220,17 +239,31 @@ def test_a_fixed_finding_is_no_failure() -> None:
 
 
 def test_a_fixed_finding_keeps_its_fingerprint() -> None:
-    """Readers recognize it by that, where its filesystem is still called the same."""
-    before = report(host(md127("/srv")), old_kernel)
-    (old,) = run_of(Audited("x", before))["results"]
-    shown = FixedFinding("KRN003", "the host", "", "x")
-    (gone,) = run_of(Audited("x", before._replace(verdicts=(), fixed=(shown,))))["results"]
-    assert gone["partialFingerprints"] == old["partialFingerprints"]
-    on_disk = FixedFinding("DUR001", "/dev/md127 on /mnt/a\x1b[b", "", "x")
+    """Readers recognize it by that, also where its filesystem was renamed or is gone."""
     assert NIGHT.report is not None
-    fixed = NIGHT.report._replace(verdicts=(), fixed=(on_disk,))
-    (gone,) = run_of(Audited("x", fixed))["results"]
-    assert gone["partialFingerprints"] == run_of(NIGHT)["results"][0]["partialFingerprints"]
+    before = report(host(root(), boot(), md127()), barriers, old_kernel)
+    renamed = md127("/moved")._replace(device="/dev/md0", name="md0")
+    for now in (host(root(), boot(), renamed), host(root(), boot())):
+        after = report(now, barriers, old_kernel)
+        healed = after._replace(verdicts=tuple(v._replace(findings=()) for v in after.verdicts))
+        fixed = with_baseline(healed, before)
+        assert fingerprints_of(fixed) <= fingerprints_of(before)
+        assert len(fixed.fixed or ()) == len(fingerprints_of(fixed))
+
+
+def test_a_fixed_finding_is_not_taken_for_one_on_its_former_device() -> None:
+    """It had the fingerprint of a finding of the filesystem that has the name now."""
+    before = report(host(md127()), barriers)
+    other = md127()._replace(uuid="u-other")
+    healed = md127("/moved")._replace(device="/dev/md0", options=known(options()))
+    after = with_baseline(report(host(other, healed), barriers), before)
+    new, gone = run_of(Audited("x", after))["results"]
+    assert (new["baselineState"], gone["baselineState"]) == ("new", "absent")
+    assert new["partialFingerprints"] != gone["partialFingerprints"]
+    assert fingerprints_of(before) == {gone["partialFingerprints"]["primaryLocationLineHash"]}
+    rows = csv.DictReader(StringIO(render_csv([Audited("x", after)], PAGE)))
+    (row,) = [each for each in rows if each["kind"] == "fixed"]
+    assert (row["device"], row["mount_point"], row["uuid"]) == ("/dev/md0", "/moved", "u-md127")
 
 
 def test_what_counts_stands_first_the_worst_first() -> None:

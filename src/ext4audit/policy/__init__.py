@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
-from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.report import Outcome, Report, Verdict, filesystems_by_fact, subject_of
 from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
 
 
@@ -70,9 +70,9 @@ UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 class SuppressionRule(NamedTuple):
     """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
 
-    A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
-    host, or the fact of one finding (the mount point of an fstab entry). Names other than UUIDs
-    are case-sensitive.
+    A subject is a name of a filesystem (UUID, mount point, device path, label), also of one that
+    a finding of the host is about, a name of the host, or the fact of one finding (the mount point
+    of an fstab entry). Names other than UUIDs are case-sensitive.
     """
 
     code: str
@@ -104,20 +104,22 @@ def suppress(
 ) -> tuple[Report, frozenset[SuppressionRule]]:
     """Return the report with its accepted findings marked, and the suppressions that matched.
 
-    An expired suppression accepts nothing. `today` is a date in ISO 8601.
+    An expired suppression accepts nothing; of several that match, the first is the finding's.
+    `today` is a date in ISO 8601.
     """
     live = [rule for rule in rules if not rule.is_expired(today)]
     by_id = {fs.id: fs for fs in report.host.filesystems}
+    by_fact = filesystems_by_fact(report.host)
     used: set[SuppressionRule] = set()
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
-        fs = by_id.get(verdict.filesystem_id or "")
-        names = (*_names(fs), finding.fact) if fs else (finding.fact, report.key, report.host.name)
-        found = next((rule for rule in live if rule.matches(verdict.rule.code, names)), None)
-        if found is None:
-            return finding
-        used.add(found)
-        return finding._replace(suppression=found.suppression)
+        own = by_id.get(verdict.filesystem_id or "")
+        fs = subject_of(finding, own, by_fact)
+        of_host = () if own else (report.key, report.host.name, finding.device)
+        names = (finding.fact, *of_host, *(_names(fs) if fs else ()))
+        matching = [rule for rule in live if rule.matches(verdict.rule.code, names)]
+        used.update(matching)
+        return finding._replace(suppression=matching[0].suppression) if matching else finding
 
     verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
     return report._replace(verdicts=tuple(verdicts)), frozenset(used)

@@ -3,10 +3,12 @@
 `apply_baseline` compares a report with a baseline, `difference` two reports in JSON.
 """
 
+import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
 from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 
@@ -76,13 +78,41 @@ def _worst(findings: Sequence[KnownFinding]) -> dict[Key, Severity]:
     return {each.key: each.severity for each in mildest_first}
 
 
-def superblock_key(filesystem_id: str | None) -> str:
+_DEVICE_NUMBER = re.compile(r"[0-9]+:[0-9]+")
+
+
+def superblock_key(filesystem_id: str | None, mount_points: Sequence[str] = ()) -> str:
     """Return the UUID of a superblock, without the device number that disambiguates copies.
 
     With the device number, a snapshot that is attached for an hour would make every finding of
-    its origin new. Without a UUID the key is the device number.
+    its origin new. Without a UUID the key is the device number with the first mount point: after
+    a boot, the number alone can be that of another filesystem.
     """
-    return "" if filesystem_id is None else text_of(filesystem_id).partition("@")[0]
+    key = "" if filesystem_id is None else text_of(filesystem_id).partition("@")[0]
+    if mount_points and _DEVICE_NUMBER.fullmatch(key):
+        return f"{key} on {mount_points[0]}"
+    return key
+
+
+def key_of_filesystem(fs: Filesystem) -> str:
+    """Return the key of the superblock of a filesystem."""
+    return superblock_key(fs.id, fs.mount_points)
+
+
+def keys_in_document(document: Mapping[str, Any]) -> dict[str | None, str]:
+    """Return the key of each superblock of a report in JSON by its id; raises as `known_host`."""
+    keys: dict[str | None, str] = {None: ""}
+    for fs in document["filesystems"]:
+        subject = original_text(fs, "id")
+        keys[subject] = superblock_key(subject, _mount_points(fs))
+    return keys
+
+
+def _mount_points(filesystem: Mapping[str, Any]) -> list[str]:
+    """Return the mount points of a filesystem; raises TypeError."""
+    points: Sequence[object] = filesystem["mount_points"]
+    encoded = filesystem.get("mount_points_b64") or [None] * len(points)
+    return [_original(*each) for each in zip(points, encoded, strict=True)]
 
 
 def text_of(value: object) -> str:
@@ -97,10 +127,14 @@ def original_text(members: Mapping[str, Any], key: str) -> str:
 
     Raises KeyError, TypeError or ValueError.
     """
-    original = members.get(f"{key}_b64")
-    if original is None:
-        return text_of(members[key])
-    return a2b_base64(text_of(original)).decode("utf-8", "surrogateescape")
+    return _original(members[key], members.get(f"{key}_b64"))
+
+
+def _original(text: object, encoded: object) -> str:
+    """Return a text, from base64 of its original bytes where there is one."""
+    if encoded is None:
+        return text_of(text)
+    return a2b_base64(text_of(encoded)).decode("utf-8", "surrogateescape")
 
 
 class HostIdentity(NamedTuple):
@@ -134,19 +168,18 @@ def known_host(document: Mapping[str, Any]) -> KnownHost:
 
     Raises KeyError, TypeError, ValueError or AttributeError for another document.
     """
-    superblocks = frozenset(
-        superblock_key(original_text(fs, "id")) for fs in document["filesystems"]
-    )
+    superblocks = frozenset(filter(None, keys_in_document(document).values()))
     return KnownHost(identity_of(document), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
     """Return the findings of one report in JSON, version 1; raises as `known_host`."""
     subjects = {original_text(fs, "id"): _subject(fs) for fs in document["filesystems"]}
+    keys = keys_in_document(document)
     return tuple(
         KnownFinding(
             rule=text_of(verdict["rule"]),
-            superblock=superblock_key(subject_of(verdict)),
+            superblock=_key_in(keys, subject_of(verdict)),
             fact=original_text(finding, "fact") if "fact" in finding else None,
             severity=Severity(finding["severity"]),
             subject=subjects.get(subject_of(verdict) or "", "the host"),
@@ -163,6 +196,11 @@ def subject_of(verdict: Mapping[str, Any]) -> str | None:
     return None if verdict["filesystem"] is None else original_text(verdict, "filesystem")
 
 
+def _key_in(keys: Mapping[str | None, str], subject: str | None) -> str:
+    """Return the key of a subject, also of one whose filesystem is not listed."""
+    return keys[subject] if subject in keys else superblock_key(subject)
+
+
 def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     """Return the report with its known findings marked, and with the fixed findings.
 
@@ -170,22 +208,22 @@ def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
     that could not be checked again is not fixed.
     """
     earlier = FindingIndex(baseline)
+    keys: dict[str | None, str] = {fs.id: key_of_filesystem(fs) for fs in report.host.filesystems}
+
+    def pair_of(verdict: Verdict) -> Pair:
+        return verdict.rule.code, _key_in(keys, verdict.filesystem_id)
 
     def mark(verdict: Verdict, finding: Finding) -> Finding:
         accepted = finding.suppression is not None
-        if earlier.has(key_of(verdict, finding), finding.severity, accepted=accepted):
+        if earlier.has((*pair_of(verdict), finding.fact), finding.severity, accepted=accepted):
             return finding._replace(known=True)
         return finding
 
     verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
-    still = (key_of(v, f) for v in report.verdicts for f in v.findings)
-    gone = tuple(_fixed(earlier.without(still), _judged_in_report(report)))
+    still = ((*pair_of(v), f.fact) for v in report.verdicts for f in v.findings)
+    judged = fully_judged((pair_of(v), v.outcome, bool(v.unknowns)) for v in report.verdicts)
+    gone = tuple(_fixed(earlier.without(still), judged))
     return report._replace(verdicts=tuple(verdicts), fixed=gone)
-
-
-def key_of(verdict: Verdict, finding: Finding) -> Key:
-    """Return the key of a finding."""
-    return verdict.rule.code, superblock_key(verdict.filesystem_id), finding.fact
 
 
 def fully_judged(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
@@ -198,23 +236,18 @@ def fully_judged(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pa
     return frozenset(pair for pair, _, _ in every) - unchecked
 
 
-def _judged_in_report(report: Report) -> frozenset[Pair]:
-    return fully_judged(
-        ((v.rule.code, superblock_key(v.filesystem_id)), v.outcome, bool(v.unknowns))
-        for v in report.verdicts
-    )
-
-
 def _fixed(findings: Iterable[KnownFinding], seen: frozenset[Pair]) -> Iterator[FixedFinding]:
     for each in findings:
         if each.pair in seen:
-            yield FixedFinding(each.rule, each.subject, each.fact or "", each.message)
+            yield FixedFinding(
+                each.rule, each.subject, each.fact or "", each.message, each.superblock
+            )
 
 
 def _subject(filesystem: Mapping[str, Any]) -> str:
-    points: Sequence[object] = filesystem["mount_points"]
+    points = _mount_points(filesystem)
     device = original_text(filesystem, "device")
-    return f"{device} on {text_of(points[0])}" if points else device
+    return f"{device} on {points[0]}" if points else device
 
 
 class Difference(NamedTuple):
@@ -254,9 +287,10 @@ def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
 
 def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all evidence."""
+    keys = keys_in_document(document)
     return fully_judged(
         (
-            (text_of(verdict["rule"]), superblock_key(subject_of(verdict))),
+            (text_of(verdict["rule"]), _key_in(keys, subject_of(verdict))),
             Outcome(verdict["outcome"]),
             bool(verdict["unknowns"]),
         )

@@ -35,9 +35,9 @@ from ext4audit.renderers.shared.rows import (
     Gap,
     Row,
     first_mount_point,
+    fixed_findings,
     gaps,
     rows,
-    where,
 )
 from ext4audit.report import FixedFinding, PlanAdvice, PlanLine, Report
 
@@ -96,9 +96,7 @@ def _of_host(name: str, host: Audited) -> Iterator[dict[str, str]]:
 def _of_report(name: str, report: Report) -> Iterator[dict[str, str]]:
     yield from (_finding(row) for row in rows(name, report))
     yield from (_gap(gap) for gap in gaps(name, report))
-    by_name = {where(fs): fs for fs in report.host.filesystems}
-    for gone in report.fixed or ():
-        yield _fixed(gone, by_name.get(gone.subject))
+    yield from (_fixed(gone, fs) for gone, fs in fixed_findings(report))
 
 
 def _finding(row: Row) -> dict[str, str]:

@@ -40,6 +40,7 @@ from ext4audit.renderers.shared.rows import (
     Row,
     digest,
     fingerprints,
+    fixed_findings,
     folder,
     gap_groups,
     location_of,
@@ -47,9 +48,8 @@ from ext4audit.renderers.shared.rows import (
     rank,
     rows,
     superblock,
-    where,
 )
-from ext4audit.report import FixedFinding, PlanAdvice, Report
+from ext4audit.report import PlanAdvice, Report
 from ext4audit.rule import Rule
 
 SCHEMA = (
@@ -343,14 +343,10 @@ def _qualified(host: str, fs: Filesystem | None) -> str:
 
 
 def _fixed(name: str, report: Report, indexes: _Indexes) -> Iterator[_Result]:
-    """Yield the fixed findings; kind and level mark them as no findings (3.27.9, 3.27.10).
-
-    The baseline has the name of their filesystem, which is looked up among the present ones.
-    """
-    by_name = {where(fs): fs for fs in report.host.filesystems}
-    for gone in report.fixed or ():
-        fs = by_name.get(gone.subject)
-        fingerprint = digest(name, gone.rule, _superblock(gone, fs), gone.fact)
+    """Yield the fixed findings; kind and level mark them as no findings (3.27.9, 3.27.10)."""
+    for gone, fs in fixed_findings(report):
+        subject = superblock(fs) if fs else gone.superblock
+        fingerprint = digest(name, gone.rule, subject, gone.fact)
         yield {
             **_rule(gone.rule, indexes),
             "kind": "pass",
@@ -360,9 +356,3 @@ def _fixed(name: str, report: Report, indexes: _Indexes) -> Iterator[_Result]:
             "partialFingerprints": {_HASH: f"{fingerprint}:1"},
             "baselineState": "absent",
         }
-
-
-def _superblock(gone: FixedFinding, fs: Filesystem | None) -> str:
-    if fs is not None:
-        return superblock(fs)
-    return "" if gone.subject == where(None) else gone.subject

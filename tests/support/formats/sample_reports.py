@@ -329,7 +329,7 @@ CLEAN = Audited("fleet/clean", report(host(root(), name="web1"), barriers))
 MURKY = Audited("fleet/murky", murky_report()._replace(host=murky_report().host._replace(name="m")))
 UNREADABLE = Audited("fleet/bad.tar.gz", None, "fleet/bad.tar.gz: not a snapshot")
 SUPPRESSION = Suppression("replaced in May", "storage team", "2026-05-31")
-GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.")
+GONE = FixedFinding("CAP001", "/dev/sdz on /old", "", "Only 1 inode is left.", "u-sdz")
 NOTICE = "the suppression of DUR004 for '/x' expired on 2026-01-01"
 
 

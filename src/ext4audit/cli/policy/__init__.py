@@ -244,6 +244,9 @@ class PostProcessing(NamedTuple):
         """
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
+        if self.baselines is not None:
+            other = lazily("cli.policy.baseline", "of_another_host")(self.baselines, report)
+            notices = (*notices, *other)
         if self.measurements:
             unused_measurements = lazily("policy.measured", "unused_measurements")
             notices = (*notices, *unused_measurements(processed.report, self.measurements))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,
     apply_baseline,
+    identity_of,
+    key_of_filesystem,
+    keys_in_document,
     known_host,
-    superblock_key,
 )
 from ext4audit.report import Report
 from ext4audit.sources import why_no_json
@@ -26,6 +29,8 @@ Baselines = Mapping[str, Sequence[KnownHost]]
 Several hosts may have one name of their own, such as "localhost".
 """
 
+MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
+"""What readers of reports raise for other documents."""
 MAJOR = "1."
 EMPTY: Mapping[str, Any] = {"host": {"name": ""}, "filesystems": [], "verdicts": []}
 """What a report lacks of a host that could not be read; its source has the key of the host."""
@@ -38,9 +43,8 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
     for document in read_reports(path):
         try:
             host = known_host(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            why = f"a member is missing or has another type ({error})"
-            raise no_report(path, why) from None
+        except MALFORMED as error:
+            raise _malformed(path, error) from None
         known_as = host.identity.key or host.identity.name
         hosts.setdefault(known_as, []).append(host)
     return hosts
@@ -62,12 +66,38 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
         version = each.get("schema_version")
         if not (isinstance(version, str) and version.startswith(MAJOR)):
             raise no_report(path, f"its schema_version is {version!r}")
+    _refuse_twice(path, documents)
     unread = sum("error" in each for each in documents)
     if unread == len(documents):
         raise no_report(path, "no host could be read" if documents else "it is empty")
     if unread:
         print_diagnostic(f"{path}: {unread} of its hosts could not be read")
     return [{**each, **EMPTY} if "error" in each else each for each in documents]
+
+
+def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse two reports of one host: nothing says which of them counts; raises UsageError.
+
+    Hosts without keys can share a name, the plans of one file share a key, and a host that could
+    not be read may be there again.
+    """
+    try:
+        met = Counter(
+            (identity_of(each).key, superblock)
+            for each in documents
+            if "error" not in each
+            for superblock in {*keys_in_document(each).values()}
+        )
+    except MALFORMED as error:
+        raise _malformed(path, error) from None
+    twice = {key for (key, superblock), times in met.items() if key and superblock and times > 1}
+    if twice:
+        names = ", ".join(sorted(twice))
+        raise click.UsageError(f"{path}: there are several reports of {names}: keep one of each")
+
+
+def _malformed(path: str, error: Exception) -> click.UsageError:
+    return no_report(path, f"a member is missing or has another type ({error})")
 
 
 def _baseline_text(path: str) -> str:
@@ -99,14 +129,44 @@ def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
 def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
     """Return what the baseline knows of a host; a single one may have been renamed since.
 
-    Of several without keys that share a name ("localhost") it is the one with the most
-    superblocks in common.
+    Of several that share a name ("localhost", or the plans of one file) it is the one with the
+    most superblocks in common.
     """
-    every = [host for hosts in baselines.values() for host in hosts] if alone else []
-    named = every if len(every) == 1 else _same(baselines, report.key, report.host.name)
-    here = {superblock_key(fs.id) for fs in report.host.filesystems}
-    best = max(named, key=lambda host: len(host.superblocks & here), default=None)
-    return best.findings if best else ()
+    only = _only(baselines) if alone else None
+    if only:
+        return only.findings if _is_of(only, report) else ()
+    named = _same(baselines, report.key, report.host.name)
+    best = max(named, key=lambda host: len(_in_common(host, report)), default=None)
+    is_one = best is not None and (len(named) == 1 or _in_common(best, report))
+    return best.findings if best and is_one else ()
+
+
+def of_another_host(baselines: Baselines, report: Report) -> tuple[str, ...]:
+    """Return a sentence where the only host of a baseline is another one than that of a report."""
+    only = _only(baselines)
+    if only is None or not only.findings or _is_of(only, report):
+        return ()
+    known = only.identity.key or only.identity.name
+    why = f"which has neither the name nor a filesystem of {report.key!r}"
+    return (f"the baseline is of {known!r}, {why}: every finding is new",)
+
+
+def _only(baselines: Baselines) -> KnownHost | None:
+    every = [host for hosts in baselines.values() for host in hosts]
+    return every[0] if len(every) == 1 else None
+
+
+def _is_of(known: KnownHost, report: Report) -> bool:
+    """Whether a host is that of a report: by its key or own name, or by one of its filesystems.
+
+    Another host can have the same findings without a filesystem (CMP004 of /data).
+    """
+    names = {known.identity.key, known.identity.name}
+    return not names.isdisjoint({report.key, report.host.name}) or bool(_in_common(known, report))
+
+
+def _in_common(known: KnownHost, report: Report) -> frozenset[str]:
+    return known.superblocks & {key_of_filesystem(fs) for fs in report.host.filesystems}
 
 
 def _same(baselines: Baselines, key: str, name: str) -> list[KnownHost]:

@@ -16,7 +16,7 @@ from ext4audit.facts.host import ActiveProfile, Host
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page, json_text
 from ext4audit.renderers.json_v1.objects import filesystem_object, unknown_object, verdict_object
-from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report
+from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report, filesystems_by_fact
 
 SCHEMA_VERSION = "1.1"
 
@@ -62,7 +62,7 @@ def schema_file(name: str) -> str:
 def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
     """Return the report as JSON values; text that is not UTF-8 still has surrogates."""
     by_id = {fs.id: fs for fs in report.host.filesystems}
-    by_fact = {fact: fs for fs in by_id.values() for fact in (fs.uuid, *fs.mount_points) if fact}
+    by_fact = filesystems_by_fact(report.host)
     return {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},

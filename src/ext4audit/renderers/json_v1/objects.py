@@ -20,7 +20,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers import chunk_bytes
-from ext4audit.report import Verdict
+from ext4audit.report import Verdict, subject_of
 
 _RATIO_DIGITS = 4
 """Digits after the point of a ratio, so that two runs can be compared as text."""
@@ -38,9 +38,7 @@ def verdict_object(
         "name": verdict.rule.name,
         "filesystem": verdict.filesystem_id,
         "outcome": verdict.outcome.value,
-        "findings": [
-            _finding(f, fs or (None if f.device else by_fact.get(f.fact))) for f in verdict.findings
-        ],
+        "findings": [_finding(f, subject_of(f, fs, by_fact)) for f in verdict.findings],
         "unknowns": [unknown_object(unknown) for unknown in verdict.unknowns],
         "note": verdict.note,
         "suppression": _common_suppression(verdict),

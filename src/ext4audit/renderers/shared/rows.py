@@ -11,7 +11,7 @@ which an inventory keeps the files of a host.
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
@@ -21,10 +21,11 @@ from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Finding, Severity
+from ext4audit.policy.baseline import key_of_filesystem
 from ext4audit.renderers import Audited, listed, visible
 from ext4audit.renderers.shared import severities_from, why_text
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
-from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
 ACTIVE, SUPPRESSED, KNOWN = "active", "suppressed", "known"
@@ -272,6 +273,16 @@ def superblock(fs: Filesystem | None) -> str:
     if fs is None:
         return ""
     return fs.uuid or (fs.mount_points[0] if fs.mount_points else fs.device)
+
+
+def fixed_findings(report: Report) -> Iterator[tuple[FixedFinding, Filesystem | None]]:
+    """Yield the fixed findings with their filesystems; None for the host, and for one that is gone.
+
+    By the superblock: the device of that time can be that of another filesystem by now.
+    """
+    present = {key_of_filesystem(fs): fs for fs in reversed(report.host.filesystems)}
+    for gone in report.fixed or ():
+        yield gone, present.get(gone.superblock)
 
 
 def digest(*parts: str) -> str:
