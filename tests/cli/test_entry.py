@@ -147,6 +147,21 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     assert " filesystem" in (tmp_path / "out").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", ["schema", "rules -f json", "scan --mounts-of 1 -f json"])
+def test_a_report_that_nobody_gets_is_an_error(words: str) -> None:
+    """As on a full disk: it was lost, and the exit code was 0."""
+    done = subprocess.run(
+        ["bash", "-c", f'"$0" -m ext4audit {words} >&-', sys.executable],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 70
+    assert done.stderr.startswith("ext4audit: cannot write to standard output: ")
+
+
 INJECTED = """
 import signal, sys
 import ext4audit.rules

@@ -7,6 +7,7 @@ import os
 import resource
 import stat
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from ext4audit.cli import OutputFailed, run_program
 from ext4audit.cli.output import FORMATS, Output, outputs_of, write, writing
 from support.hosts.stories import HOSTS
-from support.program import run, run_as_nobody, run_python
+from support.program import environment, run, run_as_nobody, run_python
 from support.timing import PATIENCE_SECONDS
 
 FINISHED = {0, 1, 3}
@@ -304,6 +305,25 @@ def test_what_would_be_guessed_is_refused(
     with pytest.raises(click.UsageError) as raised:
         outputs_of(formats, outputs)
     assert words in raised.value.message
+
+
+@pytest.mark.parametrize("first", ["-", "/dev/stdout"])
+def test_the_file_behind_standard_output_is_one_destination(first: str, tmp_path: Path) -> None:
+    """The other format took its place, and what was printed before was lost."""
+    words = ["scan", "--from", str(NOBARRIER), "-f", "text", "-o", first, "-f", "json", "-o", "out"]
+    with (tmp_path / "out").open("w") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "ext4audit", *words],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert "two formats are written to the same --output" in done.stderr
 
 
 @pytest.mark.parametrize("sources", [[NOBARRIER], [NOBARRIER, HEALTHY]])

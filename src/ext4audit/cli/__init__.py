@@ -335,10 +335,14 @@ def run_program(arguments: Sequence[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Replace streams that the caller closed (`>&-`): Python sets them to None."""
-    for name in ("stdout", "stderr"):
+    """Replace streams that the caller closed (`>&-`): Python sets them to None.
+
+    A report that is written to standard output is then an error, as on a full disk; what is
+    printed on standard error is lost.
+    """
+    for name, access in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, access), "w"))
 
 
 def _run(arguments: Sequence[str]) -> int:

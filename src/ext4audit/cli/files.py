@@ -5,6 +5,7 @@ No output takes the place of a file that others write to.
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -54,7 +55,17 @@ def destination_identity(path: str) -> str | int:
 
 def _place(path: str) -> str | int:
     stream = own_stream(path)
-    return os.path.realpath(path) if stream is None else stream
+    if stream is None or _is_of_a_file(stream):
+        return os.path.realpath(path)
+    return stream
+
+
+def _is_of_a_file(stream: int) -> bool:
+    """Whether a descriptor is open and that of a regular file, which has a path."""
+    try:
+        return stat.S_ISREG(os.fstat(stream).st_mode)
+    except OSError:
+        return False
 
 
 def read_bytes(path: str, largest_bytes: int) -> bytes:

@@ -67,6 +67,7 @@ def _print(text: str) -> None:
 
 DEFAULT = "text"
 STANDARD_OUTPUT = "-"
+_STREAM = "/dev/stdout"
 
 
 NAGIOS = "nagios"
@@ -101,7 +102,7 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
             "with several formats each needs its --output (- for standard output)"
         )
     paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
-    if len({_place(path) for path in paths}) < len(paths):
+    if len(paths) > 1 and len({_place(path) for path in paths}) < len(paths):
         raise click.UsageError("two formats are written to the same --output")
     return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
 
@@ -112,13 +113,14 @@ def counted(times: int) -> str:
 
 
 def _place(path: str | None) -> str | int:
-    """Return the identity of a destination: equal for "a" and "./a", for "-" and /dev/stdout."""
-    if path is None:
-        return 1
+    """Return the identity of a destination: equal for "a" and "./a", for "-" and /dev/stdout.
+
+    Also for the file that standard output is redirected to: it would be replaced.
+    """
     try:
-        place: str | int = lazily("cli.files", "destination_identity")(path)
+        place: str | int = lazily("cli.files", "destination_identity")(path or _STREAM)
     except OSError:  # a removed working directory: the destination is refused for it
-        return path
+        return path or _STREAM
     return place
 
 
