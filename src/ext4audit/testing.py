@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from difflib import get_close_matches
 from pathlib import Path
 
 from ext4audit.assemble.host import assemble_host
@@ -53,9 +54,15 @@ def host_of(snapshot: StrPath, *, without: Collection[str] = ()) -> Host:
     """Return the facts of a captured host; raises ArchiveError.
 
     `without` are answers that are refused: paths of files and lines of commands, as reports cite
-    them ("/proc/fs/ext4/sda1/options", "dumpe2fs -h /dev/sda1").
+    them ("/proc/fs/ext4/sda1/options", "dumpe2fs -h /dev/sda1"). Raises ValueError for one that
+    the host has not: a test without it would judge the whole host.
     """
     answers = _answers(snapshot)
+    known = {describe(ask) for ask in answers}
+    for each in without:
+        if each not in known:
+            near = "".join(f" (did you mean {one}?)" for one in get_close_matches(each, known, 1))
+            raise ValueError(f"{os.fspath(snapshot)}: no answer is called {each!r}{near}")
     left = {ask: answer for ask, answer in answers.items() if describe(ask) not in without}
     refused = {ask: _refused(ask) for ask in answers.keys() - left.keys()}
     return assemble_host(MapSource({**left, **refused}), TAKEN_AT)
@@ -64,7 +71,7 @@ def host_of(snapshot: StrPath, *, without: Collection[str] = ()) -> Host:
 def verdicts(
     rule: Rule, snapshot: StrPath, *, without: Collection[str] = ()
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts of a rule on a captured host; raises ArchiveError."""
+    """Return the verdicts of a rule on a captured host; raises as `host_of`."""
     return _judged(rule, host_of(snapshot, without=without))
 
 
@@ -72,16 +79,30 @@ def unheeded(rule: Rule, snapshot: StrPath) -> tuple[str, ...]:
     """Return the answers without which a rule judges more calmly: there should be none.
 
     Each answer of the host is refused once. A rule that then passes, or does not apply, and said
-    otherwise before, takes the lack of evidence for good news. Raises ArchiveError.
+    otherwise before, takes the lack of evidence for good news; so does one that then has fewer or
+    milder findings, and says of nothing that it is unknown. Raises ArchiveError.
     """
     answers = _answers(snapshot)
-    before = _outcomes(rule, MapSource(answers))
+    before = _by_number(rule, MapSource(answers))
     found = []
     for ask in answers:
-        after = _outcomes(rule, MapSource({**answers, ask: _refused(ask)}))
-        if any(after[key] in CALM and after[key] is not before.get(key) for key in after):
+        after = _by_number(rule, MapSource({**answers, ask: _refused(ask)}))
+        if any(_is_calmer(after[key], before.get(key)) for key in after):
             found.append(describe(ask))
     return tuple(found)
+
+
+def _is_calmer(after: Verdict, before: Verdict | None) -> bool:
+    """Whether a verdict is milder than one with more evidence, and does not say that it may be."""
+    if after.outcome in CALM:
+        return before is None or after.outcome is not before.outcome
+    if before is None or after.unknowns or after.outcome is not Outcome.FAIL:
+        return False
+    left = {each.fact: each.severity for each in after.findings}
+    return any(
+        each.fact not in left or not left[each.fact].at_least(each.severity)
+        for each in before.findings
+    )
 
 
 TAKEN_AT = "2026-01-01T00:00:00Z"
@@ -103,8 +124,8 @@ def _judged(rule: Rule, host: Host) -> tuple[Verdict, ...]:
     return audit(ReportSource("snapshot", "test"), host, (rule,)).verdicts
 
 
-def _outcomes(rule: Rule, source: MapSource) -> dict[Key, Outcome]:
-    """Return the outcomes by the number of the device: without a superblock, the id is another."""
+def _by_number(rule: Rule, source: MapSource) -> dict[Key, Verdict]:
+    """Return the verdicts by the number of the device: without a superblock, the id is another."""
     host = assemble_host(source, TAKEN_AT)
     numbers = {fs.id: fs.device_number for fs in host.filesystems}
-    return {numbers.get(each.filesystem_id or ""): each.outcome for each in _judged(rule, host)}
+    return {numbers.get(each.filesystem_id or ""): each for each in _judged(rule, host)}

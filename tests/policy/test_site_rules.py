@@ -498,6 +498,30 @@ def test_the_helper_takes_evidence_away() -> None:
     assert host_of(HEALTHY).filesystems
 
 
+@pytest.mark.parametrize("milder", ["Severity.INFO", "None"])
+def test_the_helper_finds_what_is_milder_without_evidence(milder: str) -> None:
+    """A finding that is gone, or less severe, is calmer too, though the rule still fails."""
+    found = 'Finding("Old.", {}, Confidence.LIKELY, (), fact="{}")'
+    careless = check_that(
+        f"known = for_wording(fs.superblock, None)\n    yield {found.format('Severity.LOW', 'a')}"
+        f"\n    severity = Severity.LOW if known else {milder}"
+        f"\n    if severity: yield {found.format('severity', 'b')}"
+    )
+    assert [each for each in unheeded(careless, HEALTHY) if each.startswith("dumpe2fs -h")]
+    heedful = check_that(
+        f"yield {found.format('Severity.LOW', 'a')}\n    need(fs.superblock)"
+        f"\n    yield {found.format('Severity.LOW', 'b')}"
+    )
+    assert unheeded(heedful, HEALTHY) == ()
+
+
+def test_an_answer_that_the_host_has_not_is_misspelt() -> None:
+    """The test of a rule judged the whole host, and was content."""
+    assert host_of(HEALTHY, without=["/proc/self/mountinfo"]).gaps
+    with pytest.raises(ValueError, match=r"no answer is called '/proc/self/mount' \(did you mean"):
+        host_of(HEALTHY, without=["/proc/self/mount"])
+
+
 def test_a_rule_may_be_called_as_it_was_declared() -> None:
     """The types of the public interface are those of the engine."""
 
