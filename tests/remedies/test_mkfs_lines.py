@@ -105,6 +105,24 @@ def test_a_printed_line_makes_what_it_promises(
     assert (new.superblock.inode_count or 0) >= inodes
 
 
+PACKED = "-b 4096 -g 8096 -G 1 -i 4194304 -E packed_meta_blocks=1"
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize("members", [17, 19, 21])
+def test_the_default_is_counted_bitmap_by_bitmap(members: int) -> None:
+    """By the closed form, without backups, it is even: 0.99 for 19 members. It is 0.93."""
+    with sparse_image(8012803072) as image:
+        run(f"mke2fs -q -F -t ext4 {PACKED},{','.join(LAZY)} {image}")
+        old = read(Made(image, 0), stripe(members, 128))
+        run_quickly(str(mkfs_line(str(image), old.layout, old.superblock)))
+        new = read(Made(image, 0), stripe(members, 128))
+    promised = old.advice.advice
+    assert promised is not None
+    assert promised.evenness > 0.97
+    assert new.layout.evenness == pytest.approx(promised.evenness, abs=0.001)
+
+
 @needs_e2fsprogs
 @pytest.mark.parametrize(
     ("blocks", "array", "groups"), [(524748, stripe(8, 64), 16), (229850, stripe(2, 128), 7)]

@@ -59,8 +59,8 @@ MOST_LOOKS = 500_000
 """How many parts of extents a search counts in all: about 0.1 s on a machine of 2020. A
 fifth of them ended before the halved groups that are even on RAID5 with small chunks."""
 EXACT_GROUPS = 4096
-"""Up to here a candidate is confirmed bitmap by bitmap. Of more groups, so few begin with a backup
-of the superblock that they do not matter."""
+"""Up to here the default and a candidate are confirmed bitmap by bitmap. Of more groups, so few
+begin with a backup of the superblock that they do not matter."""
 
 
 def advise(stack_map: StackMap, sizes: Sizes, room_bytes: int | None = None) -> MkfsAdvice | None:
@@ -90,6 +90,7 @@ def _advised(
     """Return the advice; its evenness is a share of the attainable one."""
     default = _made(sizes, None, sizes.flex_bg_groups, room_bytes)
     now = _evenness(period, placement_of(default))
+    now = now._replace(whole=_confirmed(stack_map, default, now.whole))
     kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
     is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, default)
     if is_even and now.whole >= EVEN_AS_ADVISED:
@@ -181,7 +182,10 @@ class _Search:
         for candidate in self._candidates():
             if candidate.found.whole <= (most.evenness if most else self.now.whole):
                 continue
-            advice = candidate.advice(self._confirmed(candidate))
+            groups = candidate.made.groups
+            self.left -= groups if groups <= EXACT_GROUPS else 0
+            whole = _confirmed(self.stack_map, candidate.made, candidate.found.whole)
+            advice = candidate.advice(whole)
             if advice.evenness >= least:
                 return advice
             if most is None or advice.evenness > most.evenness:
@@ -225,13 +229,15 @@ class _Search:
             return None
         return _Candidate(made, found)
 
-    def _confirmed(self, candidate: _Candidate) -> float:
-        """Return Jain's index of what mke2fs makes, with the groups that begin with a backup."""
-        made = candidate.made
-        if made.groups > EXACT_GROUPS:
-            return candidate.found.whole
-        self.left -= made.groups
-        return measure(predict_table(made), made, self.stack_map).bitmaps.achieved
+
+def _confirmed(stack_map: StackMap, made: Sizes, whole: float) -> float:
+    """Return Jain's index of what mke2fs makes, with the groups that begin with a backup.
+
+    `whole` is that of the closed form, which stands for many groups.
+    """
+    if made.groups > EXACT_GROUPS:
+        return whole
+    return measure(predict_table(made), made, stack_map).bitmaps.achieved
 
 
 def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
