@@ -267,3 +267,15 @@ def test_what_e2fsprogs_cannot_do_with_clusters_has_no_commands(
     assert (shown == remedy) is stays
     assert stays or (shown.steps, "feature bigalloc" in shown.summary) == ((), True)
     assert with_bigalloc(remedy, filesystem()) == remedy
+
+
+def test_a_rollback_that_e2fsprogs_cannot_do_with_clusters_is_left_out() -> None:
+    """A journal is made correctly; taking it out again is not."""
+    undo = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda"
+    there, make = Step(Phase.IMMEDIATE, "umount /data", "mount /data"), "tune2fs -O has_journal"
+    remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, Step(Phase.IMMEDIATE, make, undo)))
+    clustered = known(superblock(features=frozenset({"extent", "bigalloc"})))
+    shown = with_bigalloc(remedy, filesystem(superblock=clustered))
+    assert [(step.command, step.undo) for step in shown.steps] == [("umount /data", ""), (make, "")]
+    assert "There is no rollback" in shown.summary
+    assert with_bigalloc(remedy, filesystem()) == remedy

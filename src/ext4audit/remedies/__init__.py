@@ -302,22 +302,26 @@ def with_twin(remedy: Remedy, fs: Filesystem, twin: Filesystem) -> Remedy:
 
 _NOT_ON_BIGALLOC = r"\btune2fs (?:-f )?-O \^has_journal\b|sys/fs/ext4/.* && resize2fs\b"
 
+CORRECTLY = "correctly with the feature bigalloc."
+
 
 def with_bigalloc(remedy: Remedy, fs: Filesystem) -> Remedy:
     """Return a remedy without commands that e2fsprogs cannot run on clusters (seen with 1.47.0).
 
-    Where tune2fs removes a journal, also in a rollback, wrong counts of free blocks are left;
-    resize2fs refuses a filesystem that is not mounted as not fully tested.
+    Where tune2fs removes a journal, wrong counts of free blocks are left; resize2fs refuses a
+    filesystem that is not mounted as not fully tested. A rollback that would do so is left out.
     """
     superblock = for_wording(fs.superblock, None)
     if superblock is None or "bigalloc" not in superblock.features:
         return remedy
-    if not any(
-        re.search(_NOT_ON_BIGALLOC, f"{each.command}\n{each.undo}") for each in remedy.steps
-    ):
-        return remedy
-    note = "No commands: e2fsprogs 1.47.0 does not do this correctly with the feature bigalloc."
-    return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
+    if any(re.search(_NOT_ON_BIGALLOC, each.command) for each in remedy.steps):
+        note = f"No commands: e2fsprogs 1.47.0 does not do this {CORRECTLY}"
+        return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
+    if any(re.search(_NOT_ON_BIGALLOC, each.undo) for each in remedy.steps):
+        note = f"There is no rollback: e2fsprogs 1.47.0 does not take this back {CORRECTLY}"
+        steps = tuple(each._replace(undo="") for each in remedy.steps)
+        return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
+    return remedy
 
 
 _WRITES = re.compile(r"\btune2fs (?=-[^lf])")

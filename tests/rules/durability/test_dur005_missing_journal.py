@@ -257,6 +257,23 @@ REMEDY_CASES = (
         size="2G",
         mounted=False,
     ),
+    RemedyCase(
+        name="mounted, with bigalloc",
+        remedy="Create a journal",
+        mke2fs=("-O", "^has_journal,bigalloc"),
+        size="2G",
+        fstab="noatime",
+        mount="noatime",
+        restores=False,
+    ),
+    RemedyCase(
+        name="not mounted, with bigalloc",
+        remedy="Create a journal",
+        mke2fs=("-O", "^has_journal,bigalloc"),
+        size="2G",
+        mounted=False,
+        restores=False,
+    ),
     MountedCase(
         name="mounted twice",
         remedy="on the mounted filesystem",

@@ -264,6 +264,14 @@ REMEDY_CASES = (
         restores=False,
     ),
     RemedyCase(
+        name="crashed, with bigalloc",
+        remedy="Run e2fsck -p",
+        mke2fs=("-O", "bigalloc"),
+        mounted=False,
+        prepare=crash,
+        restores=False,
+    ),
+    RemedyCase(
         name="without a journal, crashed",
         remedy="Run e2fsck -p",
         mke2fs=("-O", "^has_journal"),
