@@ -185,6 +185,8 @@ def run_injected(statement: str) -> subprocess.CompletedProcess[str]:
     [
         ("raise ValueError('a\\x1b[31m\\nb\\udcff')", "ext4audit: ValueError: a\\x1b[31m"),
         ("raise RecursionError('deep')", "ext4audit: RecursionError: deep"),
+        ("raise BaseException('no Exception')", "ext4audit: BaseException: no Exception"),
+        ("raise SystemExit(0)", "ext4audit: SystemExit: 0"),
         ("raise OSError(5, 'Input/output error')", "OSError: [Errno 5] Input/output error"),
     ],
 )

@@ -16,10 +16,11 @@ from importlib.metadata import EntryPoint, distributions
 from types import ModuleType
 from typing import Any
 
+from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.policy.declared_types import declared, misfits
-from ext4audit.rule import OF_BROKEN, Rule, RuleOutput, Scope, register
+from ext4audit.rule import OF_BROKEN, NotApplicable, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
 """The entry points of packages that have rules."""
@@ -108,12 +109,22 @@ def _started_in(path: Sequence[str]) -> str:
 
 def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - whatever it is
     """Return what a source is; raises SiteRuleError for whatever it raises."""
+    with _apart(), _errors_of(origin):
+        return load()
+
+
+@contextmanager
+def _errors_of(origin: str) -> Iterator[None]:
+    """Raise SiteRuleError for what a site's own code raises, also for what is no Exception.
+
+    SystemExit and asyncio.CancelledError would end the program. What a signal raises is a
+    KeyboardInterrupt, and none of that code's.
+    """
     try:
-        with _apart():
-            return load()
-    except KeyboardInterrupt:
+        yield
+    except (Undetermined, NotApplicable, KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # such as SystemExit, which is no Exception
+    except BaseException as error:
         raise SiteRuleError(f"{origin}: {type(error).__name__}: {error}") from error
 
 
@@ -183,12 +194,9 @@ def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
     """Return the check of a rule, whose output is what a report can show."""
 
     def run(fs: Filesystem | None, host: Host) -> RuleOutput:
-        with redirect_stdout(sys.stderr):
-            try:
-                for output in rule.run(fs, host):
-                    yield _valid(output, rule)
-            except SystemExit as error:
-                raise RuntimeError(f"{rule.code} ended the program by SystemExit") from error
+        with redirect_stdout(sys.stderr), _errors_of(rule.code):
+            for output in rule.run(fs, host):
+                yield _valid(output, rule)
 
     return run
 

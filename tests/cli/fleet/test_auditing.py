@@ -156,7 +156,7 @@ def test_a_source_that_does_not_answer_is_given_up(
     where = host if at_host else tmp_path / "fleet"
     owner: object = Path if at_host else os.path if call == "isdir" else os
     monkeypatch.setattr(owner, call, hang)
-    monkeypatch.setattr(captured, "_CALLS", BoundedCalls())
+    monkeypatch.setattr(captured._OWN, "calls", BoundedCalls())
     with pytest.raises(ArchiveError, match=f"^{where}: no answer within 0.1 s"):
         captured.open_captured(str(where)) if at_host else fleet_source.hosts_in(str(where))
 

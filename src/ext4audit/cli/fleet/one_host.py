@@ -146,10 +146,11 @@ _THREAD_BYTES = 80 << 20
 _STATM = "/proc/self/statm"
 
 
-class TimeLimitExceeded(BaseException):
+class TimeLimitExceeded(KeyboardInterrupt):
     """The input took more than its time.
 
     No Exception: the boundaries that turn those into unknown evidence would go on with the host.
+    What a signal raises is a KeyboardInterrupt everywhere: none of them handles it.
     """
 
 
