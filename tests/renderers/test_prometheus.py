@@ -13,7 +13,7 @@ from ext4audit.facts.host import Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.prometheus import confidence_value, render, severity_value
-from ext4audit.report import Report
+from ext4audit.report import DataFile, Report
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.examples import examples
@@ -210,6 +210,22 @@ def test_names_and_series_are_unique() -> None:
     alike = [md127("/a\x1b"), md127("/a\\x1b")]
     assert_well_formed(families(Audited("x", report(host(*alike), barriers))))
     assert numbers(samples(double), "ext4audit_host_findings", "severity")["critical"] == 2
+
+
+def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
+    """The textfile collector refuses a whole file for one series that is there twice.
+
+    Here a control character and its escape are names of two hosts, and a data file is named twice.
+    """
+    twice = (DataFile("bugs.toml", "kernel_bugs", "2027-01-31"),) * 2
+    made = report(host(md127()), barriers)._replace(knowledge=twice)
+    read = Audited("x", made._replace(source=LIVE._replace(key="a\x1b")))
+    unread = Audited("y", None, "gone", key="a\\x1b")
+    for pair in ([read, unread], [unread, read]):
+        lines = [line for line in render(pair, PAGE).splitlines() if not line.startswith("#")]
+        series = [line.rpartition(" ")[0] for line in lines]
+        assert len(set(series)) == len(series)
+        assert 'ext4audit_host_readable{host="a\\\\x1b"} 0' in lines
 
 
 @pytest.mark.parametrize(

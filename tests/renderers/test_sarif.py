@@ -104,6 +104,7 @@ def assert_descriptor(rule: Any) -> None:
     texts = (rule["shortDescription"], rule["fullDescription"], rule["help"])
     assert rule["id"]
     assert all(each["text"] for each in texts)
+    assert len(rule["shortDescription"]["text"]) <= 1024
     assert len(rule["fullDescription"]["text"]) <= 1024
     assert len(rule["properties"]["tags"]) <= 20
     assert rule["defaultConfiguration"]["level"] in {"error", "warning", "note"}
@@ -411,6 +412,15 @@ def test_a_path_is_encoded_once() -> None:
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri == "hosts/db%201%2520%28%C3%A4%29/proc/self/mountinfo"
     assert unquote(uri) == "hosts/db 1%20(ä)/proc/self/mountinfo"
+
+
+@pytest.mark.parametrize("word", ["word ", "word"])
+def test_a_site_can_write_a_long_summary(word: str) -> None:
+    """GitHub would refuse the whole file; the page has the summary in full."""
+    shown = descriptor(old_kernel._replace(code="XAA001", summary=500 * word))
+    assert_descriptor(shown)
+    assert len(shown["shortDescription"]["text"]) > 1000
+    assert 500 * word in shown["help"]["text"]
 
 
 def test_a_long_description_is_cut_between_two_words() -> None:

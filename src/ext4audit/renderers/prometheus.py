@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from calendar import timegm
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import strptime
 from typing import TypeAlias
 
@@ -175,11 +175,13 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) ->
             ({"host": name}, bool(host.report and host.report.complete_for(page.threshold)))
             for name, host in named
         ],
+        worst=min,
     )
     yield from _metric(
         "ext4audit_host_readable",
         "Whether the host could be read at all.",
         [({"host": name}, host.report is not None) for name, host in named],
+        worst=min,
     )
 
 
@@ -209,9 +211,22 @@ def _of_run(page: Page, policy: str | None) -> Iterator[str]:
     yield from _metric(info, "The version that audited.", [({"version": page.tool_version}, 1)])
 
 
-def _metric(name: str, text: str, samples: Iterable[_Sample]) -> Iterator[str]:
-    """Yield a metric's lines; without samples there are none."""
-    lines = [f"{name}{_braces(labels)} {value:.15g}" for labels, value in samples]
+def _metric(
+    name: str,
+    text: str,
+    samples: Iterable[_Sample],
+    worst: Callable[[float, float], float] = max,
+) -> Iterator[str]:
+    """Yield a metric's lines; without samples there are none.
+
+    Names that are shown alike share a series, which has the worst value: the collector refuses a
+    whole file for one series that is there twice.
+    """
+    values: dict[str, float] = {}
+    for labels, value in samples:
+        series = _braces(labels)
+        values[series] = worst(values.get(series, value), value)
+    lines = [f"{name}{series} {value:.15g}" for series, value in values.items()]
     if lines:
         yield f"# HELP {name} {text}"
         yield f"# TYPE {name} gauge"

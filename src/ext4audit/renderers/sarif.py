@@ -99,7 +99,7 @@ _FAMILIES = MappingProxyType(
 _MANUAL = re.compile(r"([a-z0-9_.-]+)\(([1-8])\)")
 _MANUAL_URI = "https://man7.org/linux/man-pages/man{1}/{0}.{1}.html"
 _LONGEST_DESCRIPTION = 1024
-"""Characters of `fullDescription.text` that GitHub accepts."""
+"""Characters of the text of each description of a rule that GitHub accepts."""
 _HASH = "primaryLocationLineHash"
 """The only fingerprint that GitHub reads; a number follows the colon, as CodeQL writes it."""
 
@@ -214,7 +214,7 @@ def descriptor(rule: Rule) -> dict[str, Any]:
     described: dict[str, Any] = {
         "id": rule.code,
         "name": rule.name,
-        "shortDescription": {"text": rule.summary or rule.name},
+        "shortDescription": {"text": _cut(rule.summary or rule.name)},
         "fullDescription": {"text": _description(rule)},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"enabled": rule.default, "level": LEVELS[rule.severity]},
@@ -240,12 +240,17 @@ def rule_page(rule: Rule) -> str:
 
 
 def _description(rule: Rule) -> str:
-    """Return what a rule checks in one paragraph; a long one is cut between two words."""
+    """Return what a rule checks in one paragraph."""
     first = rule.page.partition("\n## Why")[0].removeprefix("## What it checks")
-    text = " ".join(first.split()) or rule.summary or rule.name
+    return _cut(" ".join(first.split()) or rule.summary or rule.name)
+
+
+def _cut(text: str) -> str:
+    """Return a description; a long one is cut between two words, or in one that is too long."""
     if len(text) <= _LONGEST_DESCRIPTION:
         return text
-    return f"{text[: _LONGEST_DESCRIPTION - 1].rpartition(' ')[0]}…"
+    kept = text[: _LONGEST_DESCRIPTION - 1]
+    return f"{kept.rpartition(' ')[0] or kept}…"
 
 
 def _family(rule: Rule) -> str:
