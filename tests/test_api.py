@@ -79,6 +79,16 @@ def test_what_is_no_evidence_is_an_error_with_the_reason() -> None:
         audit_snapshot("/nonexistent")
 
 
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_a_path_that_can_name_nothing_is_an_error(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the empty one (`--from "$UNSET"`), the working directory was searched for evidence."""
+    monkeypatch.chdir(SNAPSHOT)
+    with pytest.raises(ArchiveError, match=r"(the path is empty|it holds a NUL)$"):
+        audit_snapshot(path)
+
+
 def test_targets_restrict_the_audit() -> None:
     """A mount point of the captured host names its filesystem."""
     report = audit_snapshot(SNAPSHOT)

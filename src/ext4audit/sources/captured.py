@@ -67,6 +67,8 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     Raises ArchiveError, which begins with the path.
     """
     label = "standard input" if path == STANDARD_INPUT else path
+    if not path or "\0" in path:  # pathlib takes the first for the working directory
+        raise ArchiveError(f"{label!r}: {'it holds a NUL' if path else 'the path is empty'}")
     try:
         if path == STANDARD_INPUT:
             return _open_file(_standard_input(), label)
