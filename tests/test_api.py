@@ -49,6 +49,14 @@ def test_rules_are_selected_by_code_family_and_name() -> None:
     assert {verdict.rule.code for verdict in report.verdicts} == {rule.code for rule in rules}
 
 
+def test_a_text_is_one_term() -> None:
+    """Its letters were: "SLK" selected three families, and DUR001 was unknown as "U"."""
+    assert select_rules("DUR001") == select_rules(["DUR001"])
+    assert select_rules([], "DUR") == select_rules([], ["DUR"])
+    with pytest.raises(ValueError, match="SLK"):
+        select_rules("SLK")
+
+
 @pytest.mark.parametrize("rules", [(), select_rules(["DUR001"]) * 2])
 def test_an_audit_has_each_rule_once(rules: tuple[Rule, ...]) -> None:
     """The report of no rules was complete and clean."""

@@ -28,10 +28,15 @@ LONGEST_SECONDS = 86_400
 def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Return the rules that codes ("DUR001"), prefixes ("DUR") or names select.
 
-    Without `wanted` these are the rules that are on by default. Raises ValueError for a term that
-    matches no rule, or where no rule is left.
+    Without `wanted` these are the rules that are on by default. A text is one term. Raises
+    ValueError for a term that matches no rule, or where no rule is left.
     """
-    return select(all_rules(), wanted, ignored)
+    return select(all_rules(), _terms(wanted), _terms(ignored))
+
+
+def _terms(words: Iterable[str]) -> tuple[str, ...]:
+    """Return the terms: a text is one, and not its letters ("C" selects three families)."""
+    return (words,) if isinstance(words, str) else tuple(words)
 
 
 def audit_host(
