@@ -130,3 +130,24 @@ def test_a_profile_of_a_fleet_needs_one_host(
     run_program(["scan", *sources, "--profile", f"tidb={place}", "-f", "ndjson"])
     errors = capfd.readouterr().err
     assert errors.count("the profile tidb") == (1 if reported else 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "idle"),
+    [
+        ("", (), ["x"]),
+        ("", ("--profile", "x"), []),
+        ("", ("--profile", "tidb"), []),
+        ('profiles = ["x"]\n', (), []),
+        ('profiles = ["tidb"]\n', (), []),
+    ],
+)
+def test_a_profile_that_nothing_chooses_is_reported(
+    more: str, words: tuple[str, ...], idle: list[str], tmp_path: Path
+) -> None:
+    """What it demands was judged nowhere; a run that chooses others needs no reminder of it."""
+    demands = 'reason = "so"\nrequires = ["noatime"]\n'
+    path = tmp_path / "policy.toml"
+    path.write_text(f'{more}[profile.x]\n{demands}[profile.y]\n{demands}mounts = ["/"]\n')
+    notices = scanned(tmp_path, "--config", str(path), *words)["notices"]
+    assert [each.split()[2] for each in notices if "holds nowhere" in each] == idle

@@ -203,7 +203,8 @@ class PostProcessing(NamedTuple):
     """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
-    for a mount point. `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data
+    for a mount point, `idle` the names of those that the file defines and nothing chooses.
+    `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data
     files.
     """
 
@@ -214,6 +215,7 @@ class PostProcessing(NamedTuple):
     places: tuple[ActiveProfile, ...] = ()
     measurements: tuple[Any, ...] = ()
     knowledge: tuple[Any, ...] = ()
+    idle: tuple[str, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
@@ -274,6 +276,11 @@ class PostProcessing(NamedTuple):
                 "an ext4 filesystem: remove it, or correct the mount point"
                 for each in unmatched
             ),
+            *(
+                f"the profile {name} holds nowhere: give it mounts, or name it in profiles or by "
+                "--profile"
+                for name in self.idle
+            ),
         )
 
 
@@ -297,4 +304,16 @@ def post_processing_of(
         policy.path,
         tuple(each for each in profiles if each.place is not None),
         lazily("cli.probe", "read_runs")(probes) if probes else (),
+        idle=_idle(policy, profiles),
     )
+
+
+def _idle(policy: Policy, profiles: Sequence[ActiveProfile]) -> tuple[str, ...]:
+    """Return the profiles that a file defines and nothing chooses; none where some are chosen.
+
+    A file may define profiles for several kinds of hosts, of which each run chooses its own.
+    """
+    always = {each.profile.name for each in policy.site_profiles if each.mounts}
+    active = {each.profile.name for each in profiles}
+    idle = (each.profile.name for each in policy.site_profiles if each.profile.name not in active)
+    return () if active - always else tuple(idle)
