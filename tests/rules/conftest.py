@@ -1,7 +1,8 @@
 """Every host that a test of a rule judges is judged again by someone who knows less.
 
 So the law of evidence holds for the hosts on which a rule fails, and for a new rule as soon as it
-has a test: what fails, or is not determined, neither passes nor steps aside without a fact.
+has a test: what fails, or is not determined, neither passes nor steps aside without a fact. Only
+what the rule looks at is taken away: test_watching.py shows that the other facts change nothing.
 EXT4AUDIT_LAW=all tries all pairs of facts, not some.
 """
 
@@ -20,6 +21,7 @@ from ext4audit.report import Verdict
 from ext4audit.rule import Rule
 from support.hosts import blinding
 from support.hosts.law import CALM, calmer_verdict
+from support.hosts.watching import watched
 
 PAIRS = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 5
 """How many pairs of facts are taken away of each host, None for all."""
@@ -34,19 +36,20 @@ EXCUSES = {
 """What is honest all the same: by the rule and the fact without which it says something else."""
 WITHOUT_EXCUSES = "EXT4AUDIT_WITHOUT_EXCUSES"
 """The variable with which a run has no excuses: test_excuses.py looks whether each is needed."""
-Judged = tuple[Rule, Filesystem | None, Host]
+Judged = tuple[Rule, Filesystem | None, Host, Verdict]
 
 
 @pytest.fixture(autouse=True)
 def _who_knows_less_is_not_calmer(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Judge again what the test of a rule judged, without its facts, one kind after the other."""
+    """Judge again what the test of a rule judged, without what the rule looked at."""
     judged: list[Judged] = []
 
     def recording(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
-        judged.append((rule, fs, host))
-        return engine.judge(rule, fs, host)
+        verdict = engine.judge(rule, fs, host)
+        judged.append((rule, fs, host, verdict))
+        return verdict
 
     is_of_a_rule = request.path.parent != Path(__file__).parent
     is_of_a_rule &= request.node.get_closest_marker("judged_once") is None
@@ -60,10 +63,11 @@ def _who_knows_less_is_not_calmer(
 
 def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
     """Yield what a rule says more calmly without some facts of what it judged."""
-    rule, fs, host = judged
-    before = engine.judge(rule, fs, host)
-    kinds = blinding.kinds_inside(subject := (fs, host))
-    losses = blinding.losses(subject, chance, PAIRS)
+    rule, fs, host, before = judged
+    copy, seen = watched(subject := (fs, host))
+    assert engine.judge(rule, *copy) == before, "a rule tells a watched fact from others"
+    kinds = blinding.kinds_inside(subject)
+    losses = blinding.losses(subject, seen, chance, PAIRS)
     if before.outcome in CALM and PAIRS is not None:
         losses = chance.sample(losses, min(PAIRS, len(losses)))
     for loss in losses:

@@ -340,6 +340,12 @@ class Host(NamedTuple):
         }
         return tuple(other for other in near.values() if self.is_same_storage(fs, other))
 
+    def unplaced_twins(self, fs: Filesystem) -> tuple[Unknown, ...]:
+        """Return why it is not known whether mounted filesystems with its UUID are the same."""
+        alike = _mounted_by_uuid(self).get(fs.uuid, ()) if fs.uuid is not None else ()
+        others = (other.stack for other in alike if other.device_number != fs.device_number)
+        return tuple(stack for stack in others if isinstance(stack, Unknown))
+
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
         """Whether two filesystems are one, seen through two devices; None where nothing tells."""
         rows = for_wording(self.devices, ())

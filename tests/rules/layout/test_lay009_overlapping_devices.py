@@ -189,8 +189,13 @@ SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))
         (on(SECOND_LOOP, alive=False), False, Outcome.NOT_APPLICABLE),
         (on(SECOND_LOOP, "/another"), False, Outcome.NOT_APPLICABLE),
         (on(disk()), False, Outcome.NOT_APPLICABLE),
+        (on(unknown("stack")), False, Outcome.UNDETERMINED),
+        (on(unknown("stack"), "/another"), False, Outcome.NOT_APPLICABLE),
     ],
-    ids=["mounted twice", "both read-only", "not mounted", "another UUID", "a copy"],
+    ids=[
+        *("mounted twice", "both read-only", "not mounted", "another UUID", "a copy"),
+        *("anywhere", "another UUID, anywhere"),
+    ],
 )
 def test_lay009_finds_one_filesystem_that_is_mounted_through_two_devices(
     other: Filesystem, *, read_only: bool, outcome: Outcome

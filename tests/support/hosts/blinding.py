@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Known, Unknown, Why
@@ -26,8 +26,6 @@ BESIDE: dict[str, dict[str, Any]] = {
 """Facts whose gap is a field of its own, and the values of both without them."""
 CROWD = 1500
 """So many facts make a crowded host."""
-LEVELS = 40
-"""No stack of devices is deeper; a cycle would be."""
 
 
 class Place(NamedTuple):
@@ -53,39 +51,61 @@ class Loss(NamedTuple):
         return f"without {' and '.join(sorted(self.kinds))}{where}"
 
 
-def losses(subject: Subject, chance: random.Random, most: int | None) -> list[Loss]:
-    """Return the ways to know less of a subject.
+def losses(
+    subject: Subject, seen: Container[Place], chance: random.Random, most: int | None
+) -> list[Loss]:
+    """Return the ways to know less of a subject, of whose facts some were looked at.
 
-    Every kind of fact is among them; of single facts and of pairs of kinds at most so many. A
-    host of hundreds of filesystems is there for its size, and is not looked at.
+    Every kind of these is among them; of single facts and of pairs of kinds, one of which was
+    looked at, at most so many. A host of hundreds of filesystems is there for its size, and has
+    none.
     """
-    known = list(dict.fromkeys(islice(places(subject), CROWD)))
-    if len(known) == CROWD:
+    known = places(subject)
+    if len(known) > CROWD:
         return []
     counted = Counter(place.kind for place in known)
-    every = [Loss(frozenset({kind})) for kind in sorted(counted)]
-    singles = [Loss(frozenset({p.kind}), p.owner) for p in known if counted[p.kind] > 1]
-    pairs = [Loss(frozenset(pair)) for pair in combinations(sorted(counted), 2)]
+    looked_at = [place for place in known if place in seen]
+    kinds = {place.kind for place in looked_at}
+    every = [Loss(frozenset({kind})) for kind in sorted(kinds)]
+    singles = [Loss(frozenset({p.kind}), p.owner) for p in looked_at if counted[p.kind] > 1]
+    both = (pair for pair in combinations(sorted(counted), 2) if not kinds.isdisjoint(pair))
+    pairs = [Loss(frozenset(pair)) for pair in both]
     for more in (singles, pairs):
         every += more if most is None else chance.sample(more, min(most, len(more)))
     return every
 
 
-def places(value: Any, level: int = LEVELS) -> Iterator[Place]:
-    """Yield each fact inside a value that is known."""
-    if level == 0:
+def places(subject: Subject) -> list[Place]:
+    """Return each fact inside a subject that is known, each object's once."""
+    found: list[Place] = []
+    _visit(subject, found, set())
+    return found
+
+
+def _visit(value: Any, found: list[Place], met: set[int]) -> None:
+    """Append the facts inside a value that is not among those met."""
+    if not _may_hold(value) or id(value) in met:
         return
+    met.add(id(value))
+    for name, kind in facts_of(type(value)):
+        inside = getattr(value, name)
+        if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
+            found.append(Place(kind, id(value)))
+    for part in _parts(value):
+        _visit(part, found, met)
+
+
+def _may_hold(value: Any) -> bool:
+    """Whether facts can be inside a value: there are none in texts and numbers."""
+    return isinstance(value, tuple | Known) or bool(facts_of(type(value)))
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what a value that may hold facts has."""
     if isinstance(value, Known):
-        yield from places(value.value, level - 1)
-    elif _is_record(value):
-        for name, kind in _facts(type(value)):
-            inside = getattr(value, name)
-            if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
-                yield Place(kind, id(value))
-            yield from places(inside, level - 1)
-    elif isinstance(value, tuple):
-        for each in value:
-            yield from places(each, level - 1)
+        return (value.value,)
+    facts = facts_of(type(value))
+    return [getattr(value, name) for name, _ in facts] if facts else value
 
 
 Kinds = Mapping[int, frozenset[str]]
@@ -93,19 +113,15 @@ Kinds = Mapping[int, frozenset[str]]
 
 
 def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> Kinds:
-    """Return the kinds of the facts inside a value and inside everything that it has."""
+    """Return the kinds of the facts inside a value and inside everything that may hold some."""
     found = {} if found is None else found
-    if id(value) in found:
-        return found
-    inside = value.value if isinstance(value, Known) else value
-    facts = _facts(type(inside))
-    parts = [getattr(inside, name) for name, _ in facts]
-    if not facts and isinstance(inside, tuple):
-        parts = list(inside)
-    kinds = {kind for _, kind in facts}
-    for part in parts:
-        kinds |= kinds_inside(part, found)[id(part)]
-    found[id(value)] = found[id(inside)] = frozenset(kinds)
+    kinds = {kind for _, kind in facts_of(type(value))}
+    for part in _parts(value):
+        if _may_hold(part):
+            if id(part) not in found:
+                kinds_inside(part, found)
+            kinds |= found[id(part)]
+    found[id(value)] = frozenset(kinds)
     return found
 
 
@@ -123,7 +139,7 @@ class _Blinding:
 
     def seen(self, value: Any) -> Any:
         """Return a value without what is lost, the same object where that is nothing."""
-        if self._loss.kinds.isdisjoint(self._kinds[id(value)]):
+        if self._loss.kinds.isdisjoint(self._kinds.get(id(value), ())):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = self._seen(value)
@@ -142,7 +158,7 @@ class _Blinding:
 
     def _record(self, value: Any) -> Any:
         changed: dict[str, Any] = {}
-        for name, kind in _facts(type(value)):
+        for name, kind in facts_of(type(value)):
             now = getattr(value, name)
             if not self._loss.takes(kind, id(value)):
                 left = self.seen(now)
@@ -154,7 +170,7 @@ class _Blinding:
                 changed[name] = _gap(kind)
         if not changed:
             return value
-        made = {name: getattr(value, name) for name, _ in _facts(type(value))}
+        made = {name: getattr(value, name) for name, _ in facts_of(type(value))}
         return type(value)(**{**made, **changed})
 
 
@@ -163,13 +179,13 @@ def _gap(kind: str) -> Unknown:
 
 
 def _is_record(value: Any) -> bool:
-    return bool(_facts(type(value)))
+    return bool(facts_of(type(value)))
 
 
 _KNOWN_TYPES: dict[type, tuple[tuple[str, str], ...]] = {}
 
 
-def _facts(kind: type) -> tuple[tuple[str, str], ...]:
+def facts_of(kind: type) -> tuple[tuple[str, str], ...]:
     """Return the fields of a type of records, each with the name of its kind of fact."""
     if kind not in _KNOWN_TYPES:
         _KNOWN_TYPES[kind] = tuple((name, f"{kind.__name__}.{name}") for name in _fields(kind))

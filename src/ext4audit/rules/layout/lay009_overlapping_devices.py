@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    for_wording,
+    need,
+    raise_for,
+)
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
@@ -128,9 +137,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     twice = [other for other in host.mounted_twice(fs) if _is_written(fs, other)]
     yield from (_twice(fs, other) for other in twice)
     own = need(_parts_of(fs))
-    if twice and not own:
-        return
     if not own:
+        raise_for(host.unplaced_twins(fs))
+        if twice:
+            return
         raise NotApplicable("it is on no disk")
     taken = _taken(_seen(host))
     gaps, met = taken.gaps, 0

@@ -1,0 +1,96 @@
+"""The law over tests of rules takes away what a rule looks at: the rest changes no verdict."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+
+from ext4audit.engine import judge
+from ext4audit.evidence import Known, Unknown, for_wording
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.rule import Scope
+from ext4audit.rules import all_rules
+from support.builders import disk, filesystem, host, known, raid
+from support.examples import examples
+from support.hosts import blinding
+from support.hosts.any_host import HOSTS
+from support.hosts.watching import watched
+
+MEMBERS = (disk("sda"), disk("sdb"))
+FS = filesystem(stack=known(raid(list(MEMBERS))))
+STACK = "Filesystem.stack"
+LOOKS: list[Callable[[Filesystem], object]] = [
+    lambda fs: isinstance(fs.stack, Unknown),
+    lambda fs: isinstance(fs.stack, Known),
+    lambda fs: for_wording(fs.stack, None),
+    lambda fs: fs.stack == FS.stack,
+    lambda fs: FS.stack == fs.stack,
+    lambda fs: {fs.stack},
+    lambda fs: {fs},
+    lambda fs: str(fs.stack),
+    lambda fs: fs.stack.origin,  # type: ignore[union-attr] # as a match statement would
+]
+
+
+def kinds_of(seen: set[blinding.Place]) -> set[str]:
+    """Return the kinds of facts that were looked at, without those that count as such at once."""
+    return {place.kind for place in seen} - blinding.BESIDE.keys()
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_look_at_a_fact_is_noticed(look: Callable[[Filesystem], object]) -> None:
+    """Its type, its value, and a comparison with another."""
+    (fs, _), seen = watched((FS, host(FS)))
+    assert fs is not None
+    assert STACK not in kinds_of(seen)
+    look(fs)
+    assert blinding.Place(STACK, id(FS)) in seen
+
+
+def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> None:
+    """The devices of a stack are looked at when the stack was."""
+    (fs, _), seen = watched((FS, host(FS)))
+    assert fs is not None
+    stack = for_wording(fs.stack, None)
+    assert stack is not None
+    assert kinds_of(seen) == {STACK}
+    below = for_wording(stack.below, ())
+    assert [each.name for each in below] == ["sda", "sdb"]
+    assert kinds_of(seen) == {STACK, "BlockDevice.below"}
+    assert fs == FS
+
+
+def test_an_object_that_is_held_twice_remains_one() -> None:
+    """Rules compare filesystems of a host by identity."""
+    (fs, around), _ = watched((FS, host(FS)))
+    assert around.filesystems[0] is fs
+
+
+def test_only_what_was_looked_at_is_taken_away() -> None:
+    """Of pairs, one fact at least."""
+    subject = (FS, host(FS))
+    place = blinding.Place("BlockDevice.size_sectors", id(MEMBERS[0]))
+    found = blinding.losses(subject, {place}, random.Random(1), None)  # noqa: S311
+    assert all(place.kind in loss.kinds for loss in found)
+    assert blinding.Loss(frozenset({place.kind})) in found
+    assert blinding.Loss(frozenset({place.kind}), place.owner) in found
+    assert blinding.Loss(frozenset({place.kind, STACK})) in found
+
+
+@examples(20)
+@given(drawn=HOSTS)
+def test_what_no_rule_looked_at_changes_no_verdict(drawn: Host) -> None:
+    """Everything that a rule did not look at is taken away at once."""
+    for rule in all_rules():
+        for fs in drawn.filesystems if rule.scope is Scope.FILESYSTEM else (None,):
+            subject = (fs, drawn)
+            before = judge(rule, *subject)
+            copy, seen = watched(subject)
+            assert judge(rule, *copy) == before
+            kinds = {place.kind for place in blinding.places(subject)}
+            loss = blinding.Loss(frozenset(kinds - {place.kind for place in seen}))
+            left = blinding.without(subject, loss, blinding.kinds_inside(subject))
+            assert judge(rule, *left) == before, rule.code

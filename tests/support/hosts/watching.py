@@ -1,0 +1,83 @@
+"""Which facts of a host a rule looks at: the verdict depends on no other.
+
+A rule is a pure function of its subject. So what it did not look at can be taken away without a
+second judgement: the rule would do the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ext4audit.evidence import Known
+from support.hosts.blinding import BESIDE, Place, Subject, facts_of
+
+
+def watched(subject: Subject) -> tuple[Subject, set[Place]]:
+    """Return a copy of a subject, and the set in which its facts appear when they are looked at.
+
+    Facts that have their gap in another field, those of BESIDE, count as looked at when the object
+    that has them is reached.
+    """
+    watch = _Watch()
+    copy: Subject = watch.copy(subject)
+    return copy, watch.seen
+
+
+class _Watch:
+    def __init__(self) -> None:
+        self.seen: set[Place] = set()
+        self._copies: dict[int, Any] = {}
+
+    def copy(self, value: Any) -> Any:
+        """Return a value with watched facts; an object that is held twice remains one object."""
+        if id(value) not in self._copies:
+            self._copies[id(value)] = self._copy(value)
+        return self._copies[id(value)]
+
+    def _copy(self, value: Any) -> Any:
+        if isinstance(value, Known):
+            return Known(self.copy(value.value), value.origin)
+        if facts := facts_of(type(value)):
+            return type(value)(**{name: self._fact(value, name, kind) for name, kind in facts})
+        if type(value) is tuple:
+            return tuple(map(self.copy, value))
+        return value
+
+    def _fact(self, owner: Any, name: str, kind: str) -> Any:
+        fact, place = getattr(owner, name), Place(kind, id(owner))
+        if not isinstance(fact, Known):
+            if kind in BESIDE and fact not in (None, ()):
+                self.seen.add(place)
+            return self.copy(fact)
+
+        def look() -> Known[Any]:
+            self.seen.add(place)
+            copy: Known[Any] = self.copy(fact)
+            return copy
+
+        return _Watched(look)
+
+
+class _Watched:
+    """Stands for a Known, and calls a function whenever anything is asked about it.
+
+    `isinstance` asks for `__class__`, and so is a look, too.
+    """
+
+    __slots__ = ("_look",)
+
+    def __init__(self, look: Callable[[], Known[Any]]) -> None:
+        self._look = look
+
+    def __getattribute__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_look")(), name)
+
+    def __eq__(self, other: object) -> bool:
+        return bool(object.__getattribute__(self, "_look")() == other)
+
+    def __repr__(self) -> str:
+        return repr(object.__getattribute__(self, "_look")())
+
+    def __hash__(self) -> int:
+        return hash(object.__getattribute__(self, "_look")())
