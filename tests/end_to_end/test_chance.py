@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parents[1]
 NOT_OURS = ("lab/", "mutation/", "bench/")
@@ -32,18 +36,23 @@ TERMINALS = {
     "sources/snapshot/test_collector.py": "nothing is shown",
 }
 Node = Callable[[ast.AST], bool]
+WORDS = re.compile(r"monotonic|perf_counter|sleep|timeout|wait|openpty|pty\.fork")
+"""What a module contains that has anything of what is looked for."""
 
 
-def places(looked_for: Node) -> set[str]:
-    """Return the modules of tests that have what is looked for."""
-    return {name for name, tree in _modules() if any(map(looked_for, ast.walk(tree)))}
-
-
-def _modules() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def places() -> Mapping[Node, set[str]]:
+    """Return the modules of tests that have each thing looked for; a module is parsed once."""
+    found: dict[Node, set[str]] = {looked_for: set() for looked_for in KNOWN}
     for path in sorted(TESTS.rglob("*.py")):
-        name = str(path.relative_to(TESTS))
-        if not name.startswith(NOT_OURS):
-            yield name, ast.parse(path.read_text())
+        name, text = str(path.relative_to(TESTS)), path.read_text()
+        if name.startswith(NOT_OURS) or not WORDS.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call | ast.keyword):
+                for looked_for in filter(lambda each: each(node), KNOWN):
+                    found[looked_for].add(name)
+    return found
 
 
 def reads_a_clock(node: ast.AST) -> bool:
@@ -55,7 +64,7 @@ def sleeps(node: ast.AST) -> bool:
     """Whether it is `time.sleep(0.5)`: what hangs sleeps for a time with a name."""
     return (
         isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "time.sleep"
+        and _dotted(node.func) == "time.sleep"
         and isinstance(node.args[0], ast.Constant)
     )
 
@@ -72,7 +81,7 @@ def gives_up_soon(node: ast.AST) -> bool:
 def opens_a_terminal(node: ast.AST) -> bool:
     """Whether it is `os.openpty()`, `pty.openpty()` or `pty.fork()`."""
     return isinstance(node, ast.Call) and (
-        _name(node.func) == "openpty" or ast.unparse(node.func) == "pty.fork"
+        _name(node.func) == "openpty" or _dotted(node.func) == "pty.fork"
     )
 
 
@@ -80,24 +89,31 @@ def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else ""
 
 
-def test_nothing_is_decided_by_a_clock() -> None:
-    """A busy machine delays anything by seconds: `wait_until` and `without_waiting` allow it."""
-    assert places(reads_a_clock) == set(READERS_OF_CLOCKS)
+def _dotted(function: ast.expr) -> str:
+    """Return "module.name" of a function that is called so."""
+    if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
+        return ""
+    return f"{function.value.id}.{function.attr}"
 
 
-def test_nothing_is_waited_for_by_sleeping() -> None:
-    """On a busy machine what should have happened within half a second has not."""
-    assert places(sleeps) == set(SLEEPERS)
+KNOWN: Mapping[Node, Mapping[str, str]] = {
+    reads_a_clock: READERS_OF_CLOCKS,
+    sleeps: SLEEPERS,
+    gives_up_soon: SHORT_TIMEOUTS,
+    opens_a_terminal: TERMINALS,
+}
 
 
-def test_only_what_hangs_is_given_up() -> None:
-    """A time limit of a test is its patience, which is the same for all."""
-    assert places(gives_up_soon) == set(SHORT_TIMEOUTS)
+@pytest.mark.parametrize("looked_for", KNOWN)
+def test_chance_decides_only_where_it_is_known_to(looked_for: Node) -> None:
+    """Each of these modules has its reason, and no other may do it.
 
-
-def test_what_a_terminal_shows_is_read_to_its_end() -> None:
-    """The kernel passes it on in pieces: one read may have the first of them only."""
-    assert places(opens_a_terminal) == set(TERMINALS)
+    A busy machine delays anything by seconds: `wait_until` and `without_waiting` allow it, and what
+    should have happened within half a second has not. A time limit of a test is its patience,
+    which is the same for all. The kernel passes on in pieces what a terminal shows: one read may
+    have the first of them only.
+    """
+    assert places()[looked_for] == set(KNOWN[looked_for])
 
 
 def test_the_tests_see_it() -> None:
@@ -110,3 +126,4 @@ def test_the_tests_see_it() -> None:
     }
     for looked_for, examples in texts.items():
         assert all(any(map(looked_for, ast.walk(ast.parse(text)))) for text in examples)
+        assert all(map(WORDS.search, examples))

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ def succeed(
     return done.stdout
 
 
-def interpreters() -> list[str]:
+@cache
+def interpreters() -> tuple[str, ...]:
     """Return one interpreter of each version that is installed, from 3.10 to 3.14."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = []
@@ -71,4 +73,4 @@ def interpreters() -> list[str]:
             if run(path, "-c", "pass").returncode == 0:
                 found.append(path)
                 break
-    return found
+    return tuple(found)
