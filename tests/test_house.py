@@ -566,7 +566,9 @@ def test_no_function_is_written_twice() -> None:
     """What two modules need stands in one of them, or in a module that both may import."""
     places: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
+        tree, *_ = nodes(path)
+        assert isinstance(tree, ast.Module)
+        for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name not in TWICE:
                 places.setdefault(_body_of(node), []).append(f"{path.name}: {node.name}")
     same = [found for body, found in places.items() if len(body) > LEAST_BODY and len(found) > 1]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ext4audit.facts.superblock import Superblock
+from ext4audit.layout import mkfs_parameters
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     MkfsOptions,
@@ -12,6 +15,7 @@ from ext4audit.layout.mkfs_parameters import (
     mke2fs_sizes,
     parameters,
 )
+from support.examples import examples
 from support.images.mke2fs import needs_e2fsprogs, read_superblock, run, sparse_image
 
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
@@ -248,3 +252,20 @@ def test_mke2fs_makes_the_same(size_bytes: int, arguments: str, options: MkfsOpt
         run(f"mkfs.ext4 -q -F -E lazy_itable_init=1,nodiscard {arguments} {image}")
         real = read_superblock(image)
     assert fields_of(parameters(size_bytes, options), *COMPARED) == fields_of(real, *COMPARED)
+
+
+@examples(100)
+@given(size_bytes=st.integers(64 << 20, 4 << 30), inodes_per_block=st.integers(1, 3))
+def test_groups_that_hold_the_inodes_are_found_at_once(
+    size_bytes: int, inodes_per_block: int
+) -> None:
+    """The first that one step of 8 blocks after the other leads to; there can be thousands."""
+    options = MkfsOptions(block_bytes=1024, inode_count=size_bytes // 1024 * inodes_per_block)
+    wanted = requested = mkfs_parameters._requested(size_bytes, options)
+    most = 8 * requested.block_bytes
+    while mkfs_parameters._inodes_per_group(wanted) > most:
+        wanted = wanted._replace(blocks_per_group=wanted.blocks_per_group - 8)
+    smaller = requested._replace(blocks_per_group=wanted.blocks_per_group + 8)
+    for start in (requested, smaller):
+        found = mkfs_parameters._with_smaller_groups(requested, start)
+        assert found.blocks_per_group == min(wanted.blocks_per_group, start.blocks_per_group - 8)

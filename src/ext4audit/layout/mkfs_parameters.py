@@ -192,12 +192,17 @@ def _inodes_per_group(draft: Sizes) -> int:
 def _with_smaller_groups(requested: Sizes, draft: Sizes) -> Sizes:
     """Return the filesystem with more groups, because one cannot hold that many inodes.
 
-    mke2fs does so silently, so the group size is not always that of -g.
+    mke2fs does so silently, so the group size is not always that of -g. It tries one size after the
+    other, 8 blocks less each time; the first of them that makes enough groups is computed.
     """
-    blocks = draft.blocks_per_group
-    if blocks < LEAST_CLUSTERS_PER_GROUP or "bigalloc" in draft.features:
+    blocks = draft.blocks_per_group - GROUP_STEP
+    groups = -(-requested.inode_count // (BITS_PER_BYTE * requested.block_bytes))
+    if groups > 1:
+        most = (requested.size_blocks - requested.first_block - 1) // (groups - 1)
+        blocks = min(blocks, most // GROUP_STEP * GROUP_STEP)
+    if blocks < LEAST_CLUSTERS_PER_GROUP - GROUP_STEP or "bigalloc" in draft.features:
         raise ValueError("too many inodes for the groups")
-    return requested._replace(blocks_per_group=blocks - GROUP_STEP)
+    return requested._replace(blocks_per_group=blocks)
 
 
 def _with_inodes(draft: Sizes, wanted: int) -> Sizes:
