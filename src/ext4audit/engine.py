@@ -44,11 +44,17 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
     subject = None if fs is None else fs.id
     findings: list[Finding] = []
     evidence: list[Citation] = []
+    facts: dict[str, int] = {}
     undetermined: Undetermined | None = None
     try:
         for output in rule.run(fs, host):
             shown = _with_origin(_with_obstacles(output, fs, host), host.mount_table)
-            _keep(shown, findings, evidence)
+            if isinstance(shown, Finding):
+                findings.append(_disambiguated(shown, facts))
+            elif isinstance(shown, Citation):
+                evidence.append(shown)
+            else:
+                raise TypeError(f"a rule yielded {type(shown).__name__}")  # noqa: TRY301
     except Undetermined as raised:
         undetermined = raised
     except NotApplicable as reason:
@@ -101,28 +107,20 @@ def _read_in(cited: Citation, table: str) -> Citation:
     return cited._replace(origin=table) if cited.origin == MOUNT_TABLE else cited
 
 
-def _keep(output: object, findings: list[Finding], evidence: list[Citation]) -> None:
-    """Append what a rule yields to its list; raise TypeError for any other type."""
-    if isinstance(output, Finding):
-        findings.append(_disambiguated(output, findings))
-    elif isinstance(output, Citation):
-        evidence.append(output)
-    else:
-        raise TypeError(f"a rule yielded {type(output).__name__}")
-
-
-def _disambiguated(finding: Finding, before: Sequence[Finding]) -> Finding:
+def _disambiguated(finding: Finding, facts: dict[str, int]) -> Finding:
     """Return the finding, its fact numbered where the verdict already has the same one.
 
     A baseline identifies findings by their facts, but two lines of fstab can be equal, and two
-    arrays can differ in nothing but their names, which change.
+    arrays can differ in nothing but their names, which change. `facts` are those of the verdict
+    with the last number of each: it receives that of the finding.
     """
-    facts = {each.fact for each in before}
-    number = 1
+    number = facts.get(finding.fact, 1)
     fact = finding.fact
     while fact in facts:
         number += 1
         fact = f"{finding.fact} #{number}".lstrip()
+    facts[fact] = 1
+    facts[finding.fact] = number
     return finding if fact == finding.fact else finding._replace(fact=fact)
 
 

@@ -9,12 +9,9 @@ from __future__ import annotations
 import gc
 import itertools
 import json
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FrameType
 
 import pytest
 
@@ -95,50 +92,6 @@ def times(
     print(f"\n{build.__name__}: {lines} {few:.1f}, {10 * lines} {many:.1f}: ", end="")
     print(f"{many / few:.1f} times")
     return few, many
-
-
-CROWDS = (
-    many_binds,
-    many_on_one_place,
-    many_others,
-    many_containers,
-    many_filesystems,
-    many_copies,
-    many_elsewhere,
-)
-
-
-@pytest.mark.parametrize(
-    ("build", "formats"), [*((build, ()) for build in CROWDS), (many_filesystems, FORMATS)]
-)
-def test_no_function_is_called_for_each_pair(
-    build: Callable[[int], HostSource], formats: Sequence[str]
-) -> None:
-    """Of 200 mounts or filesystems, no function is called for half of the 40,000 pairs.
-
-    The time hid such squares, as it is noisy. Some functions are called for large hosts only.
-    """
-    small, large = build(20), build(200)
-    audited(small, formats)
-    few, many = calls(lambda: audited(small, formats)), calls(lambda: audited(large, formats))
-    limits = {code: 10 * few[code] + 20_000 for code in many}
-    assert {code: (few[code], many[code]) for code in many if many[code] > limits[code]} == {}
-
-
-def calls(work: Callable[[], object]) -> Counter[CodeType]:
-    """Return how often some work calls each function in Python, or resumes it."""
-    found = Counter[CodeType]()
-
-    def count(frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            found[frame.f_code] += 1
-
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return found
 
 
 @pytest.mark.parametrize("build", [many_binds, many_on_one_place, many_others, many_containers])

@@ -62,9 +62,11 @@ def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") 
     """Build a device; without a cache, whether it has one is unknown."""
     limits = queue(write_cache=cache or Unknown("write_cache", Why.ABSENT))
     backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)))
-    return disk(name, limits=limits, below=known(below), loop=backing if loop else None)
+    number = DeviceNumber(8, NAMES.index(name))
+    return disk(name, number, limits, below=known(below), loop=backing if loop else None)
 
 
+NAMES = ("dm-0", "loop0", "md0", "sda", "sda1", "sdb", "vda", "vda1")
 DISK = device("vda", cache="write back")
 
 

@@ -1,6 +1,6 @@
 """Block devices: how they are stacked, as lsblk lists them, and the partitions of a disk image."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -178,15 +178,21 @@ class BlockDevice:
 
     def walk(self) -> "Iterator[BlockDevice]":
         """Yield this device and all below it, top first, each once."""
+        yield from _walked(self)
+
+    def descend(self, stops: "Callable[[BlockDevice], bool]") -> "Iterator[BlockDevice]":
+        """Yield this device and all below it, each once, but none below one that `stops`.
+
+        Those below a device come before what is beside it.
+        """
         seen: set[DeviceNumber] = set()
         pending = [self]
         while pending:
-            device = pending.pop(0)
-            if device.device_number in seen:
-                continue
-            seen.add(device.device_number)
-            yield device
-            pending.extend(device.known_below)
+            device = pending.pop()
+            if device.device_number not in seen:
+                seen.add(device.device_number)
+                yield device
+                pending += () if stops(device) else reversed(device.known_below)
 
     @property
     def wholes(self) -> "tuple[BlockDevice, ...]":
@@ -194,9 +200,12 @@ class BlockDevice:
 
         They are the disk of a partition, and what linear mappings, such as logical volumes, show.
         """
-        if self.kind not in PARTS or (self.dm is not None and self.dm.uuid.startswith("mpath-")):
-            return ()
-        return tuple(each for one in self.known_below for each in (one, *one.wholes))
+        return tuple(self.descend(lambda device: not device.is_part))[1:]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it shows a part of the devices below; a path of dm-multipath shows all."""
+        return self.kind in PARTS and not (self.dm and self.dm.uuid.startswith("mpath-"))
 
     def leaves(self) -> "tuple[BlockDevice, ...]":
         """Return the leaf devices: those without a known device below."""
@@ -206,6 +215,18 @@ class BlockDevice:
     def known_below(self) -> "tuple[BlockDevice, ...]":
         """The devices below, none where they are unknown."""
         return for_wording(self.below, ())
+
+
+@cached_by_identity
+def _walked(top: BlockDevice) -> tuple[BlockDevice, ...]:
+    """Return a device and all below it, which every rule looks at in turn."""
+    found: dict[DeviceNumber, BlockDevice] = {}
+    pending = [top]
+    for device in pending:
+        if device.device_number not in found:
+            found[device.device_number] = device
+            pending.extend(device.known_below)
+    return tuple(found.values())
 
 
 class LsblkDevice(NamedTuple):
@@ -246,6 +267,18 @@ def listed_device(devices: tuple[LsblkDevice, ...], number: DeviceNumber) -> Lsb
     return next(iter(devices_by_number(devices).get(number, ())), None)
 
 
+@cached_by_identity
+def unlisted_columns(devices: tuple[LsblkDevice, ...]) -> frozenset[str]:
+    """Return the columns that are missing of a device."""
+    return frozenset().union(*(device.unlisted for device in devices))
+
+
+@cached_by_identity
+def has_types(devices: tuple[LsblkDevice, ...]) -> bool:
+    """Whether lsblk knows the type of any filesystem: without udev it knows none."""
+    return any(device.fstype for device in devices)
+
+
 ONE_PATH = frozenset({"ata", "mmc", "sata", "usb"})
 """Transports by which a disk cannot appear a second time."""
 ONE_PATH_NAMES = ("mmcblk", "vd", "xvd")
@@ -277,7 +310,7 @@ def is_same_storage(
     return False if apart else None
 
 
-def storage_keys(device: BlockDevice) -> frozenset[str]:
+def storage_keys(device: BlockDevice) -> tuple[str, ...]:
     """Return names of which each other device that shows the same bytes has one, too.
 
     With these alone a device is compared: a host may have thousands of copies of one filesystem.
@@ -285,7 +318,8 @@ def storage_keys(device: BlockDevice) -> frozenset[str]:
     disk = next(iter(device.known_below), device) if device.kind == "partition" else device
     backing_file = device.loop.backing_file if device.loop else ""
     identities = (value for key, value in disk.udev if key in IDENTITIES)
-    return frozenset({device.path, f"/dev/{device.name}", backing_file, *identities} - {""})
+    names = (device.path, f"/dev/{device.name}", backing_file, *identities)
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def _is_same_file(one: BlockDevice, other: BlockDevice) -> bool | None:

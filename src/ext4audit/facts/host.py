@@ -1,6 +1,6 @@
 """A host and its ext4 filesystems, the subjects of the rules, their facts; vendors' profiles."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -326,19 +326,18 @@ class Host(NamedTuple):
         likeness = {True: 0, None: 1, False: 2}
         return min(alike, key=lambda m: likeness[self.is_same_storage(fs, m)], default=None)
 
-    def mounted_twice(self, fs: Filesystem) -> tuple[Filesystem, ...]:
-        """Return what is mounted of the same filesystem through other devices."""
+    def mounted_twice(self, fs: Filesystem) -> Iterator[Filesystem]:
+        """Yield what is mounted of the same filesystem through other devices."""
         stack = for_wording(fs.stack, None)
         if fs.uuid is None or stack is None:
-            return ()
+            return
         alike = _mounted_by_storage(self)
-        near = {
-            other.device_number: other
-            for key in storage_keys(stack)
-            for other in alike.get(key, ())
-            if other.uuid == fs.uuid and other.device_number != fs.device_number
-        }
-        return tuple(other for other in near.values() if self.is_same_storage(fs, other))
+        near = (other for key in storage_keys(stack) for other in alike.get((fs.uuid, key), ()))
+        met = {fs.device_number}
+        for other in near:
+            if other.device_number not in met and self.is_same_storage(fs, other):
+                yield other
+            met.add(other.device_number)
 
     def unplaced_twins(self, fs: Filesystem) -> tuple[Unknown, ...]:
         """Return why it is not known whether mounted filesystems with its UUID are the same."""
@@ -364,13 +363,13 @@ def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
 
 
 @cached_by_identity
-def _mounted_by_storage(host: Host) -> Mapping[str, tuple[Filesystem, ...]]:
-    """Return the mounted filesystems by the names that `storage_keys` gives."""
-    found: dict[str, list[Filesystem]] = {}
+def _mounted_by_storage(host: Host) -> Mapping[tuple[str | None, str], tuple[Filesystem, ...]]:
+    """Return the mounted filesystems by UUID and by the names that `storage_keys` gives."""
+    found: dict[tuple[str | None, str], list[Filesystem]] = {}
     for fs in (*host.filesystems, *host.lower):
         stack = for_wording(fs.stack, None)
         for key in storage_keys(stack) if fs.alive and stack else ():
-            found.setdefault(key, []).append(fs)
+            found.setdefault((fs.uuid, key), []).append(fs)
     return {key: tuple(each) for key, each in found.items()}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, safest
 from ext4audit.report import Report, Verdict
@@ -72,8 +73,9 @@ def choose_remedies(
     """
     chosen: list[ChosenRemedy] = []
     left: list[LeftOut] = []
+    by_id = {fs.id: fs for fs in reversed(report.host.filesystems)}
     for verdict, finding in _failing(report, threshold):
-        fs = _filesystem_of(report.host, verdict)
+        fs = by_id.get(verdict.filesystem_id or "")
         subject = _subject(fs, finding)
         words = choices.get(verdict.rule.code)
         pick = _pick(finding, most, words, verdict.rule.code)
@@ -123,10 +125,6 @@ def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
     return found
 
 
-def _filesystem_of(host: Host, verdict: Verdict) -> Filesystem | None:
-    return next((fs for fs in host.filesystems if fs.id == verdict.filesystem_id), None)
-
-
 def _subject(fs: Filesystem | None, finding: Finding) -> str:
     if fs is None:
         return finding.fact or "the host"
@@ -136,8 +134,27 @@ def _subject(fs: Filesystem | None, finding: Finding) -> str:
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
     """Return the finding's filesystem, and those whose devices the commands name."""
     text = "\n".join(f"{step.command}\n{step.undo}" for step in remedy.steps)
-    known = (*host.filesystems, *for_wording(host.unmounted, ()))
-    named = (each for each in known if re.search(rf"(?<!\S){re.escape(each.device)}(?!\S)", text))
+    by_device = _by_device(host)
+    found = [each for word in {*text.split()} for each in by_device.get(word, ())]
+    found += [each for each in by_device.get("", ()) if _is_named(each[1].device, text)]
+    named = (each for _, each in sorted(found, key=lambda at: at[0]))
     return tuple(
         {str(each.device_number): each for each in (*((fs,) if fs else ()), *named)}.values()
     )
+
+
+@cached_by_identity
+def _by_device(host: Host) -> Mapping[str, Sequence[tuple[int, Filesystem]]]:
+    """Return the filesystems with their positions by the word of their device.
+
+    Devices whose paths are several words, or none, are those of the word "".
+    """
+    found: dict[str, list[tuple[int, Filesystem]]] = {}
+    for at in enumerate((*host.filesystems, *for_wording(host.unmounted, ()))):
+        device = at[1].device
+        found.setdefault(device if device.split() == [device] else "", []).append(at)
+    return found
+
+
+def _is_named(device: str, text: str) -> bool:
+    return re.search(rf"(?<!\S){re.escape(device)}(?!\S)", text) is not None

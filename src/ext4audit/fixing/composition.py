@@ -8,7 +8,8 @@ that earlier remedies changed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
@@ -30,30 +31,27 @@ class Conflict(Exception):  # noqa: N818 - what is the case, told to the user as
 
 
 class Composition:
-    """What the remedies so far change. `chains` are the states of each edited line, in order."""
+    """What the remedies so far change. `chains` are the states of each edited line, in order.
+
+    `_made` takes back what the last remedy has added.
+    """
 
     def __init__(self) -> None:
         self.chains: dict[tuple[str, int], list[str]] = {}
         self._files: dict[str, str] = {}
         self._options: dict[str, dict[str, str]] = {}
         self._fields: dict[tuple[str, str], str] = {}
+        self._made: list[Callable[[], object]] = []
 
     def add(self, remedy: Remedy) -> Remedy:
         """Return the remedy as it applies after those before it; raises Conflict."""
-        before = self._copy()
+        self._made.clear()
         try:
             return remedy._replace(steps=tuple(self._steps(remedy)))
         except Conflict:
-            self.__dict__ = before.__dict__
+            for take_back in reversed(self._made):
+                take_back()
             raise
-
-    def _copy(self) -> Composition:
-        new = Composition()
-        new.chains = {key: [*chain] for key, chain in self.chains.items()}
-        new._files = dict(self._files)
-        new._options = {place: dict(words) for place, words in self._options.items()}
-        new._fields = dict(self._fields)
-        return new
 
     def _steps(self, remedy: Remedy) -> Iterator[Step]:
         self._claim(remedy)
@@ -101,13 +99,18 @@ class Composition:
         return MOUNT.sub(lambda found: found["head"] + _replaced(found["options"], words), command)
 
     def _edited(self, edit: LineEdit) -> LineEdit:
-        chain = self.chains.setdefault((edit.path, edit.line_number), [edit.before])
+        line = edit.path, edit.line_number
+        if line not in self.chains:
+            self.chains[line] = [edit.before]
+            self._made.append(partial(self.chains.pop, line))
+        chain = self.chains[line]
         before = chain[-1]
         after = merged(edit.before, edit.after, before)
         if after in chain[:-1]:
             raise Conflict(edit.where)
         if after != before:
             chain.append(after)
+            self._made.append(chain.pop)
         return edit._replace(before=before, after=after)
 
     def _claim(self, remedy: Remedy) -> None:
@@ -123,8 +126,9 @@ class Composition:
             if step.command.startswith("sysctl -w "):
                 self._set(self._fields, ("", "sysctl"), step.command, "the same settings")
 
-    @staticmethod
-    def _set(known: dict[T, str], key: T, value: str, what: str) -> None:
+    def _set(self, known: dict[T, str], key: T, value: str, what: str) -> None:
+        if key not in known:
+            self._made.append(partial(known.pop, key))
         if known.setdefault(key, value) != value:
             raise Conflict(what)
 

@@ -45,21 +45,22 @@ def may_stripe(stack: BlockDevice) -> bool:
     even when its table is unreadable: otherwise every laptop with LVM would be undetermined for
     an ordinary user.
     """
-    if is_leaf_device(stack):
-        return False
-    if isinstance(stack.below, Unknown):
-        return True
-    return _splits(stack) or any(may_stripe(device) for device in stack.below.value)
+    return any(
+        isinstance(device.below, Unknown) or _splits(device)
+        for device in stack.descend(is_leaf_device)
+        if not is_leaf_device(device)
+    )
 
 
 def hidden_levels(stack: BlockDevice) -> tuple[Unknown, ...]:
     """Return why it is not known whether, or how, the devices of a stack stripe."""
-    if is_leaf_device(stack):
-        return ()
-    own: list[Unknown] = [each for each in (stack.md, stack.below) if isinstance(each, Unknown)]
-    if stack.dm and isinstance(stack.dm.table, Unknown) and len(stack.known_below) > 1:
-        own.append(stack.dm.table)
-    return (*own, *(gap for below in stack.known_below for gap in hidden_levels(below)))
+    found: list[Unknown] = []
+    for device in stack.descend(is_leaf_device):
+        if not is_leaf_device(device):
+            found += (each for each in (device.md, device.below) if isinstance(each, Unknown))
+            if device.dm and isinstance(device.dm.table, Unknown) and len(device.known_below) > 1:
+                found.append(device.dm.table)
+    return tuple(found)
 
 
 def is_leaf_device(device: BlockDevice) -> bool:

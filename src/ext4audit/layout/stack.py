@@ -67,6 +67,7 @@ class _Walk:
         self.members: list[str] = []
         self.origins: dict[str, None] = {}
         self._found: dict[DeviceNumber, ByteMap] = {}
+        self._named: dict[DeviceNumber, dict[str, BlockDevice]] = {}
         self._depth = 0
 
     def byte_map(self, device: BlockDevice) -> ByteMap:
@@ -153,10 +154,19 @@ class _Walk:
         return byte_map._replace(geometry=geometry)
 
     def _component(self, device: BlockDevice, name: str, start_bytes: int) -> Component:
-        for below in need(device.below):
-            if name in {below.name, str(below.device_number)}:
-                return self.byte_map(below), start_bytes
-        raise unmappable(f"{device.name}: its component {name} is not seen", why=Why.ABSENT)
+        below = self._below(device).get(name)
+        if below is None:
+            raise unmappable(f"{device.name}: its component {name} is not seen", why=Why.ABSENT)
+        return self.byte_map(below), start_bytes
+
+    def _below(self, device: BlockDevice) -> dict[str, BlockDevice]:
+        """Return the devices below one by name and by number; of equal ones the first."""
+        number = device.device_number
+        if number not in self._named:
+            found = reversed(need(device.below))
+            pairs = ((name, d) for d in found for name in (d.name, str(d.device_number)))
+            self._named[number] = dict(pairs)
+        return self._named[number]
 
 
 def _size_bytes(device: BlockDevice) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -124,12 +124,8 @@ def flushed_disks(stack: BlockDevice) -> tuple[Disk, ...]:
     search goes on below them. Below a loop device others flush as well.
     """
     found: dict[str, Disk] = {}
-    pending: Sequence[BlockDevice] = [stack]
-    while pending:
-        device, *pending = pending
+    for device in stack.descend(lambda each: each.loop is not None):
         if device.loop is not None or not device.known_below:
             cache = for_wording(device.queue.write_cache, "")
             found[device.name] = Disk(device.name, cache or None)
-        else:
-            pending = [*device.known_below, *pending]
     return tuple(found.values())

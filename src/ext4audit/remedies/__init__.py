@@ -203,7 +203,7 @@ def holders(fs: Filesystem, host: Host) -> Iterator[str]:
     script of `ext4audit fix` looks for them when it runs.
     """
     mounts = for_wording(host.mounts, ())
-    ours = [mount.mount_id for mount in fs.mounts]
+    ours = dict.fromkeys(mount.mount_id for mount in fs.mounts)
     around = ((each, mounts_by_id(mounts).get(each.parent_id)) for each in fs.mounts)
     yield from dict.fromkeys(
         f"the automount of {its.mount_point}"

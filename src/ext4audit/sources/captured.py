@@ -184,7 +184,10 @@ class MapSource:
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
         self._answers = dict(answers)
-        self._read = [ask for ask in self._answers if isinstance(ask, ReadBytes)]
+        self._read: dict[tuple[str, int], list[ReadBytes]] = {}
+        for ask in self._answers:
+            if isinstance(ask, ReadBytes):
+                self._read.setdefault((ask.path, ask.reading), []).append(ask)
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
@@ -198,13 +201,11 @@ class MapSource:
 
     def _part(self, ask: ReadBytes) -> Known[bytes] | None:
         """Return bytes out of a longer answer about the same path and reading."""
-        for whole in self._read:
+        for whole in self._read.get((ask.path, ask.reading), ()):
             start = ask.offset_bytes - whole.offset_bytes
             inside = 0 <= start <= whole.length_bytes - ask.length_bytes
-            if not inside or (whole.path, whole.reading) != (ask.path, ask.reading):
-                continue
             answer = self._answers[whole]
-            if isinstance(answer, Known) and isinstance(answer.value, bytes):
+            if inside and isinstance(answer, Known) and isinstance(answer.value, bytes):
                 return Known(answer.value[start : start + ask.length_bytes], answer.origin)
         return None
 

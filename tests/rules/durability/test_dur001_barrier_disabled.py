@@ -79,11 +79,15 @@ DOUBTFUL = (Severity.INFO, Confidence.LIKELY)
 HIGH = (Severity.HIGH, Confidence.CONFIRMED)
 UNKNOWN = (Severity.HIGH, Confidence.POSSIBLE)
 
+NUMBER = DeviceNumber(8, 1)
 STACKS = {
     "disk, write back": (disk(), CRITICAL),
     "disk, write through": (disk(limits=THROUGH), HARMLESS),
     "disk, not seen": (disk(limits=UNSEEN), UNKNOWN),
-    "partition, write back": (disk("sda1", kind="partition", below=known((disk(),))), CRITICAL),
+    "partition, write back": (
+        disk("sda1", NUMBER, kind="partition", below=known((disk(),))),
+        CRITICAL,
+    ),
     "md over write back": (raid([member("sdb", 16), member("sdc", 32)]), CRITICAL),
     "md over write through": (
         raid([member("sdb", 16, through=True), member("sdc", 32, through=True)]),

@@ -7,7 +7,6 @@ properties are read with each device (Documentation/admin-guide/md.rst for `md/`
 """
 
 import re
-from typing import NamedTuple
 
 from ext4audit.assemble import ask, list_directory, none_if_absent, read, read_integer, read_line
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
@@ -182,18 +181,33 @@ DM_PREFIX, LOOP_PREFIX = "dm-", "loop"
 HINT = "mount /sys"
 
 
-class StackReader(NamedTuple):
-    """Reads device stacks."""
+class StackReader:
+    """Reads device stacks, each device once: hundreds of volumes can lie on one array."""
 
-    source: Source
+    def __init__(self, source: Source) -> None:
+        """Keep the source; nothing is read yet."""
+        self.source = source
+        self._whole: dict[DeviceNumber, Evidence[BlockDevice]] = {}
+        self._met_itself = False
 
     def read(
         self, number: DeviceNumber, above: frozenset[DeviceNumber] = frozenset()
     ) -> Evidence[BlockDevice]:
         """Return the device with this number and all below it.
 
-        `above` are the devices already visited: a loop device can hold its own backing file.
+        `above` are the devices already visited: a loop device can hold its own backing file. What
+        lies below a device depends on them only where one of them is met again.
         """
+        if number in self._whole:
+            return self._whole[number]
+        before, self._met_itself = self._met_itself, False
+        found = self._read(number, above)
+        if not self._met_itself:
+            self._whole[number] = found
+        self._met_itself |= before
+        return found
+
+    def _read(self, number: DeviceNumber, above: frozenset[DeviceNumber]) -> Evidence[BlockDevice]:
         directory = f"/sys/dev/block/{number}"
         uevent = read(self.source, f"{directory}/uevent", parse_key_values)
         if isinstance(uevent, Unknown):
@@ -280,7 +294,10 @@ class StackReader(NamedTuple):
         """Return the device, None where there is none: a backing file on tmpfs is on no device."""
         if isinstance(number, Unknown):
             return number
-        if number.value.major == 0 or number.value in above:
+        if number.value in above:
+            self._met_itself = True
+            return None
+        if number.value.major == 0:
             return None
         return self.read(number.value, above)
 

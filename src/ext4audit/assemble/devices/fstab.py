@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble import ask, first_known, is_root, read
 from ext4audit.evidence import (
@@ -19,7 +19,7 @@ from ext4audit.evidence import (
     origin_of,
 )
 from ext4audit.facts import cached_by_identity
-from ext4audit.facts.devices import LsblkDevice, listed_device
+from ext4audit.facts.devices import LsblkDevice, has_types, listed_device, unlisted_columns
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
@@ -43,6 +43,9 @@ IDENTIFIERS = {
     "PARTLABEL": "partlabel",
 }
 """The keys of the first field of fstab(5), and the attribute of `LsblkDevice` for each."""
+SUPERBLOCK_KEYS = ("UUID", "LABEL")
+"""Those that a superblock stores; partition tables store the others."""
+_Shown: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None]
 
 
 def split_spec(spec: str) -> tuple[str, str] | None:
@@ -127,25 +130,24 @@ class DeviceResolver(NamedTuple):
         number = _identified(self.devices.value).get(_comparable(key, value))
         if number is not None:
             return Known(number, self.devices.origin)
-        if not any(device.fstype for device in self.devices.value):
+        if not has_types(self.devices.value):
             return self._probed(key, value, spec)
-        if key in _unlisted(self.devices.value):
+        if key in unlisted_columns(self.devices.value):
             return Unknown(f"device {spec}", Why.NOT_CAPTURED, f"{key} of no device is listed")
         return self._absent(spec)
 
     def _probed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
         """Return the device whose superblock has an identifier; partitions have others as well."""
-        wanted, probed = _comparable(key, value), self.probed
+        probed = self.probed
         if isinstance(probed, Unknown):
             return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
-        for fs in probed.value:
-            shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
-            if shown and _comparable(key, shown) == wanted:
-                return Known(fs.device_number, "superblock")
-            if shown is None and isinstance(fs.superblock, Unknown):
-                gap = fs.superblock
-                return Unknown(f"device {spec}", gap.why, gap.detail, gap.hint)
-        if key in {"UUID", "LABEL"}:
+        devices, gap = _shown(probed.value)[key if key in SUPERBLOCK_KEYS else ""]
+        number = devices.get(_comparable(key, value))
+        if number is not None:
+            return Known(number, "superblock")
+        if gap is not None:
+            return replace(gap, what=f"device {spec}")
+        if key in SUPERBLOCK_KEYS:
             return self._absent(spec)
         return Unknown(f"device {spec}", NOT_PROBED.why, NOT_PROBED.detail, self._hint)
 
@@ -182,9 +184,21 @@ def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], De
 
 
 @cached_by_identity
-def _unlisted(devices: tuple[LsblkDevice, ...]) -> frozenset[str]:
-    """Return the columns that are missing of a device."""
-    return frozenset().union(*(device.unlisted for device in devices))
+def _shown(filesystems: tuple[Filesystem, ...]) -> Mapping[str, _Shown]:
+    """Return what superblocks show of each key; "" stands for keys that are not in them."""
+    return {key: _shown_as(key, filesystems) for key in (*SUPERBLOCK_KEYS, "")}
+
+
+def _shown_as(key: str, filesystems: tuple[Filesystem, ...]) -> _Shown:
+    """Return the devices up to the first whose superblock could not be read, and its gap."""
+    devices: dict[tuple[str, str], DeviceNumber] = {}
+    for fs in filesystems:
+        shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
+        if shown:
+            devices.setdefault(_comparable(key, shown), fs.device_number)
+        elif shown is None and isinstance(fs.superblock, Unknown):
+            return devices, fs.superblock
+    return devices, None
 
 
 def _represented(node: ResolvedPath) -> DeviceNumber:
@@ -323,11 +337,11 @@ class _EntryReader(NamedTuple):
             return own, "superblock"
         listed = for_wording(self.devices, ())
         row = listed_device(listed, number)
-        is_shown = key in IDENTIFIERS and key not in _unlisted(listed)
+        is_shown = key in IDENTIFIERS and key not in unlisted_columns(listed)
         if is_shown and row is not None and row.fstype is not None:
             return getattr(row, IDENTIFIERS[key]) or "", origin_of(self.devices)
         read_whole = fs is not None and isinstance(fs.superblock, Known)
-        return ("", "superblock") if read_whole and key in {"UUID", "LABEL"} else (None, "")
+        return ("", "superblock") if read_whole and key in SUPERBLOCK_KEYS else (None, "")
 
     def _is_backed_by(self, path: str, number: DeviceNumber) -> tuple[bool | None, str]:
         """Return whether a device is a loop device over the image file at `path`."""

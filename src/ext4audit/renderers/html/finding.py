@@ -172,14 +172,15 @@ class FindingParts:
         shared = _in_all([each.finding for each in cause.found])
         if folded and self._style.brief:
             shared = Parts((), ())
-        line = first.short if folded or _messages(cause) > 1 else first.message
+        differ = _messages(cause) > 1
+        line = first.short if folded or differ else first.message
         return FindingPart(
             anchor=anchor,
             rule=cause.rule,
             finding=first,
             doubt=doubt_text(first),
             line=line,
-            message=first.message if _messages(cause) == 1 and first.message != line else "",
+            message="" if differ or first.message == line else first.message,
             shown=not folded,
             places=tuple(places[:_PLACES_IN_TITLE]),
             places_more=len(places[_PLACES_IN_TITLE:]),
@@ -198,11 +199,12 @@ class FindingParts:
 
     def _members(self, cause: Cause, shared: Parts, here: Place) -> Iterator[MemberPart]:
         brief = self._style.brief and self._style.folds(cause.first)
+        differ = _messages(cause) > 1
         for fs, finding in cause.found:
             own = Parts((), ()) if brief else _without(finding, shared)
             yield MemberPart(
                 place=self._style.place(fs),
-                message=finding.message if _messages(cause) > 1 else "",
+                message=finding.message if differ else "",
                 evidence=_evidence(own.citations),
                 remedies=self._remedies(own.remedies, here, ""),
             )

@@ -243,15 +243,22 @@ def rows_of(top: BlockDevice) -> tuple[tuple[DeviceGroup, ...], ...]:
     """
     depths = _depths(top)
     devices = [device for device in top.walk() if device.device_number in depths]
+    places = {device.device_number: place for place, device in enumerate(devices)}
+    by_depth: dict[int, list[BlockDevice]] = {}
+    for device in devices:
+        by_depth.setdefault(depths[device.device_number], []).append(device)
     keys: dict[DeviceNumber, str] = {}
+    parents: dict[DeviceNumber, list[tuple[int, str]]] = {}
     rows = []
     for depth in range(max(depths.values()) + 2):
-        here = [device for device in devices if depths[device.device_number] == depth]
-        above = [device for device in devices if depths[device.device_number] < depth]
-        groups = list(_groups(here, above, keys))
-        keys |= {each.device_number: group.key for group in groups for each in group.devices}
-        over = [device for device in devices if depths[device.device_number] == depth - 1]
+        here, over = by_depth.get(depth, []), by_depth.get(depth - 1, [])
+        groups = list(_groups(here, parents))
         rows.append((*groups, *_unknown_groups(over, keys)))
+        keys |= {each.device_number: group.key for group in groups for each in group.devices}
+        for device in here:
+            at = places[device.device_number], keys[device.device_number]
+            for below in device.known_below:
+                parents.setdefault(below.device_number, []).append(at)
     return tuple(row for row in rows if row)
 
 
@@ -272,30 +279,22 @@ def _depths(top: BlockDevice) -> dict[DeviceNumber, int]:
 
 
 def _groups(
-    here: Sequence[BlockDevice], above: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
+    here: Sequence[BlockDevice], parents: Mapping[DeviceNumber, Sequence[tuple[int, str]]]
 ) -> Iterator[DeviceGroup]:
-    """Yield the devices of one row, many equal ones as one group, in the order of the stack."""
+    """Yield the devices of one row, many equal ones as one group, in the order of the stack.
+
+    `parents` are the places in the stack and the groups of the devices above each.
+    """
     alike: dict[object, list[tuple[BlockDevice, tuple[str, ...]]]] = {}
     for device in here:
-        parents = _parents(device, above, keys)
-        alike.setdefault((_looks(device), parents), []).append((device, parents))
+        above = dict.fromkeys(key for _, key in sorted(parents.get(device.device_number, ())))
+        keys = tuple(above) or (TOP,)
+        alike.setdefault((_looks(device), keys), []).append((device, keys))
     for found in alike.values():
-        parents = found[0][1]
+        keys = found[0][1]
         devices = tuple(device for device, _ in found)
         groups = [devices] if len(devices) > _MOST_APART else [(device,) for device in devices]
-        yield from (DeviceGroup(str(group[0].device_number), group, parents) for group in groups)
-
-
-def _parents(
-    device: BlockDevice, above: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
-) -> tuple[str, ...]:
-    number = device.device_number
-    direct = [
-        keys[each.device_number]
-        for each in above
-        if any(below.device_number == number for below in each.known_below)
-    ]
-    return tuple(dict.fromkeys(direct)) or (TOP,)
+        yield from (DeviceGroup(str(group[0].device_number), group, keys) for group in groups)
 
 
 def _looks(device: BlockDevice) -> tuple[object, ...]:

@@ -174,11 +174,10 @@ def causes_set_aside(report: Report) -> tuple[Cause, ...]:
 
 
 def _grouped(found: Iterable[tuple[Subject, Rule, Finding]]) -> tuple[Cause, ...]:
-    groups: dict[object, Cause] = {}
+    groups: dict[object, tuple[Rule, list[Found]]] = {}
     for subject, rule, finding in found:
         key = (rule.code, finding.severity, finding.confidence, finding.short)
-        entry = groups.setdefault((key, finding.suppression, finding.known), Cause(rule, ()))
-        added = (*entry.found, Found(subject.filesystem, finding))
-        groups[key, finding.suppression, finding.known] = entry._replace(found=added)
-    order = sorted(groups.values(), key=lambda each: (each.first.severity.rank, each.rule.code))
-    return tuple(order)
+        _, same = groups.setdefault((key, finding.suppression, finding.known), (rule, []))
+        same.append(Found(subject.filesystem, finding))
+    made = (Cause(rule, tuple(same)) for rule, same in groups.values())
+    return tuple(sorted(made, key=lambda each: (each.first.severity.rank, each.rule.code)))

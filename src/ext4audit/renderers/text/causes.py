@@ -60,12 +60,14 @@ def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -
 
 def one_a_line(causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """Return one cause a line: summaries of all filesystems of the host share one."""
-    same: dict[object, Cause] = {}
+    same: dict[object, list[Cause]] = {}
     for cause in causes:
         key = (cause.rule.code, cause.first.short) if cause.first.of_host else id(cause)
-        before = same[key].found if key in same else ()
-        same[key] = Cause(cause.rule, (*before, *cause.found))
-    return tuple(same.values())
+        same.setdefault(key, []).append(cause)
+    return tuple(
+        Cause(line[0].rule, tuple(found for each in line for found in each.found))
+        for line in same.values()
+    )
 
 
 def _key(each: Found) -> str:

@@ -90,9 +90,8 @@ def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
         yield (*page.cause_blocks(cause), *script)
     if len(whole) > 1:
         yield tuple(script_blocks(report, look))
-    rows = tuple(
-        page.row(cause) for cause in one_a_line([each for each in found if each not in whole])
-    )
+    others = [each for each in found if not look.is_whole(each.rule.code, each.first)]
+    rows = tuple(page.row(cause) for cause in one_a_line(others))
     below: list[Block] = [Columns(rows, 0, fixed=3, widest=_WIDEST_CELL)] if rows else []
     yield (*below, *_not_judged(report))
 

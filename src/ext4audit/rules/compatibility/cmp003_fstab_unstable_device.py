@@ -28,6 +28,8 @@ NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
 ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
 UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
 NAMED_BY_HYPERVISOR = "xvd"
+MOST_NAMED = 8
+"""Arrays that a finding names."""
 """xen-blkfront makes the name of the number that the configuration of the machine states."""
 SWAPPED = (
     "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
@@ -104,7 +106,12 @@ def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
     if isinstance(host.md_arrays, Unknown):
         gaps.append(host.md_arrays)
         return False
-    return array[1] not in {_array_name(name) for name in host.md_arrays.value}
+    return array[1] not in _array_names(host.md_arrays.value)
+
+
+@cached_by_identity
+def _array_names(arrays: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(map(_array_name, arrays))
 
 
 def _array_name(name: str) -> str:
@@ -171,7 +178,8 @@ def _cite(
     if isinstance(host.devices, Known) and count is not None:
         cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
     if re.fullmatch(ARRAY, line.spec) and isinstance(host.md_arrays, Known):
-        named = ", ".join(host.md_arrays.value) or "none"
+        shown, more = host.md_arrays.value[:MOST_NAMED], len(host.md_arrays.value) - MOST_NAMED
+        named = ", ".join((*shown, *([f"{more} more"] if more > 0 else ()))) or "none"
         cited.append(Citation("ARRAY lines", named, host.md_arrays.origin))
     return cited
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
-from ext4audit.facts.host import Host
+from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
 from ext4audit.finding import (
     Citation,
@@ -101,11 +101,9 @@ def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> 
 def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
     """Whether the device may be another way to a mounted filesystem: a mount would damage it."""
     number = for_wording(entry.device_number, None)
-    for fs in for_wording(host.unmounted, ()):
-        twin = host.mounted_twin(fs) if fs.device_number == number else None
-        if twin is not None:
-            return host.is_same_storage(fs, twin) is not False
-    return False
+    fs = filesystems_by_number(for_wording(host.unmounted, ())).get(number) if number else None
+    twin = host.mounted_twin(fs) if fs else None
+    return fs is not None and twin is not None and host.is_same_storage(fs, twin) is not False
 
 
 def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> Finding:

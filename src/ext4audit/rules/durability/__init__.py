@@ -69,13 +69,15 @@ def still_claims_write_back(device: BlockDevice) -> Citation | None:
 
 
 def _parts(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
-    if device.loop is not None:
-        yield from _loop(device, host, passed)
-    elif device.known_below:
-        for below in device.known_below:
-            yield from _parts(below, host, passed)
-    else:
-        yield _leaf(device)
+    for each in device.descend(_is_loop):
+        if _is_loop(each):
+            yield from _loop(each, host, passed)
+        elif not each.known_below:
+            yield _leaf(each)
+
+
+def _is_loop(device: BlockDevice) -> bool:
+    return device.loop is not None
 
 
 def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:

@@ -1,8 +1,8 @@
 """LAY009: Two mounted filesystems lie on the same part of a disk and overwrite each other."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
-from itertools import accumulate
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ext4audit.evidence import (
@@ -56,27 +56,51 @@ class Sectors(NamedTuple):
         return not is_same and self.start < other.end and other.start < self.end
 
 
+MOST_NAMED = 8
+"""A thousand devices on the same sectors would be a million pairs."""
+
+
 class Taken(NamedTuple):
-    """What the mounted filesystems of a host take of its disks, and what is not known of them."""
+    """What the mounted filesystems of a host take of its disks, and what is not known of them.
+
+    `on_disks` has apart what certainly takes its sectors, and, as `True`, what takes some of them.
+    """
 
     filesystems: tuple[tuple[Filesystem, tuple[Part, ...]], ...]
-    on_disks: Mapping[DeviceNumber, "Disk"]
+    on_disks: Mapping[tuple[DeviceNumber, bool], "Disk"]
     gaps: tuple[Unknown, ...]
 
-    def beside(self, own: tuple[Part, ...]) -> Iterator[tuple[Filesystem, tuple[Part, ...]]]:
-        """Yield, in their order, the filesystems that take some of the same sectors as some parts.
+    def beside(
+        self, fs: Filesystem, own: tuple[Part, ...]
+    ) -> Iterator[tuple[Filesystem, tuple[Part, ...]]]:
+        """Yield, in their order, filesystems that take some of the same sectors as some parts.
 
-        That is the work of the filesystems found, not of all on the host.
+        At most MOST_NAMED certainly do, and as many may: those are looked for, and not all.
         """
-        disks = ((part.sectors, self.on_disks[part.disk]) for part in own)
-        found = {number for sectors, disk in disks for number in disk.overlapping(sectors)}
+        pairs = [(part, gap) for part in own for gap in (False, True)]
+        sure = [(part, gap) for part, gap in pairs if not part.gap and not gap]
+        unsure = [(part, gap) for part, gap in pairs if part.gap or gap]
+        found = {number for each in (sure, unsure) for number in self._first(fs, each)}
         yield from (self.filesystems[number] for number in sorted(found))
+
+    def _first(self, fs: Filesystem, wanted: Sequence[tuple[Part, bool]]) -> Collection[int]:
+        """Return the numbers of the first few other filesystems on the sectors of some parts."""
+        disks = ((part, self.on_disks.get((part.disk, gap))) for part, gap in wanted)
+        numbers = (n for part, disk in disks if disk for n in disk.overlapping(part.sectors))
+        found: dict[int, None] = {}
+        for number in numbers:
+            if self.filesystems[number][0].device_number != fs.device_number:
+                found[number] = None
+            if len(found) == MOST_NAMED:
+                break
+        return found
 
 
 class Disk(NamedTuple):
     """The sectors of a disk that filesystems take, sorted, with the numbers of the filesystems.
 
-    `ends` is the last end of each and of all before it.
+    `ends` is a tree: the last end of each range, behind those of ever larger halves. The node n
+    has the larger one of the nodes 2 n and 2 n + 1, and the ranges begin in its middle.
     """
 
     ranges: tuple[Sectors, ...]
@@ -85,15 +109,18 @@ class Disk(NamedTuple):
 
     def overlapping(self, sectors: Sectors) -> Iterator[int]:
         """Yield the numbers of the filesystems that take some sectors by another device."""
-        at = bisect_left(self.ranges, (sectors.end,))
-        while at > 0 and self.ends[at - 1] > sectors.start:
-            at -= 1
-            if self.ranges[at].overlap(sectors):
-                yield from self.owners[at]
-
-
-MOST_NAMED = 8
-"""A thousand devices on the same sectors would be a million pairs."""
+        middle = len(self.ends) // 2
+        stop = middle + bisect_left(self.ranges, (sectors.end,))
+        pending = [1]
+        while pending:
+            node = pending.pop()
+            first = node << (middle.bit_length() - node.bit_length())
+            if first >= stop or self.ends[node] <= sectors.start:
+                continue
+            if node < middle:
+                pending += (2 * node + 1, 2 * node)
+            elif self.ranges[node - middle].overlap(sectors):
+                yield from self.owners[node - middle]
 
 
 @rule(
@@ -134,7 +161,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
-    twice = [other for other in host.mounted_twice(fs) if _is_written(fs, other)]
+    written = (other for other in host.mounted_twice(fs) if _is_written(fs, other))
+    twice = tuple(islice(written, MOST_NAMED))
     yield from (_twice(fs, other) for other in twice)
     own = need(_parts_of(fs))
     if not own:
@@ -144,10 +172,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is on no disk")
     taken = _taken(_seen(host))
     gaps, met = taken.gaps, 0
-    for other, parts in taken.beside(own):
+    for other, parts in taken.beside(fs, own):
         if met == MOST_NAMED:
             break
-        pair = _overlap(own, parts) if other.device_number != fs.device_number else None
+        pair = _overlap(own, parts)
         unsure = [part.gap for part in pair or () if part.gap]
         gaps += tuple(unsure)
         if pair is not None and not unsure:
@@ -175,18 +203,22 @@ def _taken(filesystems: tuple[Filesystem, ...]) -> Taken:
     found = [(fs, _parts_of(fs)) for fs in filesystems if fs.alive]
     known = tuple((fs, parts.value) for fs, parts in found if isinstance(parts, Known))
     gaps = (parts for _, parts in found if isinstance(parts, Unknown))
-    owners: dict[DeviceNumber, dict[Sectors, list[int]]] = {}
+    owners: dict[tuple[DeviceNumber, bool], dict[Sectors, list[int]]] = {}
     for number, (_, parts) in enumerate(known):
         for part in parts:
-            owners.setdefault(part.disk, {}).setdefault(part.sectors, []).append(number)
+            disk = part.disk, part.gap is not None
+            owners.setdefault(disk, {}).setdefault(part.sectors, []).append(number)
     disks = {disk: _sorted(taken) for disk, taken in owners.items()}
     return Taken(known, disks, tuple(dict.fromkeys(gaps)))
 
 
 def _sorted(owners: Mapping[Sectors, list[int]]) -> Disk:
     ranges = tuple(sorted(owners))
-    ends = tuple(accumulate((each.end for each in ranges), max))
-    return Disk(ranges, tuple(tuple(owners[each]) for each in ranges), ends)
+    middle = 1 << (len(ranges) - 1).bit_length()
+    ends = [0] * middle + [each.end for each in ranges] + [0] * (middle - len(ranges))
+    for node in range(middle - 1, 0, -1):
+        ends[node] = max(ends[2 * node], ends[2 * node + 1])
+    return Disk(ranges, tuple(tuple(owners[each]) for each in ranges), tuple(ends))
 
 
 def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
@@ -194,13 +226,16 @@ def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
     if isinstance(fs.stack, Unknown):
         return fs.stack
     try:
-        return Known(tuple(_parts(fs.stack.value)), fs.stack.origin)
+        return Known(tuple(_parts(fs.stack.value, set())), fs.stack.origin)
     except Undetermined as met:
         return met.unknowns[0]
 
 
-def _parts(device: BlockDevice) -> Iterator[Part]:
-    """Yield the partitions and whole disks; raises Undetermined."""
+def _parts(device: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
+    """Yield the partitions and whole disks below what was not seen; raises Undetermined."""
+    if device.device_number in seen:
+        return
+    seen.add(device.device_number)
     if device.kind == "partition":
         if device.start_sectors is None:
             gap = Unknown(f"start of {device.name}", Why.ABSENT)
@@ -212,10 +247,10 @@ def _parts(device: BlockDevice) -> Iterator[Part]:
         yield Part(device.device_number, device, 0, need(device.size_sectors))
     elif device.loop is None:
         for below in need(device.below):
-            yield from _mapped(device, below) if device.dm else _parts(below)
+            yield from _mapped(device, below, seen) if device.dm else _parts(below, seen)
 
 
-def _mapped(device: BlockDevice, below: BlockDevice) -> Iterator[Part]:
+def _mapped(device: BlockDevice, below: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
     """Yield what a mapped device takes of one below: of a disk only some sectors, if it is linear.
 
     kpartx maps the partitions of a disk beside those of the kernel. Without its table a device
@@ -223,11 +258,11 @@ def _mapped(device: BlockDevice, below: BlockDevice) -> Iterator[Part]:
     """
     table = device.dm.table if device.dm else Known((), "")
     if below.kind == "disk" and isinstance(table, Unknown):
-        yield from (part._replace(device=device, gap=table) for part in _parts(below))
+        yield from (part._replace(device=device, gap=table) for part in _parts(below, set()))
         return
     segments = for_wording(table, ())
     if below.kind != "disk" or not all(map(_is_linear, segments)):
-        yield from _parts(below)
+        yield from _parts(below, seen)
         return
     for segment in segments:
         number, start = segment.arguments[0], whole_number(segment.arguments[1])

@@ -130,10 +130,10 @@ def read_drains(stack: BlockDevice, virtual: Evidence[str | None]) -> tuple[Evid
     Partitions share their disk's queue, md and dm pass requests on without one.
     """
     devices = list(stack.walk())
-    leaves = [device for device in devices if not device.known_below]
-    striped = any(device.kind in STRIPED for device in devices)
+    leaves = sum(not device.known_below for device in devices)
+    shares = leaves if any(device.kind in STRIPED for device in devices) else 1
     drains = tuple(
-        _read_drain(device, virtual, len(leaves) if striped and device in leaves else 1)
+        _read_drain(device, virtual, 1 if device.known_below else shares)
         for device in devices
         if not device.known_below or device.loop is not None
     )

@@ -1,0 +1,106 @@
+"""No function runs for each pair of what a host has: what is counted are lines that run.
+
+Times would hide a small square behind noise, and counts do not. A line counts each time it begins,
+so that loops count that call nothing. What one operation of C looks through is not seen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Collection
+from importlib import import_module
+from types import CodeType, FrameType, ModuleType
+from typing import Any
+
+import pytest
+
+import ext4audit
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import audit
+from ext4audit.renderers import Audited, Page, formats
+from ext4audit.report import ReportSource
+from ext4audit.rules import all_rules
+from support.hosts.crowded import (
+    many_binds,
+    many_containers,
+    many_copies,
+    many_elsewhere,
+    many_filesystems,
+    many_on_one_place,
+    many_others,
+)
+from support.hosts.crowded_stacks import LINES, STACKS, defects, equal_lines, volumes_without_tables
+from support.hosts.evidence_host import TAKEN_AT, HostSource
+
+pytestmark = pytest.mark.bench
+
+FEW, MANY = 10, 60
+MOST_TIMES = 1.5 * MANY / FEW
+FREE = 1_000
+"""Lines that may run on a large host only; half of the pairs of 60 are 1,800."""
+PAGE = Page("0.0", TAKEN_AT)
+MOUNTS = (many_binds, many_on_one_place, many_others, many_containers)
+FILESYSTEMS = (many_filesystems, many_copies, many_elsewhere)
+Crowd = Callable[[int], HostSource]
+
+
+def lines(work: Callable[[], object]) -> Counter[CodeType]:
+    """Return how many lines of each function of ours some work runs."""
+    forget()
+    found = Counter[CodeType]()
+    package = ext4audit.__path__[0]
+
+    def count(frame: FrameType, _event: str, _argument: object) -> Any:
+        found[frame.f_code] += 1
+        return count
+
+    def enter(frame: FrameType, _event: str, _argument: object) -> Any:
+        return count if frame.f_code.co_filename.startswith(package) else None
+
+    sys.settrace(enter)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return found
+
+
+def forget() -> None:
+    """Empty the caches: what a smaller host has left there spares a larger one some lines."""
+    ours = [module for name, module in sys.modules.items() if name.startswith("ext4audit.")]
+    for value in (each for module in ours for each in vars(module).values()):
+        if hasattr(value, "cache_clear") and not isinstance(value, ModuleType):
+            value.cache_clear()
+
+
+def audited(source: HostSource, names: Collection[str]) -> None:
+    """Judge a host by every rule, and write its report in some formats."""
+    host = assemble_host(source, TAKEN_AT)
+    report = audit(ReportSource("live", host.name), host, all_rules())
+    for name in names:
+        import_module(f"ext4audit.renderers.{name}").render([Audited("", report)], PAGE)
+
+
+def squares(work: Callable[[int], object]) -> dict[str, tuple[int, int]]:
+    """Return the functions that run more than 1.5 times as many lines as their input grows."""
+    few, many = lines(lambda: work(FEW)), lines(lambda: work(MANY))
+    return {
+        f"{code.co_filename}:{code.co_firstlineno} {code.co_name}": (few[code], many[code])
+        for code in many
+        if many[code] > MOST_TIMES * few[code] + FREE
+    }
+
+
+@pytest.mark.parametrize("build", [*MOUNTS, *FILESYSTEMS, *STACKS, *LINES])
+def test_an_audit_has_no_squares(build: Crowd) -> None:
+    """Six times the mounts, devices or lines of fstab run at most nine times as many lines."""
+    hosts = {count: build(count) for count in (FEW, MANY)}
+    assert squares(lambda count: audited(hosts[count], ())) == {}
+
+
+@pytest.mark.parametrize("build", [defects, equal_lines, volumes_without_tables])
+def test_no_format_has_squares(build: Crowd) -> None:
+    """Findings of many filesystems, many findings of one, and what could not be determined."""
+    hosts = {count: build(count) for count in (FEW, MANY)}
+    assert squares(lambda count: audited(hosts[count], formats().values())) == {}
