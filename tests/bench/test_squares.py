@@ -6,6 +6,7 @@ so that loops count that call nothing. What one operation of C looks through is 
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -16,10 +17,19 @@ from typing import Any
 import pytest
 
 import ext4audit
+from ext4audit.assemble.devices.target import Superblocks, TargetResolver, only_filesystems
 from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import audit
+from ext4audit.finding import Disruption, Severity, Suppression
+from ext4audit.fixing import choose_remedies
+from ext4audit.fixing.playbook import playbook
+from ext4audit.fixing.script import AuditedHost, build_script
+from ext4audit.policy import SuppressionRule, suppress
+from ext4audit.policy.baseline import apply_baseline, difference, known_findings
 from ext4audit.renderers import Audited, Page, formats
-from ext4audit.report import ReportSource
+from ext4audit.renderers.json_v1 import render as json_v1
+from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
 from support.hosts.crowded import (
     many_binds,
@@ -30,7 +40,14 @@ from support.hosts.crowded import (
     many_on_one_place,
     many_others,
 )
-from support.hosts.crowded_stacks import LINES, STACKS, defects, equal_lines, volumes_without_tables
+from support.hosts.crowded_stacks import (
+    LINES,
+    STACKS,
+    defects,
+    equal_lines,
+    loops,
+    volumes_without_tables,
+)
 from support.hosts.evidence_host import TAKEN_AT, HostSource
 
 pytestmark = pytest.mark.bench
@@ -76,10 +93,15 @@ def forget() -> None:
 
 def audited(source: HostSource, names: Collection[str]) -> None:
     """Judge a host by every rule, and write its report in some formats."""
-    host = assemble_host(source, TAKEN_AT)
-    report = audit(ReportSource("live", host.name), host, all_rules())
+    report = report_of(source)
     for name in names:
         import_module(f"ext4audit.renderers.{name}").render([Audited("", report)], PAGE)
+
+
+def report_of(source: HostSource) -> Report:
+    """Judge a host by every rule."""
+    host = assemble_host(source, TAKEN_AT)
+    return audit(ReportSource("live", host.name), host, all_rules())
 
 
 def squares(work: Callable[[int], object]) -> dict[str, tuple[int, int]]:
@@ -104,3 +126,64 @@ def test_no_format_has_squares(build: Crowd) -> None:
     """Findings of many filesystems, many findings of one, and what could not be determined."""
     hosts = {count: build(count) for count in (FEW, MANY)}
     assert squares(lambda count: audited(hosts[count], formats().values())) == {}
+
+
+def test_targets_have_no_squares() -> None:
+    """Half of the filesystems of a host are named, on the host itself and of a capture of it."""
+    hosts = {count: loops(count) for count in (FEW, MANY)}
+    whole = {count: assemble_host(hosts[count], TAKEN_AT) for count in hosts}
+
+    def look(count: int) -> None:
+        resolver = TargetResolver(hosts[count], take_inventory(hosts[count]))
+        paths = [f"/data/{index}.img" for index in range(0, count, 2)]
+        found = [resolver.resolve(path) for path in paths]
+        numbers = {number for each in found if isinstance(each, Superblocks) for number in each[0]}
+        assert len(numbers) == len(paths)
+        assemble_host(hosts[count], TAKEN_AT, only=numbers)
+        named = [f"/srv/loop{index}" for index in range(0, count, 2)]
+        assert len(only_filesystems(whole[count], named).filesystems) == len(named)
+
+    assert squares(look) == {}
+
+
+def test_a_policy_has_no_squares() -> None:
+    """Each filesystem has a suppression of its own."""
+    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+
+    def apply(count: int) -> None:
+        subjects = [fs.mount_points[0] for fs in reports[count].host.filesystems]
+        accepted = Suppression("accepted")
+        rules = [SuppressionRule("DUR001", subject, accepted) for subject in subjects]
+        _, used = suppress(reports[count], rules, "2026-01-01")
+        assert len(used) == count
+
+    assert squares(apply) == {}
+
+
+def test_a_script_has_no_squares() -> None:
+    """The remedies of many filesystems are composed, and written as a script and a playbook."""
+    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+    audited_host = AuditedHost("host", None, TAKEN_AT, "0.0")
+
+    def write(count: int) -> None:
+        chosen, left = choose_remedies(reports[count], Severity.LOW, Disruption.UNMOUNT, {})
+        script = build_script(audited_host, chosen, left)
+        assert len(script.chosen) >= count
+        playbook(script)
+
+    assert squares(write) == {}
+
+
+def test_a_baseline_has_no_squares() -> None:
+    """A report is compared with itself as a baseline, and as a document."""
+    reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
+    documents = {
+        count: json.loads(json_v1([Audited("", reports[count])], PAGE)) for count in reports
+    }
+
+    def compare(count: int) -> None:
+        known = apply_baseline(reports[count], known_findings(documents[count]))
+        assert all(finding.known for finding in known.findings)
+        assert not difference(documents[count], documents[count]).new
+
+    assert squares(compare) == {}

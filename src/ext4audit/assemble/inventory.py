@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ext4audit.assemble import ask, first_known, list_directory, read, read_integer
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import cached_by_identity
-from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage
+from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
 from ext4audit.parsers import parse_device_names, parse_device_number
@@ -287,15 +287,14 @@ def _holders(source: Source, directory: str) -> Evidence[tuple[str, ...]]:
 
 
 def _candidates(
-    devices: Iterable[LsblkDevice], alive: Collection[DeviceNumber], *, has_types: bool
+    devices: tuple[LsblkDevice, ...], alive: Collection[DeviceNumber], *, has_types: bool
 ) -> list[DeviceNumber]:
     """Return the devices with ext4 by lsblk, or all without types; no disks with partitions."""
-    listed = tuple(devices)
-    partitioned = {m[1] for each in listed if (m := re.fullmatch(_PARTITION, each.kernel_name))}
+    partitioned = {m[1] for each in devices if (m := re.fullmatch(_PARTITION, each.kernel_name))}
     return sorted(
         {
             each.device_number
-            for each in listed
+            for each in devices
             if (each.fstype in EXT_FSTYPES or not has_types)
             and each.device_number not in alive
             and each.kernel_name not in partitioned
@@ -320,11 +319,18 @@ def neighbours(
         return others
     own = [fs.stack.value for fs in chosen if isinstance(fs.stack, Known)]
     backing = backing_numbers(chosen)
-    disks = {leaf.device_number for stack in own if _is_on_disk(stack) for leaf in stack.leaves()}
+    on_disks = (stack for stack in own if not any(each.loop for each in stack.walk()))
+    disks = {leaf.device_number for stack in on_disks for leaf in stack.leaves()}
+
+    alike: dict[str, list[BlockDevice]] = {}
+    for each in own:
+        for key in storage_keys(each):
+            alike.setdefault(key, []).append(each)
 
     def is_near(stack: BlockDevice) -> bool:
         on_disk = any(leaf.device_number in disks for leaf in stack.leaves())
-        return on_disk or any(is_same_storage(each, stack, rows) for each in own)
+        same = (each for key in storage_keys(stack) for each in alike.get(key, ()))
+        return on_disk or any(is_same_storage(each, stack, rows) for each in same)
 
     def is_needed(number: DeviceNumber) -> bool:
         stack = stack_of(number)
@@ -339,10 +345,6 @@ def backing_numbers(filesystems: Iterable[Filesystem]) -> frozenset[DeviceNumber
     loops = (each.loop for stack in stacks for each in stack.walk() if each.loop)
     numbers = (loop.backing_device_number for loop in loops)
     return frozenset(number.value for number in numbers if isinstance(number, Known))
-
-
-def _is_on_disk(stack: BlockDevice) -> bool:
-    return not any(device.loop for device in stack.walk())
 
 
 def mark_overmounted(mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:

@@ -4,7 +4,7 @@ import re
 from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
@@ -64,6 +64,7 @@ def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:
     return any(matches(rule, selector) for selector in selectors)
 
 
+_WILDCARD = re.compile(r"[*?[]")
 UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -99,6 +100,33 @@ class SuppressionRule(NamedTuple):
         return f"the suppression of {self.code} for {self.subject!r}"
 
 
+_Numbered: TypeAlias = tuple[int, SuppressionRule]
+
+
+class Suppressions:
+    """Suppressions in their order; those without a wildcard are looked up."""
+
+    def __init__(self, rules: Iterable[SuppressionRule]) -> None:
+        """Sort them by code, and by subject where it is no glob."""
+        self._named: dict[tuple[str, str], list[_Numbered]] = {}
+        self._uuids: dict[tuple[str, str], list[_Numbered]] = {}
+        self._globs: dict[str, list[_Numbered]] = {}
+        for at in enumerate(rules):
+            code, subject, _ = at[1]
+            if _WILDCARD.search(subject):
+                self._globs.setdefault(code, []).append(at)
+            self._named.setdefault((code, subject), []).append(at)
+            self._uuids.setdefault((code, subject.lower()), []).append(at)
+
+    def matching(self, code: str, names: Sequence[str]) -> tuple[SuppressionRule, ...]:
+        """Return those that accept a finding of a rule about a subject with these names."""
+        found = {at for at in self._globs.get(code, ()) if at[1].matches(code, names)}
+        for name in names:
+            exact = self._uuids if re.fullmatch(UUID, name) else self._named
+            found.update(exact.get((code, name), ()))
+        return tuple(rule for _, rule in sorted(found))
+
+
 def suppress(
     report: Report, rules: Sequence[SuppressionRule], today: str
 ) -> tuple[Report, frozenset[SuppressionRule]]:
@@ -107,7 +135,7 @@ def suppress(
     An expired suppression accepts nothing; of several that match, the first is the finding's.
     `today` is a date in ISO 8601.
     """
-    live = [rule for rule in rules if not rule.is_expired(today)]
+    live = Suppressions([rule for rule in rules if not rule.is_expired(today)])
     by_id = {fs.id: fs for fs in report.host.filesystems}
     by_fact = filesystems_by_fact(report.host)
     used: set[SuppressionRule] = set()
@@ -117,7 +145,7 @@ def suppress(
         fs = subject_of(finding, own, by_fact)
         of_host = () if own else (report.key, report.host.name, finding.device)
         names = (finding.fact, *of_host, *(_names(fs) if fs else ()))
-        matching = [rule for rule in live if rule.matches(verdict.rule.code, names)]
+        matching = live.matching(verdict.rule.code, names)
         used.update(matching)
         return finding._replace(suppression=matching[0].suppression) if matching else finding
 

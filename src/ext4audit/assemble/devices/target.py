@@ -6,7 +6,9 @@ a device number that no mount table lists (observed on 6.18). `only_filesystems`
 host that is already assembled.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from posixpath import dirname
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble import ask, read
@@ -15,6 +17,7 @@ from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.assemble.inventory import Inventory, neighbours
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, for_wording
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
@@ -23,6 +26,7 @@ from ext4audit.facts.mount import (
     Mount,
     ResolvedPath,
     mounts_by_id,
+    mounts_by_place,
 )
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers import parse_resolved_path
@@ -105,11 +109,13 @@ class PlainFile(NamedTuple):
     note: str = ""
 
 
-class TargetResolver(NamedTuple):
+class TargetResolver:
     """Resolves paths against one inventory of live superblocks."""
 
-    source: Source
-    inventory: Inventory
+    def __init__(self, source: Source, inventory: Inventory) -> None:
+        """Keep what is asked; nothing is read yet."""
+        self.source = source
+        self.inventory = inventory
 
     def resolve(self, path: str, depth: int = 0) -> Target:
         """Return the superblocks that `path` selects, or the reason why it selects none."""
@@ -154,14 +160,21 @@ class TargetResolver(NamedTuple):
         if found.type != "file":
             return None
         real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
+        number = self._by_file.get(real)
+        if number is None:
+            return None
+        name = self.inventory.names[number]
+        note = f"the image behind /dev/{name}; name its directory for the one that contains it"
+        return Superblocks((number,), note)
+
+    @cached_property
+    def _by_file(self) -> Mapping[str, DeviceNumber]:
+        """The first device over each backing file of a loop device."""
+        found: dict[str, DeviceNumber] = {}
         for number, name in self.inventory.names.items():
             backing = read(self.source, f"/sys/block/{name}/loop/backing_file", str)
-            if for_wording(backing, "").removesuffix("\n") == real:
-                note = (
-                    f"the image behind /dev/{name}; name its directory for the one that contains it"
-                )
-                return Superblocks((number,), note)
-        return None
+            found.setdefault(for_wording(backing, "").removesuffix("\n"), number)
+        return found
 
     def _on_mount(self, found: ResolvedPath, depth: int) -> Target:
         mount = mounts_by_id(self.inventory.visible).get(found.mount_id)
@@ -220,13 +233,23 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
     ("LABEL=…"), or a path. A path selects the last filesystem that is mounted on its longest
     mount point. Symbolic links of the host are unknown, and are not followed.
     """
-    direct = tuple(fs for fs in host.filesystems if target in _names(fs))
+    direct = _named(host.filesystems).get(target, ())
     if direct or not target.startswith("/"):
-        return direct
+        return tuple(direct)
     mount = _mount_of(for_wording(host.mounts, ()), target)
     if mount is None:
         return ()
-    return tuple(fs for fs in host.filesystems if fs.device_number == mount.device_number)
+    return tuple(_named(host.filesystems).get(str(mount.device_number), ()))
+
+
+@cached_by_identity
+def _named(filesystems: tuple[Filesystem, ...]) -> Mapping[str, Sequence[Filesystem]]:
+    """Return the filesystems by each of their names, in their order."""
+    found: dict[str, list[Filesystem]] = {}
+    for fs in filesystems:
+        for name in _names(fs):
+            found.setdefault(name, []).append(fs)
+    return found
 
 
 def _names(fs: Filesystem) -> set[str]:
@@ -238,8 +261,10 @@ def _names(fs: Filesystem) -> set[str]:
     return names
 
 
-def _mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
+def _mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
     """Return the mount with the longest mount point above a path, the last one of several."""
-    inside = f"{path.rstrip('/')}/"
-    above = [m for m in mounts if inside.startswith(f"{m.mount_point.rstrip('/')}/")]
-    return max(reversed(above), key=lambda mount: len(mount.mount_point), default=None)
+    places = mounts_by_place(mounts)
+    at = path.rstrip("/")
+    while at not in places and at.strip("/"):
+        at = dirname(at)
+    return next(reversed(places.get(at if at.strip("/") else "/", ())), None)
