@@ -25,6 +25,7 @@ from ext4audit.finding import Disruption, Severity, Suppression
 from ext4audit.fixing import choose_remedies
 from ext4audit.fixing.playbook import playbook
 from ext4audit.fixing.script import AuditedHost, build_script
+from ext4audit.parsers.kickstart import parse_kickstart
 from ext4audit.policy import SuppressionRule, suppress
 from ext4audit.policy.baseline import apply_baseline, difference, known_findings
 from ext4audit.renderers import Audited, Page, formats
@@ -187,3 +188,37 @@ def test_a_baseline_has_no_squares() -> None:
         assert not difference(documents[count], documents[count]).new
 
     assert squares(compare) == {}
+
+
+def test_a_fleet_has_no_squares() -> None:
+    """Many hosts with equal findings, and as many that could not be read, in all formats."""
+    report = report_of(equal_lines(1))
+    several = [name for name in formats().values() if name != "json_v1"]
+
+    def render(count: int) -> None:
+        hosts = [Audited(f"host{n}", _renamed(report, f"host{n}")) for n in range(count)]
+        hosts += [Audited(f"unread{n}", None, "it does not answer") for n in range(count)]
+        for name in several:
+            import_module(f"ext4audit.renderers.{name}").render(hosts, PAGE)
+
+    assert squares(render) == {}
+
+
+def _renamed(report: Report, key: str) -> Report:
+    source = report.source._replace(key=key, groups=("all", f"group-{key}"))
+    return report._replace(source=source)
+
+
+def test_a_document_of_volumes_has_no_squares() -> None:
+    """A kickstart file has so many disks in one volume group, and so many volumes on it."""
+
+    def read(count: int) -> None:
+        parts = "".join(f"part pv.{n} --size=9000 --ondisk=sd{n}\n" for n in range(count))
+        group = f"volgroup vg {' '.join(f'pv.{n}' for n in range(count))}\n"
+        volumes = (
+            f"logvol /m{n} --vgname=vg --size=1000 --name=l{n} --fstype=ext4\n"
+            for n in range(count)
+        )
+        assert len(parse_kickstart(f"{parts}{group}{''.join(volumes)}").planned) == count
+
+    assert squares(read) == {}

@@ -47,6 +47,7 @@ def parse_kickstart(text: str) -> Provisioned:
     sizes = {each.arguments[0]: each for each in named if each.name == "part"}
     arrays = {each.arguments[0]: each for each in named if each.name == "raid"}
     volumes = {each.arguments[0]: each.arguments[1:] for each in named if each.name == "volgroup"}
+    on_arrays = {name for name, below in volumes.items() if not arrays.keys().isdisjoint(below)}
     found, skipped = [], []
     for each in commands:
         place = each.arguments[0] if each.arguments else ""
@@ -59,7 +60,7 @@ def parse_kickstart(text: str) -> Provisioned:
             skipped.append(f"{place} is {fstype or 'of the default type'}")
         elif "noformat" in each.options:
             skipped.append(f"{place} is not formatted")
-        elif array is None and any(name in arrays for name in below):
+        elif array is None and each.options.get("vgname", "") in on_arrays:
             skipped.append(f"{place} is on several devices, and some of them are arrays")
         elif not _can_be_planned(each if each.name == "raid" else array):
             skipped.append(f"{place} is on an array of a level that cannot be planned")
