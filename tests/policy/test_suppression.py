@@ -94,6 +94,24 @@ def test_one_finding_of_several_is_named_by_its_fact() -> None:
     assert [finding.fact for finding in marked.counted] == ["nobarrier"]
 
 
+@pytest.mark.parametrize(
+    ("subjects", "first"),
+    [
+        (("/DATA", "data", "Data", "*"), "Data"),
+        (("/srv/*", "Data"), "/srv/*"),
+        ((UUID.upper(), UUID), UUID.upper()),
+        (("/nowhere", "/bind", "8:0"), "/bind"),
+    ],
+)
+def test_the_first_suppression_of_several_is_used(subjects: tuple[str, ...], first: str) -> None:
+    """In the order of the file, whether or not it has wildcards."""
+    rules = [accepting(subject, reason=subject) for subject in subjects]
+    marked, used = suppress(report(), rules, TODAY)
+    assert [each.subject for each in used] == [first]
+    (accepted,) = {f.suppression.reason for f in marked.findings if f.suppression}
+    assert accepted == first
+
+
 def test_a_mount_point_with_brackets_names_itself() -> None:
     """A name with glob characters matches itself."""
     odd = filesystem(mounts=(mount("/mnt/[a]"),))

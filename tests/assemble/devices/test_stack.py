@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from ext4audit.assemble.devices import StackReader, read_md
@@ -10,7 +13,14 @@ from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, T
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
 from ext4audit.sources.snapshot.writing import RecordingSource
-from support.hosts.evidence_host import HostEvidence, absent, debian_host, denied
+from support.hosts.crowded_stacks import mirrors_of_mirrors
+from support.hosts.evidence_host import (
+    HostEvidence,
+    HostSource,
+    absent,
+    debian_host,
+    denied,
+)
 
 NUMBER = "9:127"
 DIRECTORY = f"/sys/dev/block/{NUMBER}"
@@ -465,3 +475,36 @@ def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
     partition = stack(host, DeviceNumber(8, 1))
     assert (partition.start_sectors, partition.start_gap) == (None, gap)
     assert stack(debian_host(), DeviceNumber(8, 1)).start_gap is None
+
+
+def test_each_device_is_read_once() -> None:
+    """Hundreds of volumes can lie on one array, and two ways can lead to one device."""
+    source = Counting(mirrors_of_mirrors(40))
+    stack = need(StackReader(source).read(DeviceNumber(9, 78)))
+    assert len(list(stack.walk())) == 1 + 39 * 2 + 2
+    assert max(source.uevents.values()) == 1
+
+
+class Counting:
+    """A host that counts how often each device is read."""
+
+    def __init__(self, host: HostSource) -> None:
+        """Keep the host; nothing is asked yet."""
+        self.host = host
+        self.uevents = Counter[str]()
+
+    def fetch(self, ask: Any) -> Any:
+        """Answer as the host does."""
+        if isinstance(ask, ReadFile) and ask.path.endswith("/uevent"):
+            self.uevents[ask.path] += 1
+        return self.host.fetch(ask)
+
+
+def test_a_file_on_its_own_loop_device_is_read_from_either_end() -> None:
+    """What was cut off because it had been met above is not taken for the whole stack."""
+    host = debian_host().loop("loop0", "7:0", "/mnt/a").loop("loop1", "7:1", "/mnt/b")
+    host.path("/mnt/a", "7:1", 1, "file").path("/mnt/b", "7:0", 1, "file")
+    reader = StackReader(host.source())
+    for number, below in ((0, 1), (1, 0), (0, 1)):
+        names = [device.name for device in need(reader.read(DeviceNumber(7, number))).walk()]
+        assert names == [f"loop{number}", f"loop{below}"]

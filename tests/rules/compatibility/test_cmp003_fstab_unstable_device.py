@@ -113,6 +113,14 @@ def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
     assert verdict(on).outcome is outcome
 
 
+def test_cmp003_names_the_first_arrays_of_many() -> None:
+    """A thousand arrays in each of a thousand findings are a report that nobody can read."""
+    arrays = tuple(f"/dev/md{number}" for number in range(1, 20))
+    (finding,) = verdict(naming("/dev/md0", md_arrays=known(arrays))).findings
+    (cited,) = (each for each in finding.citations if each.label == "ARRAY lines")
+    assert cited.value == f"{', '.join(arrays[:8])}, 11 more"
+
+
 def test_cmp003_edits_the_first_field_of_the_line() -> None:
     """The UUID must lead to the device of the line."""
     (finding,) = verdict(naming("/dev/sda1")).findings
