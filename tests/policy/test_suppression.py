@@ -104,10 +104,10 @@ def test_one_finding_of_several_is_named_by_its_fact() -> None:
     ],
 )
 def test_the_first_suppression_of_several_is_used(subjects: tuple[str, ...], first: str) -> None:
-    """In the order of the file, whether or not it has wildcards."""
+    """In the order of the file, whether or not it has wildcards; the others have matched, too."""
     rules = [accepting(subject, reason=subject) for subject in subjects]
     marked, used = suppress(report(), rules, TODAY)
-    assert [each.subject for each in used] == [first]
+    assert first in {each.subject for each in used} <= set(subjects)
     (accepted,) = {f.suppression.reason for f in marked.findings if f.suppression}
     assert accepted == first
 
