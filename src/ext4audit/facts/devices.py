@@ -185,12 +185,12 @@ class BlockDevice:
 
         Those below a device come before what is beside it.
         """
-        seen: set[DeviceNumber] = set()
+        seen: set[tuple[DeviceNumber, str]] = set()
         pending = [self]
         while pending:
             device = pending.pop()
-            if device.device_number not in seen:
-                seen.add(device.device_number)
+            if (device.device_number, device.name) not in seen:
+                seen.add((device.device_number, device.name))
                 yield device
                 pending += () if stops(device) else reversed(device.known_below)
 
