@@ -188,6 +188,7 @@ class StackReader:
         """Keep the source; nothing is read yet."""
         self.source = source
         self._whole: dict[DeviceNumber, Evidence[BlockDevice]] = {}
+        self._cut: dict[DeviceNumber, Evidence[BlockDevice]] = {}
         self._met_itself = False
 
     def read(
@@ -196,14 +197,19 @@ class StackReader:
         """Return the device with this number and all below it.
 
         `above` are the devices already visited: a loop device can hold its own backing file. What
-        lies below a device depends on them only where one of them is met again.
+        lies below a device depends on them only where one of them is met again: it is cut there,
+        and kept for this stack alone, so that devices which all name each other are read once.
         """
+        if not above:
+            self._cut.clear()
         if number in self._whole:
             return self._whole[number]
+        if number in self._cut:
+            self._met_itself = True
+            return self._cut[number]
         before, self._met_itself = self._met_itself, False
         found = self._read(number, above)
-        if not self._met_itself:
-            self._whole[number] = found
+        (self._cut if self._met_itself else self._whole)[number] = found
         self._met_itself |= before
         return found
 
