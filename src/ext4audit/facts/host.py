@@ -341,9 +341,8 @@ class Host(NamedTuple):
 
     def unplaced_twins(self, fs: Filesystem) -> tuple[Unknown, ...]:
         """Return why it is not known whether mounted filesystems with its UUID are the same."""
-        alike = _mounted_by_uuid(self).get(fs.uuid, ()) if fs.uuid is not None else ()
-        others = (other.stack for other in alike if other.device_number != fs.device_number)
-        return tuple(stack for stack in others if isinstance(stack, Unknown))
+        alike = _unplaced_by_uuid(self).get(fs.uuid, {}) if fs.uuid is not None else {}
+        return tuple(why for number, why in alike.items() if number != fs.device_number)
 
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
         """Whether two filesystems are one, seen through two devices; None where nothing tells."""
@@ -360,6 +359,17 @@ def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
         if fs.alive:
             found.setdefault(fs.uuid, []).append(fs)
     return {uuid: tuple(each) for uuid, each in found.items()}
+
+
+@cached_by_identity
+def _unplaced_by_uuid(host: Host) -> Mapping[str | None, Mapping[DeviceNumber, Unknown]]:
+    """Return why it is not known what mounted filesystems lie on, by their UUIDs."""
+    found: dict[str | None, dict[DeviceNumber, Unknown]] = {}
+    for uuid, filesystems in _mounted_by_uuid(host).items():
+        for fs in filesystems:
+            if isinstance(fs.stack, Unknown):
+                found.setdefault(uuid, {})[fs.device_number] = fs.stack
+    return found
 
 
 @cached_by_identity
