@@ -130,7 +130,7 @@ def tools_of_a_scan(mounts: list[Scratch]) -> list[tuple[str, ...]]:
 def test_a_json_scan_of_five_mounts_is_quick(
     five_mounts: list[Scratch], count_instructions: Callable[[Sequence[str]], int]
 ) -> None:
-    """A JSON scan takes at most 18 times the instructions of an empty interpreter.
+    """A JSON scan takes at most 18.5 times the instructions of an empty interpreter.
 
     Its tools (dumpe2fs, lsblk) are not counted. In processor time this is 12 to 17 times: how
     much of an interpreter that does nothing stays in the caches differs from day to day.
@@ -146,7 +146,7 @@ def test_a_json_scan_of_five_mounts_is_quick(
     ratio = count_instructions(command) / count_instructions(EMPTY)
     print(f"\nscan -f json {scan:.0f} ms, tools {tools:.0f} ms, own {own:.0f} ms: ", end="")
     print(f"{own / empty:.1f} interpreters of {empty:.0f} ms, {ratio:.2f} in instructions")
-    assert ratio <= 18
+    assert ratio <= 18.5
 
 
 SCAN = (
