@@ -15,7 +15,6 @@ from ext4audit.evidence import (
     Why,
     absent_means,
     derive,
-    either,
     for_wording,
     is_surely,
     need,
@@ -143,28 +142,6 @@ def test_only_what_is_known_is_sure() -> None:
     flags: list[Evidence[bool]] = [Known(value=True, origin=""), Known(value=False, origin="")]
     assert [is_surely(flag) for flag in flags] == [True, False]
     assert not is_surely(UNKNOWN)
-
-
-YES, NO = Known(value=True, origin="yes"), Known(value=False, origin="no")
-ALSO, NEITHER = Known(value=True, origin="also"), Known(value=False, origin="neither")
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "found"),
-    [
-        *((YES, other, YES) for other in (ALSO, NO, UNKNOWN)),
-        *((one, YES, YES) for one in (NO, UNKNOWN)),
-        (NO, NEITHER, NO),
-        (NO, UNKNOWN, UNKNOWN),
-        (UNKNOWN, NO, UNKNOWN),
-        (UNKNOWN, OTHER, UNKNOWN),
-    ],
-)
-def test_neither_is_so_only_where_both_are_known(
-    one: Evidence[bool], other: Evidence[bool], found: Evidence[bool]
-) -> None:
-    """One that is so is enough, whatever the other one is."""
-    assert either(one, other) == found
 
 
 def test_wording_has_the_default_for_an_unknown_only() -> None:

@@ -148,11 +148,6 @@ def is_surely(evidence: Evidence[bool]) -> bool:
     return isinstance(evidence, Known) and evidence.value
 
 
-def either(one: Evidence[bool], other: Evidence[bool]) -> Evidence[bool]:
-    """Return the first that is surely so, else the first unknown, else that neither is so."""
-    return min(one, other, key=lambda each: (not is_surely(each), isinstance(each, Known)))
-
-
 def origin_of(evidence: Evidence[object]) -> str:
     """Return where something was read; empty where it is unknown."""
     return evidence.origin if isinstance(evidence, Known) else ""

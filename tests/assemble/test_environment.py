@@ -6,11 +6,11 @@ from ext4audit.assemble.devices.fstab import FSTRIM_DROP_INS, FSTRIM_UNITS
 from ext4audit.assemble.host import (
     MDADM_CONF,
     RAID0_DEFAULT_LAYOUT,
-    TRIM_JOBS,
-    TRIM_TIMERS,
+    TRIMMERS,
     assemble_host,
     read_boot_loader,
     read_container,
+    read_fstrim,
     read_md_arrays,
     read_memory,
     read_os,
@@ -182,31 +182,29 @@ def test_os_release_has_two_places() -> None:
 UNIT = "/usr/lib/systemd/system/fstrim.timer"
 
 
-@pytest.mark.parametrize("path", TRIM_TIMERS + TRIM_JOBS)
+@pytest.mark.parametrize("path", TRIMMERS)
 def test_each_place_is_enough_to_trim(path: str) -> None:
     """A link to the timer, or a job of cron."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), absent()).tell(RealPath(path), UNIT)
-    assert need(read_trimming(host.source())[0])
+    assert need(read_fstrim(host.source()))
 
 
 def test_nothing_there_trims_nothing() -> None:
     """Debian leaves the timer disabled."""
-    found = read_trimming(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source())[0]
+    found = read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), absent()).source())
     assert found == Known(value=False, origin=FSTRIM_LINK)
 
 
 def test_a_masked_timer_trims_nothing() -> None:
     """The link then leads to /dev/null."""
-    assert not need(
-        read_trimming(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source())[0]
-    )
+    assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
 
 
 def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
     """Unless another place shows that something trims."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
-    assert isinstance(read_trimming(host.source())[0], Unknown)
-    assert need(read_trimming(host.tell(RealPath(TRIM_TIMERS[1]), UNIT).source())[0])
+    assert isinstance(read_fstrim(host.source()), Unknown)
+    assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
 
 
 LISTED = "--listed-in /etc/fstab:/proc/self/mountinfo --verbose --quiet-unsupported"
@@ -260,21 +258,7 @@ def test_a_job_of_cron_trims_all_that_is_mounted() -> None:
     """Nothing trims where nothing runs."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), absent())
     assert not need(read_trimming(host.source())[1])
-    assert need(read_trimming(host.tell(RealPath(TRIM_JOBS[0]), TRIM_JOBS[0]).source())[1])
-
-
-@pytest.mark.parametrize("job", TRIM_JOBS)
-def test_a_job_of_cron_trims_what_the_timer_leaves_out(job: str) -> None:
-    """Both may be there; a job that may not be seen leaves open what it trims."""
-    host = debian_host().file(OF_UNIT, "ExecStart=/sbin/fstrim --fstab\n")
-    assert read_trimming(host.source()) == (Known(True, FSTRIM_LINK), Known(False, OF_UNIT))
-    both = read_trimming(host.tell(RealPath(job), job).source())
-    assert both == (Known(True, FSTRIM_LINK), Known(True, job))
-    unseen = read_trimming(host.tell(RealPath(job), denied()).source())
-    assert need(unseen[0])
-    assert isinstance(unseen[1], Unknown)
-    host = host.file(OF_UNIT, "ExecStart=/sbin/fstrim -a\n")
-    assert read_trimming(host.source())[1] == Known(True, OF_UNIT)
+    assert need(read_trimming(host.tell(RealPath(TRIMMERS[2]), TRIMMERS[2]).source())[1])
 
 
 @pytest.mark.parametrize("path", MDADM_CONF)

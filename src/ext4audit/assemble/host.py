@@ -37,9 +37,7 @@ from ext4audit.evidence import (
     Why,
     absent_means,
     derive,
-    either,
     for_wording,
-    is_surely,
 )
 from ext4audit.facts.host import (
     BootLoader,
@@ -296,10 +294,13 @@ def read_memory(source: Source) -> Evidence[Memory]:
 MDADM_CONF = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
 """The path of Debian, and that of other distributions."""
 _WANTS = "systemd/system/timers.target.wants/fstrim.timer"
-TRIM_TIMERS = (f"/etc/{_WANTS}", f"/usr/lib/{_WANTS}")
-"""The links that enable fstrim.timer."""
-TRIM_JOBS = ("/etc/cron.weekly/fstrim", "/etc/cron.daily/fstrim")
-"""The cron jobs of older systems."""
+TRIMMERS = (
+    f"/etc/{_WANTS}",
+    f"/usr/lib/{_WANTS}",
+    "/etc/cron.weekly/fstrim",
+    "/etc/cron.daily/fstrim",
+)
+"""The links that enable fstrim.timer, and the cron jobs of older systems."""
 _MASKED = "/dev/null"
 RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
 
@@ -317,26 +318,23 @@ def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
 def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
     """Return whether fstrim runs regularly, and whether it then trims all that is mounted.
 
-    The jobs of cron run `fstrim --all`, or a script that looks at /proc/mounts. The timer may
-    leave out what a job beside it trims.
+    The jobs of cron run `fstrim --all`, or a script that looks at /proc/mounts.
     """
-    timer, job = (_is_any_there(source, paths) for paths in (TRIM_TIMERS, TRIM_JOBS))
-    runs = either(timer, job)
-    if not is_surely(timer):
-        return runs, runs
-    return runs, either(read_trims_all(source), job)
+    runs = read_fstrim(source)
+    by_timer = isinstance(runs, Known) and runs.value and runs.origin in TRIMMERS[:2]
+    return runs, read_trims_all(source) if by_timer else runs
 
 
-def _is_any_there(source: Source, paths: tuple[str, ...]) -> Evidence[bool]:
-    """Return whether one of the links or files is there, with the path of it, and not masked."""
+def read_fstrim(source: Source) -> Evidence[bool]:
+    """Return whether a timer or a cron job runs fstrim regularly."""
     unknown: Unknown | None = None
-    for path in paths:
+    for path in TRIMMERS:
         seen = source.fetch(RealPath(path))
         if isinstance(seen, Known) and seen.value != _MASKED:
             return Known(value=True, origin=path)
         if isinstance(seen, Unknown) and seen.why is not Why.ABSENT:
             unknown = unknown or Unknown("fstrim.timer", seen.why, seen.detail, seen.hint)
-    return unknown or Known(value=False, origin=paths[0])
+    return unknown or Known(value=False, origin=TRIMMERS[0])
 
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:

@@ -56,9 +56,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem on a device that supports discards is trimmed: by the option
-    `discard`, by fstrim.timer, or by a cron job for all filesystems (`fstrim` in /etc/cron.weekly
-    or /etc/cron.daily; a crontab is not read). What the timer trims is decided by fstrim.service.
-    In most distributions since 2019 it runs `fstrim --fstab` or
+    `discard`, by fstrim.timer, or by a cron job for all filesystems. What the timer trims is
+    decided by fstrim.service. In most distributions since 2019 it runs `fstrim --fstab` or
     `fstrim --listed-in /etc/fstab:/proc/self/mountinfo`, which trim the root and what fstab names
     and leave out other mounts, such as the volumes of an orchestrator. Older ones run `fstrim -a`.
     Where the unit was not read, or a drop-in replaces its command, only what fstab names passes.
@@ -76,10 +75,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If something else trims it: a line of a crontab, the vendor's agent, a job of configuration
-    management. On SSDs with much spare space the effect is small. The rule does not apply in
-    containers, where the host's timers are not visible, and to plans, which do not describe timers
-    and discards.
+    If something else trims it: the vendor's agent, a job of configuration management. On SSDs
+    with much spare space the effect is small. The rule does not apply in containers, where the
+    host's timers are not visible, and to plans, which do not describe timers and discards.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted")
