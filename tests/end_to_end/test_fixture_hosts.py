@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.output import FORMATS
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, sarif
 from ext4audit.rules import all_rules
+from ext4audit.sources.snapshot.writing import RecordingSource
 from support.formats.golden import FOR_EVERY_STORY, KEPT, check_golden, kept_descriptors
-from support.hosts.stories import HOSTS, STORIES, TELLING, report_of
+from support.hosts.stories import HOSTS, STORIES, TELLING, captured, report_of
 
 FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
 FOR_MANY_HOSTS = [fmt for fmt in FORMATS if fmt != "json"]
@@ -29,6 +31,18 @@ def test_a_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
     """The hosts that tell most, and a source that could not be read."""
     hosts = [*(Audited(story, report_of(story)) for story in TELLING), UNREAD]
     check_golden(FLEET, hosts, fmt, accept=accept)
+
+
+@pytest.mark.parametrize("story", [name for name in STORIES if name.startswith("not-root-")])
+def test_a_host_of_the_lab_answers_all_that_is_asked(story: str) -> None:
+    """As the lab finds of all its hosts, half an hour later: UPDATE_FIXTURES=1 captures them anew.
+
+    A question that is new would be "not captured" in each of them.
+    """
+    source, taken_at = captured(story)
+    asked = RecordingSource(source)
+    assemble_host(asked, taken_at)
+    assert asked.answers.keys() == source._answers.keys()
 
 
 def test_no_kept_report_is_left_over() -> None:
