@@ -147,17 +147,22 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     assert " filesystem" in (tmp_path / "out").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("words", ["schema", "rules -f json", "scan --mounts-of 1 -f json"])
-def test_a_report_that_nobody_gets_is_an_error(words: str) -> None:
-    """As on a full disk: it was lost, and the exit code was 0."""
-    done = subprocess.run(
-        ["bash", "-c", f'"$0" -m ext4audit {words} >&-', sys.executable],
+def in_a_shell(words: str) -> subprocess.CompletedProcess[str]:
+    """Run the program with words of a shell, which can close its streams."""
+    return subprocess.run(
+        ["bash", "-c", f'"$0" -m ext4audit {words}', sys.executable],
         env=environment(),
         stderr=subprocess.PIPE,
         text=True,
         timeout=PATIENCE_SECONDS,
         check=False,
     )
+
+
+@pytest.mark.parametrize("words", ["schema", "rules -f json", "scan --mounts-of 1 -f json"])
+def test_a_report_that_nobody_gets_is_an_error(words: str) -> None:
+    """As on a full disk: it was lost, and the exit code was 0."""
+    done = in_a_shell(f"{words} >&-")
     assert done.returncode == 70
     assert done.stderr.startswith("ext4audit: cannot write to standard output: ")
 
@@ -260,13 +265,6 @@ def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
 )
 def test_a_closed_stream_that_is_needed_is_a_mistake(words: str, reason: str) -> None:
     """Neither a crash nor a capture that nobody has."""
-    done = subprocess.run(
-        ["bash", "-c", f'"$0" -m ext4audit {words}', sys.executable],
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
+    done = in_a_shell(words)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == reason

@@ -27,8 +27,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.policy.declared_types import misfits
-from ext4audit.policy.site_rules import SiteRuleError, rules_of_text
+from ext4audit.policy.site_rules import SiteRuleError, misfits, rules_of_text
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from functools import cache
 from importlib.metadata import EntryPoint, distributions
-from types import ModuleType
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ext4audit.evidence import Undetermined
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.policy.declared_types import declared, misfits
 from ext4audit.rule import OF_BROKEN, NotApplicable, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
@@ -30,6 +30,9 @@ DECLARED = re.compile(
     r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
 )
 """A declaration in the text of a file, which may not even be Python."""
+
+_LONGEST = 80
+"""Characters of a value in a sentence."""
 
 _OTHER_FIELDS = ("scope", "summary", "run", "default", "in_plans", "module")
 """Fields of a rule that the decorators fill in: `Rule(…)` can have anything there."""
@@ -203,6 +206,38 @@ def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
 
 def _are(values: object, kind: type) -> bool:
     return isinstance(values, tuple) and all(isinstance(each, kind) for each in values)
+
+
+@cache
+def declared(owner: type) -> Mapping[str, Any]:
+    """Return the types of the fields of a NamedTuple."""
+    return get_type_hints(owner)
+
+
+def misfits(value: object, hint: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - any type
+    """Yield in sentences what of a value, and of all that it holds, is not as its type says.
+
+    The types are those that our NamedTuples use: classes, unions, tuples of any length, callables.
+    """
+    kinds = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    kind = next((each for each in kinds if _is(value, each)), None)
+    if kind is None:
+        yield f"{name} is {value!r:.{_LONGEST}}"
+    elif isinstance(value, tuple) and get_origin(kind) is tuple:
+        for each in value:
+            yield from misfits(each, get_args(kind)[0], f"one of the {name}")
+    elif isinstance(kind, type) and hasattr(kind, "_fields"):
+        for field, declared_type in declared(kind).items():
+            yield from misfits(
+                getattr(value, field), declared_type, f"{field} of a {kind.__name__}"
+            )
+
+
+def _is(value: object, kind: Any) -> bool:  # noqa: ANN401 - any type
+    origin = get_origin(kind)
+    if origin is None or origin is tuple:
+        return isinstance(value, origin or kind)
+    return callable(value)
 
 
 def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
