@@ -94,6 +94,20 @@ def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -
     assert ["is of 'lvm-linear-nobarrier'" in each for each in read(new)["notices"]] == [True]
 
 
+@pytest.mark.parametrize("name", ["localhost", "unknown"])
+def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_path: Path) -> None:
+    """Both are called so, and lack nofail for /data, each on its own filesystem."""
+    for story, path in (("lvm-linear-nobarrier", "a"), ("al2-dioread-nolock-nodelalloc", "b")):
+        (tmp_path / path).write_bytes(Original(HOSTS / story / "snapshot").single(name))
+    kept, new = tmp_path / "kept.json", tmp_path / "new.json"
+    words = ("--select", "CMP004", "--fail-on", "low")
+    assert scan("--from", str(tmp_path / "a"), *words, to=kept) == 1
+    assert read(kept)["host"]["name"] == name
+    for source, known in (("a", 1), ("b", 0)):
+        scan("--from", str(tmp_path / source), "--baseline", str(kept), *words, to=new)
+        assert read(new)["summary"]["known"] == known
+
+
 @pytest.mark.parametrize("command", [("scan", "--from", NOBARRIER, "--baseline"), ("diff",)])
 def test_two_reports_of_one_host_are_refused(
     command: tuple[str, ...], old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -40,6 +40,7 @@ from ext4audit.evidence import (
     for_wording,
 )
 from ext4audit.facts.host import (
+    UNKNOWN_NAME,
     BootLoader,
     Filesystem,
     Host,
@@ -117,7 +118,7 @@ def assemble_host(
     is_contained = for_wording(container, None) is not None
     fstrim, trims_all = read_trimming(source)
     return Host(
-        name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "unknown"),
+        name=for_wording(ask(source, Uname(), parse_nodename, "host name"), UNKNOWN_NAME),
         taken_at=taken_at,
         kernel=kernel,
         os=read_os(source),

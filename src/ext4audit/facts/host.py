@@ -258,6 +258,10 @@ class OperatingSystem(NamedTuple):
     pretty_name: str
 
 
+UNKNOWN_NAME = "unknown"
+"""The name of a host whose own name could not be read."""
+
+
 class Host(NamedTuple):
     """A host at one moment. `gaps` are the unknowns about the host as a whole.
 

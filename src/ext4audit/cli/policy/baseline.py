@@ -11,6 +11,7 @@ import click
 
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.files import read_bytes
+from ext4audit.facts.host import UNKNOWN_NAME
 from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,
@@ -32,6 +33,8 @@ Several hosts may have one name of their own, such as "localhost".
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
 """What readers of reports raise for other documents."""
 MAJOR = "1."
+NO_NAMES = frozenset({"", "(none)", "localhost", "localhost.localdomain", UNKNOWN_NAME})
+"""What kernels and images call hosts before anybody has, and what stands for a name not read."""
 EMPTY: Mapping[str, Any] = {"host": {"name": ""}, "filesystems": [], "verdicts": []}
 """What a report lacks of a host that could not be read; its source has the key of the host."""
 LARGEST_BASELINE_BYTES = 1 << 30
@@ -147,7 +150,7 @@ def of_another_host(baselines: Baselines, report: Report) -> tuple[str, ...]:
     if only is None or not only.findings or _is_of(only, report):
         return ()
     known = only.identity.key or only.identity.name
-    why = f"which has neither the name nor a filesystem of {report.key!r}"
+    why = f"which shares neither a name of its own nor a filesystem with {report.key!r}"
     return (f"the baseline is of {known!r}, {why}: every finding is new",)
 
 
@@ -159,9 +162,10 @@ def _only(baselines: Baselines) -> KnownHost | None:
 def _is_of(known: KnownHost, report: Report) -> bool:
     """Whether a host is that of a report: by its key or own name, or by one of its filesystems.
 
-    Another host can have the same findings without a filesystem (CMP004 of /data).
+    Another host can have the same findings without a filesystem (CMP004 of /data), and a name
+    that no host has of its own.
     """
-    names = {known.identity.key, known.identity.name}
+    names = {known.identity.key, known.identity.name} - NO_NAMES
     return not names.isdisjoint({report.key, report.host.name}) or bool(_in_common(known, report))
 
 
