@@ -46,7 +46,7 @@ from ext4audit.sources import (
 from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, files
 from ext4audit.sources.live.files import open_checked, virtual_memory
-from ext4audit.sources.timeouts import BoundedCalls, WaitBudget
+from ext4audit.sources.timeouts import BoundedCalls, WaitBudget, calls_of_run
 
 _TUNE_SUPERBLOCK_BYTES = 232
 _UUID_BYTES = 16
@@ -146,7 +146,8 @@ class LiveSource:
         self._timeout_seconds = timeout_seconds
         self._deadline_seconds = deadline_seconds
         self._ends_at = monotonic() + deadline_seconds
-        self._calls = BoundedCalls(timeout_seconds)
+        self._own_calls = BoundedCalls(timeout_seconds)
+        self._calls = calls_of_run(self._own_calls)
         self._wait_budget = WaitBudget(timeout_seconds)
         self._search_path = tuple(search_path)
         self._mounts_of = mounts_of
@@ -171,7 +172,7 @@ class LiveSource:
 
     def close(self) -> None:
         """End the process that reads files, which a long-running program would collect."""
-        self._calls.end()
+        self._own_calls.end()
 
     def _answer(self, ask: Ask) -> Answer:
         """Answer an ask from the host; anything that the host lacks is an Unknown."""
