@@ -53,7 +53,7 @@ HAS_PRIVATE_MOUNTS = pytest.StashKey[bool]()
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-ASKED_FOR = ("bench", "lab", "packages")
+ASKED_FOR = ("bench", "lab", "packages", "fleet")
 """The marks of tests that run only where `-m` names them: they take long, or need much."""
 ALONE = ("kernel", "browser", "shells")
 """The marks of tests that run one after the other. Those of the kernel have groups beside it: tests
@@ -144,7 +144,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Run in one process what is measured, written anew, or named file by file."""
-    alone = config.option.markexpr in {"bench", "lab", "packages"} or config.getoption("--accept")
+    alone = config.option.markexpr in ASKED_FOR or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
     if alone or files:
         return 0
@@ -214,9 +214,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     The group is a suffix of the node's id (pytest-xdist); pytest 9.2 keeps the id elsewhere.
     """
-    # What was collected stays: a collection of garbage need not look at it thousands of times.
+    # What was collected stays: a collection of garbage need not look at it thousands of times, and
+    # what tests keep is looked at a hundredth as often.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(gc.get_threshold()[0] * 100)
     use_large_pages()
     if WORKER not in os.environ:
         return

@@ -20,7 +20,7 @@ from ext4audit import __version__
 from ext4audit.sources.ansible import AnsibleError, playbook_program
 from ext4audit.sources.snapshot.collector import collect_script
 
-pytestmark = [pytest.mark.bench, pytest.mark.fleet]
+pytestmark = pytest.mark.bench
 
 HOSTS = int(os.environ.get("EXT4AUDIT_FLEET_HOSTS", "60"))
 FEW = 10

@@ -29,6 +29,7 @@ NOT_RUN = {
     "uv run pytest --accept": "the same",
     "uv run pytest -m lab": "it boots kernels; a test of each file in tests/lab is run by CI",
     "EXT4AUDIT_LAB_ERAS=5.10,6.1,6.12,newest uv run pytest -m lab": "the same",
+    "uv run pytest -m fleet": "it starts an sshd; CI runs it",
     "uv run pytest -m bench -s": "it measures for minutes; CI runs it",
     "uv run --with cosmic-ray python tests/mutation/sample.py 60": "it runs tests for minutes",
     ".ci/run": "it runs the whole suite",
