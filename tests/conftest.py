@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from ext4audit.sources import timeouts
+from support import launcher
 from support.memory import use_large_pages
 from support.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
@@ -238,6 +240,21 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         enter_private_namespace()
         detach_unneeded_mounts(Path(session.config.option.basetemp or "/").absolute())
         session.config.stash[HAS_PRIVATE_MOUNTS] = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_helpers() -> None:
+    """Let the helpers of audits in this process be copies of a small one: a hundredth of a second.
+
+    A worker holds 14,000 tests. `forked_helpers` is for those that look at the helper.
+    """
+    timeouts.start = launcher.start_helper
+
+
+@pytest.fixture
+def forked_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the helpers of audits be copies of this process, as a user's are of theirs."""
+    monkeypatch.setattr(timeouts, "start", launcher.fork_helper)
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,8 @@ from ext4audit.sources.timeouts import (
 )
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
 
+pytestmark = pytest.mark.usefixtures("forked_helpers")
+
 
 def fail(error: Exception) -> None:
     """Raise it, in the helper."""

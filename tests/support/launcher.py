@@ -26,6 +26,7 @@ from typing import Any, NoReturn
 
 import ext4audit
 from ext4audit import facts, rules
+from ext4audit.sources import timeouts
 from support.memory import use_large_pages
 
 LARGEST_REQUEST_BYTES = 150_000
@@ -33,6 +34,11 @@ LARGEST_REQUEST_BYTES = 150_000
 NOT_LOADED = ("ext4audit.__main__", "ext4audit.sources.ansible.snapshot_action")
 """The modules that do more than define: the first runs, the second needs Ansible."""
 NOBODY = 65534
+fork_helper = timeouts.start
+"""What starts a helper for a user: a copy of the process itself."""
+LOADED_IN = os.getpid()
+PIPES = ("requests", "answers")
+"""What a helper gets instead of the three streams of a program."""
 
 
 class TooLongError(Exception):
@@ -58,14 +64,7 @@ def ask(
 
     Raises TooLongError and TooLargeError.
     """
-    request = {
-        "arguments": arguments,
-        "env": dict(env),
-        "cwd": cwd,
-        "umask": _umask(),
-        "as_nobody": as_nobody,
-    }
-    message = json.dumps(request).encode()
+    message = _message(arguments, env, cwd, as_nobody=as_nobody)
     if len(message) > LARGEST_REQUEST_BYTES:
         raise TooLargeError
     connection, launcher = _launcher()
@@ -78,6 +77,34 @@ def ask(
         _launcher.cache_clear()
         raise TooLongError from None
     return os.waitstatus_to_exitcode(int(answer))
+
+
+def start_helper(requests: int, answers: int) -> int:
+    """Do what `timeouts.start` does, in a copy of the loaded process.
+
+    The copy sees the directory, the environment and the umask of this process, and the modules as
+    they were loaded: whoever replaces something in them needs `fork_helper`. A process that was
+    forked shares the connection with its parent, and so may not ask.
+    """
+    if os.getpid() != LOADED_IN:
+        return fork_helper(requests, answers)
+    connection, _ = _launcher()
+    socket.send_fds(connection, [_message([], os.environ, str(Path.cwd()))], [requests, answers])
+    return int(connection.recv(100))
+
+
+def _message(
+    arguments: Sequence[str], env: Mapping[str, str], cwd: str, *, as_nobody: bool = False
+) -> bytes:
+    """Return the request for a copy."""
+    request = {
+        "arguments": arguments,
+        "env": dict(env),
+        "cwd": cwd,
+        "umask": _umask(),
+        "as_nobody": as_nobody,
+    }
+    return json.dumps(request).encode()
 
 
 def _umask() -> int:
@@ -159,19 +186,29 @@ def serve_each(ending: socket.socket, listening: socket.socket) -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Run one request after the other, until there are no more."""
+    """Run one request after the other, until there are no more.
+
+    A program has three streams, and is waited for; a helper has two pipes, and is not.
+    """
+    helpers: list[int] = []
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, LARGEST_REQUEST_BYTES, 3)
         if not message:
             return
+        is_helper = len(descriptors) == len(PIPES)
         child = os.fork()
         if child == 0:
             connection.close()
-            become(json.loads(message), descriptors)
+            (help_with if is_helper else become)(json.loads(message), descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-        _, status = os.waitpid(child, 0)
-        connection.send(str(status).encode())
+        if is_helper:
+            answer = child
+            helpers.append(child)
+        else:
+            _, answer = os.waitpid(child, 0)
+        connection.send(str(answer).encode())
+        helpers = [pid for pid in helpers if os.waitpid(pid, os.WNOHANG) == (0, 0)]
 
 
 def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
@@ -183,10 +220,7 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         sys.stdin = os.fdopen(0, encoding="utf-8", errors="surrogateescape", closefd=False)
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
-        os.environ.clear()
-        os.environ.update(request["env"])
-        os.chdir(request["cwd"])
-        os.umask(request["umask"])
+        take_over(request)
         main = importlib.import_module("ext4audit.__main__").main
         if request["as_nobody"]:  # who may not read a clone below /root
             drop_privileges()
@@ -197,6 +231,23 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         sys.stderr.flush()
     finally:
         os._exit(70)
+
+
+def help_with(request: Mapping[str, Any], pipes: Sequence[int]) -> NoReturn:
+    """Do what the helper of a run does, which reads what may hang."""
+    try:
+        take_over(request)
+        timeouts.serve(*pipes)
+    finally:
+        os._exit(70)
+
+
+def take_over(request: Mapping[str, Any]) -> None:
+    """Take over the environment, the directory and the umask of who asks."""
+    os.environ.clear()
+    os.environ.update(request["env"])
+    os.chdir(request["cwd"])
+    os.umask(request["umask"])
 
 
 def load() -> None:

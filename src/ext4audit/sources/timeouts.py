@@ -159,12 +159,7 @@ class _Helper:
         self._is_closed = False
         its_requests, self._requests = _pipe()
         self._answers, its_answers = _pipe()
-        with warnings.catch_warnings():
-            # Of threads, which a progress display has: the child touches nothing that they lock.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            self._pid = os.fork()
-        if not self._pid:
-            _serve(its_requests, its_answers)
+        self._pid = start(its_requests, its_answers)
         os.close(its_requests)
         os.close(its_answers)
 
@@ -220,6 +215,17 @@ class _Helper:
         return True
 
 
+def start(requests: int, answers: int) -> int:
+    """Fork a process that answers what comes through a pipe; return its number."""
+    with warnings.catch_warnings():
+        # Of threads, which a progress display has: the child touches nothing that they lock.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if not pid:
+        serve(requests, answers)
+    return pid
+
+
 def _reap() -> None:
     """Reap the helpers that have ended; those that have not are the kernel's when we end.
 
@@ -247,7 +253,7 @@ def _send(descriptor: int, message: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _serve(requests: int, answers: int) -> NoReturn:
+def serve(requests: int, answers: int) -> NoReturn:
     """Answer until there are no requests any more, as the child; never returns."""
     status = 1
     try:
