@@ -16,17 +16,18 @@ WAIT = {"HLT009", "PRF006"}
 its lazy initialization."""
 
 
-def group(rule: Rule) -> pytest.MarkDecorator:
-    """Return the mark of the cases that run one after the other."""
-    return pytest.mark.xdist_group("waits" if rule.code in WAIT else "remedies")
+def group(rule: Rule, number: int) -> pytest.MarkDecorator:
+    """Return the mark of the cases that run one after the other: half of those that do not wait."""
+    half = f"remedies {number % 2}"
+    return pytest.mark.xdist_group("waits" if rule.code in WAIT else half)
 
 
 @pytest.mark.kernel
 @pytest.mark.parametrize(
     ("rule", "case"),
     [
-        pytest.param(rule, case, id=f"{rule.code}: {case.name}", marks=group(rule))
-        for rule, case in CASES
+        pytest.param(rule, case, id=f"{rule.code}: {case.name}", marks=group(rule, number))
+        for number, (rule, case) in enumerate(CASES)
     ],
 )
 def test_the_remedy_cures_and_its_rollback_restores(
