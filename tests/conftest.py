@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, settings
 
 from ext4audit.sources import timeouts
 from support import launcher
+from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.memory import use_large_pages
-from support.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
 from support.remedies import dirty_limits
 from support.scheduler import ByFunction

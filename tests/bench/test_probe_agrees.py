@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import Scratch, run
 from support.program import run as ext4audit
-from support.scratch import Scratch, run
 
 pytestmark = [pytest.mark.bench, pytest.mark.kernel]
 ROUNDS = 5

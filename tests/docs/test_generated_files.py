@@ -17,18 +17,18 @@ from ext4audit.facts import toml_reader
 from ext4audit.policy import KEYS, REQUIRED, SUPPRESS_KEYS, parse_policy
 from ext4audit.policy.profiles import SITE_KEYS
 from ext4audit.rules import all_rules
-from support.generated_files import SHARE, generated, write, written
-from support.man_pages import GLYPHS, POLICY, escaped, prose
-from support.man_pages import KEYS as EXPLAINED
-from support.man_pages import PROFILE_KEYS as PROFILES_EXPLAINED
-from support.man_pages import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
+from support.docs.generated_files import SHARE, generated, write, written
+from support.docs.man_pages import GLYPHS, POLICY, escaped, prose
+from support.docs.man_pages import KEYS as EXPLAINED
+from support.docs.man_pages import PROFILE_KEYS as PROFILES_EXPLAINED
+from support.docs.man_pages import SUPPRESS_KEYS as SUPPRESS_EXPLAINED
 from support.program import run, run_python
 
 PAGES = {name: text for name, text in generated().items() if name.startswith("man/")}
 DIGEST = """
 import hashlib, sys
 sys.path.insert(0, sys.argv[1])
-from support.generated_files import generated
+from support.docs.generated_files import generated
 print(hashlib.sha256(repr(sorted(generated().items())).encode()).hexdigest())
 """
 

@@ -12,9 +12,9 @@ import pytest
 
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
+from support.docs.generated_files import write, written
 from support.docs.pages import PAGES, name
 from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, runs
-from support.generated_files import write, written
 
 ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr]|thead|tbody)\b)")
 

@@ -16,7 +16,7 @@ NOT_OURS = ("lab/", "mutation/", "bench/")
 CLOCKS = {"monotonic", "perf_counter"}
 READERS_OF_CLOCKS = {
     "support/timing.py": "distinguishes what waits from what does not, by minutes",
-    "support/scratch.py": "how long others may look at a device",
+    "support/filesystems/scratch.py": "how long others may look at a device",
     "support/hanging/short_waits.py": "short waits for what surely hangs",
     "support/hosts/fuzz_texts.py": "runs by hand",
     "cli/fleet/test_gathering.py": "the quickest of several rounds",
@@ -25,7 +25,7 @@ READERS_OF_CLOCKS = {
 SLEEPERS = {
     "cli/fleet/test_auditing.py": "what never ends",
     "kernel/test_probe.py": "not before a signal could come, but also while it works",
-    "support/scratch.py": "between two looks",
+    "support/filesystems/scratch.py": "between two looks",
 }
 SHORT_TIMEOUTS = {"support/shells/collector.py": "again until it ends"}
 TERMINALS = {

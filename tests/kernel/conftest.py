@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.sources.timeouts import one_helper
-from support.mounts import etc_of_its_own
-from support.scratch import Scratch, run
+from support.filesystems.mounts import etc_of_its_own
+from support.filesystems.scratch import Scratch, run
 
 
 @pytest.fixture(scope="module", autouse=True)

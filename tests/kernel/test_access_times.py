@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.mount import ATIME_OPTIONS, intended_flags
-from support.scratch import Scratch, run
+from support.filesystems.scratch import Scratch, run
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel

@@ -25,8 +25,8 @@ from ext4audit.rules import all_rules
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, VirtualMemory
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.live import LiveSource
-from support.mounts import another_namespace
-from support.scratch import Scratch, run, unique_label
+from support.filesystems.mounts import another_namespace
+from support.filesystems.scratch import Scratch, run, unique_label
 from support.shells.collector import (
     SCRIPT,
     TAKEN_AT,

@@ -21,10 +21,10 @@ import pytest
 
 from ext4audit.cli import run_program
 from ext4audit.sources import timeouts
+from support.filesystems.mounts import MNT_DETACH
 from support.hanging import fuse_server
 from support.hanging.short_waits import short_where
 from support.hosts.stories import HOSTS
-from support.mounts import MNT_DETACH
 from support.program import run_python
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("dead mounts")]

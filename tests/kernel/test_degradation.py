@@ -22,8 +22,8 @@ from ext4audit.report import Outcome, Report, ReportSource
 from ext4audit.rules import all_rules
 from ext4audit.sources import RunCommand
 from ext4audit.sources.live import LiveSource
+from support.filesystems.scratch import TAKEN_AT, Scratch, run
 from support.program import AS_NOBODY
-from support.scratch import TAKEN_AT, Scratch, run
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.report import Outcome
+from support.filesystems.scratch import Scratch, run
 from support.program import run as program
-from support.scratch import Scratch, run
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel

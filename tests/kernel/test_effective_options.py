@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.evidence import Known, need
 from ext4audit.facts.mount import EffectiveOptions, Provenance
-from support.scratch import Scratch, run, scan
+from support.filesystems.scratch import Scratch, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

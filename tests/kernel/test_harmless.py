@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import Scratch, run
 from support.program import AS_NOBODY, environment
-from support.scratch import Scratch, run
 from support.shells.collector import SCRIPT
 from support.timing import PATIENCE_SECONDS
 

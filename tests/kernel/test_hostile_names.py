@@ -14,7 +14,7 @@ import pytest
 from ext4audit.evidence import need
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.report import Outcome
-from support.scratch import Scratch, apply
+from support.filesystems.scratch import Scratch, apply
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel

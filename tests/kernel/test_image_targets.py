@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import Scratch, run
 from support.images.partitioned import grow, with_gpt
 from support.program import run as program
-from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.evidence import need
-from support.mounts import another_namespace
-from support.scratch import Scratch, assembled, run, scan
+from support.filesystems.mounts import another_namespace
+from support.filesystems.scratch import Scratch, assembled, run, scan
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

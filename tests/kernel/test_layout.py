@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import Scratch
 from support.images.mke2fs import read_table
 from support.program import run
-from support.scratch import Scratch
 
 pytestmark = pytest.mark.kernel
 DESCRIBED = ("--members", "4", "--chunk", "64K")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from ext4audit.report import Outcome
-from support.mounts import another_namespace
-from support.scratch import Scratch, judge_host, run, scan
+from support.filesystems.mounts import another_namespace
+from support.filesystems.scratch import Scratch, judge_host, run, scan
 
 pytestmark = pytest.mark.kernel
 

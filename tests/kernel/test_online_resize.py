@@ -18,7 +18,7 @@ from ext4audit.facts.superblock import GroupTable
 from ext4audit.parsers import parse_device_number
 from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.sources.live import LiveSource
-from support.scratch import Scratch, may_resize, run
+from support.filesystems.scratch import Scratch, may_resize, run
 from support.timing import wait_until
 
 pytestmark = pytest.mark.kernel

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.options import Handling, handling_of, is_refused_for, needs_journal
+from support.filesystems.scratch import run
 from support.options.grammar import TOGETHER, grammar_words
-from support.scratch import run
 from support.timing import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.kernel

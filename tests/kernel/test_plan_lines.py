@@ -17,8 +17,8 @@ from ext4audit.parsers.dumpe2fs import parse_group_table
 from ext4audit.planning.lines import correct, plan_lines
 from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
+from support.filesystems.scratch import run, run_shell, scan
 from support.hosts.plans import disk_plan, host_of, judge_by, plan, predict
-from support.scratch import run, run_shell, scan
 
 pytestmark = pytest.mark.kernel
 

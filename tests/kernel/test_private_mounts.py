@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.mounts import detach_unneeded_mounts, mount_table
-from support.scratch import run
+from support.filesystems.mounts import detach_unneeded_mounts, mount_table
+from support.filesystems.scratch import run
 
 ODD_NAMES = ["NEL \x85", "separator \u2028", "override \u202e", "return \r", "newline \n", "\\040"]
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from support.filesystems.scratch import Scratch
+from support.filesystems.scratch import run as scratch_run
 from support.program import environment, run, run_as_nobody
-from support.scratch import Scratch
-from support.scratch import run as scratch_run
 from support.timing import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("steady_limits")]

@@ -19,9 +19,9 @@ from ext4audit.evidence import Known
 from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, UdevDatabase
 from ext4audit.sources.captured_files import read_snapshot_tar
 from support.archives.tar import read_tar
+from support.filesystems.scratch import Scratch
+from support.filesystems.scratch import run as run_tool
 from support.program import run
-from support.scratch import Scratch
-from support.scratch import run as run_tool
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

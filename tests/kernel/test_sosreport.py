@@ -18,7 +18,7 @@ from ext4audit.report import Outcome
 from ext4audit.rules import all_rules
 from ext4audit.sources import CapturedDumpe2fs
 from ext4audit.sources.captured import open_captured
-from support.scratch import Scratch, run
+from support.filesystems.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 PLUGINS = "filesys,block,kernel,host,memory,release,date"

@@ -11,7 +11,7 @@ from ext4audit.assemble.filesystem import read_settings
 from ext4audit.evidence import need
 from ext4audit.layout import changed_settings
 from ext4audit.sources.live import LiveSource
-from support.scratch import Scratch
+from support.filesystems.scratch import Scratch
 
 
 @pytest.mark.kernel

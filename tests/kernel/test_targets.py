@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from support.filesystems.scratch import Scratch, run
 from support.program import run as run_program
-from support.scratch import Scratch, run
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

@@ -27,9 +27,9 @@ from ext4audit.parsers.disk_image import (
     parse_gpt_header,
     parse_mbr,
 )
+from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs
 from support.images.partitioned import LINUX, boot_record, gpt_entry, gpt_header
-from support.scratch import run
 
 FAT_BOOT_SECTOR = b"\xeb\x58\x90mkfs.fat" + b"This is not a bootable disk. " * 18
 SCRAMBLED = struct.pack("<Q", 0x4149_5458_4520_4650)

@@ -18,8 +18,8 @@ from ext4audit.parsers.superblock import (
     parse_image_superblock,
     parse_raw_superblock,
 )
+from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs
-from support.scratch import run
 
 UUID = bytes(range(1, 17))
 UUID_TEXT = "01020304-0506-0708-090a-0b0c0d0e0f10"

@@ -192,7 +192,7 @@ def test_the_running_kernel_and_dumpe2fs_agree(
     tmp_path: Path, fstype: str, make: list[str], tune: list[str]
 ) -> None:
     """On a filesystem mounted now, every field of the ioctl is what dumpe2fs reads."""
-    from support.scratch import Scratch, run  # noqa: PLC0415 - needs the rooms above parsers
+    from support.filesystems.scratch import Scratch, run  # noqa: PLC0415 - needs the rooms above parsers
 
     scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make(*make, fstype=fstype)
     if tune:

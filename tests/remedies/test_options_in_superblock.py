@@ -22,9 +22,9 @@ from ext4audit.remedies.options import (
     verify_command,
 )
 from support.builders import disk, filesystem, known, mount, options, superblock, unknown
+from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs
 from support.remedies.plain import commands, printed, there_and_back
-from support.scratch import run
 
 WANTED = {"barrier": "barrier", "delalloc": "delalloc", "discard": "nodiscard"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import cycle, islice
 
 from ext4audit.renderers import visible
+from support.browser.html_page import markup, read, words
 from support.hosts.stories import STORIES, report_of, some_stories
-from support.html_page import markup, read, words
 
 
 @some_stories(__name__)

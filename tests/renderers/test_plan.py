@@ -32,8 +32,8 @@ from ext4audit.renderers import (
 from ext4audit.renderers import text as text_format
 from ext4audit.renderers.json_v1 import schema_text
 from ext4audit.report import PlanAdvice, PlanLine, Report, ReportSource
+from support.browser.html_page import parsed, with_class, words
 from support.builders import filesystem, host
-from support.html_page import parsed, with_class, words
 
 COMMAND = "mkfs.ext4 -g 32744 -G 16 -E stride=128,stripe_width=1536 /dev/md0"
 ADVICE = PlanAdvice(

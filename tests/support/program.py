@@ -15,7 +15,7 @@ import pytest
 
 from ext4audit.cli import COMMANDS, SHARED
 from support import launcher
-from support.mounts import mount_table
+from support.filesystems.mounts import mount_table
 from support.timing import PATIENCE_SECONDS
 
 CLEARED = "NO_COLOR FORCE_COLOR CLICOLOR_FORCE TERM COLUMNS PYTHONIOENCODING LC_ALL".split()

@@ -17,9 +17,9 @@ from ext4audit.assemble.image.host import image_gaps
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
+from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs, read_table
 from support.images.partitioned import LINUX, SECTOR, boot_record, grow, with_gpt, write_at
-from support.scratch import run
 
 pytestmark = needs_e2fsprogs
 MIB = 1 << 20

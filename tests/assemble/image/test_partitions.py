@@ -12,6 +12,7 @@ from ext4audit.assemble.image import read_partitions
 from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
+from support.filesystems.scratch import run
 from support.images.partitioned import (
     LINUX,
     SECTOR,
@@ -22,7 +23,6 @@ from support.images.partitioned import (
     with_gpt,
     write_at,
 )
-from support.scratch import run
 
 MIB = 1 << 20
 EXTENDED = 40960

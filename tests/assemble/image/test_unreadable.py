@@ -10,9 +10,9 @@ from ext4audit.assemble.devices.target import BadImage, PlainFile
 from ext4audit.assemble.image import find_image
 from ext4audit.assemble.image.unreadable import explain
 from ext4audit.sources.live import LiveSource
+from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs, sparse_image
 from support.images.partitioned import grow, write_at
-from support.scratch import run
 
 MIB = 1 << 20
 

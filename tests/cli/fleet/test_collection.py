@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support.generated_files import SHARE
+from support.docs.generated_files import SHARE
 from support.program import environment
 from support.sshd import NOISY, Fleet
 from support.timing import PATIENCE_SECONDS

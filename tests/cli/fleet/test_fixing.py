@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import run
 from support.program import environment
-from support.scratch import run
 from support.sshd import STUBBORN, Fleet
 from support.timing import PATIENCE_SECONDS
 

@@ -12,10 +12,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from support.filesystems.scratch import run as shell
 from support.images.mke2fs import needs_e2fsprogs
 from support.images.partitioned import LINUX, boot_record, grow, with_gpt, write_at
 from support.program import root_fstype, run, run_as_nobody
-from support.scratch import run as shell
 
 pytestmark = needs_e2fsprogs
 MIB = 1 << 20

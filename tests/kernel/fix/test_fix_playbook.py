@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import run
 from support.program import run as run_program
 from support.remedies.fixing import Scene
-from support.scratch import run
 from support.timing import PATIENCE_SECONDS
 
 ANSIBLE = os.environ.get("EXT4AUDIT_ANSIBLE") or shutil.which("ansible-playbook")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from support.filesystems.scratch import run
 from support.hanging import fuse_server
 from support.program import run as run_program
 from support.remedies.fixing import SHELLS, Scene, some_of
-from support.scratch import run
 from support.timing import HANG_SECONDS
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]

@@ -17,8 +17,8 @@ from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
+from support.filesystems.scratch import run, scan
 from support.remedies.fixing import Scene, some_of
-from support.scratch import run, scan
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 RULE = next(rule for rule in all_rules() if rule.code == "HLT001")

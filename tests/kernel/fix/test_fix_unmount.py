@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from support.idmapped import SHIFT, mount_idmapped
+from support.filesystems.idmapped import SHIFT, mount_idmapped
+from support.filesystems.scratch import Scratch, run
 from support.remedies.fixing import Scene
-from support.scratch import Scratch, run
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 WRITEBACK = "data=writeback,errors=remount-ro"

@@ -11,8 +11,8 @@ from ext4audit.engine import judge
 from ext4audit.finding import Phase, Remedy
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check as not_mounted
+from support.filesystems.scratch import Scratch, apply, assembled, roll_back, run, unique_label
 from support.remedies.case import succeeds
-from support.scratch import Scratch, apply, assembled, roll_back, run, unique_label
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 Make = Callable[..., Scratch]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ext4audit.rule import Rule
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage, all_cases
-from support.scratch import run
 
 CASES = all_cases()
 WAIT = {"HLT009", "PRF006"}

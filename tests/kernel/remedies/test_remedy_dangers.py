@@ -18,7 +18,7 @@ from ext4audit.finding import Phase, Step
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Outcome
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
-from support.scratch import (
+from support.filesystems.scratch import (
     Scratch,
     apply,
     done_by_shell,

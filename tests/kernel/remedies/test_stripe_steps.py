@@ -13,7 +13,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Remedy
 from ext4audit.remedies.superblock_fields import set_stripe
 from ext4audit.rules.shared.quantities import in_force
-from support.scratch import Scratch, apply, roll_back
+from support.filesystems.scratch import Scratch, apply, roll_back
 
 pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]

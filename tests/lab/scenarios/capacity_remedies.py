@@ -5,7 +5,7 @@ from __future__ import annotations
 from lab.support.curing import WHERE, Patient, fstab_entry, remedies, told
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import apply
+from support.filesystems.scratch import apply
 
 
 @scenario(every_era=True)

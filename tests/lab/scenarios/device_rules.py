@@ -16,7 +16,7 @@ from lab.scenarios.queue_remedies import replay_udev_rules
 from lab.support.curing import Patient, prepared, told
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import TAKEN_AT
+from support.filesystems.scratch import TAKEN_AT
 
 MODEL = "QEMU NVMe Ctrl"
 POOL_SECTORS, VOLUME_SECTORS, BLOCK_SECTORS = 81920, 409600, 128

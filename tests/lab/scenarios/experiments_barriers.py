@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.support.devices import disk, flushes, mounted
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scan
 
 FSYNCS = 100
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.support.devices import disk, mounted, run
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scan
 
 MIB = 1 << 20
 FILE_MIB = 32

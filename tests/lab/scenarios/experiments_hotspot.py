@@ -14,7 +14,7 @@ from pathlib import Path
 from ext4audit.evidence import Known
 from lab.support.devices import disk, md, mounted, run, sync_filesystem, writes
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scan
 
 DIRECTORIES = 600
 FILES_PER_DIRECTORY = 40

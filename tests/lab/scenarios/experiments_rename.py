@@ -15,7 +15,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.rules.performance import read_drains, stall_seconds
 from lab.support.devices import disk, mounted
 from lab.support.scenario import JsonObject, scenario
-from support.scratch import judge_host, scan
+from support.filesystems.scratch import judge_host, scan
 
 MIB = 1 << 20
 BLOCK_BYTES = 4096

@@ -8,8 +8,8 @@ from typing import Any
 
 from lab.support.devices import disk, md, run
 from lab.support.scenario import JsonObject, scenario
+from support.filesystems.scratch import judge_host, run_shell, scan
 from support.program import run as run_program
-from support.scratch import judge_host, run_shell, scan
 
 PLACE = "/mnt/planned"
 

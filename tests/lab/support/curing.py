@@ -15,7 +15,7 @@ from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
 from lab.support.devices import disk, run
 from lab.support.scenario import JsonObject
-from support.scratch import apply, roll_back, scan
+from support.filesystems.scratch import apply, roll_back, scan
 
 FSTAB = Path("/etc/fstab")
 WHERE = Path("/mnt/cure")

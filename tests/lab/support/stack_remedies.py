@@ -10,7 +10,7 @@ from lab.support.devices import mounted, run
 from lab.support.scenario import JsonObject
 from lab.support.story import PLACE, host_called_lab
 from lab.support.truth import bitmap_reads
-from support.scratch import apply, scan
+from support.filesystems.scratch import apply, scan
 
 
 def recreate(device: str) -> JsonObject:

@@ -13,8 +13,9 @@ import pytest
 
 from ext4audit.renderers import Audited
 from ext4audit.report import Report
+from support.browser.chromium import Tab, executable, opened
+from support.browser.html_page import markup
 from support.builders import host
-from support.chromium import Tab, executable, opened
 from support.examples import sample_of
 from support.formats.sample_reports import (
     barriers,
@@ -30,7 +31,6 @@ from support.formats.sample_reports import (
     root,
 )
 from support.hosts.stories import STORIES, report_of
-from support.html_page import markup
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_BROWSER") == "1"
 """In CI a test that needs the browser must run: a skip would read as a pass."""

@@ -7,9 +7,9 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from ext4audit.facts.mount import DeviceNumber, Layer, Provenance
+from support.browser.html_page import fold, read, with_class, words
 from support.builders import disk, filesystem, host, known, layout, md_state, options, raid, unknown
 from support.formats.sample_reports import barriers, hotspot, md127, murky_report, report
-from support.html_page import fold, read, with_class, words
 
 GAP = unknown("it")
 

@@ -21,6 +21,7 @@ from ext4audit.finding import (
 from ext4audit.renderers import Page
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, rule
+from support.browser.html_page import fold, only, read, with_class, words
 from support.builders import filesystem, host, mount
 from support.formats.sample_reports import (
     QUOTED,
@@ -33,7 +34,6 @@ from support.formats.sample_reports import (
     report,
     root,
 )
-from support.html_page import fold, only, read, with_class, words
 
 
 def test_a_finding_shows_consequence_evidence_and_commands() -> None:

@@ -7,6 +7,7 @@ import pytest
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page
 from ext4audit.report import Report
+from support.browser.html_page import only, read, suppressed, with_class, words
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
@@ -18,7 +19,6 @@ from support.formats.sample_reports import (
     report,
     root,
 )
-from support.html_page import only, read, suppressed, with_class, words
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 FINE = report(host(root(), name="web1"), barriers)

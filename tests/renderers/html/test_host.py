@@ -7,6 +7,7 @@ from ext4audit.evidence import UNDATED
 from ext4audit.finding import Severity
 from ext4audit.renderers import Page
 from ext4audit.report import FixedFinding, Report, ReportSource
+from support.browser.html_page import fold, known_before, only, read, suppressed, with_class, words
 from support.builders import host
 from support.formats.sample_reports import (
     barriers,
@@ -18,7 +19,6 @@ from support.formats.sample_reports import (
     report,
     root,
 )
-from support.html_page import fold, known_before, only, read, suppressed, with_class, words
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,16 @@ from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared.subjects import causes
 from ext4audit.report import Report
 from ext4audit.rules import all_rules
+from support.browser.html_page import (
+    PAGE,
+    attributes,
+    markup,
+    parsed,
+    read,
+    tags,
+    with_class,
+    words,
+)
 from support.builders import host
 from support.examples import examples
 from support.formats.sample_reports import (
@@ -29,7 +39,6 @@ from support.formats.sample_reports import (
     root,
 )
 from support.hosts.any_host import HOSTS
-from support.html_page import PAGE, attributes, markup, parsed, read, tags, with_class, words
 
 UNREAD = Audited("snaps/db7.tgz", None, "not a tar archive")
 INJECTIONS = {

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from support.browser.html_page import fold, only, read, suppressed, with_class, words
 from support.builders import host, unknown
 from support.formats.sample_reports import (
     barriers,
@@ -12,7 +13,6 @@ from support.formats.sample_reports import (
     report,
     root,
 )
-from support.html_page import fold, only, read, suppressed, with_class, words
 
 
 def test_the_worst_subject_is_first_and_links_to_its_findings() -> None:

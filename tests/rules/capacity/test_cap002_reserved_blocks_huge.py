@@ -22,8 +22,8 @@ from support.builders import (
     unknown,
     usage,
 )
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 BLOCK = 4096
 UNREAD: dict[str, Any] = {"superblock": unknown("superblock")}

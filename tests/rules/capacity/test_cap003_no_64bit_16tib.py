@@ -12,8 +12,8 @@ from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.capacity.cap003_no_64bit_16tib import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown, usage
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 TIB = 1024 * GIB
 SECTOR_TIB = 2**-31

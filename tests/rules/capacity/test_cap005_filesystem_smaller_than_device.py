@@ -23,8 +23,8 @@ from support.builders import (
     unknown,
     usage,
 )
+from support.filesystems.scratch import may_resize, run
 from support.remedies.case import RemedyCase, Stage, on_kernel
-from support.scratch import may_resize, run
 
 BLOCK = 4096
 RESERVED: dict[str, Any] = {"reserved_gdt_blocks": 1024, "descriptor_bytes": 64}

@@ -29,9 +29,9 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
 from support.remedies.plain import UNOPENED
-from support.scratch import run
 
 SDB = DeviceNumber(8, 16)
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"

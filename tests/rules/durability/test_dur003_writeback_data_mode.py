@@ -20,9 +20,9 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
 from support.remedies.plain import plain
-from support.scratch import run
 
 WRITEBACK = "data=writeback"
 NOLOCK_OFF = "nodioread_nolock"

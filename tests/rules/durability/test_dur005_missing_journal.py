@@ -14,8 +14,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 from ext4audit.rules.durability.dur005_missing_journal import FLEETING, check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.filesystems.scratch import apply, run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import apply, run
 
 EXT4_WITHOUT = frozenset({"extent", "64bit", "flex_bg", "metadata_csum"})
 WITHOUT = known(superblock(features=EXT4_WITHOUT, journal_bytes=None))

@@ -10,8 +10,8 @@ from ext4audit.finding import Confidence, Disruption, Finding, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur009_norecovery_mount import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 CLEAN = superblock()
 DIRTY = superblock(features=CLEAN.features | {"needs_recovery"})

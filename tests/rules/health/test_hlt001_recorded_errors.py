@@ -24,8 +24,8 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 TAKEN_AT = 1767323045
 """When the builders' host was audited: 2026-01-02T03:04:05Z."""

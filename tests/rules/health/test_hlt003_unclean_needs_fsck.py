@@ -14,9 +14,9 @@ from ext4audit.finding import Confidence, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.health.hlt003_unclean_needs_fsck import check
 from support.builders import UUID, disk, filesystem, host, known, listed, superblock, unknown
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
 from support.remedies.plain import UNOPENED
-from support.scratch import run
 
 OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
 CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"

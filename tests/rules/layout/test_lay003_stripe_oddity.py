@@ -27,9 +27,9 @@ from support.builders import (
     superblock,
     unknown,
 )
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
 from support.remedies.plain import plain
-from support.scratch import run
 
 STRIPED = disk(limits=queue(minimum_io_bytes=65536, optimal_io_bytes=196608))
 

@@ -12,8 +12,8 @@ from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay006_inode_128_y2038 import check
 from support.builders import filesystem, host, known, mount, superblock, unknown
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 
 def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:

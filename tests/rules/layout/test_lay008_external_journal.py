@@ -16,8 +16,8 @@ from ext4audit.finding import Confidence, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.layout.lay008_external_journal import check
 from support.builders import UUID, disk, filesystem, host, known, listed, raid, superblock, unknown
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 SDB1 = 0x0811
 

@@ -29,9 +29,9 @@ from support.builders import (
     raid,
     unknown,
 )
+from support.filesystems.scratch import Scratch, apply, judge_host, roll_back, run, run_shell
 from support.images.mke2fs import sparse_image
 from support.remedies.dirty_limits import own_limits, read_limits, set_limits
-from support.scratch import Scratch, apply, judge_host, roll_back, run, run_shell
 
 MIB = 1 << 20
 ABSENT = Unknown("queue file", Why.ABSENT)

@@ -12,8 +12,8 @@ from ext4audit.finding import Confidence, Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.performance.prf011_dir_index_missing import check
 from support.builders import GIB, disk, filesystem, host, known, mount, superblock, unknown
+from support.filesystems.scratch import run_shell
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run_shell
 
 EXT4 = frozenset({"has_journal", "extent", "metadata_csum"})
 

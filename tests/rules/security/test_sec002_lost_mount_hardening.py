@@ -13,8 +13,8 @@ from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf002_fstab_not_active import check as not_active
 from ext4audit.rules.security.sec002_lost_mount_hardening import check
 from support.builders import filesystem, fstab_entry, host, known, mount, unknown
+from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
-from support.scratch import run
 
 
 def verdict(fs: Filesystem, **changes: Any) -> Verdict:

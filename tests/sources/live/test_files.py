@@ -18,8 +18,8 @@ from ext4audit.sources import (
     StatFilesystem,
 )
 from ext4audit.sources.live import LiveSource
-from support.mounts import mount_table
-from support.scratch import Scratch
+from support.filesystems.mounts import mount_table
+from support.filesystems.scratch import Scratch
 
 
 def resolve(path: str) -> dict[str, str]:

@@ -13,8 +13,8 @@ from ext4audit import audit_host
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import ReadFile, Unanswered
 from ext4audit.sources.live import LiveSource, files
+from support.filesystems.scratch import Scratch
 from support.program import run
-from support.scratch import Scratch
 from support.timing import PATIENCE_SECONDS
 
 MORE_THAN_ANY_PROCESS = 4194304

@@ -26,7 +26,7 @@ from ext4audit.parsers import parse_kernel
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule, Scope
 from ext4audit.rules import all_rules
-from support.scratch import assembled, roll_back, run, run_shell, scan
+from support.filesystems.scratch import assembled, roll_back, run, run_shell, scan
 from support.timing import PATIENCE_SECONDS
 
 KEPT_BY_MOUNT = '_netdev,x-ext4audit.test="a,b",user=nobody'

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from support.scratch import run
+from support.filesystems.scratch import run
 
 NAMES = ("dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes")
 LOCK = Path(tempfile.gettempdir(), "ext4audit-tests-dirty-limits.lock")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.examples import ALL_PERCENT, share_percent
+from support.filesystems.scratch import run
 from support.program import run as run_program
-from support.scratch import run
 from support.timing import PATIENCE_SECONDS
 
 SHELLS = [

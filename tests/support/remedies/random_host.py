@@ -27,8 +27,8 @@ from ext4audit.fixing import ChosenRemedy, choose_remedies
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import default_rules
+from support.filesystems.scratch import assembled, done_by_shell, unique_label
 from support.remedies.fixing import Scene
-from support.scratch import assembled, done_by_shell, unique_label
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 FSTAB = Path("/etc/fstab")

@@ -25,7 +25,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import recognize
 from ext4audit.facts.superblock import Superblock
 from support.builders import filesystem, kernel, superblock
-from support.mounts import etc_of_its_own
+from support.filesystems.mounts import etc_of_its_own
 from support.timing import HANG_SECONDS, wait_until
 
 

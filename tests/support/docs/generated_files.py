@@ -8,9 +8,9 @@ from pathlib import Path
 from ext4audit.cli import PROGRAM
 from ext4audit.cli.completion import script
 from ext4audit.sources import ansible
-from support.man_pages import pages
+from support.docs.man_pages import pages
 
-SHARE = Path(__file__).parents[2] / "share"
+SHARE = Path(__file__).parents[3] / "share"
 """As it lies in an installation: the wheel copies it below the prefix."""
 COLLECTIONS = "ansible_collections/"
 ACTION = f"{COLLECTIONS}{PROGRAM}/audit/plugins/action/snapshot.py"
