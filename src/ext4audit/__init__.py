@@ -107,7 +107,7 @@ def __dir__() -> list[str]:
 def lazily(module: str, name: str) -> Callable[..., Any]:
     """Return a function of another module of ours, which is imported when it is first called.
 
-    This keeps a module off the runs that do not need it. tests/cli/test_startup.py holds what
+    This keeps a module off the runs that do not need it. tests/cli/entry/test_startup.py holds what
     each command imports, and the house test reads these names as it reads imports.
     """
 

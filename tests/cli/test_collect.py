@@ -47,7 +47,7 @@ def manifest_of(snapshot: bytes) -> dict[str, Any]:
 def test_a_snapshot_goes_to_a_file(tmp_path: Path) -> None:
     """Standard output stays free, and the last line tells what was captured.
 
-    tests/kernel/test_snapshots.py compares the audit of a snapshot with that of the host.
+    tests/kernel/evidence/test_snapshots.py compares the audit of a snapshot with that of the host.
     """
     target = tmp_path / "host.tar.gz"
     done = run("collect", "-o", str(target))

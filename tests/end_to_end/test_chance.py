@@ -32,7 +32,7 @@ TERMINALS = {
     "support/terminals.py": "reads until the last writer has gone",
     "support/shells/terminal.py": "the same",
     "cli/terminal/test_status_line.py": "its width and its kind only",
-    "kernel/test_targets.py": "reads until the last writer has gone",
+    "kernel/targets/test_targets.py": "reads until the last writer has gone",
     "sources/snapshot/test_collector.py": "nothing is shown",
 }
 Node = Callable[[ast.AST], bool]

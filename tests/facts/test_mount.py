@@ -30,5 +30,5 @@ from ext4audit.facts.mount import intended_flags
     ],
 )
 def test_options_for_access_times_are_bits(options: str, flag: str) -> None:
-    """tests/kernel/test_access_times.py mounts them in every order."""
+    """tests/kernel/options/test_access_times.py mounts them in every order."""
     assert intended_flags(options.split(",")) == {flag}

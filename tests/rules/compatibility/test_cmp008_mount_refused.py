@@ -92,4 +92,4 @@ def test_cmp008_without_evidence() -> None:
     assert judge(check, fs, host(fs)).outcome is Outcome.NOT_APPLICABLE
 
 
-REMEDIES_NOT_RUN = "Plans only: tests/kernel/test_random_plans.py runs the corrected lines."
+REMEDIES_NOT_RUN = "Plans only: tests/kernel/plans/test_random_plans.py runs the corrected lines."

@@ -61,5 +61,5 @@ def test_drf005_is_sure_only_where_a_mount_table_has_it() -> None:
 
 REMEDIES_NOT_RUN = (
     "Who has it mounted elsewhere is found by a command of the advice, which "
-    "tests/kernel/test_mounted_elsewhere.py runs; what to stop is for people to say."
+    "tests/kernel/targets/test_mounted_elsewhere.py runs; what to stop is for people to say."
 )

@@ -12,7 +12,7 @@ import pytest
 from ext4audit.cli import COMMANDS, NO_PAGER, SHARED, WITH_REPORTS, app, variables
 from support.program import run, steers_the_program
 
-HOST = str(Path(__file__).parents[2] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
+HOST = str(Path(__file__).parents[3] / "fixtures" / "hosts" / "lvm-linear-nobarrier" / "snapshot")
 SCAN = ("scan", "--from", HOST, "-q")
 
 
