@@ -23,8 +23,8 @@ RUN_ELSEWHERE = {
     "DRF006": "tests/kernel/remedies/test_drift_remedies.py",
     "DUR001": "tests/rules/durability/test_dur001_barrier_disabled.py",
     "DUR002": "tests/rules/durability/test_dur002_hidden_superblock_default.py",
-    "LAY001": "tests/lab/scenarios/experiments_hotspot.py",
-    "PRF001": "tests/lab/scenarios/experiments_dioread.py",
+    "LAY001": "tests/lab/scenarios/experiments/hotspot.py",
+    "PRF001": "tests/lab/scenarios/experiments/dioread.py",
     "PRF002": "tests/lab/scenarios/queue_remedies.py",
 }
 """Rules whose remedies have tests that are older than the harness."""

@@ -39,6 +39,6 @@ def scenario(*, every_era: bool = False) -> Callable[[Callable[[], JsonObject]],
 
 def all_scenarios() -> dict[str, Scenario]:
     """Import every module of scenarios, and return the scenarios by name."""
-    for module in pkgutil.iter_modules(scenarios.__path__):
-        importlib.import_module(f"{scenarios.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(scenarios.__path__, f"{scenarios.__name__}."):
+        importlib.import_module(module.name)
     return REGISTERED

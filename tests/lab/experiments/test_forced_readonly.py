@@ -15,7 +15,7 @@ from ext4audit.sources.captured import read_snapshot
 from lab.conftest import Guest
 from lab.support.scenario import JsonObject
 
-HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 HONEST, HIDDEN = ("ro", True), ("rw", False)
 
 
