@@ -120,7 +120,7 @@ def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path:
     """
     lazy = ("-E", "lazy_itable_init=1,lazy_journal_init=1", "-b", "4096")
     large = scratch("large").make(*lazy, size="64G").mount("noinit_itable")
-    small = scratch("small").make("-b", "1024").mount()
+    small = scratch("small").make("-b", "1024").mount("noinit_itable")
     targets = [str(one.mount_point) for one in (large, small)]
     for one in (large, small):
         (udev_data / f"b{number_of(one)}").write_text("I:12345\nE:ID_FS_TYPE=ext4\n")
