@@ -242,19 +242,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[HAS_PRIVATE_MOUNTS] = True
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_helpers() -> None:
-    """Let the helpers of audits in this process be copies of a small one: a hundredth of a second.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Let the helpers of a test's audits be copies of the launcher, which is small.
 
-    A worker holds 14,000 tests. `forked_helpers` is for those that look at the helper.
+    This process holds 14,000 tests. A test with `monkeypatch` can replace what a helper does: its
+    helpers are copies of this process, as a user's are of theirs.
     """
-    timeouts.start = launcher.start_helper
-
-
-@pytest.fixture
-def forked_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the helpers of audits be copies of this process, as a user's are of theirs."""
-    monkeypatch.setattr(timeouts, "start", launcher.fork_helper)
+    replaces = "monkeypatch" in getattr(item, "fixturenames", ())
+    timeouts.fork_helper = launcher.fork_helper if replaces else launcher.start_helper
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,9 @@ from support.filesystems.mounts import etc_of_its_own
 from support.filesystems.scratch import Scratch, run
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def one_helper_of_all_audits() -> Iterator[None]:
-    """Let the audits of a file share the process that reads files, as those of a scan do.
-
-    A worker holds 14,000 tests: a copy of it for each audit takes 10 ms.
-    """
+    """Let the audits of a test share the process that reads files, as the calls of a scan do."""
     with one_helper():
         yield
 

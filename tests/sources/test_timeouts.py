@@ -25,7 +25,8 @@ from ext4audit.sources.timeouts import (
 )
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
 
-pytestmark = pytest.mark.usefixtures("forked_helpers")
+pytestmark = pytest.mark.usefixtures("monkeypatch")
+"""Helpers are then forks of this process, as a user's are: tests/conftest.py."""
 
 
 def fail(error: Exception) -> None:

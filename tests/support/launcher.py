@@ -34,11 +34,8 @@ LARGEST_REQUEST_BYTES = 150_000
 NOT_LOADED = ("ext4audit.__main__", "ext4audit.sources.ansible.snapshot_action")
 """The modules that do more than define: the first runs, the second needs Ansible."""
 NOBODY = 65534
-fork_helper = timeouts.start
-"""What starts a helper for a user: a copy of the process itself."""
+fork_helper = timeouts.fork_helper
 LOADED_IN = os.getpid()
-PIPES = ("requests", "answers")
-"""What a helper gets instead of the three streams of a program."""
 
 
 class TooLongError(Exception):
@@ -80,23 +77,28 @@ def ask(
 
 
 def start_helper(requests: int, answers: int) -> int:
-    """Do what `timeouts.start` does, in a copy of the loaded process.
+    """Do what `fork_helper` does, in a copy of the loaded process.
 
     The copy sees the directory, the environment and the umask of this process, and the modules as
-    they were loaded: whoever replaces something in them needs `fork_helper`. A process that was
-    forked shares the connection with its parent, and so may not ask.
+    they were loaded. A process that was forked shares the connection with its parent, and so may
+    not ask.
     """
     if os.getpid() != LOADED_IN:
         return fork_helper(requests, answers)
     connection, _ = _launcher()
-    socket.send_fds(connection, [_message([], os.environ, str(Path.cwd()))], [requests, answers])
+    message = _message(None, os.environ, str(Path.cwd()))
+    socket.send_fds(connection, [message], [requests, answers])
     return int(connection.recv(100))
 
 
 def _message(
-    arguments: Sequence[str], env: Mapping[str, str], cwd: str, *, as_nobody: bool = False
+    arguments: Sequence[str] | None,
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    as_nobody: bool = False,
 ) -> bytes:
-    """Return the request for a copy."""
+    """Return the request for a copy; a helper has no arguments."""
     request = {
         "arguments": arguments,
         "env": dict(env),
@@ -188,18 +190,19 @@ def serve_each(ending: socket.socket, listening: socket.socket) -> None:
 def serve(connection: socket.socket) -> None:
     """Run one request after the other, until there are no more.
 
-    A program has three streams, and is waited for; a helper has two pipes, and is not.
+    A program is waited for, a helper is not.
     """
     helpers: list[int] = []
     while True:
         message, descriptors, _, _ = socket.recv_fds(connection, LARGEST_REQUEST_BYTES, 3)
         if not message:
             return
-        is_helper = len(descriptors) == len(PIPES)
+        request = json.loads(message)
+        is_helper = request["arguments"] is None
         child = os.fork()
         if child == 0:
             connection.close()
-            (help_with if is_helper else become)(json.loads(message), descriptors)
+            (help_with if is_helper else become)(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         if is_helper:

@@ -159,7 +159,7 @@ class _Helper:
         self._is_closed = False
         its_requests, self._requests = _pipe()
         self._answers, its_answers = _pipe()
-        self._pid = start(its_requests, its_answers)
+        self._pid = fork_helper(its_requests, its_answers)
         os.close(its_requests)
         os.close(its_answers)
 
@@ -215,8 +215,8 @@ class _Helper:
         return True
 
 
-def start(requests: int, answers: int) -> int:
-    """Fork a process that answers what comes through a pipe; return its number."""
+def fork_helper(requests: int, answers: int) -> int:
+    """Fork a process that makes the calls of one pipe, and answers by the other; return its pid."""
     with warnings.catch_warnings():
         # Of threads, which a progress display has: the child touches nothing that they lock.
         warnings.simplefilter("ignore", DeprecationWarning)

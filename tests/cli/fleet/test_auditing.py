@@ -144,7 +144,6 @@ def hang(*_: object, **__: object) -> None:
     time.sleep(HANG_SECONDS)
 
 
-@pytest.mark.usefixtures("forked_helpers")
 @pytest.mark.parametrize("call", ["stat", "open", "isdir", "scandir"])
 def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "the cache ha
 
 
 @pytest.fixture
-def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_helpers: None) -> Path:  # noqa: ARG001
+def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work three directories below a fresh one, on a host without a policy of its own."""
     for module in (cli, policy_file):
         monkeypatch.setattr(module, "OF_THE_HOST", str(tmp_path / "of the host"))
