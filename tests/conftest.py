@@ -129,19 +129,20 @@ def accept(pytestconfig: pytest.Config) -> bool:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Shorten the id of a test whose parameter is a long text, or a path in this clone.
+    """Name a parameter by what is the same in every process that collects it.
 
-    An id is kept, sent and compared. pytest adds a number to what is equal at its beginning; None
-    leaves the id to it.
+    An id is kept, sent and compared. Bytes that are no text are named by their number: what is
+    compressed or archived holds the time of that. A long text is shortened, and so is a path in
+    this clone. pytest adds a number to what is equal; None leaves the id to it.
     """
-    if isinstance(val, str) and CLONE in val:
-        val = val.replace(CLONE, "")
-        return val if len(val) <= LONGEST_ID else f"{val[:LONGEST_ID]}, {len(val)} in all"
-    if not isinstance(val, (str, bytes)) or len(val) <= LONGEST_ID:
+    if isinstance(val, bytes):
+        if not val.isascii() or not val.decode("ascii").isprintable():
+            return f"{len(val)} bytes"
+        val = val.decode("ascii")
+    if not isinstance(val, str) or (len(val) <= LONGEST_ID and CLONE not in val):
         return None
-    start = val[:LONGEST_ID]
-    shown = start.decode("latin-1") if isinstance(start, bytes) else start
-    return f"{ascii(shown)[1:-1]}, {len(val)} in all"
+    val = val.replace(CLONE, "")
+    return val if len(val) <= LONGEST_ID else f"{ascii(val[:LONGEST_ID])[1:-1]}, {len(val)} in all"
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
