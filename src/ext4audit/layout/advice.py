@@ -11,6 +11,7 @@ runs of each on real arrays for what it changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ext4audit.facts.layout import (
     EVEN,
@@ -88,9 +89,20 @@ def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
     if layout.geometry is None:
         return None
     try:
-        return advise(map_of(layout.geometry), described(layout, sizes), layout.room_bytes)
+        return advice_on(layout.geometry, described(layout, sizes), layout.room_bytes)
     except ValueError:
         return None
+
+
+@lru_cache(maxsize=64)  # a report asks several times for one stripe, and a search takes up to 0.1 s
+def advice_on(
+    geometry: StripeGeometry, sizes: Sizes, room_bytes: int | None = None
+) -> MkfsAdvice | None:
+    """Return what `advise` does for a stripe, from one search for all who ask.
+
+    Raises ValueError for a stripe that `map_of` refuses.
+    """
+    return advise(map_of(geometry), sizes, room_bytes)
 
 
 def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:

@@ -19,8 +19,7 @@ from ext4audit.facts.options import recognize
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
-from ext4audit.layout.group_search import advise
-from ext4audit.layout.levels import map_of
+from ext4audit.layout.advice import advice_on
 from ext4audit.report import Outcome, Report, Verdict
 
 Judge: TypeAlias = Callable[[Plan], Report]
@@ -179,7 +178,7 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
     geometry, superblock = plan.geometry, _superblock(report)
     if geometry is None or superblock is None or superblock.sizes is None:
         return
-    advice = advise(map_of(geometry), superblock.sizes)
+    advice = advice_on(geometry, superblock.sizes)
     if advice is None:
         return
     if advice.is_default:
