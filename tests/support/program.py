@@ -30,15 +30,24 @@ READ_AT_START = ("PYTHON", "LC_", "LANG")
 """What begins the names of the variables by which an interpreter starts otherwise."""
 
 AS_NOBODY = f"""
-import sys
+import itertools, os, sys
 sys.path.append({str(Path(__file__).parents[1])!r})
 from support import launcher
 launcher.load()
 from ext4audit.cli import run_program
 launcher.drop_privileges()
-sys.exit(run_program(sys.argv[1:]))
+*others, last = (list(g) for is_end, g in itertools.groupby(sys.argv[1:], ";".__eq__) if not is_end)
+for command in others:
+    if os.fork() == 0:
+        sys.exit(run_program(command))
+    assert os.waitstatus_to_exitcode(os.wait()[1]) in range(4), command
+sys.exit(run_program(last))
 """
-"""The interpreter may lie where only root can read it, so privileges are dropped after it loads."""
+"""Run a command, or some with a `;` between them, as the user 65534.
+
+The interpreter may lie where only root can read it, so privileges are dropped after it loads, which
+takes longer than a scan.
+"""
 
 
 def steers_the_program(name: str) -> bool:
