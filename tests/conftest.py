@@ -22,7 +22,6 @@ from hypothesis import HealthCheck, settings
 from ext4audit.sources import timeouts
 from support import launcher
 from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
-from support.memory import use_large_pages
 from support.program import steers_the_program
 from support.remedies import dirty_limits
 from support.scheduler import ByFunction
@@ -151,8 +150,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
     if alone or files:
         return 0
-    # Tests wait for processes, and those of the kernel for it, a quarter of their time.
-    return len(os.sched_getaffinity(0)) + 1
+    # Tests wait for processes, and those of the kernel for it, most of their time.
+    has_kernel = "not kernel" not in config.option.markexpr and why_no_kernel() is None
+    return len(os.sched_getaffinity(0)) + 1 + has_kernel
 
 
 @pytest.hookimpl(wrapper=True)
@@ -222,7 +222,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(gc.get_threshold()[0] * 100)
-    use_large_pages()
     if WORKER not in os.environ:
         return
     for item in session.items:
@@ -243,15 +242,35 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         session.config.stash[HAS_PRIVATE_MOUNTS] = True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Let the helpers of a test's audits be copies of the launcher, which is small.
+HELPER = timeouts.BoundedCalls()
+"""The calls of all tests that need no helper of their own, in one process for each worker."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Let the audits of tests share a helper, which is a copy of the launcher and so small.
 
     This process holds 14,000 tests. A test with `monkeypatch` can replace what a helper does: its
     helpers are copies of this process, as a user's are of theirs.
     """
-    replaces = "monkeypatch" in getattr(item, "fixturenames", ())
-    timeouts.fork_helper = launcher.fork_helper if replaces else launcher.start_helper
+    fixtures = getattr(item, "fixturenames", ())
+    timeouts.fork_helper = launcher.start_helper
+    if "monkeypatch" in fixtures:
+        timeouts.fork_helper = launcher.fork_helper
+    if not {"monkeypatch", "own_helpers"}.isdisjoint(fixtures):
+        return (yield)
+    with timeouts.shared(HELPER):
+        return (yield)
+
+
+def pytest_sessionfinish() -> None:
+    """End the helper while the interpreter is whole."""
+    HELPER.end()
+
+
+@pytest.fixture
+def own_helpers() -> None:
+    """Have a helper for each audit, as who imports the library has."""
 
 
 @pytest.fixture(scope="session")

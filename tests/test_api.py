@@ -144,6 +144,7 @@ def test_an_audit_leaves_no_process_behind() -> None:
     assert run_python("-c", code).stdout == "\n"
 
 
+@pytest.mark.usefixtures("own_helpers")
 def test_threads_audit_archives_side_by_side(tmp_path: Path) -> None:
     """They shared one helper, which read the bytes of one archive as those of another."""
     stories = sorted(each.parent for each in HOSTS.glob("*/snapshot"))[:12]

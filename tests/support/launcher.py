@@ -27,7 +27,6 @@ from typing import Any, NoReturn
 import ext4audit
 from ext4audit import facts, rules
 from ext4audit.sources import timeouts
-from support.memory import use_large_pages
 
 LARGEST_REQUEST_BYTES = 150_000
 """Far below what a socket buffers: a request is one message."""
@@ -282,5 +281,4 @@ if __name__ == "__main__":
     load()
     gc.collect()
     gc.freeze()  # a collection in a copy would write to, and so copy, all pages
-    use_large_pages()
     (serve if len(given) == 1 else serve_each)(*given)

@@ -105,12 +105,21 @@ def one_helper() -> Iterator[BoundedCalls]:
     It sees this process as it was at the first of these calls: its working directory, say.
     """
     bounded = BoundedCalls()
+    try:
+        with shared(bounded):
+            yield bounded
+    finally:
+        bounded.end()
+
+
+@contextmanager
+def shared(bounded: BoundedCalls) -> Iterator[None]:
+    """Make all calls of `answered` in a block with the same helper, which stays."""
     _shared.append(bounded)
     try:
-        yield bounded
+        yield
     finally:
         _shared.remove(bounded)
-        bounded.end()
 
 
 def calls_of_run(own: BoundedCalls) -> BoundedCalls:

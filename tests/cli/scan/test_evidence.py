@@ -375,7 +375,7 @@ def test_a_file_of_lines_appears_whole(fleet: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Start a scan of a fleet that takes seconds, its output in a pipe."""
-    write_fleet(tmp_path / "many", 600)
+    write_fleet(tmp_path / "many", 200)
     command = [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from"]
     process = subprocess.Popen(
         [*command, str(tmp_path / "many")],

@@ -229,6 +229,7 @@ def test_a_block_device_is_never_read() -> None:
     assert answer == Unknown(path, Why.FAILED, "a block device, not a regular file")
 
 
+@pytest.mark.usefixtures("own_helpers")
 def test_nothing_stays_open(tmp_path: Path) -> None:
     """Neither an answer nor a refusal leaves a descriptor behind."""
     (tmp_path / "file").write_text("x")

@@ -12,12 +12,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.host import Filesystem, Host
 
 Subject = tuple[Filesystem | None, Host]
+T = TypeVar("T")
 BESIDE: dict[str, dict[str, Any]] = {
     "BlockDevice.start_sectors": {"start_sectors": None, "start_gap": Unknown},
     "BlockDevice.udev": {"udev": (), "udev_gap": Unknown},
@@ -67,12 +68,14 @@ def losses(
     looked_at = [place for place in known if place in seen]
     kinds = {place.kind for place in looked_at}
     every = [Loss(frozenset({kind})) for kind in sorted(kinds)]
-    singles = [Loss(frozenset({p.kind}), p.owner) for p in looked_at if counted[p.kind] > 1]
-    both = (pair for pair in combinations(sorted(counted), 2) if not kinds.isdisjoint(pair))
-    pairs = [Loss(frozenset(pair)) for pair in both]
-    for more in (singles, pairs):
-        every += more if most is None else chance.sample(more, min(most, len(more)))
-    return every
+    singles = [place for place in looked_at if counted[place.kind] > 1]
+    pairs = [p for p in combinations(sorted(counted), 2) if p[0] in kinds or p[1] in kinds]
+    every += [Loss(frozenset({p.kind}), p.owner) for p in _some(singles, chance, most)]
+    return every + [Loss(frozenset(pair)) for pair in _some(pairs, chance, most)]
+
+
+def _some(ways: list[T], chance: random.Random, most: int | None) -> list[T]:
+    return ways if most is None else chance.sample(ways, min(most, len(ways)))
 
 
 def places(subject: Subject) -> list[Place]:
@@ -83,29 +86,35 @@ def places(subject: Subject) -> list[Place]:
 
 
 def _visit(value: Any, found: list[Place], met: set[int]) -> None:
-    """Append the facts inside a value that is not among those met."""
-    if not _may_hold(value) or id(value) in met:
-        return
+    """Append the facts inside a value that may hold some, and was not met."""
     met.add(id(value))
     for name, kind in facts_of(type(value)):
         inside = getattr(value, name)
         if isinstance(inside, Known) or (kind in BESIDE and inside not in (None, ())):
             found.append(Place(kind, id(value)))
     for part in _parts(value):
-        _visit(part, found, met)
+        if id(part) not in met:
+            _visit(part, found, met)
 
 
-def _may_hold(value: Any) -> bool:
-    """Whether facts can be inside a value: there are none in texts and numbers."""
-    return isinstance(value, tuple | Known) or bool(facts_of(type(value)))
+def _may_hold(kind: type) -> bool:
+    """Whether facts can be inside a value of this type: there are none in texts and numbers."""
+    if kind not in _HOLDERS:
+        _HOLDERS[kind] = issubclass(kind, tuple | Known) or bool(facts_of(kind))
+    return _HOLDERS[kind]
 
 
-def _parts(value: Any) -> Iterable[Any]:
-    """Return what a value that may hold facts has."""
+_HOLDERS: dict[type, bool] = {}
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return what a value that may hold facts has, as far as that may hold some, too."""
     if isinstance(value, Known):
-        return (value.value,)
-    facts = facts_of(type(value))
-    return [getattr(value, name) for name, _ in facts] if facts else value
+        parts: Iterable[Any] = (value.value,)
+    else:
+        facts = facts_of(type(value))
+        parts = [getattr(value, name) for name, _ in facts] if facts else value
+    return [part for part in parts if _may_hold(type(part))]
 
 
 Kinds = Mapping[int, frozenset[str]]
@@ -117,10 +126,9 @@ def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> 
     found = {} if found is None else found
     kinds = {kind for _, kind in facts_of(type(value))}
     for part in _parts(value):
-        if _may_hold(part):
-            if id(part) not in found:
-                kinds_inside(part, found)
-            kinds |= found[id(part)]
+        if id(part) not in found:
+            kinds_inside(part, found)
+        kinds |= found[id(part)]
     found[id(value)] = frozenset(kinds)
     return found
 
