@@ -18,7 +18,7 @@ import pytest
 
 from ext4audit import __version__
 from ext4audit.assemble.host import assemble_host
-from ext4audit.evidence import Unknown, Why
+from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.sources import (
     Answer,
@@ -47,6 +47,7 @@ SHELLS = ("dash", "bash", "busybox sh")
 TRIES = 4
 """How often other tests' mounts may come and go between two looks at this host."""
 
+LISTS_OF_FILESYSTEMS = ("/proc/fs/ext4", "/sys/fs/ext4")
 NOT_FOR_A_SHELL = (TuneSuperblock, FilesystemUuid, CapturedDumpe2fs)
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
@@ -172,21 +173,45 @@ def differences(
     """Return the asks that the script answers otherwise than the live source, or not at all.
 
     Asked live before and after: what changed meanwhile, or can never be equal, is left out, as is
-    what another try finds equal.
+    what another try finds equal. Where it is about some devices, so are the lists of all
+    filesystems: those of other tests come and go at any time.
     """
     found: dict[Ask, tuple[Answer, Answer | None]] = {}
+    looked_at = None if only is None else {_name_of(number) for number in only}
     for attempt in range(TRIES):
         before, sent, after = live(only), captured(shell, script=script), live(only)
         found = {
             ask: (answer, sent.get(ask))
             for ask, answer in before.items()
-            if after.get(ask) == answer != sent.get(ask)
+            if after.get(ask) == answer
+            and _without_others(ask, answer, looked_at)
+            != _without_others(ask, sent.get(ask), looked_at)
             and not _is_volatile(ask)
             and (attempt == 0 or ask in found)
         }
         if not found:
             break
     return found
+
+
+def _name_of(number: DeviceNumber) -> str:
+    """Return what the kernel calls a block device."""
+    return Path(f"/sys/dev/block/{number}").resolve().name
+
+
+def _without_others(
+    ask: Ask, answer: Answer | None, looked_at: Collection[str] | None
+) -> Answer | None:
+    """Return a list of all filesystems without those on loop devices at which no one looks."""
+    is_list = isinstance(ask, ListDir) and ask.path in LISTS_OF_FILESYSTEMS
+    if not is_list or looked_at is None or not isinstance(answer, Known):
+        return answer
+    names = [
+        name
+        for name in str(answer.value).split("\0")
+        if name in looked_at or not name.startswith("loop")
+    ]
+    return Known("\0".join(names), answer.origin)
 
 
 def without_ioctls(answers: Mapping[Ask, Answer]) -> dict[Ask, Answer]:
