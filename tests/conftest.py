@@ -24,7 +24,7 @@ from support import launcher
 from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
 from support.remedies import dirty_limits
-from support.scheduler import ByFunction
+from support.scheduler import WORKER, ByFunction
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
@@ -70,8 +70,6 @@ PART = os.environ.get("EXT4AUDIT_PART", "1/1")
 their names, so that the parts of several runs are all of them."""
 
 
-WORKER = "PYTEST_XDIST_WORKER"
-"""The variable that pytest-xdist sets in its workers."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 
@@ -144,12 +142,17 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return val if len(val) <= LONGEST_ID else f"{ascii(val[:LONGEST_ID])[1:-1]}, {len(val)} in all"
 
 
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run in one process what is measured, written anew, or named file by file."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run in one process what is measured, written anew, or named file by file.
+
+    None leaves it to the variable of pytest-xdist.
+    """
     alone = config.option.markexpr in ASKED_FOR or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
     if alone or files:
         return 0
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
     # Tests wait for processes, and those of the kernel for it, most of their time.
     has_kernel = "not kernel" not in config.option.markexpr and why_no_kernel() is None
     return len(os.sched_getaffinity(0)) + 1 + has_kernel
