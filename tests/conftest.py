@@ -24,7 +24,7 @@ from support import launcher
 from support.filesystems.mounts import detach_unneeded_mounts, enter_private_namespace
 from support.program import steers_the_program
 from support.remedies import dirty_limits
-from support.scheduler import WORKER, ByFunction
+from support.scheduler import ByFunction
 
 # A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
 # calls data slow to draw when a core is shared.
@@ -70,6 +70,8 @@ PART = os.environ.get("EXT4AUDIT_PART", "1/1")
 their names, so that the parts of several runs are all of them."""
 
 
+WORKER = "PYTEST_XDIST_WORKER"
+"""The variable that pytest-xdist sets in its workers."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
 """In CI a test that needs the real kernel must run: a skip would read as a pass."""
 
@@ -273,7 +275,7 @@ def pytest_sessionfinish() -> None:
 
 @pytest.fixture
 def own_helpers() -> None:
-    """Have a helper for each audit, as who imports the library has."""
+    """Have a helper for each audit, as a program that imports the library has."""
 
 
 @pytest.fixture(scope="session")

@@ -3,8 +3,7 @@
 So the law of evidence holds for the hosts on which a rule fails, and for a new rule as soon as it
 has a test: what fails, or is not determined, neither passes nor steps aside without a fact. Only
 what the rule looks at is taken away: test_watching.py shows that the other facts change nothing.
-EXT4AUDIT_LAW=all tries all pairs of facts, not some. A run of all tests has a quarter of what is
-tried, as it has of examples; CI has all of it, and so has a run of single files.
+EXT4AUDIT_LAW=all tries all pairs of facts, not some.
 """
 
 from __future__ import annotations
@@ -20,11 +19,9 @@ from ext4audit import engine
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.report import Verdict
 from ext4audit.rule import Rule
-from support.examples import number
 from support.hosts import blinding
 from support.hosts.law import CALM, calmer_verdict
 from support.hosts.watching import watched
-from support.scheduler import WORKER
 
 PAIRS = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 5
 """How many pairs of facts are taken away of each host, None for all."""
@@ -71,7 +68,9 @@ def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
     assert engine.judge(rule, *copy) == before, "a rule tells a watched fact from others"
     kinds = blinding.kinds_inside(subject)
     losses = blinding.losses(subject, seen, chance, PAIRS)
-    for loss in chance.sample(losses, _how_many(losses, before)):
+    if before.outcome in CALM and PAIRS is not None:
+        losses = chance.sample(losses, min(PAIRS, len(losses)))
+    for loss in losses:
         if WITHOUT_EXCUSES not in os.environ and is_excused(rule, loss):
             continue
         left = blinding.without(subject, loss, kinds)
@@ -79,16 +78,6 @@ def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
         after = engine.judge(rule, *left)
         if change := calmer_verdict(before, after):
             yield f"{rule.code} {loss}: {change}"
-
-
-def _how_many(losses: list[blinding.Loss], before: Verdict) -> int:
-    """Return how many ways to know less are tried: some suffice where there is little to calm."""
-    if PAIRS is None:
-        return len(losses)
-    if before.outcome in CALM:
-        return min(PAIRS, len(losses))
-    is_of_all_tests = WORKER in os.environ and WITHOUT_EXCUSES not in os.environ
-    return number(len(losses)) if is_of_all_tests else len(losses)
 
 
 def is_excused(rule: Rule, loss: blinding.Loss) -> bool:

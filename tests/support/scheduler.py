@@ -7,9 +7,6 @@ from typing import Any
 
 from xdist.scheduler import LoadGroupScheduling
 
-WORKER = "PYTEST_XDIST_WORKER"
-"""The variable that pytest-xdist sets in its workers; a run of single files has none of them."""
-
 
 class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information
     """A scheduler of groups, and of functions: the values of a parameter stay together.
