@@ -202,6 +202,11 @@ def busy(place: Path) -> Iterator[None]:
         writer.join()
 
 
+def processes_that_name(target: str, trace: str) -> set[str]:
+    """Return the numbers of the processes that named a file: each command has one of its own."""
+    return {line.split()[0] for line in trace.splitlines() if f'"{target}"' in line}
+
+
 def traced_as(user: str, trace: Path, *commands: list[str]) -> str:
     """Run `ext4audit` with the words of each command as a user, and return the traces of all."""
     if user == "root":
@@ -241,7 +246,7 @@ def test_what_is_damaged_or_foreign_stays_as_it_is(
     target = str(image) if form == "image" else device
     commands = [["layout", target], ["scan", target], ["collect", target, "-o", str(own / "out")]]
     trace = traced_as(user, own.parent / "trace", *commands)
-    assert target in trace
+    assert len(processes_that_name(target, trace)) >= len(commands)
     assert changes(trace, str(own)) == []
     assert image.read_bytes() == before
 

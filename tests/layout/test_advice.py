@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.layout import EVEN, LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Sizes, sizes_of
-from ext4audit.layout.advice import effectively, growth, growth_for, layout_advice
+from ext4audit.layout.advice import advice_on, effectively, growth, growth_for, layout_advice
 from ext4audit.layout.bitmap_placement import StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.group_search import (
@@ -373,6 +373,12 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
     if period.covers_all_chunks(option * flex, flex):
         measured = measure(predict_table(block), block, stack_map)
         assert measured.effective_members >= 0.97 * members
+
+
+def test_all_who_ask_for_a_stripe_share_one_search() -> None:
+    """A rule, its remedies and the layout page ask for the same."""
+    stripe_of_12, sizes = stripe(12, 512), made(1 << 40)
+    assert advice_on(stripe_of_12, sizes) is advice_on(stripe_of_12, sizes)
 
 
 @pytest.mark.parametrize("size_tib", [1, 16, 64])
