@@ -178,6 +178,17 @@ def test_the_inode_ratio_is_kept(group_blocks: int, ratio: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("group_blocks", "density"), [(32768, (64 << 20, None)), (32769, (None, 2))]
+)
+def test_beyond_the_largest_ratio_inodes_are_counted(
+    group_blocks: int, density: tuple[int | None, int | None]
+) -> None:
+    """An inode for 64 MiB is the most that `mke2fs -i` takes."""
+    made = sizes(blocks_per_group=group_blocks, inodes_per_group=2, inode_count=2)
+    assert density_of(made) == density
+
+
+@pytest.mark.parametrize(
     ("members", "level", "block", "grown"),
     [
         pytest.param(12, "raid0", made(), 13, id="12 to 13"),

@@ -11,7 +11,7 @@ from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.text import render_blocks
-from ext4audit.renderers.text.blocks import Columns, Span
+from ext4audit.renderers.text.blocks import Columns, Prose, Span
 from ext4audit.report import Report
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, known, mount, options
@@ -273,6 +273,18 @@ def test_no_text_at_all_is_unsafe(name: str) -> None:
     of = hostile_report(name)
     assert unsafe(as_text(of)) == set()
     assert unsafe(SGR.sub("", as_text(of, color=True, width=50, verbosity=1))) == set()
+
+
+@given(st.lists(st.sampled_from(["a", "/dev/sda", "w" * 30, "w" * 40, "w" * 41, "w" * 60])))
+@examples(50)
+def test_lines_break_where_the_next_word_has_no_room(words: list[str]) -> None:
+    """A line takes all words that fit, and one that is longer than a line stands alone."""
+    block = Prose((Span(" ".join(words)),))
+    lines = render_blocks(iter([block]), color=False, width=40, ascii_only=False).splitlines()
+    assert [word for line in lines for word in line.split()] == words
+    assert all(len(line) <= 40 or " " not in line for line in lines)
+    following = [line.split()[0] for line in lines[1:]]
+    assert all(len(f"{line} {word}") > 40 for line, word in zip(lines, following, strict=False))
 
 
 def test_markup_and_emoji_codes_are_plain_text() -> None:
