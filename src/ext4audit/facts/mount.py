@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from posixpath import normpath
+from posixpath import dirname, normpath
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -95,6 +95,19 @@ def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]
     for mount in mounts:
         found.setdefault(mount.mount_point, []).append(mount)
     return {place: tuple(same) for place, same in found.items()}
+
+
+def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
+    """Return the mount that holds an absolute path: the last on the longest mount point above it.
+
+    None where the mount table has none, and for a relative path.
+    """
+    places = mounts_by_place(mounts)
+    at = path.rstrip("/")
+    while at not in places and at.strip("/"):
+        at = dirname(at)
+    place = at if at.strip("/") else "/"
+    return places[place][-1] if path.startswith("/") and place in places else None
 
 
 @cached_by_identity

@@ -17,7 +17,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
-from posixpath import dirname
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -28,8 +27,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     DeviceNumber,
     Mount,
+    mount_of,
     mounts_by_id,
-    mounts_by_place,
     propagates_anew,
 )
 from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
@@ -234,9 +233,8 @@ def _overlays(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
     found: dict[DeviceNumber, dict[str, None]] = {}
     for mount in mounts:
         if mount.fstype == "overlay":
-            numbers = (_device_of(path, mounts) for path in _layers(mount))
-            for number in filter(None, numbers):
-                found.setdefault(number, {})[mount.mount_point] = None
+            for below in filter(None, (mount_of(mounts, path) for path in _layers(mount))):
+                found.setdefault(below.device_number, {})[mount.mount_point] = None
     return {number: list(places) for number, places in found.items()}
 
 
@@ -246,18 +244,6 @@ def _layers(overlay: Mount) -> Iterator[str]:
         name, _, value = option.partition("=")
         if name in LAYERS:
             yield from value.split(":")
-
-
-def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
-    """Return the device that a path is on, by the mount table; a relative one cannot be known."""
-    places = mounts_by_place(mounts)
-    while path.startswith("/"):
-        if path in places:
-            return places[path][-1].device_number
-        if path == "/":
-            return None
-        path = dirname(path)
-    return None
 
 
 @cached_by_identity

@@ -8,7 +8,6 @@ host that is already assembled.
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from posixpath import dirname
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.assemble import ask, read
@@ -25,8 +24,8 @@ from ext4audit.facts.mount import (
     DeviceNumber,
     Mount,
     ResolvedPath,
+    mount_of,
     mounts_by_id,
-    mounts_by_place,
 )
 from ext4audit.facts.superblock import Superblock
 from ext4audit.parsers import parse_resolved_path
@@ -236,7 +235,7 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
     direct = _named(host.filesystems).get(target, ())
     if direct or not target.startswith("/"):
         return tuple(direct)
-    mount = _mount_of(for_wording(host.mounts, ()), target)
+    mount = mount_of(for_wording(host.mounts, ()), target)
     if mount is None:
         return ()
     return tuple(_named(host.filesystems).get(str(mount.device_number), ()))
@@ -259,12 +258,3 @@ def _names(fs: Filesystem) -> set[str]:
     if fs.label:
         names.add(f"LABEL={fs.label}")
     return names
-
-
-def _mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
-    """Return the mount with the longest mount point above a path, the last one of several."""
-    places = mounts_by_place(mounts)
-    at = path.rstrip("/")
-    while at not in places and at.strip("/"):
-        at = dirname(at)
-    return next(reversed(places.get(at if at.strip("/") else "/", ())), None)

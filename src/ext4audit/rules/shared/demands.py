@@ -10,7 +10,7 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
-from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mounts_by_place
+from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mount_of
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
@@ -75,26 +75,15 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
 
 
 @cached_by_identity
-def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber | None, list[str]]:
+def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
     """Return the writable folders of overlays by the device that holds them."""
-    found: dict[DeviceNumber | None, list[str]] = {}
+    found: dict[DeviceNumber, list[str]] = {}
     for token in (t for mount in mounts if mount.fstype == "overlay" for t in mount.super_options):
         upper = token.removeprefix("upperdir=")
-        if upper != token:
-            found.setdefault(_device_of(upper, mounts), []).append(upper)
+        holder = mount_of(mounts, upper) if upper != token else None
+        if holder is not None:
+            found.setdefault(holder.device_number, []).append(upper)
     return found
-
-
-def _device_of(path: str, mounts: tuple[Mount, ...]) -> DeviceNumber | None:
-    """Return the number of the device that holds a path, None where no mount does."""
-    if not path.startswith("/"):
-        return None
-    ends = [index for index, character in enumerate(path) if character == "/"]
-    for end in (len(path), *reversed(ends)):
-        there = mounts_by_place(mounts).get(path[:end] or "/", ())
-        if there:
-            return max(there, key=lambda mount: mount.mount_id).device_number
-    return None
 
 
 def below(path: str, folders: Iterable[str]) -> bool:
