@@ -16,7 +16,7 @@ from ext4audit.assemble.options.listings import (
     read_tokens,
     unlisted_layer,
 )
-from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown
+from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, origin_of
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Layer, Provenance
 from ext4audit.facts.options import (
@@ -70,7 +70,7 @@ def _gap(sources: OptionSources) -> Unknown | None:
 
 
 def _best_origin(sources: OptionSources) -> str:
-    superblock = sources.superblock.origin if isinstance(sources.superblock, Known) else ""
+    superblock = origin_of(sources.superblock)
     return ", ".join(place for place in (sources.mount_origin, superblock) if place)
 
 

@@ -8,7 +8,7 @@ fs/ext4/super.c, Linux 3.10 to 7.2.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, for_wording
+from ext4audit.evidence import Evidence, Known, for_wording, origin_of
 from ext4audit.facts.host import Kernel
 from ext4audit.facts.mount import (
     SECURITY_OPTIONS,
@@ -130,7 +130,7 @@ class OptionSources(NamedTuple):
     @property
     def mount_origin(self) -> str:
         """The origin of the mount table."""
-        return self.mount.origin if isinstance(self.mount, Known) else ""
+        return origin_of(self.mount)
 
     @property
     def fstype(self) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -56,7 +56,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         sentence = f"It is mounted as {fstype}, without extents and delayed allocation"
     else:
         superblock = need(fs.superblock)
-        origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+        origin = origin_of(fs.superblock)
         words = " ".join(sorted(superblock.features))
         seen = Citation("features", words, origin, detail=True)
         if "extent" in superblock.features:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need
+from ext4audit.evidence import Known, Unknown, need, origin_of
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize
@@ -146,7 +146,7 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
 
 def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> RuleOutput:
     """Judge a filesystem that is not mounted by its superblock."""
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    origin = origin_of(fs.superblock)
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
     stored = [option for option in on_disk_defaults(superblock) if option.token in DANGEROUS]
@@ -183,7 +183,7 @@ def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
 def _next_citations(
     fs: Filesystem, stored: list[OnDiskDefault], string: Citation | None
 ) -> Iterator[Citation]:
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    origin = origin_of(fs.superblock)
     for option in stored:
         value = f"{option.token}, set by: {PLACES[option.provenance]}"
         yield Citation(f"hidden {option.name}", value, origin)

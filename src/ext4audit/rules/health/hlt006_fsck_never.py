@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, derive, need
+from ext4audit.evidence import Evidence, Known, derive, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
@@ -87,7 +87,7 @@ def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
 
 
 def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    origin = origin_of(fs.superblock)
     lines = ", ".join(entry.line.where for entry in entries)
     return Finding(
         message="The filesystem is never checked: fstab excludes it from checks at boot, and the "

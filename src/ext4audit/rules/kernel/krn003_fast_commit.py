@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
@@ -75,7 +75,7 @@ def _journals_data(fs: Filesystem) -> bool:
 
 
 def _cite_feature(fs: Filesystem, value: str) -> Citation:
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    origin = origin_of(fs.superblock)
     return Citation(f"feature {FEATURE}", value, origin)
 
 

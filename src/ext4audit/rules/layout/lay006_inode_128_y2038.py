@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -84,7 +84,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _origin(fs: Filesystem, host: Host) -> str:
-    return "the plan" if host.planned else getattr(fs.superblock, "origin", "")
+    return "the plan" if host.planned else origin_of(fs.superblock)
 
 
 def _severity(fs: Filesystem, host: Host) -> Severity:

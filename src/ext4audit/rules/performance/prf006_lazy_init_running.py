@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import (
     Citation,
@@ -59,7 +59,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if need(fs.read_only):
         raise NotApplicable("it is read-only, which pauses the work")
     groups = need(fs.unzeroed_groups)
-    seen = Citation("groups to be zeroed", str(groups), _origin(fs))
+    seen = Citation("groups to be zeroed", str(groups), origin_of(fs.unzeroed_groups))
     if groups <= LAST_GROUP:
         yield seen
         return
@@ -75,10 +75,6 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         if stopped
         else "the kernel is still zeroing inode tables",
     )
-
-
-def _origin(fs: Filesystem) -> str:
-    return fs.unzeroed_groups.origin if isinstance(fs.unzeroed_groups, Known) else ""
 
 
 def _is_stopped(fs: Filesystem) -> bool:

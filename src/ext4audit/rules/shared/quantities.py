@@ -13,6 +13,7 @@ from ext4audit.evidence import (
     derive,
     for_wording,
     need,
+    origin_of,
 )
 from ext4audit.facts import whole_number
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
@@ -216,7 +217,7 @@ def is_external(superblock: Superblock) -> bool:
 
 def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
     """Cite the journal, and the size that it is compared with."""
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else ""
+    origin = origin_of(fs.superblock)
     usual = f"{size(journal.usual_bytes)} for a filesystem of {size(journal.filesystem_bytes)}"
     return (
         Citation("journal", size(journal.present_bytes), origin),
