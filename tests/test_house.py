@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -580,6 +582,48 @@ def _body_of(function: ast.FunctionDef) -> str:
     """Return the body without its docstring, as text that is equal for equal code."""
     body = function.body[ast.get_docstring(function) is not None :]
     return ast.dump(ast.Module(body, []))
+
+
+LEAST_TABLE = 3
+TABLES_TWICE = frozenset({"STOPPING"})
+"""The signals that end a fleet's run: a probe, which has the same, is nothing that it needs."""
+
+
+def test_no_table_is_written_twice() -> None:
+    """Where one module may import the other, the second copy is a mistake that waits."""
+    tables = [table for path in MODULES for table in _tables(path)]
+    pairs = [
+        f"{one.name}: {name}, {other.name}: {other_name}"
+        for (one, name, value), (other, other_name, same) in combinations(tables, 2)
+        if one != other and value == same and _is_importable(room(one), room(other))
+    ]
+    assert pairs == []
+
+
+def _tables(path: Path) -> Iterator[tuple[Path, str, object]]:
+    """Yield the constants of a module that hold several values, with these."""
+    tree, *_ = nodes(path)
+    assert isinstance(tree, ast.Module)
+    assigned = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    assigned += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    names = [node.id for node in assigned if isinstance(node, ast.Name) and node.id.isupper()]
+    module = (
+        import_module(
+            ".".join(("ext4audit", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+                ".__init__"
+            )
+        )
+        if names
+        else None
+    )
+    for name in set(names) - TABLES_TWICE:
+        value = getattr(module, name)
+        if isinstance(value, (tuple, frozenset, Mapping)) and len(value) >= LEAST_TABLE:
+            yield path, name, value
+
+
+def _is_importable(one: str, other: str) -> bool:
+    return one == other or other in MAY_IMPORT[one] or one in MAY_IMPORT[other]
 
 
 PRIVATE_WORDS = re.compile(

@@ -98,9 +98,27 @@ class StripeGeometry(NamedTuple):
         """The number of devices that the chunks of a stripe take turns on, parity included."""
         return len(self.members) if self.nested is None else self.nested
 
+    @property
+    def data_columns(self) -> int:
+        """The devices that hold data in each stripe, without copies and parity (mke2fs(8)).
+
+        Where the copies of a RAID10 do not fill a stripe, each device holds data of its own; md
+        offers the optimal I/O size by it (raid10.c: raid10_set_io_opt).
+        """
+        if self.level == "raid10":
+            copies = NEAR_COPIES if self.layout is None else self.layout & NEAR_COPIES_MASK
+            return self.columns // copies if copies and self.columns % copies == 0 else self.columns
+        return self.columns - PARITY_MEMBERS.get(self.level, 0)
+
 
 PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
 """How many members' worth of parity each level has."""
+REDUNDANT_LEVELS = frozenset({"raid1", "raid10", *PARITY_MEMBERS})
+"""The levels of md that survive the loss of a member."""
+NEAR_COPIES = 2
+"""Of md's default RAID10 layout, near=2 (md(4))."""
+NEAR_COPIES_MASK = 0xFF
+"""The bits of md's number of a RAID10 layout with the near copies."""
 
 
 def judged_members(geometry: StripeGeometry) -> int:

@@ -14,7 +14,7 @@ from ext4audit.evidence import Evidence, Known
 from ext4audit.facts import NOT_CONFIRMED, read_table
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
-from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
+from ext4audit.facts.layout import StripeGeometry
 from ext4audit.facts.versions import AMAZON, DEBIAN, UBUNTU, UPSTREAM, identify
 
 
@@ -94,8 +94,6 @@ def _key(parameter: str) -> str:
 DISK = "disk"
 """The level of a plan without an array."""
 STRIPED = frozenset({"raid0", "raid10", "raid5", "raid6"})
-NEAR_COPIES = 2
-"""Of md's default RAID10 layout, near=2 (md(4))."""
 
 
 USUAL_PAGE = Known(4096, "assumed")
@@ -172,14 +170,8 @@ class Plan:
 
     @property
     def data_members(self) -> int:
-        """How many chunks of data md offers as the optimal I/O size (md's queue limits).
-
-        An odd number of members cannot hold pairs of copies side by side: RAID10 then offers a
-        chunk of every member (raid10.c: raid10_set_io_opt).
-        """
-        if self.level == "raid10":
-            return self.members if self.members % NEAR_COPIES else self.members // NEAR_COPIES
-        return self.members - PARITY_MEMBERS.get(self.level, 0)
+        """How many chunks of data md offers as the optimal I/O size (md's queue limits)."""
+        return self.geometry.data_columns if self.geometry else self.members
 
     def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
         """Return the parameters of -E that mke2fs reads off a real array, and cannot off a file."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from ext4audit import lazily
 from ext4audit.facts.layout import EVEN, MetadataLayout, MkfsAdvice
 from ext4audit.facts.superblock import Sizes
+from ext4audit.layout import journal_blocks_of
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.groups import predict_table
@@ -29,7 +30,6 @@ from ext4audit.layout.mkfs_parameters import (
     LEAST_CLUSTERS_PER_GROUP,
     MOST_CLUSTERS_PER_GROUP,
     MkfsOptions,
-    journal_blocks_of,
     metadata_blocks,
     mke2fs_sizes,
 )

@@ -13,6 +13,7 @@ from ext4audit.layout import (
     descriptor_table_blocks,
     descriptors_per_block,
     has_superblock,
+    journal_blocks_of,
     superblock_copies,
 )
 from ext4audit.layout.groups import inode_table_blocks
@@ -55,18 +56,6 @@ USAGE_TYPES = (
 (mke2fs.conf)."""
 HUGE = (4096, 65536)
 
-JOURNAL_BLOCKS = (
-    (2048, 0),
-    (32768, 1024),
-    (256 * KIB, 4096),
-    (512 * KIB, 8192),
-    (4096 * KIB, 16384),
-    (8192 * KIB, 32768),
-    (16384 * KIB, 65536),
-    (32768 * KIB, 131072),
-)
-"""Upper bounds of the size in blocks, and the journal's blocks; e2fsprogs 1.43.2 and later."""
-LARGEST_JOURNAL_BLOCKS = 262144
 LARGEST_OLD_JOURNAL_BLOCKS = 32768
 """What e2fsprogs before 1.43.2 chose for all filesystems of 2^20 blocks and more."""
 LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL = 1 << 20
@@ -278,12 +267,6 @@ def _tail_blocks(made: Sizes) -> int:
             raise ValueError(f"{made.size_blocks} blocks are too few for a filesystem")
         return 0
     return tail if tail < needed + TAIL_BLOCKS else 0
-
-
-def journal_blocks_of(size_blocks: int) -> int:
-    """Return the blocks of the journal that mke2fs chooses for a filesystem of this size."""
-    sizes = (journal for below, journal in JOURNAL_BLOCKS if size_blocks < below)
-    return next(sizes, LARGEST_JOURNAL_BLOCKS)
 
 
 def _written(made: Sizes, stripe_width_blocks: int) -> Superblock:

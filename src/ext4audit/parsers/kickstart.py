@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ext4audit.facts.layout import NEAR_COPIES, PARITY_MEMBERS
 from ext4audit.facts.mount import EXT_FSTYPES
 from ext4audit.parsers.provisioning import LONGEST_TEXT, Planned, Provisioned, rendered
 
@@ -28,8 +29,6 @@ USUAL_CHUNK_KIB = 512
 """mdadm(8): the default of --chunk."""
 MOST_LINES = 10_000
 LEVELS = frozenset({"raid0", "raid1", "raid5", "raid6", "raid10"})
-NEAR_COPIES = 2
-PARITY = {"raid5": 1, "raid6": 2}
 
 
 class _Command(NamedTuple):
@@ -206,4 +205,4 @@ def _data_mib(level: str, members: int, member_mib: int) -> int:
         return member_mib
     if level == "raid10":
         return members * member_mib // NEAR_COPIES
-    return (members - PARITY.get(level, 0)) * member_mib
+    return (members - PARITY_MEMBERS.get(level, 0)) * member_mib

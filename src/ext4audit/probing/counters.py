@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.measurement import MemberFigures
 
 SYS_BLOCK = Path("/sys/class/block")
-SECTOR_BYTES = 512
-"""The unit of stat, whatever the device's own sectors (Documentation/block/stat.rst)."""
 _READS, _WRITES, _WRITTEN, _WRITE_MS, _FLUSHES, _FLUSH_MS = 0, 4, 6, 7, 15, 16
+"""The fields of stat; sectors are of 512 bytes on every device (Documentation/block/stat.rst)."""
 _SHORTEST = 11
 
 

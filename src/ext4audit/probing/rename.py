@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
+from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
     MIB,
@@ -24,7 +25,6 @@ from ext4audit.probing.bench import (
     milliseconds,
     percentile,
 )
-from ext4audit.probing.counters import SECTOR_BYTES
 from ext4audit.probing.extents import extents, length
 
 LARGEST_BYTES = 96 * MIB

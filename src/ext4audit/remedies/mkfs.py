@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.layout import PARITY_CHUNKS
+from ext4audit.layout import journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import (
     advised,
@@ -15,17 +15,14 @@ from ext4audit.layout.group_search import (
     density_of,
     described,
 )
-from ext4audit.layout.levels import NEAR_2
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,
     LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
-    journal_blocks_of,
     largest_journal_blocks,
 )
 from ext4audit.remedies import quote
 
-NEAR_COPIES_MASK = 0xFF
 CHOSEN_FEATURES = frozenset(
     "bigalloc casefold ea_inode encrypt fast_commit inline_data large_dir meta_bg mmp project "
     "quota sparse_super2 stable_inodes uninit_bg verity".split()
@@ -136,7 +133,7 @@ def _mkfs(
     # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB
     # chunks served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
     stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
-    extended = [f"stride={stride}", f"stripe_width={chunk_blocks * _data_columns(geometry)}"]
+    extended = [f"stride={stride}", f"stripe_width={chunk_blocks * geometry.data_columns}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
         extended.append(f"num_backup_sb={backup_superblocks(sizes_of(superblock))}")
     if start_bytes:
@@ -223,15 +220,6 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
         yield f"-C {layout.cluster_blocks * layout.block_bytes}"
     ratio, count = density_of(described(layout, sizes_of(superblock)))
     yield f"-N {count}" if ratio is None else f"-i {ratio}"
-
-
-def _data_columns(geometry: StripeGeometry) -> int:
-    """Return how many devices hold data in each stripe, without copies and parity (mke2fs(8))."""
-    members = geometry.columns
-    if geometry.level == "raid10":
-        copies = (NEAR_2 if geometry.layout is None else geometry.layout) & NEAR_COPIES_MASK
-        return members // copies if copies and members % copies == 0 else members
-    return members - PARITY_CHUNKS.get(geometry.level, 0)
 
 
 def _grow(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> Iterator[Remedy]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
+from ext4audit.layout import journal_blocks_of
 from ext4audit.rules.shared.quantities import (
     Journal,
     Recommended,
@@ -23,7 +24,6 @@ from ext4audit.rules.shared.quantities import (
     device_bytes,
     full_share,
     has_room_to_grow,
-    is_external,
     journal_of,
     least_idle,
     most_blocks,
@@ -32,7 +32,6 @@ from ext4audit.rules.shared.quantities import (
     seconds_since_1970,
     size,
     unit_bytes,
-    usual_blocks,
     utc,
 )
 from support.builders import (
@@ -231,7 +230,7 @@ def test_the_usual_journal_is_that_of_mke2fs(
     size_mib: int, block_bytes: int, journal_kib: int
 ) -> None:
     """These are what dumpe2fs said of filesystems that mke2fs 1.47.0 made at these sizes."""
-    assert usual_blocks((size_mib << 20) // block_bytes) * block_bytes == journal_kib << 10
+    assert journal_blocks_of((size_mib << 20) // block_bytes) * block_bytes == journal_kib << 10
 
 
 @pytest.mark.parametrize(
@@ -251,8 +250,8 @@ def test_the_usual_journal_grows_in_steps(
     from_blocks: int, below_it: int, journal_blocks: int
 ) -> None:
     """What mke2fs 1.47 makes of a size, and of one block less."""
-    assert usual_blocks(from_blocks - 1) == below_it
-    assert usual_blocks(from_blocks) == journal_blocks
+    assert journal_blocks_of(from_blocks - 1) == below_it
+    assert journal_blocks_of(from_blocks) == journal_blocks
 
 
 @pytest.mark.parametrize(
@@ -304,7 +303,7 @@ def test_a_journal_is_external_where_none_lies_inside(
     changes: dict[str, Any], *, external: bool
 ) -> None:
     """It is on a device that the superblock names, and neither an inode nor a size is inside."""
-    assert is_external(superblock(**changes)) is external
+    assert bool(superblock(**changes).external_journal) is external
 
 
 KIB = 1024

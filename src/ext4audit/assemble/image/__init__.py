@@ -15,7 +15,7 @@ from ext4audit.assemble.image.unreadable import (
 )
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts.devices import Partition
+from ext4audit.facts.devices import SECTOR_BYTES, Partition
 from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock, sizes_of
 from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES
 from ext4audit.parsers.disk_image import (
@@ -50,7 +50,6 @@ MAX_PARTITIONS = 255
 """DISK_MAX_PARTS without the disk itself (include/linux/genhd.h): Linux shows no more."""
 MAX_DESCRIBED = 8
 """Partitions without a filesystem that are described."""
-SECTOR_BYTES = 512
 BLOCK_BYTES = (512, 4096)
 """The logical block sizes of disks: the unit of a GPT, which does not record it."""
 FIRST_LOGICAL = 5

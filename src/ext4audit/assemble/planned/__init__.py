@@ -8,7 +8,7 @@ from ext4audit.assemble.planned.simulation import Prediction
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray, MdMember, QueueLimits
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host, Usage
-from ext4audit.facts.layout import MetadataLayout
+from ext4audit.facts.layout import NEAR_COPIES, MetadataLayout
 from ext4audit.facts.mount import (
     SUPERBLOCK_FLAGS,
     DeviceNumber,
@@ -18,7 +18,7 @@ from ext4audit.facts.mount import (
     flags_of,
 )
 from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, recognize
-from ext4audit.facts.plan import DISK, NEAR_COPIES, Plan
+from ext4audit.facts.plan import DISK, Plan
 from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock, sizes_of
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of

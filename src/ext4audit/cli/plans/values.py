@@ -8,9 +8,10 @@ from posixpath import normpath
 
 import click
 
+from ext4audit.facts.devices import SECTOR_BYTES
+
 _SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*(?:([KMGTP])(iB|B)?|B)?", re.IGNORECASE)
 _POWERS = "KMGTP"
-_SECTOR_BYTES = 512
 _CHOICES = {
     "data": ("journal", "ordered", "writeback"),
     "errors": ("continue", "remount-ro", "panic"),
@@ -39,7 +40,7 @@ def size_of(text: str) -> int:
     size = Fraction(match[1]) * base**power
     size_bytes = int(size)
     if "." in match[1] or base == 1000:  # noqa: PLR2004 - the base of decimal units
-        size_bytes -= size_bytes % _SECTOR_BYTES
+        size_bytes -= size_bytes % SECTOR_BYTES
     if not 0 < size_bytes <= LARGEST_BYTES:
         raise ValueError(f"{text} is not between 1 byte and 1 PiB")
     return size_bytes

@@ -8,11 +8,12 @@ from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import INSTANCE_STORES
 from ext4audit.rules.shared import cite_features, is_in_force
 from ext4audit.rules.shared.demands import below
-from ext4audit.rules.shared.quantities import GIB, device_bytes, size, usual_blocks
+from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
 FLEETING = tuple(f"/{name}" for name in ("tmp", "var/tmp", "var/cache"))
@@ -205,4 +206,4 @@ def _cost(fs: Filesystem) -> str:
     superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.block_bytes is None:
         return ""
-    return f"It takes {size(usual_blocks(superblock.size_blocks) * superblock.block_bytes)}. "
+    return f"It takes {size(journal_blocks_of(superblock.size_blocks) * superblock.block_bytes)}. "

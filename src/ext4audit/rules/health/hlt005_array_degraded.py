@@ -5,10 +5,10 @@ from __future__ import annotations
 from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts.devices import BlockDevice, MdState
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.layout import REDUNDANT_LEVELS
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
-REDUNDANT = frozenset({"raid1", "raid10", "raid4", "raid5", "raid6"})
 SPARE_MEMBERS = {"raid6": 2}
 """How many members a level can lose; one for the other levels, all but one for a mirror."""
 IDLE = frozenset({"idle", "frozen"})
@@ -55,7 +55,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     unknowns = [d.below for d in devices if isinstance(d.below, Unknown)]
     unknowns += [state for _, state in below if isinstance(state, Unknown)]
     known = [(device, state.value) for device, state in below if isinstance(state, Known)]
-    redundant = [(device, state) for device, state in known if state.level in REDUNDANT]
+    redundant = [(device, state) for device, state in known if state.level in REDUNDANT_LEVELS]
     for device, state in redundant:
         unknowns += [u for u in (state.degraded, state.sync_action) if isinstance(u, Unknown)]
         if _missing(state) or _running(state):

@@ -21,7 +21,6 @@ from ext4audit.rules.shared.quantities import (
     GIB,
     cite_journal,
     device_bytes,
-    is_external,
     journal_of,
     size,
 )
@@ -133,7 +132,7 @@ def _superblock_shape(superblock: Superblock) -> Shape | None:
 def _small_journal(fs: Filesystem) -> Evidence[bool]:
     superblock = fs.superblock
     if isinstance(superblock, Known) and (
-        not superblock.value.has_journal or is_external(superblock.value)
+        not superblock.value.has_journal or superblock.value.external_journal
     ):
         return Known(value=False, origin=superblock.origin)
     return derive("size of the journal", lambda journal: journal.undersized, journal_of(fs))

@@ -6,13 +6,13 @@ from ext4audit import remedies
 from ext4audit.evidence import for_wording, need, origin_of
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.layout import REDUNDANT_LEVELS
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import superblock_field
 
-REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
 PLAIN_DISKS = ("sd", "vd", "xvd", "hd", "nvme", "mmcblk")
 
 
@@ -93,7 +93,7 @@ def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
 
 def _is_redundant(fs: Filesystem) -> bool:
     stack = for_wording(fs.stack, None)
-    return stack is not None and any(device.kind in REDUNDANT for device in stack.walk())
+    return stack is not None and any(device.kind in REDUNDANT_LEVELS for device in stack.walk())
 
 
 def _is_plain(device: LsblkDevice) -> bool:

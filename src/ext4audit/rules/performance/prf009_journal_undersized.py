@@ -11,7 +11,6 @@ from ext4audit.rules.shared.quantities import (
     LEAST_BYTES,
     cite_journal,
     device_bytes,
-    is_external,
     journal_of,
     size,
 )
@@ -58,7 +57,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     superblock = need(fs.superblock)
     if not superblock.has_journal:
         raise NotApplicable("it has no journal")
-    if is_external(superblock):
+    if superblock.external_journal:
         raise NotApplicable("its journal is external")
     journal = need(journal_of(fs))
     if journal.filesystem_bytes <= LEAST_BYTES:

@@ -22,7 +22,7 @@ from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
-from ext4audit.layout import MOST_COLUMNS, may_stripe
+from ext4audit.layout import MOST_COLUMNS, journal_blocks_of, may_stripe
 from ext4audit.rules.shared import superblock_field
 
 GIB = 1 << 30
@@ -160,18 +160,6 @@ def _days(year: int, month: int, day: int) -> int:
     return era * _DAYS_OF_ERA + year_of_era * 365 + leap + day_of_year - _DAYS_TO_1970
 
 
-USUAL_BLOCKS = (
-    (2048, 0),
-    (32768, 1024),
-    (262144, 4096),
-    (524288, 8192),
-    (4194304, 16384),
-    (8388608, 32768),
-    (16777216, 65536),
-    (33554432, 131072),
-)
-"""Blocks of the journal below a number of blocks (mke2fs 1.47.0, measured at 19 sizes)."""
-USUAL_BLOCKS_BEYOND = 262144
 SMALL = 8
 """Older versions of mke2fs make an eighth (1.42: 32768 blocks at most): that is not small."""
 LEAST_BYTES = 20 * GIB
@@ -191,28 +179,17 @@ class Journal(NamedTuple):
         return small and self.filesystem_bytes > LEAST_BYTES
 
 
-def usual_blocks(size_blocks: int) -> int:
-    """Return how many blocks mke2fs gives the journal of a filesystem of so many; 0 for none."""
-    fitting = (journal for below, journal in USUAL_BLOCKS if size_blocks < below)
-    return next(fitting, USUAL_BLOCKS_BEYOND)
-
-
 def journal_of(fs: Filesystem) -> Evidence[Journal]:
     """Return the internal journal of a filesystem that has one."""
     block_bytes = superblock_field(fs, "size of a block", lambda each: each.block_bytes)
     present = superblock_field(fs, "size of the journal", lambda each: each.journal_bytes)
 
     def join(superblock: Superblock, block: int, journal: int) -> Journal:
-        usual = usual_blocks(superblock.size_blocks) * block
+        usual = journal_blocks_of(superblock.size_blocks) * block
         return Journal(journal, usual, superblock.size_blocks * block)
 
     origin = fs.superblock.origin if isinstance(fs.superblock, Known) else None
     return derive("journal", join, fs.superblock, block_bytes, present, origin=origin)
-
-
-def is_external(superblock: Superblock) -> bool:
-    """Whether the journal lies on a device of its own."""
-    return bool(superblock.external_journal)
 
 
 def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
