@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from subprocess import run
 
 import pytest
 
@@ -10,15 +12,12 @@ from ext4audit.engine import judge
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why
 from ext4audit.facts.devices import DmDevice
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import MMP_NOTE, with_bigalloc, with_mmp, with_refusal
 from ext4audit.remedies.checking import preen
-from ext4audit.remedies.remount import (
-    by_hand,
-    unmounted_steps,
-    why_by_hand,
-)
+from ext4audit.remedies.remount import by_hand, unmounted_steps, unopened, why_by_hand
 from ext4audit.rules.durability.dur005_missing_journal import check
 from support.builders import disk, filesystem, host, known, mount, options, superblock, unknown
 from support.remedies.plain import UNOPENED, commands, printed
@@ -114,12 +113,12 @@ def test_a_process_may_not_have_open_what_the_device_is_a_part_of() -> None:
         ),
         (
             filesystem(
-                device="disk.img?offset=1048576", stack=known(replace(disk(), kind="image"))
+                device="a?b.img", stack=known(replace(disk(), kind="image", path="a?b.img"))
             ),
             ", as soon as it is not mounted anywhere",
         ),
     ],
-    ids=["root", "elsewhere", "twice", "device", "mount point", "e2image", "part of an image"],
+    ids=["root", "elsewhere", "twice", "device", "mount point", "e2image", "name of an image"],
 )
 def test_where_commands_do_not_suffice_there_are_none(fs: Filesystem, words: str) -> None:
     """The summary then ends with the place where the work can be done."""
@@ -150,10 +149,25 @@ def test_only_the_first_command_for_what_is_not_mounted_asks_who_has_it_open() -
     assert (first.command, second.command) == (f"{HELD}{opened}one", f"{HELD}two")
     assert not any("find" in step.command for step in unmounted_steps(filesystem(), ("one",), ()))
     image = filesystem(
-        alive=False, mounts=(), device="/a.img", stack=known(replace(disk(), kind="image"))
+        alive=False,
+        mounts=(),
+        device="/a.img",
+        stack=known(replace(disk(), kind="image", path="/a.img")),
     )
     (first,) = unmounted_steps(image, ("one",), ())
     assert 'stat -Lc %d:%i /a.img)" && one' in first.command
+
+
+def test_a_partition_of_an_image_is_open_where_the_image_is(tmp_path: Path) -> None:
+    """Its own name, with the offset behind "?", is that of no file."""
+    path = tmp_path / "disk.img"
+    path.touch()
+    file = replace(disk(), kind="image", path=str(path), device_number=DeviceNumber(0, 2))
+    part = replace(disk(), kind="partition", path=f"{path}?offset=1048576", below=known((file,)))
+    check = unopened(filesystem(device=part.path, alive=False, mounts=(), stack=known(part)))
+    assert run(["sh", "-c", check], check=False).returncode == 0
+    with path.open():
+        assert run(["sh", "-c", check], check=False).returncode == 1
 
 
 REFUSED = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Operation not permitted", OUTSIDE)

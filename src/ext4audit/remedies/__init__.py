@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from ext4audit import lazily
 from ext4audit.evidence import OUTSIDE, Known, Unknown, Why, for_wording
 from ext4audit.facts import cached_by_identity
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     DeviceNumber,
@@ -150,6 +151,20 @@ def has_errors(fs: Filesystem) -> bool:
     if superblock is not None and "with errors" in (superblock.state or ""):
         return True
     return isinstance(fs.errors, Known) and fs.errors.value.errors > 0
+
+
+def is_writable(fs: Filesystem) -> bool:
+    """Whether e2fsprogs can write to what was audited.
+
+    An e2image file holds a copy, and what follows a "?" in the name of an image means options.
+    """
+    return not any(image.kind == "e2image" or "?" in image.path for image in images(fs))
+
+
+def images(fs: Filesystem) -> list[BlockDevice]:
+    """Return the image file that holds a filesystem, also one in a partition; else nothing."""
+    devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
+    return [device for device in devices if device.kind in {"image", "e2image"}]
 
 
 MOST_NAMED = 3

@@ -12,7 +12,7 @@ from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
 from ext4audit.facts.options import recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, is_writable, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
     OR_UNMOUNT,
@@ -60,7 +60,7 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
     """
     change = superblock_change(fs, wanted)
     device = quote(fs.device)
-    if device is None or not change.held or not _is_writable(fs):
+    if device is None or not change.held or not is_writable(fs):
         return ()
     steps = [*replay_first(fs), *_bit_steps(device, change)]
     if change.string is not None:
@@ -184,12 +184,6 @@ def _set_string(device: str | None, string: str) -> str:
     if "," not in string:
         return f"tune2fs -E mount_opts={string} {device}"
     return f"debugfs -w -R 'set_super_value mount_opts {string}' {device}"
-
-
-def _is_writable(fs: Filesystem) -> bool:
-    devices = tuple(fs.stack.value.walk()) if isinstance(fs.stack, Known) else ()
-    images = [device for device in devices if device.kind in {"image", "e2image"}]
-    return not any(image.kind == "e2image" or "?" in image.path for image in images)
 
 
 def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]]:

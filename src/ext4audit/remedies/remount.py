@@ -31,7 +31,7 @@ from ext4audit.facts.mount import (
 from ext4audit.facts.options import recognize
 from ext4audit.finding import Check, Phase, Remount, Step, Unmount
 from ext4audit.layout import changed_settings
-from ext4audit.remedies import in_phase, mount_table, quote
+from ext4audit.remedies import images, in_phase, is_writable, mount_table, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
 """What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
@@ -275,7 +275,7 @@ def unmounted_steps(
     mounted several times or in another namespace, for a copy of a superblock, or where a name
     cannot be quoted for a shell.
     """
-    if quote(fs.device) is None or not _is_device(fs):
+    if quote(fs.device) is None or not is_writable(fs):
         return ()
     replay = () if work[0] in {checked(fs), preened(fs)} else replay_first(fs)
     first = _is_free(fs) if replay else _is_unused(fs)
@@ -365,9 +365,8 @@ def _if_unmounted(
 
 def unopened(fs: Filesystem) -> str:
     """Return the command that fails while a process has the device or the image open."""
-    kind = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
-    if kind == "image":
-        return f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(fs.device))}"
+    for image in images(fs):
+        return f"! {OPENED.format(form=NUMBER_OF_FILE, devices=quote(image.path))}"
     return unopened_device(fs.device, wholes(fs))
 
 
@@ -389,9 +388,3 @@ def _is_free(fs: Filesystem) -> str:
 def _is_unused(fs: Filesystem) -> str:
     """Return the command that fails while it is mounted, or was idle and is open now."""
     return _is_free(fs) if fs.alive else f"{_is_free(fs)} && {unopened(fs)}"
-
-
-def _is_device(fs: Filesystem) -> bool:
-    """Whether e2fsprogs can write to what was audited: an e2image file holds a copy."""
-    top = fs.stack.value.kind if isinstance(fs.stack, Known) else ""
-    return top != "e2image" and not (top == "image" and "?" in fs.device)
