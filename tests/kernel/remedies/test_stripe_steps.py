@@ -12,7 +12,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Remedy
 from ext4audit.remedies.superblock_fields import set_stripe
-from ext4audit.rules.shared.quantities import in_force
+from ext4audit.rules.shared.quantities import stripe_in_force
 from support.filesystems.scratch import Scratch, apply, roll_back
 
 pytestmark = pytest.mark.kernel
@@ -22,7 +22,7 @@ Make = Callable[..., Scratch]
 def hints(fs: Filesystem) -> tuple[int, int, int]:
     """Return stride, width and the stripe in force."""
     superblock: Superblock = need(fs.superblock)
-    return superblock.stride_blocks, superblock.stripe_width_blocks, in_force(fs)
+    return superblock.stride_blocks, superblock.stripe_width_blocks, stripe_in_force(fs)
 
 
 @pytest.mark.parametrize("asked", ["", "stripe=24", "noatime,stripe=48"])

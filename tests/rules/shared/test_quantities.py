@@ -15,8 +15,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rules.shared.quantities import (
     Journal,
-    Recommended,
-    at_mount,
+    RecommendedStripe,
     block_bytes,
     block_bytes_of,
     cite_journal,
@@ -25,13 +24,13 @@ from ext4audit.rules.shared.quantities import (
     full_share,
     has_room_to_grow,
     journal_of,
+    largest_stripe_blocks,
     least_idle,
-    most_blocks,
     percent,
-    recommended,
+    recommended_stripe,
     seconds_since_1970,
     size,
-    unit_bytes,
+    stripe_at_mount,
     utc,
 )
 from support.builders import (
@@ -319,24 +318,24 @@ def hinting(chunk: int, width: int, physical: int = 512) -> BlockDevice:
     ("device", "stripe"),
     [
         (hinting(512, 2048, 256), None),
-        (hinting(513, 1026, 256), Recommended(513, 1026)),
+        (hinting(513, 1026, 256), RecommendedStripe(513, 1026)),
         (hinting(4096, 8192, 4096), None),
-        (hinting(4097, 8194, 4096), Recommended(4097, 8194)),
+        (hinting(4097, 8194, 4096), RecommendedStripe(4097, 8194)),
         (hinting(64 * KIB, 64 * KIB), None),
-        (hinting(64 * KIB, 128 * KIB), Recommended(64 * KIB, 128 * KIB)),
+        (hinting(64 * KIB, 128 * KIB), RecommendedStripe(64 * KIB, 128 * KIB)),
         (hinting(64 * KIB, 128 * KIB + 1), None),
-        (hinting(64 * KIB, 256 * 64 * KIB), Recommended(64 * KIB, 256 * 64 * KIB)),
+        (hinting(64 * KIB, 256 * 64 * KIB), RecommendedStripe(64 * KIB, 256 * 64 * KIB)),
         (hinting(64 * KIB, 257 * 64 * KIB), None),
         (
             raid([disk(), disk("sdb")], limits=queue(minimum_io_bytes=4096, optimal_io_bytes=8192,
                                         physical_block_bytes=4096)),
-            Recommended(4096, 8192),
+            RecommendedStripe(4096, 8192),
         ),
     ],
 )  # fmt: skip
-def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: Recommended | None) -> None:
+def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStripe | None) -> None:
     """A chunk is more than a sector, and more than the physical block of a single disk."""
-    assert recommended(device) == stripe
+    assert recommended_stripe(device) == stripe
 
 
 @pytest.mark.parametrize(
@@ -354,22 +353,25 @@ def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: Recommended | 
 )
 def test_a_mount_takes_width_or_stride_up_to_a_group(width: int, stride: int, stripe: int) -> None:
     """One block is no stripe, and a stripe larger than a group is none."""
-    assert at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
+    assert stripe_at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
 
 
 def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
     """Where the superblock does not tell the size of its groups, a block of bitmap does."""
-    assert most_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
+    assert (
+        largest_stripe_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
+    )
     untold = superblock(blocks_per_group=None, block_bytes=1024)
-    assert most_blocks(filesystem(superblock=known(untold))) == 8192
-    assert most_blocks(filesystem(superblock=unknown("superblock"))) == 32768
+    assert largest_stripe_blocks(filesystem(superblock=known(untold))) == 8192
+    assert largest_stripe_blocks(filesystem(superblock=unknown("superblock"))) == 32768
 
 
-def test_the_unit_of_a_stripe_is_a_block_of_whoever_tells_it() -> None:
-    """That of statfs comes first; without both, what is missing is said."""
-    small = known(superblock(block_bytes=1024))
-    assert unit_bytes(filesystem(superblock=small)) == 4096
-    assert unit_bytes(filesystem(superblock=small, usage=NO_USAGE)) == 1024
-    assert unit_bytes(filesystem(superblock=small, usage=known(usage(block_bytes=0)))) == 1024
+def test_the_size_of_a_block_is_that_of_whoever_shows_it() -> None:
+    """That of the superblock comes first; without both, what is missing is said."""
+    small, unread = known(superblock(block_bytes=1024)), unknown("superblock")
+    assert need(block_bytes(filesystem(superblock=small))) == 1024
+    assert need(block_bytes(filesystem(superblock=unread))) == 4096
+    for nothing in (NO_USAGE, known(usage(block_bytes=0))):
+        assert isinstance(block_bytes(filesystem(superblock=unread, usage=nothing)), Unknown)
     with pytest.raises(Undetermined):
         block_bytes_of(superblock(block_bytes=None))

@@ -18,7 +18,7 @@ from ext4audit.rules.shared import (
     in_rootflags,
     update,
 )
-from ext4audit.rules.shared.quantities import cite_hints, in_force
+from ext4audit.rules.shared.quantities import cite_raid_hints, stripe_in_force
 
 
 @rule(
@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    stripe = in_force(fs)
+    stripe = stripe_in_force(fs)
     if stripe == 0:
         yield from cite_option(fs, "stripe")
         return
@@ -93,7 +93,7 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
 def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
     """Cite the stripe in force, the superblock's two fields, and where else the option is set."""
     cited = tuple(cite_option(fs, "stripe"))
-    return (*cited[:1], *cite_hints(fs), *cited[1:])
+    return (*cited[:1], *cite_raid_hints(fs), *cited[1:])
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:

@@ -11,14 +11,14 @@ from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
     IMAGES,
-    Recommended,
-    cite_hints,
+    RecommendedStripe,
+    block_bytes,
+    cite_raid_hints,
     hides_stripe,
-    in_force,
-    most_blocks,
-    recommended,
-    spins,
-    unit_bytes,
+    largest_stripe_blocks,
+    recommended_stripe,
+    stripe_in_force,
+    stripes_cost_cpu,
 )
 
 KIB = 1 << 10
@@ -71,13 +71,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     A stripe that is turned off is at most info.
     """
     stack = need(fs.stack)
-    stripe = None if _is_unseen(fs, stack) else recommended(stack)
+    stripe = None if _is_unseen(fs, stack) else recommended_stripe(stack)
     if stripe is None or _reshapes(stack):
         raise NotApplicable("no stripe of a known size is visible below it")
-    case = Case(fs, stack, stripe, unit_bytes(fs))
-    if not LEAST <= case.width <= most_blocks(fs):
+    case = Case(fs, stack, stripe, need(block_bytes(fs)))
+    if not LEAST <= case.width <= largest_stripe_blocks(fs):
         raise NotApplicable(f"ext4 cannot use a stripe of {stripe.width_bytes} bytes")
-    now = in_force(fs)
+    now = stripe_in_force(fs)
     if now == 0:
         yield from _unset(case, host)
     elif now % case.width == 0 or _is_stride_of_ssds(case, now):
@@ -96,7 +96,7 @@ def _is_unseen(fs: Filesystem, stack: BlockDevice) -> bool:
 
     A stripe in force may be that of a controller, which its I/O sizes would tell.
     """
-    return hides_stripe(stack) and (stack.kind in IMAGES or in_force(fs) == 0)
+    return hides_stripe(stack) and (stack.kind in IMAGES or stripe_in_force(fs) == 0)
 
 
 class Case(NamedTuple):
@@ -104,18 +104,18 @@ class Case(NamedTuple):
 
     fs: Filesystem
     stack: BlockDevice
-    stripe: Recommended
-    unit: int
+    stripe: RecommendedStripe
+    block_bytes: int
 
     @property
     def stride(self) -> int:
         """Blocks in a chunk; 0 where a chunk is no whole number of them."""
-        return _whole(self.stripe.chunk_bytes, self.unit)
+        return _whole(self.stripe.chunk_bytes, self.block_bytes)
 
     @property
     def width(self) -> int:
         """Blocks in a whole stripe of data; 0 where it is no whole number of them."""
-        return _whole(self.stripe.width_bytes, self.unit)
+        return _whole(self.stripe.width_bytes, self.block_bytes)
 
     def cite(self, now: int) -> tuple[Citation, ...]:
         """Cite the stripe of the device, of the superblock, and of the allocator."""
@@ -124,7 +124,7 @@ class Case(NamedTuple):
         return (
             Citation("chunk", f"{self.stripe.chunk_bytes // KIB} KiB", _origin(chunk)),
             Citation("full stripe", f"{self.stripe.width_bytes // KIB} KiB", _origin(width)),
-            *cite_hints(self.fs),
+            *cite_raid_hints(self.fs),
             Citation("stripe in force", f"{now} blocks", _origin(self.fs.options)),
         )
 
@@ -145,7 +145,7 @@ class Case(NamedTuple):
 
 def _unset(case: Case, host: Host) -> RuleOutput:
     """Judge a filesystem without a stripe, which is right on the kernels of KRN002."""
-    if need(spins(host)):
+    if need(stripes_cost_cpu(host)):
         yield Citation("kernel", need(host.kernel).release, "affected by KRN002 with a stripe")
         yield from case.cite(0)
         return
@@ -171,7 +171,7 @@ def _sentence(case: Case, now: int) -> str:
         if _severity(case.stack) is Severity.MEDIUM
         else "large files are distributed less evenly over its disks"
     )
-    ours = now * case.unit // KIB
+    ours = now * case.block_bytes // KIB
     kib = case.stripe.width_bytes // KIB
     return (
         f"ext4 aligns files to {ours} KiB, but the stripes of {case.stack.name} have {kib} KiB: "
@@ -202,8 +202,8 @@ def _reshapes(stack: BlockDevice) -> bool:
 def _remedy(case: Case, host: Host) -> Remedy:
     """Return the steps, or advice on kernels where a stripe may cost a whole CPU."""
     hints = f"stride={case.stride},stripe_width={case.width}"
-    spinning, superblock = spins(host), case.fs.superblock
-    if not isinstance(spinning, Known) or spinning.value:
+    costs_cpu, superblock = stripes_cost_cpu(host), case.fs.superblock
+    if not isinstance(costs_cpu, Known) or costs_cpu.value:
         return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
     known = for_wording(superblock, None)
     return Remedy(

@@ -18,12 +18,12 @@ from ext4audit.rules.shared.quantities import (
     IMAGES,
     block_bytes,
     block_bytes_of,
-    cite_hints,
+    cite_raid_hints,
     group_blocks,
     hides_stripe,
-    in_force,
     io_sizes,
-    recommended,
+    recommended_stripe,
+    stripe_in_force,
 )
 
 LARGEST_TRANSFER_BYTES = 65535 * 512
@@ -70,12 +70,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where a hardware controller, which does not report its geometry, has stripes of this size.
     """
-    now = in_force(fs)
+    now = stripe_in_force(fs)
     if now == 0:
         yield from cite_option(fs, "stripe")
         return
     stack = need(fs.stack)
-    if not hides_stripe(stack) and recommended(stack) is not None:
+    if not hides_stripe(stack) and recommended_stripe(stack) is not None:
         raise NotApplicable("LAY002 checks it against the stripe of the device")
     superblock, _ = need(fs.superblock, block_bytes(fs))
     odd = next(_oddities(now, superblock), None)
@@ -118,12 +118,12 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
 
 def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
     """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
-    spinning = _spins(host)
+    costs_cpu = _costs_cpu(host)
     then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
     gains = "aligning large files to it has no benefit"
     return Finding(
-        message=f"{what}: {f'{gains}, {then}' if spinning else gains}.",
-        severity=Severity.MEDIUM if spinning else Severity.LOW,
+        message=f"{what}: {f'{gains}, {then}' if costs_cpu else gains}.",
+        severity=Severity.MEDIUM if costs_cpu else Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=tuple(_cite(fs)),
         remedies=(
@@ -137,7 +137,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
     )
 
 
-def _spins(host: Host) -> bool:
+def _costs_cpu(host: Host) -> bool:
     """Whether any stripe is likely to cost a whole CPU on the host's kernel."""
     found = exposure("KRN002", host.kernel)
     if not isinstance(found, Known) or not found.value.affected:
@@ -148,4 +148,4 @@ def _spins(host: Host) -> bool:
 def _cite(fs: Filesystem) -> Iterator[Citation]:
     """Cite the stripe in force, the superblock's fields, and where else the option is set."""
     cited = tuple(cite_option(fs, "stripe"))
-    yield from in_brief((*cited[:1], *cite_hints(fs), *cited[1:]))
+    yield from in_brief((*cited[:1], *cite_raid_hints(fs), *cited[1:]))

@@ -10,7 +10,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import IMAGES, recommended
+from ext4audit.rules.shared.quantities import IMAGES, recommended_stripe
 
 MIB = 1 << 20
 """The start of the first partition that every current tool makes."""
@@ -79,7 +79,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         yield from cited
         return
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
-    stripe = recommended(partition)
+    stripe = recommended_stripe(partition)
     if _beyond_alignment(partition, start, physical):
         yield _finding(partition, Severity.MEDIUM, f"a physical block of {physical} bytes", cited)
     elif stripe and start % stripe.width_bytes:
@@ -150,5 +150,5 @@ def _finding(
 def _aligned(partition: BlockDevice) -> int:
     """Return the number of bytes that an aligned start is a multiple of."""
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
-    stripe = recommended(partition)
+    stripe = recommended_stripe(partition)
     return lcm(MIB, physical, stripe.width_bytes if stripe else 1)

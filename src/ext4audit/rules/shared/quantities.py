@@ -105,7 +105,7 @@ def has_room_to_grow(fs: Filesystem) -> bool:
 def block_bytes(fs: Filesystem) -> Evidence[int]:
     """Return the size of a block; of statfs(2) where the superblock's is not known."""
     found = superblock_field(fs, "block size", lambda superblock: superblock.block_bytes)
-    if isinstance(found, Unknown) and isinstance(fs.usage, Known):
+    if isinstance(found, Unknown) and isinstance(fs.usage, Known) and fs.usage.value.block_bytes:
         return Known(fs.usage.value.block_bytes, fs.usage.origin)
     return found
 
@@ -202,14 +202,14 @@ def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
     )
 
 
-class Recommended(NamedTuple):
+class RecommendedStripe(NamedTuple):
     """A chunk and a whole stripe of data, in bytes, from a device's I/O sizes."""
 
     chunk_bytes: int
     width_bytes: int
 
 
-def recommended(device: BlockDevice) -> Recommended | None:
+def recommended_stripe(device: BlockDevice) -> RecommendedStripe | None:
     """Return the stripe that a device recommends; None where its I/O sizes are those of a disk.
 
     Raises Undetermined. A single disk reports its physical block as the minimum, and disks behind
@@ -222,7 +222,7 @@ def recommended(device: BlockDevice) -> Recommended | None:
     if not may_stripe(device) and chunk <= need(limits.physical_block_bytes):
         return None
     columns, rest = divmod(width, chunk)
-    return None if rest or not 1 < columns <= MOST_COLUMNS else Recommended(chunk, width)
+    return None if rest or not 1 < columns <= MOST_COLUMNS else RecommendedStripe(chunk, width)
 
 
 def hides_stripe(device: BlockDevice) -> bool:
@@ -236,7 +236,7 @@ def io_sizes(device: BlockDevice) -> tuple[Evidence[int], Evidence[int], Evidenc
     return limits.minimum_io_bytes, limits.optimal_io_bytes, limits.physical_block_bytes
 
 
-def spins(host: Host) -> Evidence[bool]:
+def stripes_cost_cpu(host: Host) -> Evidence[bool]:
     """Return whether any stripe may cost a whole CPU on the host's kernel (KRN002)."""
     return derive("KRN002", lambda found: found.affected, exposure("KRN002", host.kernel))
 
@@ -248,21 +248,14 @@ def block_bytes_of(superblock: Superblock) -> int:
     raise Undetermined((Unknown("block size", Why.NOT_CAPTURED),))
 
 
-def unit_bytes(fs: Filesystem) -> int:
-    """Return the block size; of statfs where the superblock could not be read."""
-    if isinstance(fs.usage, Known) and fs.usage.value.block_bytes:
-        return fs.usage.value.block_bytes
-    return need(block_bytes(fs))
-
-
-def most_blocks(fs: Filesystem) -> int:
+def largest_stripe_blocks(fs: Filesystem) -> int:
     """Return the largest stripe that a mount accepts, as far as it is known."""
     if isinstance(fs.superblock, Known):
         return group_blocks(fs.superblock.value)
-    return 8 * unit_bytes(fs)
+    return 8 * need(block_bytes(fs))
 
 
-def cite_hints(fs: Filesystem) -> Iterator[Citation]:
+def cite_raid_hints(fs: Filesystem) -> Iterator[Citation]:
     """Yield the stride and the stripe width of the superblock."""
     if isinstance(fs.superblock, Known):
         superblock = fs.superblock.value
@@ -270,20 +263,20 @@ def cite_hints(fs: Filesystem) -> Iterator[Citation]:
         yield Citation("RAID hints", value, fs.superblock.origin)
 
 
-def in_force(fs: Filesystem) -> int:
+def stripe_in_force(fs: Filesystem) -> int:
     """Return the stripe, in blocks, that the allocator works with; raises Undetermined.
 
     It is the superblock's where the filesystem is not mounted, or only planned: no mount table
     then shows stripe=.
     """
     if not fs.alive:
-        return at_mount(_with_block_size(fs))
+        return stripe_at_mount(_with_block_size(fs))
     options = need(fs.options)
     value = need(options.token("stripe")).partition("=")[2]
     option = options.find("stripe")
     shown = option is not None and any(x.provenance is Provenance.MOUNT for x in option.layers)
     if not (options.complete or shown):
-        return at_mount(_with_block_size(fs))
+        return stripe_at_mount(_with_block_size(fs))
     stripe = whole_number(value)
     if stripe is None:
         raise Undetermined((Unknown("option stripe", Why.UNPARSABLE, f"{value:.40}"),))
@@ -296,7 +289,7 @@ def _with_block_size(fs: Filesystem) -> Superblock:
     return need(fs.superblock, size_of)[0]
 
 
-def at_mount(superblock: Superblock) -> int:
+def stripe_at_mount(superblock: Superblock) -> int:
     """Return the stripe that a mount without stripe= uses (fs/ext4/super.c, 6.1).
 
     It is the width, else the stride; neither where it is larger than a block group. One block is
