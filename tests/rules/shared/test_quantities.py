@@ -192,7 +192,9 @@ def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
     assert seconds_since_1970(expected) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "2026-01-02", "2026-01-02T03:04:05+01:00"])
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2026-01-02", "2026-01-02T03:04:05+01:00", "2026-13-02T03:04:05Z"]
+)
 def test_what_is_no_time_in_utc_is_none(text: str) -> None:
     """A time in another zone is not taken for one in UTC."""
     assert seconds_since_1970(text) is None

@@ -1,6 +1,7 @@
 """Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
 
 import re
+from calendar import timegm
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -110,10 +111,7 @@ def block_bytes(fs: Filesystem) -> Evidence[int]:
     return found
 
 
-_TIME = (
-    r"(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})[Tt ]"
-    r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2})(?:\.[0-9]+)?[Zz]"
-)
+_TIME = r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?[Zz]"
 DAY_SECONDS = 86400
 _DAYS_OF_ERA = 146097
 _DAYS_TO_1970 = 719468
@@ -133,9 +131,10 @@ def seconds_since_1970(text: str) -> int | None:
     match = re.fullmatch(_TIME, text)
     if match is None:
         return None
-    given = {name: int(digits) for name, digits in match.groupdict().items()}
-    days = _days(given["year"], given["month"], given["day"])
-    return days * DAY_SECONDS + given["hour"] * 3600 + given["minute"] * 60 + given["second"]
+    try:
+        return timegm(tuple(map(int, match.groups())))
+    except ValueError:  # the calendar has no such day
+        return None
 
 
 def _date(days: int) -> tuple[int, int, int]:
@@ -148,16 +147,6 @@ def _date(days: int) -> tuple[int, int, int]:
     day = day_of_year - (153 * from_march + 2) // 5 + 1
     month = from_march + 3 if from_march < 10 else from_march - 9  # noqa: PLR2004 - January is 10
     return era * 400 + year_of_era + (month <= 2), month, day  # noqa: PLR2004 - until February
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Return the day since 1970 of a Gregorian date."""
-    from_march = (month + 9) % 12
-    year -= from_march // 10
-    day_of_year = (153 * from_march + 2) // 5 + day - 1
-    era, year_of_era = divmod(year, 400)
-    leap = year_of_era // 4 - year_of_era // 100
-    return era * _DAYS_OF_ERA + year_of_era * 365 + leap + day_of_year - _DAYS_TO_1970
 
 
 SMALL = 8
