@@ -17,6 +17,7 @@ from ext4audit.finding import (
     Remedy,
     Severity,
     Step,
+    listed,
 )
 
 
@@ -113,3 +114,11 @@ def test_the_safest_remedy_stops_the_least_and_destroys_nothing(
     )
     finding = Finding("x", Severity.LOW, Confidence.CONFIRMED, (), remedies)
     assert finding.safest_remedy == (None if chosen is None else remedies[chosen])
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"), [(None, "a, b, c"), (3, "a, b, c"), (2, "a, b and 1 more")]
+)
+def test_long_lists_end_with_the_number_of_the_others(limit: int | None, text: str) -> None:
+    """Names beyond the limit are counted, never dropped."""
+    assert listed(("a", "b", "c"), limit) == text

@@ -1,6 +1,6 @@
-"""Findings: severity and confidence, the citations of evidence, and the remedies with steps."""
+"""Findings: severity and confidence, citations of evidence, remedies with steps; their wording."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -251,3 +251,10 @@ def safest(remedies: Iterable[Remedy]) -> Remedy | None:
     """
     safe = [each for each in remedies if each.steps and not each.destructive]
     return min(safe, key=lambda remedy: remedy.disruption.rank, default=None)
+
+
+def listed(names: Sequence[str], limit: int | None = None) -> str:
+    """Return names for a sentence, with commas; beyond `limit`, how many more there are."""
+    if limit is None or len(names) <= limit:
+        return ", ".join(names)
+    return f"{', '.join(names[:limit])} and {len(names) - limit} more"

@@ -99,7 +99,7 @@ def test_hundreds_of_holders_are_counted() -> None:
         overlay(f"/c/{each}", f"upperdir=/data/{each}")._replace(mount_id=100 + each)
         for each in range(200)
     ]
-    end = "the overlay on /c/0, the overlay on /c/1, the overlay on /c/2, 197 more."
+    end = "the overlay on /c/0, the overlay on /c/1, the overlay on /c/2 and 197 more."
     assert first_stop(*with_table(*many)).endswith(end)
 
 

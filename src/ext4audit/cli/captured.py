@@ -13,7 +13,8 @@ from ext4audit.api import audit_snapshot
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.options import ReportOptions, print_report, utf8, write_page
 from ext4audit.cli.output import NAGIOS, progress
-from ext4audit.renderers import Audited, listed, visible
+from ext4audit.finding import listed
+from ext4audit.renderers import Audited, visible
 from ext4audit.report import NAGIOS_UNKNOWN, Report
 from ext4audit.sources import ArchiveError, encode
 from ext4audit.sources.captured import STANDARD_INPUT, exists, is_snapshot, key_of

@@ -18,6 +18,7 @@ from ext4audit.cli.output import check_destination, output_option, progress, wri
 from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
+from ext4audit.finding import listed
 from ext4audit.sources import Answer, Ask, ReadBytes, RunCommand, UdevDatabase, utc_now
 from ext4audit.sources.live import LiveSource
 from ext4audit.sources.snapshot.collector import collect_script
@@ -144,8 +145,7 @@ def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
     for gap in [*(each for each in unknown if each.why in NOT_SEEN), *gaps]:
         causes.setdefault((gap.detail, gap.hint), []).append(gap.what)
     for (detail, hint), what in causes.items():
-        more = f" and {len(what) - 1} more" if len(what) > 1 else ""
-        print_diagnostic(f"not read: {what[0]}{more}: {detail}{f' ({hint})' if hint else ''}")
+        print_diagnostic(f"not read: {listed(what, 1)}: {detail}{f' ({hint})' if hint else ''}")
 
 
 def _wrapped(content: bytes) -> bytes:

@@ -32,7 +32,7 @@ from ext4audit.facts.mount import (
     mounts_by_id,
     propagates_anew,
 )
-from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount, listed
 
 if TYPE_CHECKING:
     from ext4audit.remedies import checking as checking
@@ -201,12 +201,8 @@ def _then_quotas(fs: Filesystem) -> str:
 
 def first_stop(fs: Filesystem, host: Host) -> str:
     """Return the sentence that names the users of a filesystem; empty if none is known."""
-    names = tuple(holders(fs, host))
-    if not names:
-        return ""
-    more = len(names) - MOST_NAMED
-    shown = [*names[:MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
-    return f" First stop everything that uses it: {', '.join(shown)}."
+    names = listed(tuple(holders(fs, host)), MOST_NAMED)
+    return f" First stop everything that uses it: {names}." if names else ""
 
 
 def holders(fs: Filesystem, host: Host) -> Iterator[str]:

@@ -263,13 +263,6 @@ def _key(host: Audited) -> str:
     return key or host.label.rstrip("/").rpartition("/")[2] or host.label
 
 
-def listed(names: Sequence[str], limit: int | None = None) -> str:
-    """Return the names with commas; beyond `limit`, how many more there are."""
-    if limit is None or len(names) <= limit:
-        return ", ".join(names)
-    return f"{', '.join(names[:limit])} and {len(names) - limit} more"
-
-
 def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:
     """Return the chunk of a device in the stack of `fs`, None where it has or shows none.
 

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 
-from ext4audit.finding import Severity
+from ext4audit.finding import Severity, listed
 from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
     in_force_text,
     knowledge_in_force,
-    listed,
     named_hosts,
     named_reports,
     policy_in_force,

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ext4audit.finding import Severity
+from ext4audit.finding import Severity, listed
 from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
     in_force_text,
     knowledge_in_force,
-    listed,
     named_hosts,
     named_reports,
     policy_in_force,

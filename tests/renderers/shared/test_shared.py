@@ -11,7 +11,7 @@ from ext4audit.facts.devices import BlockDevice, DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption, Phase, Remedy
-from ext4audit.renderers import chunk_bytes, listed
+from ext4audit.renderers import chunk_bytes
 from ext4audit.renderers.shared import (
     DISRUPTION_TEXT,
     PHASE_TEXT,
@@ -66,14 +66,6 @@ def test_sizes_are_whole_numbers_of_the_largest_unit(size_bytes: int, text: str)
 def test_nouns_follow_their_number(number: int, text: str) -> None:
     """One is singular, all else plural."""
     assert counted(number, "disk") == text
-
-
-@pytest.mark.parametrize(
-    ("limit", "text"), [(None, "a, b, c"), (3, "a, b, c"), (2, "a, b and 1 more")]
-)
-def test_long_lists_end_with_the_number_of_the_others(limit: int | None, text: str) -> None:
-    """Names beyond the limit are counted, never dropped."""
-    assert listed(("a", "b", "c"), limit) == text
 
 
 @pytest.mark.parametrize(

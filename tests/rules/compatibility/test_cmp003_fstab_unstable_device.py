@@ -118,7 +118,7 @@ def test_cmp003_names_the_first_arrays_of_many() -> None:
     arrays = tuple(f"/dev/md{number}" for number in range(1, 20))
     (finding,) = verdict(naming("/dev/md0", md_arrays=known(arrays))).findings
     (cited,) = (each for each in finding.citations if each.label == "ARRAY lines")
-    assert cited.value == f"{', '.join(arrays[:8])}, 11 more"
+    assert cited.value == f"{', '.join(arrays[:8])} and 11 more"
 
 
 def test_cmp003_edits_the_first_field_of_the_line() -> None:

@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.layout import MemberLoad, MetadataLayout
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
-from ext4audit.renderers import listed
+from ext4audit.finding import listed
 from ext4audit.renderers.html.stack import StackPart, stack_part
 from ext4audit.renderers.json_v1.objects import options_object
 from ext4audit.renderers.shared import counted, held_text, rounded_size, stack_text, type_text

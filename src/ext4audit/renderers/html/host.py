@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Severity
-from ext4audit.renderers import Page, data_files, listed
+from ext4audit.finding import Severity, listed
+from ext4audit.renderers import Page, data_files
 from ext4audit.renderers.html.filesystem import (
     FilesystemLine,
     FilesystemPart,

@@ -12,7 +12,8 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.renderers import chunk_bytes, listed, visible
+from ext4audit.finding import listed
+from ext4audit.renderers import chunk_bytes, visible
 from ext4audit.renderers.shared import (
     binary_size,
     counted,

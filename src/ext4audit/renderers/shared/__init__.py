@@ -16,8 +16,9 @@ from ext4audit.finding import (
     Remedy,
     Severity,
     Suppression,
+    listed,
 )
-from ext4audit.renderers import chunk_bytes, listed, visible
+from ext4audit.renderers import chunk_bytes, visible
 from ext4audit.report import Outcome
 
 OUTCOME_TEXT = MappingProxyType(

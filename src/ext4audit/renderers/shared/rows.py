@@ -20,9 +20,9 @@ from ext4audit.evidence import Unknown, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
-from ext4audit.finding import Finding, Severity
+from ext4audit.finding import Finding, Severity, listed
 from ext4audit.policy.baseline import key_of_filesystem
-from ext4audit.renderers import Audited, listed, visible
+from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared import severities_from, why_text
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
 from ext4audit.report import FixedFinding, Outcome, Report, Verdict

@@ -9,8 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ext4audit.finding import Citation, Remedy
-from ext4audit.renderers import listed
+from ext4audit.finding import Citation, Remedy, listed
 from ext4audit.renderers.shared.rows import THE_HOST
 from ext4audit.renderers.shared.subjects import Cause, Found
 from ext4audit.renderers.text.blocks import Look

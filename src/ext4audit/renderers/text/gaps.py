@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ext4audit.evidence import Unknown
-from ext4audit.renderers import listed
+from ext4audit.finding import listed
 from ext4audit.renderers.shared import counted, why_text
 from ext4audit.renderers.shared.rows import THE_HOST
 from ext4audit.renderers.shared.subjects import traceback_lines, whose_error

@@ -7,8 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from ext4audit.evidence import for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Finding, Remedy, Step
-from ext4audit.renderers import listed
+from ext4audit.finding import Citation, Finding, Remedy, Step, listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
     counted,

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Remedy, Severity
-from ext4audit.renderers import listed
+from ext4audit.finding import Disruption, Remedy, Severity, listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
     USUAL_THRESHOLD,

@@ -12,14 +12,7 @@ from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 
 DISK = r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)"
@@ -178,8 +171,7 @@ def _cite(
     if isinstance(host.devices, Known) and count is not None:
         cited.append(Citation(f"disks {family}*", str(count), host.devices.origin))
     if re.fullmatch(ARRAY, line.spec) and isinstance(host.md_arrays, Known):
-        shown, more = host.md_arrays.value[:MOST_NAMED], len(host.md_arrays.value) - MOST_NAMED
-        named = ", ".join((*shown, *([f"{more} more"] if more > 0 else ()))) or "none"
+        named = listed(host.md_arrays.value, MOST_NAMED) or "none"
         cited.append(Citation("ARRAY lines", named, host.md_arrays.origin))
     return cited
 

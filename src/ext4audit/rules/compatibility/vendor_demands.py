@@ -10,14 +10,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.options import recognize
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
 from ext4audit.rules.shared.demands import canonical
@@ -94,13 +87,8 @@ def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
         return ""
     return (
         f" {', '.join(tokens)} applies to the whole filesystem: it is then in force on "
-        f"{_listed(others)} too, and the first line of fstab that mounts it must set it."
+        f"{listed(others, 1)} too, and the first line of fstab that mounts it must set it."
     )
-
-
-def _listed(places: Sequence[str]) -> str:
-    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-    return f"{places[0]}{more}"
 
 
 def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from itertools import groupby
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared import cite_option, what_else_sets_it
@@ -102,19 +102,14 @@ def _sentence(parts: tuple[Part, ...]) -> str:
     """Return the sentence on what the worst devices do."""
     decisive = worst(parts)
     names = [part.device for part in parts if part.sentence == decisive.sentence]
-    return f"{_several(list(dict.fromkeys(names)))}: {decisive.sentence}"
-
-
-def _several(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+    return f"{listed(list(dict.fromkeys(names)), NAMED)}: {decisive.sentence}"
 
 
 def _citations(parts: tuple[Part, ...]) -> Iterator[Citation]:
     """Cite each device; those with one value from one place are one line."""
     for (value, origin), same in groupby(parts, lambda part: part.citation[1:3]):
-        first, *more = dict.fromkeys(part.citation.label for part in same)
-        yield Citation(f"{first} and {len(more)} more" if more else first, value, origin)
+        labels = list(dict.fromkeys(part.citation.label for part in same))
+        yield Citation(listed(labels, 1), value, origin)
 
 
 def _finding(

@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_mount_table
 from ext4audit.rules.shared.demands import against, beside_ordered, stays
@@ -241,9 +241,7 @@ def _summary(tokens: Sequence[str]) -> str:
     """Return the line for all superblocks with these options; the first of many are named."""
     if not tokens:
         return "the superblock has a string of mount options"
-    named = ", ".join(sorted(tokens)[:NAMED])
-    more = f" and {len(tokens) - NAMED} more" if len(tokens) > NAMED else ""
-    return f"the superblock sets hidden options: {named}{more}"
+    return f"the superblock sets hidden options: {listed(sorted(tokens), NAMED)}"
 
 
 def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | None) -> str:
