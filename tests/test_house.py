@@ -371,7 +371,7 @@ UNKNOWN_GIVES_A_CONSTANT = {
     "rules/durability/__init__.py": {"still_claims_write_back"},
     "rules/durability/dur002_hidden_superblock_default.py": {"_string"},
     "rules/durability/dur009_norecovery_mount.py": {"_cite_features"},
-    "rules/layout/lay003_stripe_oddity.py": {"_spins"},
+    "rules/layout/lay003_stripe_oddity.py": {"_costs_cpu"},
     "rules/layout/lay007_bigalloc_clusters.py": {"_stripe"},
     "rules/performance/__init__.py": {"_device_bytes"},
     "rules/performance/prf012_sync_mount.py": {"_removable"},
