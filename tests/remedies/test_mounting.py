@@ -15,8 +15,8 @@ from ext4audit.remedies.mounting import (
     left_by_hand,
     mount_by_fstab,
     move_to_fstab,
-    single_mount,
 )
+from ext4audit.remedies.remount import single_mount
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock
 from support.remedies.plain import there_and_back
 

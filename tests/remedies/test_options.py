@@ -408,4 +408,4 @@ def test_the_disruption_is_the_worst_of_the_steps(
     fs: Filesystem, remount: bool, expected: Disruption
 ) -> None:
     """A list of options in the superblock can only be written while it is not mounted."""
-    assert disruption(change_option(fs, "barrier", "barrier", remount=remount)) is expected
+    assert disruption(change_options(fs, {"barrier": "barrier"}, remount=remount)) is expected

@@ -11,10 +11,10 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import canonical, recognize
 from ext4audit.report import Outcome, ReportSource
 from ext4audit.rules import all_rules
-from ext4audit.rules.shared.demands import WARNED_OF, canonical, demanded, discouraged
+from ext4audit.rules.shared.demands import WARNED_OF, demanded, discouraged
 from support.examples import sample_of
 from support.options.evidence import PLACES, WORDS, Scene
 from support.remedies.effects import ATIME, State, effect, meanings

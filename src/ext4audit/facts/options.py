@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ext4audit.facts import MOST_DIGITS, cached_by_identity, read_table
+from ext4audit.facts.mount import ATIME_OPTIONS
 
 Version = tuple[int, ...]
 
@@ -191,6 +192,18 @@ NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nod
 def recognize(token: str) -> tuple[OptionSpec, str] | None:
     """Return the option that a token belongs to and its canonical spelling, None if unknown."""
     return _vocabulary().recognize(token)
+
+
+def option_name(token: str) -> str:
+    """Return the name of the option that a token sets, "atime" for access times; else the token."""
+    known = recognize(token)
+    return known[0].name if known else "atime" if token in ATIME_OPTIONS else token
+
+
+def canonical(token: str) -> str:
+    """Return the table's spelling of an option, or the access-time flag that it sets."""
+    known = recognize(token)
+    return known[1] if known else ATIME_OPTIONS.get(token, token)
 
 
 def spec_named(name: str) -> OptionSpec:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from ext4audit.facts.mount import ATIME_OPTIONS, CLEARED, MOUNT_FLAGS
-from ext4audit.facts.options import recognize
+from ext4audit.facts.mount import CLEARED, MOUNT_FLAGS
+from ext4audit.facts.options import option_name
 from ext4audit.finding import LineEdit, NewFile, Remedy, Remount, Step, Unmount
 from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.remedies import WORD_OF_SHELL, quote, unquote
@@ -156,13 +156,8 @@ def compose(
 
 def name_of(word: str) -> str:
     """Return what a word of `mount -o` is about: a flag of mount(8), or an option of ext4."""
-    if word in ATIME_OPTIONS:
-        return "atime"
     flag = CLEARED.get(word, word)
-    if flag in MOUNT_FLAGS:
-        return flag
-    known = recognize(word)
-    return known[0].name if known else word.partition("=")[0]
+    return flag if flag in MOUNT_FLAGS else option_name(word).partition("=")[0]
 
 
 def merged(base: str, after: str, present: str) -> str:

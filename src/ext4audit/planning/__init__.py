@@ -14,8 +14,7 @@ from typing import TypeAlias
 from ext4audit.evidence import Known
 from ext4audit.facts.features_and_bugs import newer_features
 from ext4audit.facts.host import Filesystem, Profile
-from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import option_name, recognize
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Severity
@@ -160,13 +159,8 @@ def _is_set(plan: Plan, fs: Filesystem, token: str) -> bool:
 
 def _without(options: Sequence[str], others: Sequence[str]) -> Iterator[str]:
     """Yield the options that set none of the same names as the others."""
-    names = {_name(each) for each in others}
-    return (option for option in options if _name(option) not in names)
-
-
-def _name(token: str) -> str:
-    known = recognize(token)
-    return "atime" if token in ATIME_OPTIONS else known[0].name if known else token
+    names = {option_name(each) for each in others}
+    return (option for option in options if option_name(option) not in names)
 
 
 def _demanded_by(profiles: Sequence[Profile]) -> str:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from ext4audit.facts.host import ActiveProfile, Profile, profile_of
 from ext4audit.facts.knowledge.checks import PROFILE_KEYS, check_demands
 from ext4audit.facts.knowledge.values import NAME, InvalidEntry
-from ext4audit.facts.mount import ATIME_OPTIONS
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import canonical, option_name
 from ext4audit.rule import OF_BROKEN, OF_SITES
 
 Near = Callable[[str, Sequence[str]], str]
@@ -119,21 +118,15 @@ def _refuse_contradictions(where: str, entry: Mapping[str, Any]) -> None:
     """Refuse two states of one option, or one that is both required and forbidden."""
     states: dict[str, str] = {}
     for option in entry.get("options", ()):
-        name, state = _state(option)
+        name, state = option_name(option), canonical(option)
         if states.setdefault(name, state) != state:
             raise ProfileError(
                 f"{where}: requires {states[name]} and {state}, which exclude each other"
             )
     for option in entry["forbid"]:
-        name, state = _state(option)
+        name, state = option_name(option), canonical(option)
         if states.get(name) == state:
             raise ProfileError(f"{where}: {option} is both required and forbidden")
-
-
-def _state(option: str) -> tuple[str, str]:
-    """Return the name of an option, and how its state is spelled."""
-    known = recognize(option)
-    return (known[0].name, known[1]) if known else ("atime", ATIME_OPTIONS[option])
 
 
 def _mounts(where: str, table: Mapping[str, Any]) -> tuple[str, ...]:

@@ -12,13 +12,14 @@ from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, FstabLine, Mount, f
 from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import in_phase, mount_table, quote
 from ext4audit.remedies.configuration import edit_options, merged
-from ext4audit.remedies.mounting import change_by_new_mount, mount_anew, single_mount
+from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
 from ext4audit.remedies.options import BINDS, change_options
 from ext4audit.remedies.remount import (
     bind_command,
     opposites_of,
     remount_command,
     remount_step,
+    single_mount,
     usable_mount,
 )
 

@@ -29,7 +29,9 @@ from ext4audit.remedies.options import (
 )
 from ext4audit.remedies.remount import (
     fstab_line,
+    is_free,
     mount_again,
+    single_mount,
     typed,
     usable_mount,
     without_mount,
@@ -95,7 +97,7 @@ def mount_anew(
 
     `old` are the tokens that the rollback restores; `after` is the mount with other flags.
     """
-    end = _unmount(mount)
+    end = f"umount {quote(mount.mount_point)}"
     back = mount_again(fs, mount, [typed(token) for token in old], names)
     again = mount_again(fs, after or mount, new, names)
     return (
@@ -106,20 +108,7 @@ def mount_anew(
 
 def _inspection(fs: Filesystem) -> tuple[str, ...]:
     """Return the command that fails where another namespace has it mounted, or it is damaged."""
-    unmounted = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
-    return (f"{unmounted} && e2fsck -fn {quote(fs.device)}",)
-
-
-def single_mount(fs: Filesystem) -> Mount | None:
-    """Return the mount whose unmount releases the superblock, as far as this namespace shows.
-
-    None for the root, which cannot be unmounted, and where several mounts share the superblock:
-    a new mount beside another one gets the old options.
-    """
-    mount = usable_mount(fs)
-    if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
-        return None
-    return mount
+    return (f"{is_free(fs)} && e2fsck -fn {quote(fs.device)}",)
 
 
 def left_by_hand(fs: Filesystem) -> str:
@@ -136,10 +125,6 @@ def left_by_hand(fs: Filesystem) -> str:
 def disruption_of_new_mount(fs: Filesystem) -> Disruption:
     """Return the disruption of a new mount: a restart for the root, else an unmount."""
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
-
-
-def _unmount(mount: Mount) -> str:
-    return f"umount {quote(mount.mount_point)}"
 
 
 def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:

@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import EffectiveOption, FstabLine, Mount, Provenance
-from ext4audit.facts.options import recognize, spec_named
+from ext4audit.facts.mount import FstabLine, Mount, Provenance
+from ext4audit.facts.options import canonical, recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
 from ext4audit.remedies import in_phase, is_writable, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
     OR_UNMOUNT,
+    is_free,
     mount_again,
     remount_step,
     replay_first,
@@ -129,7 +130,7 @@ def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]
     """Return the step that writes s_mount_opts of an unmounted filesystem, if it changes."""
     if change.string is None:
         return ()
-    free = f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
+    free = is_free(fs)
     step = _string_step(quote(fs.device) or "", *change.string)
     return (step._replace(command=f"{free} && {step.command}", undo=f"{free} && {step.undo}"),)
 
@@ -197,7 +198,7 @@ def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
     """Whether the provenance of the option shows that the bits set, or may set, `token`."""
-    option = _option(fs, name)
+    option = option_of(fs, name)
     if option is None:
         return False
     layers = [(layer.provenance, layer.token) for layer in option.layers]
@@ -217,15 +218,11 @@ def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
     if isinstance(fs.superblock, Known):
         return
     in_superblock = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
-    for option, token in ((_option(fs, name), token) for name, token in wanted.items()):
+    for option, token in ((option_of(fs, name), token) for name, token in wanted.items()):
         if option is None or option.token == token or not re.fullmatch(SAFE_STRING, option.token):
             continue
         if in_superblock & {option.set_by, *(layer.provenance for layer in option.layers)}:
             yield option.token
-
-
-def _option(fs: Filesystem, name: str) -> EffectiveOption | None:
-    return fs.options.value.find(name) if isinstance(fs.options, Known) else None
 
 
 def _against(token: str, wanted: Mapping[str, str]) -> bool:
@@ -298,15 +295,13 @@ LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
 """Negative options that are bits of their own: every kernel's option listing shows them."""
 
 
-def change_option(
-    fs: Filesystem, name: str, wanted: str, *, remount: bool = True
-) -> tuple[Step, ...]:
+def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
     """Return the steps that put the option `name` into the state `wanted`.
 
     `wanted` is a token of the option table: "barrier", "nodioread_nolock", "data=ordered". See
     `change_options`.
     """
-    return change_options(fs, {name: wanted}, remount=remount)
+    return change_options(fs, {name: wanted})
 
 
 def change_options(
@@ -324,7 +319,7 @@ def change_options(
     mount = usable_mount(fs)
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
         return ()
-    tokens = {name: _canonical(token) for name, token in wanted.items()}
+    tokens = {name: canonical(token) for name, token in wanted.items()}
     live = _live(fs, mount, tokens) if remount else ()
     changed_now = {n: t for n, t in tokens.items() if remount and n != "data"}
     checks = [*in_force(fs, changed_now), *superblock_checks(fs, tokens)]
@@ -374,7 +369,7 @@ def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
     """
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     for name, written in tokens.items():
-        token, spec = _canonical(written), spec_named(name)
+        token, spec = canonical(written), spec_named(name)
         opposite = spec.opposite(token)
         if opposite and (
             opposite in LISTED_WHEN_SET or (token == spec.off and token not in LISTED_WHEN_SET)
@@ -382,9 +377,3 @@ def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
             yield f"grep -q . {path} && ! grep -qx {opposite} {path}"
         else:
             yield f"grep -qx {quote(token)} {path}"
-
-
-def _canonical(token: str) -> str:
-    """Return the table's spelling of a token."""
-    known = recognize(token)
-    return known[1] if known else token

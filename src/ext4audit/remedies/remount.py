@@ -28,7 +28,7 @@ from ext4audit.facts.mount import (
     flags_in_force,
     is_user_option,
 )
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import option_name
 from ext4audit.finding import Check, Phase, Remount, Step, Unmount
 from ext4audit.layout import changed_settings
 from ext4audit.remedies import images, in_phase, is_writable, mount_table, quote
@@ -53,6 +53,18 @@ def usable_mount(fs: Filesystem) -> Mount | None:
     whole = [mount for mount in seen if mount.root == "/"]
     fitting = (m for m in whole if ("ro" in m.mount_options) == ("ro" in m.super_options))
     return next(fitting, None)
+
+
+def single_mount(fs: Filesystem) -> Mount | None:
+    """Return the mount whose unmount releases the superblock, as far as this namespace shows.
+
+    None for the root, which cannot be unmounted, and where several mounts share the superblock:
+    a new mount beside another one gets the old options.
+    """
+    mount = usable_mount(fs)
+    if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
+        return None
+    return mount
 
 
 def without_mount(fs: Filesystem) -> str:
@@ -140,7 +152,7 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     Whatever the mount table shows is repeated, known or not: also `context=` of SELinux, and what
     a vendor's kernel has; so are the options that mount(8) keeps, and settings in sysfs.
     """
-    others = (t for t in mount.super_options if t not in NOT_TYPED and _name(t) not in names)
+    others = (t for t in mount.super_options if t not in NOT_TYPED and option_name(t) not in names)
     kept = tuple(each for each in kept_by_mount(fs, mount) if each not in mount.super_options)
     first, behind = ((*kept, *_exempt(mount)), ()) if USER in kept else ((), kept)
     options = quote(",".join((*first, *flags_in_force(mount), *others, *tokens, *behind)))
@@ -171,12 +183,6 @@ def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
         return mount.user_options
     line = fstab_line(fs, mount)
     return tuple(filter(is_user_option, line.options if line else ()))
-
-
-def _name(token: str) -> str | None:
-    """Return the name of the option that a token spells."""
-    known = recognize(token)
-    return known[0].name if known else None
 
 
 def revert_steps(
@@ -278,14 +284,12 @@ def unmounted_steps(
     if quote(fs.device) is None or not is_writable(fs):
         return ()
     replay = () if work[0] in {checked(fs), preened(fs)} else replay_first(fs)
-    first = _is_free(fs) if replay else _is_unused(fs)
+    first = is_free(fs) if replay else _is_unused(fs)
     done = " && ".join(verify) if verify_is_complete else ""
     steps = (*replay, *_if_unmounted(fs, first, work, undo, done))
     if fs.alive:
-        mount = usable_mount(fs)
-        if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
-            return ()
-        if quote(mount.mount_point) is None:
+        mount = single_mount(fs)
+        if mount is None or quote(mount.mount_point) is None:
             return ()
         steps = _between(fs, mount, steps)
     return (*steps, *(Step(Phase.VERIFY, command) for command in verify))
@@ -349,7 +353,7 @@ def _if_unmounted(
     The last one carries what takes all of them back. The last that is not a check of e2fsck, of
     which only running it tells, carries what tells that it is done.
     """
-    free = _is_free(fs)
+    free = is_free(fs)
     checks = {checked(fs): Check(fs.device, wholes=wholes(fs))}
     steps = [
         Step(Phase.IMMEDIATE, f"{free if i else first} && {each}", change=checks.get(each))
@@ -381,10 +385,11 @@ def wholes(fs: Filesystem) -> tuple[str, ...]:
     return tuple(each.path for each in fs.stack.value.wholes) if isinstance(fs.stack, Known) else ()
 
 
-def _is_free(fs: Filesystem) -> str:
+def is_free(fs: Filesystem) -> str:
+    """Return the command that fails while any mount namespace has it mounted."""
     return f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
 
 
 def _is_unused(fs: Filesystem) -> str:
     """Return the command that fails while it is mounted, or was idle and is open now."""
-    return _is_free(fs) if fs.alive else f"{_is_free(fs)} && {unopened(fs)}"
+    return is_free(fs) if fs.alive else f"{is_free(fs)} && {unopened(fs)}"

@@ -9,10 +9,10 @@ import pytest
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
+from ext4audit.facts.options import canonical
 from ext4audit.rules.shared.demands import (
     against,
     below,
-    canonical,
     container_layers,
     demanded,
     demands_features,

@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import canonical, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.compatibility.vendor_demands import (
@@ -20,7 +20,7 @@ from ext4audit.rules.compatibility.vendor_demands import (
     statement,
     tokens_of,
 )
-from ext4audit.rules.shared.demands import WARNED_OF, canonical
+from ext4audit.rules.shared.demands import WARNED_OF
 
 OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
 """The state to set instead of each option that a profile forbids."""

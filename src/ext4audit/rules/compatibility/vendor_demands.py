@@ -9,11 +9,10 @@ from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.options import recognize
+from ext4audit.facts.options import canonical, option_name, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
-from ext4audit.rules.shared.demands import canonical
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -35,7 +34,7 @@ def _first(fs: Filesystem, host: Host) -> str:
     """Return the sentence on other places that must set the option, if fstab does not mount it."""
     if "/" in fs.mount_points:
         return " Also set it in rootflags=." if for_wording(rootflags(host), ()) else ""
-    mount = remedies.mounting.single_mount(fs)
+    mount = remedies.remount.single_mount(fs)
     if mount is None or remedies.remount.fstab_line(fs, mount) is not None:
         return ""
     return " It has no fstab entry: first set it in the unit or script that mounts it."
@@ -249,11 +248,9 @@ def is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
     if token in ATIME_OPTIONS:
         remedies.flags.seen_here(fs)
         return all(token in flags_in_force(mount) for mount in _mounts(fs, host, token))
-    known = recognize(token)
-    name = known[0].name if known else token
-    if name == "errors":
+    if option_name(token) == "errors":
         return _errors_in_force(fs) == token
-    return need(need(fs.options).token(name)) == token
+    return need(need(fs.options).token(option_name(token))) == token
 
 
 def _errors_in_force(fs: Filesystem) -> str:
@@ -263,8 +260,7 @@ def _errors_in_force(fs: Filesystem) -> str:
 
 
 def _is_hidden(fs: Filesystem, token: str) -> bool:
-    known = recognize(token)
-    option = need(fs.options).find(known[0].name) if known else None
+    option = need(fs.options).find(option_name(token))
     return option is not None and option.hidden
 
 

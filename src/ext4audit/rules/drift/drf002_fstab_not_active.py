@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
-from ext4audit.facts.options import spec_named
+from ext4audit.facts.options import canonical, spec_named
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -28,7 +28,7 @@ from ext4audit.rules.drift import (
     wrong_tokens,
 )
 from ext4audit.rules.shared import in_brief
-from ext4audit.rules.shared.demands import canonical, discouraged, overruled, stays, warning
+from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.mount_config import (
     CMDLINE,

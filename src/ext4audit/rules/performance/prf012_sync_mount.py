@@ -125,7 +125,7 @@ def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
 def _by_hand(fs: Filesystem, flags: list[str]) -> str:
     """Return the sentence on manual steps, empty if the commands are complete."""
     mount = remedies.remount.usable_mount(fs)
-    if "dirsync" in flags and remedies.mounting.single_mount(fs) is None:
+    if "dirsync" in flags and remedies.remount.single_mount(fs) is None:
         return " Remove the option from fstab, then unmount it everywhere and mount it, or restart."
     if mount is None:
         return " Remount it through a mount of the whole filesystem, which this namespace lacks."

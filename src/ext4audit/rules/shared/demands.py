@@ -10,8 +10,8 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
-from ext4audit.facts.mount import ATIME_OPTIONS, DeviceNumber, Mount, Provenance, mount_of
-from ext4audit.facts.options import recognize
+from ext4audit.facts.mount import DeviceNumber, Mount, Provenance, mount_of
+from ext4audit.facts.options import canonical, option_name, recognize
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import in_rootflags, is_in_force, what_else_sets_it
@@ -128,9 +128,11 @@ def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[t
 
 def overruled(fs: Filesystem, host: Host, tokens: Iterable[str]) -> Mapping[str, Profile]:
     """Return the required tokens that are replaced when these tokens are in force."""
-    new = {_name(token): canonical(token) for token in tokens}
+    new = {option_name(token): canonical(token) for token in tokens}
     wanted = demanded(fs, host).items()
-    return {token: profile for token, profile in wanted if new.get(_name(token), token) != token}
+    return {
+        token: profile for token, profile in wanted if new.get(option_name(token), token) != token
+    }
 
 
 def stays(kept: Mapping[str, Profile]) -> str:
@@ -141,18 +143,6 @@ def stays(kept: Mapping[str, Profile]) -> str:
 def by_demand(profile: Profile) -> str:
     """Return the clause on the product that requires it."""
     return f"required by {profile.product} (profile {profile.name})"
-
-
-def canonical(token: str) -> str:
-    """Return the option table's spelling of an option, or the access-time flag that it sets."""
-    known = recognize(token)
-    return known[1] if known else ATIME_OPTIONS.get(token, token)
-
-
-def _name(token: str) -> str:
-    """Return the option that a token sets; the token itself if it is not known."""
-    known = recognize(token)
-    return known[0].name if known else "atime" if token in ATIME_OPTIONS else token
 
 
 WARNED_OF: Mapping[str, str] = MappingProxyType(
