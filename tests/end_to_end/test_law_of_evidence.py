@@ -24,6 +24,7 @@ from support.hosts.law import (
     Loss,
     calmer,
     losses,
+    missing_places,
     related_losses,
     report_without,
 )
@@ -58,6 +59,13 @@ def test_who_loses_all_of_one_kind_is_not_calmer(story: str) -> None:
     if SAMPLED is not None:
         every = random.Random(story).sample(every, min(len(every), SAMPLED))  # noqa: S311
     broken = {str(loss): found for loss in every if (found := calmer(loss))}
+    assert broken == {}
+
+
+@every_story
+def test_another_root_without_sys_or_dev_is_not_calmer(story: str) -> None:
+    """In a chroot all files of /sys are absent: no host truly lacks them."""
+    broken = {str(loss): found for loss in missing_places(story) if (found := calmer(loss))}
     assert broken == {}
 
 

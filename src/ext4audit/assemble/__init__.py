@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.parsers import parse_integer, parse_names
@@ -37,9 +37,14 @@ def read_line(source: Source, path: str) -> str | None:
     return for_wording(read(source, path, str.strip), "") or None
 
 
+def is_absent(evidence: Evidence[T]) -> TypeGuard[Unknown]:
+    """Whether the host certainly lacks it."""
+    return isinstance(evidence, Unknown) and evidence.why is Why.ABSENT
+
+
 def none_if_absent(evidence: Evidence[T]) -> Evidence[T] | None:
     """Return None for a file that this kernel or device does not have."""
-    return None if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT else evidence
+    return None if is_absent(evidence) else evidence
 
 
 def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:

@@ -7,7 +7,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.devices import LsblkDevice
-from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.mount import NO_LINKS, DeviceNumber
 from ext4audit.report import Outcome
 from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
 from ext4audit.sources import ReadFile, ResolvePath
@@ -19,6 +19,7 @@ from support.hosts.evidence_host import (
     HostEvidence,
     absent,
     debian_host,
+    dumpe2fs_text,
     failed,
 )
 
@@ -127,6 +128,51 @@ def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
     assert resolve(labelled_host(), spec) == absent(f"path {spec}")
 
 
+@pytest.mark.parametrize(
+    ("path", "number"),
+    [
+        (f"/dev/disk/by-uuid/{DATA_UUID}", DeviceNumber(8, 16)),
+        (r"/dev/disk/by-label/my\x20data", SDC),
+        ("/dev/disk/by-partuuid/0ddba11-02", SDC),
+        (r"/dev/disk/by-partlabel/p\x20\x221\x22\x20$(id)", SDC),
+    ],
+)
+def test_a_link_that_is_not_there_names_what_it_would_lead_to(
+    path: str, number: DeviceNumber
+) -> None:
+    """Ubuntu's installer writes links by UUID into fstab; without udev there is no link."""
+    found = resolve(labelled_host(), path)
+    assert isinstance(found, Known)
+    assert found.value == number
+    assert resolve(labelled_host().node(path, "8:48"), path) == Known(SDD, f"path {path}")
+
+
+def test_a_link_that_no_device_has_is_absent() -> None:
+    """What udev and lsblk know of all devices is not there."""
+    found = resolve(labelled_host(), "/dev/disk/by-uuid/dead")
+    assert isinstance(found, Unknown)
+    assert found.why is Why.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (None, Why.ABSENT),
+        ('{"blockdevices": [{"name": "sda", "kname": "sda", "maj:min": "8:0"}]}', NO_LINKS.why),
+        ("", NO_LINKS.why),
+    ],
+    ids=["with udev", "without udev", "without lsblk"],
+)
+def test_only_where_udev_runs_a_missing_link_says_something(text: str | None, why: Why) -> None:
+    """What a link by-id or by-path leads to can be told by nothing else."""
+    host = labelled_host()
+    if text is not None:
+        host.tell(LSBLK_JSON, text).tell(LSBLK_PAIRS, failed())
+    found = resolve(host, "/dev/disk/by-id/wwn-0x5000")
+    assert isinstance(found, Unknown)
+    assert found.why is why
+
+
 def test_a_path_to_something_else_is_unknown() -> None:
     """An image file in fstab is no device."""
     found = resolve(labelled_host().path("/srv/image", "8:1", 25, "file"), "/srv/image")
@@ -159,6 +205,26 @@ def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> Non
     (data,) = (fs for fs in assemble_host(host.source(), TAKEN_AT).filesystems if fs.name == "sdb")
     (entry,) = need(data.fstab)
     assert (entry.line.mount_point, entry.other_devices) == ("/data", ())
+
+
+@pytest.mark.parametrize("has_node", [True, False])
+def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_node: bool) -> None:
+    """In a chroot with a /dev of its own, no path of fstab exists."""
+    host = debian_host().file("/etc/fstab", "/dev/vg0/data /data ext4 defaults 0 2\n")
+    if not has_node:
+        host.tell(ResolvePath("/dev/sdb"), absent())
+    (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
+    assert entry.other_devices == ((DeviceNumber(8, 16),) if has_node else ())
+
+
+def test_a_label_in_a_link_is_that_of_what_is_mounted_there() -> None:
+    """Where only targets are read, no other device is searched for the label."""
+    host = debian_host().file("/etc/fstab", "/dev/disk/by-label/data /data ext4 defaults 0 2\n")
+    host.tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
+    host.dumpe2fs("/dev/sdb", dumpe2fs_text(label="data"))
+    only = [DeviceNumber(8, 16)]
+    (entry,) = need(assemble_host(host.source(), TAKEN_AT, only=only).fstab)
+    assert entry.device_number == Known(DeviceNumber(8, 16), "superblock")
 
 
 EMPTY = '{"blockdevices": []}'

@@ -40,6 +40,7 @@ UNKNOWNS = {
     "denied": Why.DENIED,
     "timed out": Why.TIMED_OUT,
 }
+MISSING = "missing"
 GARBLED = "garbled"
 TRUNCATED = "truncated"
 """Only where it shows: fstab and os-release are whole texts wherever they end."""
@@ -147,6 +148,31 @@ def related_losses(story: str) -> Iterator[Loss]:
             yield Loss(story, ask, way, tuple(more))
 
 
+PLACES = ("/sys", "/dev", "/proc/fs", "/run")
+"""What a chroot, a container or an early boot does not have."""
+BARE_ROOT = ("/sys", "/dev", "/run")
+
+
+def missing_places(story: str) -> Iterator[Loss]:
+    """Yield each place that another root can lack, and what a bare chroot lacks together.
+
+    Nothing there exists then, as on a host that has no such file.
+    """
+    host = told(story)
+    for places in (*((place,) for place in PLACES), BARE_ROOT):
+        there = [ask for ask in host.used if ask in host.answers]
+        asks = [ask for ask in there if any(_is_in(ask, place) for place in places)]
+        if asks:
+            yield Loss(story, asks[0], MISSING, tuple(asks[1:]))
+
+
+def _is_in(ask: Ask, place: str) -> bool:
+    """Whether the answer comes from below a directory: of /dev also by a program."""
+    if isinstance(ask, RunCommand):
+        return any(argument.startswith(f"{place}/") for argument in ask.argv)
+    return getattr(ask, "path", "").startswith(f"{place}/")
+
+
 def causes(ask: Ask) -> Iterator[str]:
     """Yield what an answer is lost with: its kind, its device, and each directory above it."""
     yield type(ask).__name__
@@ -223,6 +249,8 @@ def _audited(source: MapSource | RecordingSource) -> Report:
 
 
 def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
+    if way == MISSING:
+        return Unknown(describe(ask), Why.ABSENT, "No such file or directory")
     if way in UNKNOWNS:
         return Unknown(describe(ask), UNKNOWNS[way], way)
     assert isinstance(answer, Known)

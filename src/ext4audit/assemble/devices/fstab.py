@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
-from ext4audit.assemble import ask, first_known, is_root, read
+from ext4audit.assemble import ask, first_known, is_absent, is_root, read
+from ext4audit.assemble.superblock import device_node
 from ext4audit.evidence import (
     Evidence,
     Known,
@@ -23,12 +24,18 @@ from ext4audit.facts.devices import LsblkDevice, has_types, listed_device, unlis
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
+    LINKS,
+    NO_LINKS,
+    SUPERBLOCK_KEYS,
     DeviceNumber,
     FstabEntry,
     FstabLine,
     Mount,
     ResolvedPath,
+    comparable,
     mounts_by_place,
+    split_link,
+    split_spec,
 )
 from ext4audit.parsers import parse_fstrim_unit, parse_resolved_path
 from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_lsblk_json, parse_lsblk_pairs
@@ -43,15 +50,7 @@ IDENTIFIERS = {
     "PARTLABEL": "partlabel",
 }
 """The keys of the first field of fstab(5), and the attribute of `LsblkDevice` for each."""
-SUPERBLOCK_KEYS = ("UUID", "LABEL")
-"""Those that a superblock stores; partition tables store the others."""
 _Shown: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None]
-
-
-def split_spec(spec: str) -> tuple[str, str] | None:
-    """Return the key and value of an identifier such as `UUID=…`, None for a path."""
-    key, equals, value = spec.partition("=")
-    return (key, value.strip('"')) if equals and "/" not in key else None
 
 
 def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
@@ -68,7 +67,7 @@ def without_contradiction(
     """Return the devices, Unknown where lsblk leaves out one that is mounted.
 
     In a chroot or without /sys lsblk prints nothing, and exits with 0; so does one whose output is
-    cut. Of RAM disks it never tells.
+    cut. Of RAM disks it never tells. A device was removed that /sys, which lists others, lacks.
     """
     if isinstance(devices, Unknown):
         return devices
@@ -78,7 +77,7 @@ def without_contradiction(
         for fs in filesystems
         if fs.device_number not in listed
         and fs.device_number.major != RAM_MAJOR
-        and not (listed and _is_gone(fs))
+        and not (listed and is_absent(fs.stack))
     ]
     if not missing:
         return devices
@@ -89,11 +88,6 @@ def without_contradiction(
         f"{devices.origin} does not list {', '.join(fs.name for fs in missing)}",
         "check what lsblk prints: /sys shows these devices" if in_sysfs else "mount /sys",
     )
-
-
-def _is_gone(fs: Filesystem) -> bool:
-    """Whether a mounted device was removed: where lsblk lists others, /sys is there to list it."""
-    return isinstance(fs.stack, Unknown) and fs.stack.why is Why.ABSENT
 
 
 NOT_PROBED = Unknown("identifiers", Why.UNSUPPORTED, "lsblk shows no identifiers without udev")
@@ -115,19 +109,25 @@ class DeviceResolver(NamedTuple):
         """Return the device that the first field of an fstab entry names."""
         parts = split_spec(spec)
         if parts is None:
-            return self._path(spec)
-        key, value = parts
-        if key == "UUID" and value.lower() in self.uuids:
-            return Known(self.uuids[value.lower()], "superblock")
-        return first_known(
-            lambda: self._listed(key, value, spec),
-            lambda: self._path(f"/dev/disk/by-{key.lower()}/{value}"),
-        )
+            found = self._path(spec)
+            return self._unlinked(spec, found) if is_absent(found) else found
+        link = f"{LINKS}{parts[0].lower()}/{parts[1]}"
+        return first_known(lambda: self._listed(*parts, spec), lambda: self._path(link))
+
+    def _unlinked(self, path: str, found: Unknown) -> Evidence[DeviceNumber]:
+        """Return the device of a link that is not there: no udev may have run to make any."""
+        parts = split_link(path)
+        if parts is not None:
+            return self._listed(*parts, path)
+        has_udev = isinstance(self.devices, Known) and has_types(self.devices.value)
+        return found if has_udev or not path.startswith(LINKS) else NO_LINKS
 
     def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
+        if key == "UUID" and value.lower() in self.uuids:
+            return Known(self.uuids[value.lower()], "superblock")
         if isinstance(self.devices, Unknown):
             return self.devices
-        number = _identified(self.devices.value).get(_comparable(key, value))
+        number = _identified(self.devices.value).get(comparable(key, value))
         if number is not None:
             return Known(number, self.devices.origin)
         if not has_types(self.devices.value):
@@ -142,7 +142,7 @@ class DeviceResolver(NamedTuple):
         if isinstance(probed, Unknown):
             return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
         devices, gap = _shown(probed.value)[key if key in SUPERBLOCK_KEYS else ""]
-        number = devices.get(_comparable(key, value))
+        number = devices.get(comparable(key, value))
         if number is not None:
             return Known(number, "superblock")
         if gap is not None:
@@ -163,20 +163,11 @@ class DeviceResolver(NamedTuple):
         return derive(f"device {path}", _represented, node)
 
 
-def same_identifier(key: str, wanted: str, found: str) -> bool:
-    """Return whether two identifiers of a key are equal; only UUIDs ignore case."""
-    return _comparable(key, wanted) == _comparable(key, found)
-
-
-def _comparable(key: str, value: str) -> tuple[str, str]:
-    return key, value.lower() if key in {"UUID", "PARTUUID"} else value
-
-
 @cached_by_identity
 def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], DeviceNumber]:
     """Return the first device with each identifier, by key and comparable value."""
     return {
-        _comparable(key, value): device.device_number
+        comparable(key, value): device.device_number
         for device in reversed(devices)
         for key, attribute in IDENTIFIERS.items()
         if (value := getattr(device, attribute)) is not None
@@ -195,7 +186,7 @@ def _shown_as(key: str, filesystems: tuple[Filesystem, ...]) -> _Shown:
     for fs in filesystems:
         shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
         if shown:
-            devices.setdefault(_comparable(key, shown), fs.device_number)
+            devices.setdefault(comparable(key, shown), fs.device_number)
         elif shown is None and isinstance(fs.superblock, Unknown):
             return devices, fs.superblock
     return devices, None
@@ -316,18 +307,30 @@ class _EntryReader(NamedTuple):
         self, spec: str, found: Evidence[DeviceNumber], mount: Mount
     ) -> tuple[bool | None, str]:
         """Return whether a mounted device is the named one (None if unknown), and the origin."""
-        parts = split_spec(spec)
-        if parts is not None:
-            shown, origin = self._identifier(parts[0], mount.device_number)
-            return (None if shown is None else same_identifier(*parts, shown)), origin
+        same, origin = self._has_identifier(split_spec(spec) or split_link(spec), mount)
+        if same or split_spec(spec):
+            return same, origin
         if mount.source == spec or (spec == KERNELS_ROOT and mount.mount_point == "/"):
             return True, "/proc/self/mountinfo"
-        if isinstance(found, Unknown) and found.why is Why.ABSENT:
-            return False, ""
+        if is_absent(found):
+            return (False if self._has_node(mount.device_number) else None), ""
         same, origin = self._is_backed_by(spec, mount.device_number)
         # Only of what is seen to be a file it follows that no other device is meant.
         node = ask(self.source, ResolvePath(spec), parse_resolved_path, spec)
         return (None if same is False and isinstance(node, Unknown) else same), origin
+
+    def _has_node(self, number: DeviceNumber) -> bool:
+        """Whether /dev has the node of what is mounted: a /dev without it is not the host's."""
+        fs = filesystems_by_number(self.filesystems).get(number)
+        return fs is None or isinstance(device_node(self.source, fs.device, number), Known)
+
+    def _has_identifier(
+        self, parts: tuple[str, str] | None, mount: Mount
+    ) -> tuple[bool | None, str]:
+        shown, origin = self._identifier(parts[0], mount.device_number) if parts else (None, "")
+        if parts is None or shown is None:
+            return None, origin
+        return comparable(*parts) == comparable(parts[0], shown), origin
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
         """Return the identifier of a device, "" for none, None if unknown; and its origin."""
