@@ -394,9 +394,11 @@ def test_without_sysfs_the_stack_is_unknown_with_a_hint(gap: Unknown, hint: str)
     assert found == Unknown("block device 8:16", gap.why, gap.detail, hint)
 
 
-@pytest.mark.parametrize("text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n"])
+@pytest.mark.parametrize(
+    "text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n", "MAJOR=8\nMINOR=16\nDEVNAME=sdb\n"]
+)
 def test_an_odd_uevent_is_unknown(text: str) -> None:
-    """A uevent without a device name names no device."""
+    """One without a name names no device, and one cut before its last line may be a partition."""
     host = debian_host().file("/sys/dev/block/8:16/uevent", text)
     found = StackReader(host.source()).read(DeviceNumber(8, 16))
     assert isinstance(found, Unknown)

@@ -233,7 +233,9 @@ class StackReader:
         fields: dict[str, str],
         above: frozenset[DeviceNumber],
     ) -> BlockDevice:
-        partition = fields.get("DEVTYPE") == "partition"
+        if missing := {"DEVNAME", "DEVTYPE"} - fields.keys():
+            raise ValueError(f"its uevent lacks {', '.join(sorted(missing))}")
+        partition = fields["DEVTYPE"] == "partition"
         name = fields["DEVNAME"].replace("/", "!")
         md, state = (None, None) if partition else read_md(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
