@@ -14,6 +14,7 @@ and a mount hides all mounts below its directory. A command by mount point acts 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from ext4audit.assemble import ask, first_known, list_directory, read, read_integer
@@ -66,8 +67,7 @@ def take_inventory(source: Source) -> Inventory:
     origin = table.origin if isinstance(table, Known) else MOUNT_TABLE
     readable = derive("mount table", lambda table: mark_overmounted(table.mounts), table)
     lines = _unread_lines(table)
-    mounts = lines[0] if lines else readable
-    visible = for_wording(readable, ())
+    mounts, visible = lines[0] if lines else readable, for_wording(readable, ())
     listed = {place: list_directory(source, place) for place in (PROC_EXT4, SYS_EXT4)}
     gaps = [readable] if isinstance(readable, Unknown) else list(lines)
     found: dict[DeviceNumber, str] = {}
@@ -79,7 +79,7 @@ def take_inventory(source: Source) -> Inventory:
         if isinstance(number, Known):
             found[number.value] = name
         else:
-            gaps.append(Unknown(f"ext4 superblock on {name}", number.why, number.detail, HINT_HOST))
+            gaps.append(replace(number, what=f"ext4 superblock on {name}"))
     for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
             found[mount.device_number] = _name_of(source, mount)
@@ -111,7 +111,7 @@ def _number_of(
     if isinstance(known, Known):
         return known
     number = _by_source(mounts).get(f"/dev/{name.replace('!', '/')}")
-    return known if number is None else Known(number, origin)
+    return replace(known, hint=known.hint or HINT_HOST) if number is None else Known(number, origin)
 
 
 @cached_by_identity

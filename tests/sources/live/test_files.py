@@ -123,6 +123,32 @@ def test_of_stacked_mounts_the_upper_one_is_found(tmp_path: Path) -> None:
     assert ids["upper"] != ids["lower"]
 
 
+OTHER_PROC = """
+mount -t tmpfs none /proc && exec "$1" -c '
+from ext4audit.sources import ReadBytes, ReadFile, ResolvePath
+from ext4audit.sources.live import LiveSource
+source = LiveSource()
+for ask in (ReadFile("/etc/passwd"), ReadBytes("/etc/passwd", 0, 1), ResolvePath("/etc/passwd")):
+    print(source.fetch(ask).why.value)
+print(source.fetch(ReadFile("/etc/no-such-file")).why.value)
+'
+"""
+
+
+@pytest.mark.kernel
+def test_without_a_proc_of_its_own_no_file_is_said_to_be_absent() -> None:
+    """After `nsenter -m` /proc is of a PID namespace that does not have this program."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", OTHER_PROC, "sh", sys.executable],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["failed", "failed", "failed", "absent"]
+
+
 def test_space_is_that_of_the_filesystem_at_the_path() -> None:
     """Its device number stands before the numbers of statvfs(3)."""
     answer = LiveSource().fetch(StatFilesystem("/proc"))

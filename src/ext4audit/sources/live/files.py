@@ -19,6 +19,7 @@ from ext4audit.sources import Unanswered, decode, encode
 # The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
+_NO_PROC = "/proc/self is missing: /proc is not mounted, or is that of another PID namespace"
 _FOR_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -44,9 +45,22 @@ def open_checked(path: str, is_wanted: Callable[[int], bool], wanted: str) -> in
         mode = os.fstat(found).st_mode
         if not is_wanted(mode):
             raise OSError(errno.EINVAL, f"{_kind(mode)}, not {wanted}")
-        return os.open(f"/proc/self/fd/{found}", _FOR_READING)
+        with _own_descriptors():
+            return os.open(f"/proc/self/fd/{found}", _FOR_READING)
     finally:
         os.close(found)
+
+
+@contextmanager
+def _own_descriptors() -> Iterator[None]:
+    """Tell a missing /proc/self from a missing file; raises Unanswered.
+
+    `nsenter -m` leaves a program in its PID namespace, of which the other /proc knows nothing.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise Unanswered(Why.FAILED, _NO_PROC, "run with /proc of its PID namespace") from None
 
 
 def resolve_path(path: str) -> str:
@@ -124,7 +138,10 @@ def _kind(mode: int) -> str:
 
 def _mount_id(descriptor: int) -> str:
     """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
-    with open(f"/proc/self/fdinfo/{descriptor}", "rb") as info:  # noqa: PTH123 - no path of a host
+    with (
+        _own_descriptors(),
+        open(f"/proc/self/fdinfo/{descriptor}", "rb") as info,  # noqa: PTH123 - no path of a host
+    ):
         for line in info:
             key, _, value = line.partition(b":")
             if key == b"mnt_id":
