@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import tarfile
 
 import pytest
 
@@ -89,3 +90,21 @@ def test_a_text_without_a_snapshot_has_a_cause(text: bytes, why: str) -> None:
     assert found.isprintable()
     has_line = text.strip()[:1].isalpha() and not text.startswith(b"x\0")
     assert ("it begins with" in found) is has_line
+
+
+@pytest.mark.parametrize(
+    ("mark", "kind"),
+    [
+        ("sos_commands/host/hostname", "sosreport"),
+        ("insights_commands/hostname", "insights"),
+        ("basic-environment.txt", "supportconfig"),
+    ],
+)
+def test_a_manifest_of_another_program_makes_no_snapshot(mark: str, kind: str) -> None:
+    """`tar -C sosreport-x .` leaves the folder out, and sos has a manifest one level below it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name in ("./sos_reports/manifest.json", f"./{mark}", "./environment"):
+            tar.addfile(tarfile.TarInfo(name))
+    packed.seek(0)
+    assert open_file(packed, "x.tar").kind == kind

@@ -327,6 +327,7 @@ def utc_now() -> str:
 SOS_COMMANDS = "sos_commands"
 INSIGHTS_COMMANDS = "insights_commands"
 SUPPORTCONFIG_MARK = "basic-environment.txt"
+ARCHIVE_MARKS = frozenset({SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
 """What stands at the top of a sosreport, an Insights archive and a supportconfig."""
 DEFAULT_DEADLINE_SECONDS = 120.0
 """What a live source has not read by then is unknown."""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 
 from ext4audit.sources import (
+    ARCHIVE_MARKS,
     Answer,
     ArchiveError,
     Ask,
@@ -213,7 +214,13 @@ def _belongs(name: str, top: str) -> bool:
 
 
 def _manifests(archive: Archive) -> list[str]:
-    tops = ["", *(f"{name}/" for name in archive.children(""))]
+    """Return the manifests at the top and one level below.
+
+    What another program captured may lie at the top itself: a manifest below is that program's,
+    as `sos_reports/manifest.json` is since sos 4.0.
+    """
+    names = archive.children("")
+    tops = ["", *(f"{name}/" for name in names if not ARCHIVE_MARKS.intersection(names))]
     return [
         top + MANIFEST
         for top in tops

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.sources import (
+    ARCHIVE_MARKS,
     INSIGHTS_COMMANDS,
-    SOS_COMMANDS,
-    SUPPORTCONFIG_MARK,
     ArchiveError,
     encode,
 )
@@ -39,7 +38,7 @@ _is_compressed = lazily("sources.containers.tar", "is_compressed")
 _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)(?:\.gpg)?$", re.IGNORECASE)
 _OF_THE_COLLECTION = frozenset({"sos_logs", "sos_reports"})
 """The folders of `sos collect` itself, beside the archives of the hosts."""
-_ONE_HOST = frozenset({MANIFEST, SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
+_ONE_HOST = ARCHIVE_MARKS | {MANIFEST}
 """The names at the top of an unpacked archive of one host."""
 _CORE_COLLECTION = "data"
 """The folder of the core collection of Insights, which has the host's files one level below."""
