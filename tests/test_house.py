@@ -89,11 +89,14 @@ THIRD_PARTY_ROOMS = {
     "ansible_runner": {"sources"},
     "click": {"cli"},
     "jinja2": {"renderers"},
+    "psutil": {"sources"},
     "rich": {"renderers", "cli"},
     "pyudev": {"sources"},
     "subprocess": {"sources"},
     "yaml": {"cli"},
 }
+OF_EXTRAS = {"ansible", "ansible_runner", "psutil", "yaml"}
+LOADED_BY_ANSIBLE = PACKAGE / "sources/ansible/snapshot_action.py"
 FORBIDDEN_IN_PURE_ROOMS = {"os", "pathlib", "time", "datetime", "socket", "random", "fcntl"}
 PURE_ROOMS = {
     "facts",
@@ -216,6 +219,15 @@ def test_third_party_imports_stay_in_their_room() -> None:
         for name in imports(path):
             top = name.split(".", maxsplit=1)[0]
             assert room(path) in THIRD_PARTY_ROOMS.get(top, {room(path)}), f"{path} imports {name}"
+
+
+def test_what_an_extra_brings_is_imported_by_the_function_that_needs_it() -> None:
+    """Without the extra, --help and the error that names the extra still work."""
+    for path in (each for each in MODULES if each != LOADED_BY_ANSIBLE):
+        for node in ast.parse(path.read_text()).body:
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not OF_EXTRAS & {name.partition(".")[0] for name in names}, path
 
 
 def test_pure_rooms_cannot_reach_the_machine() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +139,25 @@ def test_without_ansible_the_error_has_the_command_that_installs_it(
         pytest.raises(click.UsageError, match=r"not installed; pip install"),
     ):
         fleet_command.invoke(context)
+
+
+@pytest.mark.parametrize("arguments", [("-i", "a,"), ("fix", "-i", "a,")])
+@pytest.mark.parametrize("module", ["ansible_runner", "psutil"])
+def test_a_missing_module_of_the_extra_is_named_by_each_command(
+    arguments: tuple[str, ...], module: str
+) -> None:
+    """The core, the one file and the packages do not bring the extra."""
+    run = without_module(module, *arguments)
+    assert run.returncode == 2
+    assert re.search(r"is not installed; pip install 'ext4audit\[fleet\]'", run.stderr)
+    assert without_module(module, *arguments, "--help").returncode == 0
+
+
+def without_module(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `ext4audit fleet` where a module cannot be imported."""
+    start = f"import sys; sys.modules[{module!r}] = None; from ext4audit.__main__ import main"
+    words = (sys.executable, "-c", f"{start}; main()", "fleet", *arguments)
+    return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def test_groups_are_counted_for_each_rule() -> None:

@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 PLAYBOOK_PROGRAM = "ansible-playbook"
 INSTALL = "pip install 'ext4audit[fleet]'"
+_MODULES = {"ansible_runner": "ansible-runner", "psutil": "psutil"}
+"""The modules that a run imports, and the packages that have them."""
 PROMPTS = {
     "ask_pass": r"SSH password: ?$",
     "ask_become_pass": r"BECOME password(?:\[defaults to SSH password\])?: ?$",
@@ -51,10 +53,15 @@ class Play(NamedTuple):
 
 
 def playbook_program() -> str:
-    """Return the path of ansible-playbook: ours, else that of PATH; raises AnsibleError."""
+    """Return the path of ansible-playbook: ours, else that of PATH; raises AnsibleError.
+
+    It is that also where a module that a run needs is missing: a distribution may have Ansible,
+    and not the rest of the extra.
+    """
     beside = Path(sys.executable).with_name(PLAYBOOK_PROGRAM)
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(PLAYBOOK_PROGRAM)
-    if found is None or find_spec("ansible_runner") is None:
-        what = PLAYBOOK_PROGRAM if found is None else "ansible-runner"
+    missing = [package for module, package in _MODULES.items() if find_spec(module) is None]
+    if found is None or missing:
+        what = PLAYBOOK_PROGRAM if found is None else missing[0]
         raise AnsibleError(f"{what} is not installed; {INSTALL}")
     return found

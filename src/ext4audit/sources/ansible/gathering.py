@@ -27,8 +27,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import psutil
-
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, Answer, Play, playbook_program
 from ext4audit.sources.snapshot.collector import collect_script
 
@@ -186,21 +184,22 @@ def _reason(result: dict[str, Any]) -> str:
 
 def end_descendants() -> None:
     """End all processes that this one started, also those with a session of their own."""
+    import psutil  # noqa: PLC0415 - an extra
+
+    def lives(process: psutil.Process) -> bool:
+        try:
+            return process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
     found = psutil.Process().children(recursive=True)
     for number in (signal.SIGTERM, signal.SIGKILL):
         for each in found:
             with suppress(psutil.Error):
                 each.send_signal(number)
         deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and any(map(_lives, found)):
+        while time.monotonic() < deadline and any(map(lives, found)):
             time.sleep(0.02)
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 ACTION = "ext4audit_snapshot"
