@@ -51,15 +51,34 @@ def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, rc: int | None, code: int
 ) -> None:
     """ansible-runner then has none."""
-    ansible_runner = pytest.importorskip("ansible_runner")
+    play_without_ansible(monkeypatch, rc, code)
 
-    def config(**_given: object) -> SimpleNamespace:
-        return SimpleNamespace(prepare=lambda: None, env={}, command=["ansible-playbook"])
+
+@pytest.mark.parametrize("own", ["", "/srv/tmp"])
+def test_what_ansible_leaves_when_it_is_ended_lies_in_the_folder_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    """Ctrl-C left a directory in ~/.ansible/tmp each time; one that is set stays set."""
+    monkeypatch.delenv(gathering.LOCAL_TEMP, raising=False)
+    if own:
+        monkeypatch.setenv(gathering.LOCAL_TEMP, own)
+    env = play_without_ansible(monkeypatch, 0, 0)
+    assert env[gathering.LOCAL_TEMP] == (own or "/nonexistent/local")
+
+
+def play_without_ansible(
+    monkeypatch: pytest.MonkeyPatch, rc: int | None, code: int
+) -> dict[str, str]:
+    """Run a play that ends with a status at once; return the environment that it got."""
+    ansible_runner = pytest.importorskip("ansible_runner")
+    made = SimpleNamespace(prepare=lambda: None, env={}, command=["ansible-playbook"])
 
     def runner(*_given: object, **_more: object) -> SimpleNamespace:
         return SimpleNamespace(run=lambda: None, rc=rc)
 
-    monkeypatch.setattr(ansible_runner, "RunnerConfig", config)
+    monkeypatch.setattr(ansible_runner, "RunnerConfig", lambda **_given: made)
     monkeypatch.setattr(ansible_runner, "Runner", runner)
     play = Play("/nonexistent", "play.yml", (), {}, shown=False)
     assert gathering._play(play, "ansible-playbook", None, lambda: False) == code  # type: ignore[arg-type]
+    env: dict[str, str] = made.env
+    return env

@@ -40,6 +40,8 @@ PRESET = {
     "ANSIBLE_CACHE_PLUGIN_CONNECTION",
 }
 """Settings that ansible-runner makes and a site's ansible.cfg would make otherwise."""
+LOCAL_TEMP = "ANSIBLE_LOCAL_TEMP"
+"""Where Ansible has files of its own; one that is ended by a signal leaves them there."""
 REFUSED = {
     r"continue connecting \(yes/no(?:/\[fingerprint\])?\)\? ?$": "no",
     r"Enter passphrase for [^\n]*: ?$": "",
@@ -148,7 +150,8 @@ def _play(play: Play, program: str, there: Connection, is_over: Any) -> int:  # 
     )
     before = {name: os.environ[name] for name in PRESET & os.environ.keys()}
     config.prepare()
-    config.env = {k: v for k, v in config.env.items() if k not in PRESET} | before
+    own = {LOCAL_TEMP: os.environ.get(LOCAL_TEMP, f"{play.folder}/local")}
+    config.env = {k: v for k, v in config.env.items() if k not in PRESET} | before | own
     config.cwd = os.getcwd()  # noqa: PTH109 - where ansible.cfg is looked for
     config.suppress_output_file = True
     config.command[config.command.index("ansible-playbook")] = program
