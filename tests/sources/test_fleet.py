@@ -134,6 +134,8 @@ def test_a_folder_of_one_host_with_more_than_its_evidence(tmp_path: Path) -> Non
         ("run.log", b"ok", False),
         ("expected.json", b'{\n  "schema_version": "1.1",', False),
         ("x.sarif", b'{"$schema": "https://', False),
+        ("sosreport-host0-x-private_map", b'{\n    "hostname_map": {\n        "vm": "h', False),
+        ("db1", b'{"message": "Connection refused"}', True),
         ("x.gitlab", b"[\n", False),
     ],
 )

@@ -46,8 +46,9 @@ _DEEPEST = 16
 _MOST_NAMES = 10_000
 _START_BYTES = 1 << 16
 _HEAD_BYTES = 1 << 12
-_REPORT_MARKS = (b'"schema_version"', b'"$schema"')
-"""Near the start of JSON that programs write about hosts: our own reports, and SARIF."""
+_REPORT_MARKS = (b'"schema_version"', b'"$schema"', b'"hostname_map"')
+"""Near the start of JSON that programs write about hosts: our own reports, SARIF, and the names
+that `sos clean` replaced, which it keeps beside the archive (…-private_map)."""
 
 
 class FoundHost(NamedTuple):
