@@ -148,6 +148,41 @@ def test_cloud_init_of_another_shape_is_refused(document: object, reported: str)
         parse_cloud_init(document)
 
 
+IDENTIFIER = "3e6be9de-8139-11d1-9106-a43f08d823a6"
+
+
+@pytest.mark.parametrize(
+    ("setup", "spec"),
+    [
+        ({"label": "data"}, "LABEL=data"),
+        ({"label": "data"}, 'LABEL="data"'),
+        ({"label": "data"}, "/dev/disk/by-label/data"),
+        ({"extra_opts": ["-L", "data"]}, "LABEL=data"),
+        ({"extra_opts": f"-U {IDENTIFIER}"}, f"UUID={IDENTIFIER.upper()}"),
+        ({"extra_opts": ["-U", IDENTIFIER]}, f"/dev/disk/by-uuid/{IDENTIFIER}"),
+        ({"device": "ephemeral0"}, "ephemeral"),
+    ],
+)
+def test_a_line_of_mounts_names_a_filesystem_in_any_way(
+    setup: dict[str, object], spec: str
+) -> None:
+    """By label or UUID in each spelling: a line that is missed hides its options."""
+    document = {
+        "fs_setup": [{"filesystem": "ext4", "device": "/dev/xvdb", **setup}],
+        "mounts": [[spec, "/srv", "ext4", "noatime"]],
+    }
+    found = parse_cloud_init(document)
+    assert settings(found)[0].items() >= MOUNTED.items()
+    assert found.skipped == ()
+
+
+def test_a_filesystem_without_a_line_of_mounts_is_named() -> None:
+    """The default options are judged, and another line may be meant for it."""
+    found = parse_cloud_init({"fs_setup": [DISK], "mounts": [["/dev/disk/by-id/x", "/srv"]]})
+    (sentence,) = found.skipped
+    assert sentence.startswith("the mount of /dev/xvdb, which no line of mounts names")
+
+
 def test_cloud_init_says_what_it_leaves_out() -> None:
     """Other types, and commands, are not planned, and hinder no others."""
     others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]
@@ -207,6 +242,8 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
         ("part /d --fstype=ext4 --active --size=500", {"size": "500M"}),
         ("part /d --fstype=ext4 --label --size=500", {"size": "500M", "mkfs": ""}),
         ("part /d --type ext4 --usepart=sda1 --size=500", {"device": "/dev/sda1"}),
+        ("part\t/d\t--fstype=ext4\t--size=500", {"size": "500M"}),
+        ("part /d --fsty=ext4 --si 500 --fsoption=ro", {"size": "500M", "mount_options": "ro"}),
         ("%ksappend http://x/y\npart /d --fstype=ext4 --size=500", {"size": "500M"}),
         (
             f"{ARRAY}raid pv.1 --level=0 --chunksize=64 raid.1 raid.2 raid.3\n{VOLUME}",
@@ -375,9 +412,30 @@ def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:
     assert found.skipped[0].startswith(skipped)
 
 
+def test_the_annotation_of_a_volume_has_its_mount_options() -> None:
+    """It is older than mountOptions of the spec, and replaces them."""
+    metadata = {"annotations": {"volume.beta.kubernetes.io/mount-options": "noatime,nobarrier"}}
+    spec = {"mountOptions": ["discard"], "iscsi": {"fsType": "ext4"}}
+    volume = {"kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+    (found,) = settings(parse_storage([volume]))
+    assert found["mount_options"] == "noatime,nobarrier"
+
+
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("100Gi", "100Gi"), ("100G", "100GB"), ("1.5Ti", "1.5Ti"), ("1000", "1000"), ("5k", "5KB")],
+    [
+        ("100Gi", "100Gi"),
+        ("100G", "100GB"),
+        ("1.5Ti", "1.5Ti"),
+        ("1000", "1000"),
+        ("5k", "5KB"),
+        ("1e11", "100000000000"),
+        ("128974848000m", "128974848"),
+        (".5E", "500000000000000000"),
+        ("1Ei", str(1 << 60)),
+        ("+1.E+3", "1000"),
+        ("1500m", "2"),
+    ],
 )
 def test_quantities(text: str, size: str) -> None:
     """Kubernetes' G is decimal, and its Gi is binary."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from ext4audit.facts.mount import EXT_FSTYPES
@@ -21,6 +22,11 @@ WHOLE_DEVICE = frozenset({"", "auto", "any", "none", "0"})
 CHOSEN = frozenset({"", "auto", "any"})
 """What cloud-init replaces by a partition, where the device has one (cc_disk_setup.py)."""
 FIRST = "1"
+EPHEMERAL, FIRST_EPHEMERAL = "ephemeral", "ephemeral0"
+"""A short name in `mounts` (cc_mounts.py)."""
+TAGS = {"-L": "LABEL", "-U": "UUID"}
+_TAG = re.compile(r'(LABEL|UUID)="?([^"]+)"?|/dev/disk/by-(label|uuid)/(.+)')
+NO_LINE = "which no line of mounts names: the default options are judged"
 _DOTTED = re.compile(r"(.+)\.([0-9]+|auto|any|none)", re.IGNORECASE)
 """A device and its partition: "ephemeral0.1"."""
 
@@ -32,9 +38,14 @@ def parse_cloud_init(document: object) -> Provisioned:
     if not setups:
         raise ValueError("it has no fs_setup")
     skipped = [(each, _why_skipped(each)) for each in setups]
+    planned = [(each, _planned(each, config)) for each, why in skipped if not why]
+    unmounted = [each for each, found in planned if "mount_point" not in found.settings]
     return Provisioned(
-        tuple(_planned(each, config) for each, why in skipped if not why),
-        tuple(f"{_name(each)} {why}" for each, why in skipped if why),
+        tuple(found for _, found in planned),
+        (
+            *(f"{_name(each)} {why}" for each, why in skipped if why),
+            *(f"the mount of {_name(each)}, {NO_LINE}" for each in unmounted),
+        ),
     )
 
 
@@ -68,9 +79,9 @@ def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
     path = _partition_of(device, number)
     if device.startswith("/"):
         settings["device"] = path
-    names = {path, f"LABEL={label}", f"{alias}.{number}"}
+    names = {path, f"{alias}.{number}", *_by_content(settings["mkfs"])}
     names |= set() if number else {written, alias, device}
-    settings |= _mount(config, names - {"", "LABEL="})
+    settings |= _mount(config, names - {""})
     disk, number = (device, number) if number else _disk_of(config, device)
     return Planned(settings, _share(disk, layout or _layout(config, {disk}), number))
 
@@ -124,12 +135,28 @@ def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
     placed = [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
     for named in (_as_written, _first_partition):
         for line in placed:
-            if not names & named(line[DEVICE]):
+            if not names & named(_spec(line[DEVICE])):
                 continue
             fields = [*line, *("" for _ in range(len(line), len(DEFAULT_FIELDS)))]
             options = fields[OPTIONS] or text_of(_at(defaults, OPTIONS))
             return {"mount_point": fields[PLACE], "mount_options": options}
     return {}
+
+
+def _by_content(mkfs: str) -> Iterator[str]:
+    """Yield the names that label and UUID give to a filesystem made with these options."""
+    for flag, value in pairwise(shlex.split(mkfs)):
+        if flag in TAGS:
+            yield _spec(f"{TAGS[flag]}={value}")
+
+
+def _spec(written: str) -> str:
+    """Return the one spelling of a device of `mounts`: "LABEL=data" of three."""
+    match = _TAG.fullmatch(written)
+    if match is None:
+        return FIRST_EPHEMERAL if written == EPHEMERAL else written
+    tag, value = (match[1] or match[3]).upper(), match[2] or match[4] or ""
+    return f"{tag}={value.lower() if tag == 'UUID' else value}"
 
 
 def _as_written(name: str) -> set[str]:

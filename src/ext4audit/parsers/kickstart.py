@@ -22,6 +22,14 @@ FLAGS = frozenset(
 """Options without a value."""
 OTHER_NAMES = {"type": "fstype", "usepart": "onpart", "ondrive": "ondisk"}
 """Second names of options (pykickstart: FC3_PartData)."""
+NAMES = FLAGS.union(
+    OTHER_NAMES,
+    "bytes-per-inode cachemode cachepvs cachesize chunksize cipher device end escrowcert fsoptions "
+    "fsprofile fstype label level luks-version maxsize metadatasize mkfsoptions name onbiosdisk "
+    "ondisk onpart passphrase pbkdf pbkdf-iterations pbkdf-memory pbkdf-time percent pesize "
+    "poolname profile reserved-percent reserved-space size spares start vgname".split(),
+)
+"""All options of the commands (pykickstart 3.78); a part of a name that fits one is that option."""
 COMMANDS = frozenset({"part", "partition", "raid", "volgroup", "logvol"})
 OF_ONE_LINE = ("%include", "%ksappend")
 """What begins with "%" and has no %end."""
@@ -83,8 +91,8 @@ def _commands(text: str) -> Iterator[_Command]:
         if stripped.startswith("%") and not stripped.startswith(OF_ONE_LINE):
             in_section = stripped.split()[0] != "%end"
             continue
-        word = stripped.partition(" ")[0]
-        if in_section or word not in COMMANDS:
+        words = stripped.split(maxsplit=1)
+        if in_section or not words or words[0] not in COMMANDS:
             continue
         if len(line) > LONGEST_TEXT:
             raise ValueError(f"line {number} is longer than {LONGEST_TEXT} characters")
@@ -103,11 +111,18 @@ def _command(words: Sequence[str]) -> _Command:
         if not word.startswith("--"):
             arguments.append(word)
             continue
-        name, equals, value = word[2:].partition("=")
+        written, equals, value = word[2:].partition("=")
+        name = _full_name(written)
         takes_next = not equals and name not in FLAGS and rest and not rest[-1].startswith("--")
         options[OTHER_NAMES.get(name, name)] = rest.pop() if takes_next else value
     name = "part" if words[0] == "partition" else words[0]
     return _Command(name, tuple(arguments), options)
+
+
+def _full_name(written: str) -> str:
+    """Return the option that a name stands for, which may be cut as argparse allows it."""
+    found = [name for name in NAMES if name.startswith(written)]
+    return found[0] if len(found) == 1 and written not in NAMES else written
 
 
 def _common(command: _Command, place: str, fstype: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from ext4audit.facts.mount import EXT_FSTYPES
@@ -50,6 +52,12 @@ MKFS = {"blocksize": "-b", "inodesize": "-I", "bytesperinode": "-i", "numberofin
 MOUNTS = "/mnt"
 """Where the plans of classes are mounted: the kubelet chooses the place for each pod."""
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]i?|k)?")
+_OTHER_QUANTITY = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)(?:(m|Ei?)|[eE]\+?([0-9]{1,2}))?")
+"""Of the same meaning, and rarely written: "128974848000m", "1e11", ".5E"."""
+_UNITS = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)}
+OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
+"""Mount options of a PersistentVolume, which replace those of its spec (kubernetes.io, "Persistent
+Volumes": it still works)."""
 VOLUME, CLASS = "PersistentVolume", "StorageClass"
 
 
@@ -145,9 +153,16 @@ def _of_volume(item: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
         "fstype": fstype,
         "mkfs": " ".join(_arguments({}, fstype)),
-        **_shared(spec.get("mountOptions"), next(filter(None, kinds), None)),
+        **_shared(_options_of_volume(item, spec), next(filter(None, kinds), None)),
     }
     return {**fields, "size": size_of_quantity(capacity)} if capacity else fields
+
+
+def _options_of_volume(item: Mapping[str, Any], spec: Mapping[str, Any]) -> object:
+    metadata = mapping(item.get("metadata") or {}, "metadata")
+    annotations = mapping(metadata.get("annotations") or {}, "annotations")
+    annotated = text_of(annotations.get(OPTIONS_ANNOTATION))
+    return [annotated] if annotated else spec.get("mountOptions")
 
 
 def _shared(options: object, disks: str | None) -> dict[str, str]:
@@ -159,6 +174,15 @@ def size_of_quantity(text: str) -> str:
     """Return a quantity as a size of a plan: 100Gi is binary, 100G is decimal; ValueError."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a quantity of storage (100Gi)")
+        return _in_bytes(text)
     number, unit = match[1], match[2] or ""
     return f"{number}{unit.upper()}B" if unit and not unit.endswith("i") else f"{number}{unit}"
+
+
+def _in_bytes(text: str) -> str:
+    """Return the bytes of a quantity in one of its other spellings, rounded up; ValueError."""
+    match = _OTHER_QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a quantity of storage (100Gi)")
+    power = Fraction(10 ** int(match[3] or 0))
+    return str(ceil(Fraction(match[1]) * _UNITS.get(match[2], power)))
