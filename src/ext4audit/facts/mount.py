@@ -372,7 +372,8 @@ class EffectiveOptions(NamedTuple):
     `source` is the best place that could be read; `complete` means that it shows every option
     (the options file does, the mount table never). `mount_table` are the superblock's options
     as the mount table prints them, or None where no mount of it is in our namespace.
-    `gap` is the unknown, with its hint, when `complete` is false.
+    `gap` is the unknown, with its hint, when `complete` is false. `inapplicable` are the names of
+    options that this superblock cannot have, whatever was read.
     """
 
     source: str
@@ -380,6 +381,7 @@ class EffectiveOptions(NamedTuple):
     options: tuple[EffectiveOption, ...]
     mount_table: tuple[str, ...] | None
     gap: Unknown | None = None
+    inapplicable: frozenset[str] = frozenset()
 
     def find(self, name: str) -> EffectiveOption | None:
         """Return the option called `name` ("barrier"), or None when it is not established."""
@@ -394,9 +396,13 @@ class EffectiveOptions(NamedTuple):
         option = self.find(name)
         if option is not None:
             return Known(option.token, option.origin)
-        if self.gap is not None:
+        if self.gap is not None and not self.lacks(name):
             return Unknown(f"option {name}", self.gap.why, self.gap.detail, self.gap.hint)
         return Unknown(f"option {name}", Why.ABSENT, f"{self.source} does not list it")
+
+    def lacks(self, name: str) -> bool:
+        """Whether the option is known not to be in force: without a journal there is no `data`."""
+        return self.find(name) is None and (self.complete or name in self.inapplicable)
 
     @property
     def hidden(self) -> tuple[EffectiveOption, ...]:

@@ -12,14 +12,15 @@ from ext4audit.assemble.planned import (
     planned_stack,
     planned_usage,
 )
-from ext4audit.evidence import Known, Unknown, need
+from ext4audit.evidence import Known, Unknown, Why, need
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import DeviceNumber, Provenance
 from ext4audit.facts.plan import Plan
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.stack import map_stack
+from ext4audit.report import Outcome
 from support.builders import superblock, unknown
-from support.hosts.plans import TWELVE_DISKS_BYTES, disk_plan, host_of, plan
+from support.hosts.plans import TWELVE_DISKS_BYTES, disk_plan, host_of, judge_by, plan
 from support.images.mke2fs import needs_e2fsprogs
 
 GIB = 1 << 30
@@ -197,6 +198,18 @@ def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> No
     found = options.value.find("barrier")
     assert found is not None
     assert found.set_by is Provenance.MOUNT
+
+
+def test_without_a_journal_there_is_no_data_mode() -> None:
+    """The kernel refuses a mount with one: no option can complete the plan, and none has to."""
+    of = disk_plan("-O ^has_journal", "nodelalloc")
+    (gap,) = tokens(of, "data")
+    assert isinstance(gap, Unknown)
+    assert gap.why is Why.ABSENT
+    report = judge_by("DUR003", "PRF002", "PRF003")(of)
+    outcomes = {verdict.rule.code: verdict.outcome for verdict in report.verdicts}
+    assert outcomes["DUR003"] is Outcome.NOT_APPLICABLE
+    assert Outcome.UNDETERMINED not in outcomes.values()
 
 
 def test_without_a_kernel_its_defaults_are_unknown() -> None:

@@ -56,9 +56,16 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
             options=tuple(option for option in resolved if option is not None),
             mount_table=sources.mount_table,
             gap=gap,
+            inapplicable=_inapplicable(sources.superblock),
         ),
         origin,
     )
+
+
+def _inapplicable(superblock: Evidence[Superblock]) -> frozenset[str]:
+    """Return the options that need what the superblock is known to lack."""
+    lacks_journal = isinstance(superblock, Known) and not superblock.value.has_journal
+    return frozenset({"data"}) if lacks_journal else frozenset()
 
 
 def _gap(sources: OptionSources) -> Unknown | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.mount import EffectiveOptions
@@ -129,7 +129,7 @@ def _preventing(options: EffectiveOptions) -> tuple[Citation, ...]:
 def _in_force(options: EffectiveOptions) -> tuple[Citation, ...]:
     """Cite the three options that make rename block; raises Undetermined if one is unknown."""
     data = options.token("data")
-    if options.complete and isinstance(data, Unknown) and data.why is Why.ABSENT:
+    if options.lacks("data"):
         data = Known("none: no journal, which does not change the wait", options.source)
     tokens = {name: options.token(name) for name in ("auto_da_alloc", "delalloc")}
     need(tokens["auto_da_alloc"], tokens["delalloc"], data)

@@ -76,7 +76,7 @@ def _refuse_data_journal(options: EffectiveOptions) -> None:
     journal = isinstance(data, Known) and data.value == "data=journal"
     if journal or (option is not None and option.set_by is Provenance.IMPLIED):
         raise NotApplicable("data=journal disables delayed allocation")
-    if not options.complete:
+    if not options.lacks("data"):
         need(data)
 
 

@@ -228,7 +228,7 @@ def data_mode(fs: Filesystem) -> str:
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     options = need(fs.options)
-    if options.complete and options.find("data") is None:
+    if options.lacks("data"):
         raise NotApplicable("it runs without a journal, so it has no data mode")
     return need(options.token("data"))
 
