@@ -140,6 +140,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan(size_bytes=5 * TIB),
         disk_plan("-t ext3", size_bytes=9 * GIB),
         disk_plan("-N 50000000 -J size=4096", size_bytes=2 * TIB),
+        disk_plan("-O ^has_journal -J size=64", size_bytes=2 * TIB),
         disk_plan("-i 67108864 -J size=4 -E orphan_file_size=1M", size_bytes=3 * TIB),
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
@@ -185,7 +186,7 @@ def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
 
 
 @needs_e2fsprogs
-@pytest.mark.parametrize("word", ["resize=3T", "packed_meta_blocks=1"])
+@pytest.mark.parametrize("word", ["resize=3T", "packed_meta_blocks=1", "desc-size=128"])
 def test_what_the_closed_form_does_not_know_is_a_doubt(word: str) -> None:
     """These words of -E move metadata."""
     made = computed(plan(f"-E {word}"))

@@ -42,7 +42,7 @@ BROKEN_CONFIGURATION = "mke2fs config file"
 """In what mke2fs prints of an mke2fs.conf that it cannot parse: it then makes nothing."""
 NO_MKE2FS = "install e2fsprogs"
 PACKED = "packed_meta_blocks"
-MOVING = frozenset({"resize", PACKED})
+MOVING = frozenset({"resize", "desc-size", "desc_size", PACKED})
 """Options of -E that move the bitmaps, or change the blocks before them."""
 AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
 """Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
@@ -154,6 +154,8 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
     for flag in flags:
         usage = usage.without_value(flag)
     usage = usage.without_extended(*parameters_of_size)
+    if words.value("-J") is not None:  # it makes a journal, whatever -O says
+        usage = replace(usage, features=(*usage.features, "has_journal"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
     origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
