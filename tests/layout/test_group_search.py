@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
-from ext4audit.facts.layout import MkfsAdvice, StripeGeometry
+from ext4audit.facts.layout import EVEN, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Sizes
 from ext4audit.layout import bitmap_placement
 from ext4audit.layout.bitmap_placement import StripePeriod, placement_of
@@ -24,6 +25,7 @@ from ext4audit.layout.group_search import (
     _looks,
     _made_if_kept,
     advise,
+    evenness,
     evenness_with_stride,
 )
 from ext4audit.layout.levels import map_of
@@ -135,6 +137,26 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
     advised = advice.options.replace("-E stride=0", "")
     made = layout_of(f"{kept} {advised}", members, chunk_kib, BLOCKS, level)
     assert made.evenness == pytest.approx(advice.evenness, abs=0.01)
+
+
+@pytest.mark.parametrize(("option", "is_even"), [(4096, False), (4088, True)])
+def test_a_default_that_mke2fs_refuses_is_no_default(option: int, *, is_even: bool) -> None:
+    """With clusters, the inodes of a group of the usual size do not fit: -g is needed."""
+    options = MkfsOptions(
+        features=DEFAULT_FEATURES | {"bigalloc"},
+        cluster_bytes=65536,
+        bytes_per_inode=8192,
+        flex_bg_groups=1,
+    )
+    with pytest.raises(ValueError, match="too many inodes"):
+        mke2fs_sizes(BLOCKS * 4096, options)
+    made = mke2fs_sizes(BLOCKS * 4096, replace(options, group_option=option))
+    stack_map = map_of(stripe(4, 512))
+    assert (evenness(stack_map, made) >= EVEN) is is_even
+    advice = advise(stack_map, made)
+    assert advice is not None
+    assert advice.evenness >= EVEN
+    assert (advice.blocks_per_group_option, advice.is_default) == (4088, False)
 
 
 @needs_e2fsprogs

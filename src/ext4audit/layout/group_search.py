@@ -88,14 +88,25 @@ def _advised(
     period: StripePeriod, stack_map: StackMap, sizes: Sizes, room_bytes: int | None
 ) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
-    default = _made(sizes, None, sizes.flex_bg_groups, room_bytes)
-    now = _evenness(period, placement_of(default))
-    now = now._replace(whole=_confirmed(stack_map, default, now.whole))
-    kept = MkfsAdvice(_option(default), sizes.flex_bg_groups, now.whole, is_default=True)
-    is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, default)
+    default = _default(sizes, room_bytes)
+    usual = default or sizes
+    now = _evenness(period, placement_of(usual))
+    now = now._replace(whole=_confirmed(stack_map, usual, now.whole))
+    kept = MkfsAdvice(
+        _option(usual), sizes.flex_bg_groups, now.whole, is_default=default is not None
+    )
+    is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, usual)
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
     return _Search(period, stack_map, sizes, room_bytes, now).best() or (kept if is_even else None)
+
+
+def _default(sizes: Sizes, room_bytes: int | None) -> Sizes | None:
+    """Return what mke2fs makes without -g, None where it refuses: clusters with too many inodes."""
+    try:
+        return _made(sizes, None, sizes.flex_bg_groups, room_bytes)
+    except ValueError:
+        return None
 
 
 def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
