@@ -45,6 +45,10 @@ def edit(before: str, after: str) -> Step:
         ([edit(f"{BEFORE} # x", f"{AFTER} # x")], ["command"]),
         ([edit(BEFORE.replace("data", "a\\040b"), AFTER.replace("data", "a\\040b"))], ["command"]),
         (
+            [edit(BEFORE, AFTER), edit(*(line.replace("data", "d2") for line in (BEFORE, AFTER)))],
+            ["command"],
+        ),
+        (
             [Step(Phase.IMMEDIATE, "mount", change=Remount("/data", (), ("barrier",)))],
             ["command"],
         ),

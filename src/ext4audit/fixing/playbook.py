@@ -23,6 +23,7 @@ FSTAB = "/etc/fstab"
 FIELDS = 6
 PLAIN = re.compile(r"[A-Za-z0-9/_.:=,-]+")
 MODES = {"folder": "0755", "script": "0700", "file": "0644"}
+MOUNT = "ansible.posix.mount"
 JOINED = "{{ script_lines | join('\n') }}"
 """With a newline as it is: versions of Ansible differ in what a backslash means there."""
 TO_APPLY = "'0 to apply' not in {}.stdout"
@@ -108,9 +109,10 @@ def _by_modules(number: int, each: ChosenRemedy, path: str) -> list[dict[str, An
         if made is None:
             return None
         tasks += made
-    if any("ansible.posix.mount" in task for task in tasks):
-        return _if_one_line(number, each, path, tasks)
-    return tasks
+    places = {task[MOUNT]["path"] for task in tasks if MOUNT in task}
+    if not places:
+        return tasks
+    return _if_one_line(number, each, path, tasks, *places) if len(places) == 1 else None
 
 
 def _by_module(each: ChosenRemedy, step: Step, files: list[str]) -> list[dict[str, Any]] | None:
@@ -143,17 +145,16 @@ def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
         return None
     keys = ("src", "path", "fstype", "opts", "dump", "passno")
     words = {**dict(zip(keys, fields, strict=True)), "state": "present", "backup": True}
-    return [_task(f"{title}: {edit.where}", "ansible.posix.mount", words)]
+    return [_task(f"{title}: {edit.where}", MOUNT, words)]
 
 
 def _if_one_line(
-    number: int, each: ChosenRemedy, path: str, tasks: list[dict[str, Any]]
+    number: int, each: ChosenRemedy, path: str, tasks: list[dict[str, Any]], place: str
 ) -> list[dict[str, Any]]:
     """Return the tasks for a directory that one line of fstab names, and the script for others.
 
     ansible.posix.mount writes all lines of a directory.
     """
-    (place,) = {task["ansible.posix.mount"]["path"] for task in tasks}
     lines, title = f"lines_{number}", _escaped(each.title)
     count = f'$1 !~ /^#/ && $2 == "{place}" {{ n++ }} END {{ print n + 0 }}'
     look = _command(f"{title}: lines for {place}", ["awk", count, FSTAB], check_mode=False)
