@@ -278,6 +278,20 @@ def test_of_many_remedies_the_first_few_are_shown() -> None:
     assert "\n  Commands for 1 more: -v.\n" in grouped(3, runnable=False)
 
 
+def test_remedies_of_one_cause_that_differ_are_counted_by_their_kind() -> None:
+    """Commands are shown first; advice, and a finding without a remedy, is counted as such."""
+    advice = [(finding(remedies=(ADVICE._replace(summary=f"Ask {n}."),))) for n in range(1, 4)]
+    runnable = [finding(remedies=(remounting(n),)) for n in range(4, 8)]
+    every = [*advice, *runnable, finding(remedies=(DESTROYING,)), finding()]
+    shown = as_text(found(9, *(("DUR005", n, each) for n, each in enumerate(every, 1))))
+    assert re.findall(r"mount -o remount (\S+)", shown) == ["/mnt/d4", "/mnt/d5"]
+    assert "Ask" not in shown
+    assert (
+        "\n  Commands for 2 more: in the script below.\n  Commands for 1 more: -v.\n"
+        "  Advice for 3 more: -v.\n  No remedy for 1 of them.\n" in shown
+    )
+
+
 def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
     """Nothing in it destroys, also where it has the remedy of another finding."""
     other = ("CAP006", 1, finding(remedies=(remounting(9),)))

@@ -61,15 +61,28 @@ class FleetSummary:
 class RuleEntry:
     """A rule with findings, the hosts that have them, worst first, and the page of the rule.
 
-    `groups` say how many hosts of each group have them.
+    A host where it is milder than `worst` has a badge. `total` is the number of all hosts. `groups`
+    say how many hosts of each group have findings.
     """
 
     rule: Rule
     worst: Severity
-    share: str
+    total: int
     hosts: tuple[tuple[Place, Badge | None], ...]
     about: tuple[PagePart, ...]
     groups: tuple[str, ...]
+
+    @property
+    def at_worst(self) -> int:
+        """How many hosts have a finding of the worst severity, as the summary in text counts."""
+        return sum(badge is None for _, badge in self.hosts)
+
+    @property
+    def share(self) -> str:
+        """How many of all hosts have the worst severity, and on how many more it is milder."""
+        milder = len(self.hosts) - self.at_worst
+        share = f"{self.at_worst} of {counted(self.total, 'host')}"
+        return f"{share}, milder on {milder} more" if milder else share
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +189,7 @@ def _result(report: Report | None, page: Page) -> str:
 
 
 def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
-    """Return the rules with findings that count, worst first, then by the number of hosts."""
+    """Return the rules with findings that count, worst first, then by hosts of that severity."""
     by_group = _by_group(entries, page)
     found: dict[str, list[tuple[Entry, Severity]]] = {}
     rules: dict[str, Rule] = {}
@@ -193,7 +206,7 @@ def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
         )
         for code, on in found.items()
     ]
-    return tuple(sorted(made, key=lambda each: (each.worst.rank, -len(each.hosts), each.rule.code)))
+    return tuple(sorted(made, key=lambda each: (each.worst.rank, -each.at_worst, each.rule.code)))
 
 
 def unread_groups(entries: Sequence[Entry], page: Page) -> tuple[str, ...]:
@@ -217,7 +230,7 @@ def _rule_entry(
     return RuleEntry(
         rule=rule,
         worst=worst,
-        share=f"{len(on)} of {counted(hosts, 'host')}",
+        total=hosts,
         hosts=tuple(
             (Place(entry.name, entry.anchor), None if own is worst else Badge(own.value, own.value))
             for entry, own in ordered

@@ -39,10 +39,18 @@ def shared_facts(cause: Cause) -> tuple[Citation, ...]:
 def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
     """Return the remedy to show of each finding: the safest, else the first; each once.
 
+    Those that a script applies are first, those without commands last: what is shown can be typed.
     A remedy of the whole host is the same for all its filesystems.
     """
     chosen = (finding.main_remedy for _, finding in cause.found)
-    return tuple({each.steps or each.summary: each for each in chosen if each}.values())
+    each_once = {each.steps or each.summary: each for each in chosen if each}
+    return tuple(sorted(each_once.values(), key=lambda each: (not each.steps, each.destructive)))
+
+
+def without_remedy(cause: Cause) -> int:
+    """Return how many of the findings have no remedy, although others of the cause have one."""
+    bare = sum(finding.main_remedy is None for _, finding in cause.found)
+    return bare if bare < len(cause.found) else 0
 
 
 def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -> str:

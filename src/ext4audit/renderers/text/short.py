@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ from ext4audit.renderers.text.causes import (
     shared_facts,
     shown_remedies,
     subjects_text,
+    without_remedy,
 )
 from ext4audit.report import ARCHIVES, Report
 
@@ -158,19 +160,23 @@ class _Page:
                 label = ""
                 yield _title(remedy)
             label = yield from self._changes(remedy, cause.rule.code, label)
-        yield from self._more(len(remedies) - _REMEDIES_SHOWN, cause)
+        yield from self._more(Counter(map(self._place, remedies[_REMEDIES_SHOWN:])))
+        bare = without_remedy(cause)
+        if bare:
+            yield Prose((Span(f"No remedy for {bare} of them."),), STEP)
+        yield from _others(cause)
 
-    def _more(self, commands: int, cause: Cause) -> Blocks:
-        """Yield where the commands for other subjects are, and the other remedies."""
-        if commands > 0:
-            in_script = self.has_script and cause.first.safest_remedy is not None
-            where = "in the script below" if in_script else "-v"
-            yield Prose((Span(f"Commands for {commands} more: {where}."),), STEP)
-        others = len(cause.first.remedies) - 1
-        if others > 0:
-            noun = "other remedy" if others == 1 else "other remedies"
-            text = f"{others} {noun}: -v, or ext4audit explain {cause.rule.code}"
-            yield Prose((Span(text, "dim"),), STEP)
+    def _place(self, remedy: Remedy) -> str:
+        """Return what a remedy that is not shown consists of, and where it is."""
+        if not remedy.steps:
+            return "Advice for {} more: -v."
+        in_script = self.has_script and not remedy.destructive
+        return f"Commands for {{}} more: {'in the script below' if in_script else '-v'}."
+
+    def _more(self, places: Counter[str]) -> Blocks:
+        """Yield where the remedies for other subjects are."""
+        for place, number in places.items():
+            yield Prose((Span(place.format(number)),), STEP)
 
     def _changes(self, remedy: Remedy, code: str, label: str) -> Generator[Block, None, str]:
         """Yield the commands and diffs of a remedy, or which cause above has shown them.
@@ -191,6 +197,15 @@ class _Page:
             yield from (Verbatim(text, 2 * STEP, DIFF_STYLES[kind]) for kind, text in part.diff)
             yield from (Verbatim(command, 2 * STEP, "bold") for command in part.commands)
         return label
+
+
+def _others(cause: Cause) -> Blocks:
+    """Yield how many remedies each finding has beside the one that is shown."""
+    others = max(len(finding.remedies) for _, finding in cause.found) - 1
+    if others > 0:
+        noun = "other remedy" if others == 1 else "other remedies"
+        text = f"{others} {noun}: -v, or ext4audit explain {cause.rule.code}"
+        yield Prose((Span(text, "dim"),), STEP)
 
 
 def script_blocks(report: Report, look: Look, indent: int = 0) -> Blocks:
