@@ -125,6 +125,25 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
     assert [url for url in tab.answers() if url.startswith("http")] == []
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "/var/lib/kubelet/plugins/kubernetes.io/csi/ebs.csi.aws.com/26c7946aaa/globalmount",
+        "/srv/dev-disk-by-uuid-b7b8b35e-933b-5d66-ae7b-beadd41a7fb4",
+    ],
+)
+def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, place: str) -> None:
+    """Letters that reach over the edge of the box are cut off."""
+    tab.look()
+    show(tab, tmp_path, report(host(md127(place)), barriers))
+    over = (
+        "[...document.querySelectorAll('svg svg')].flatMap(box => [...box.querySelectorAll('text')]"
+        ".filter(e => e.getBBox().x + e.getBBox().width > box.width.baseVal.value - 3)"
+        ".map(e => e.textContent))"
+    )
+    assert tab.value(over) == []
+
+
 @pytest.mark.parametrize(("name", "width"), sample_of(product(PAGES, [1400, 900, 400]), "widths"))
 def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
     """On a wide screen and on a telephone, what is wide scrolls within its own box."""

@@ -134,6 +134,26 @@ def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
     assert [remedy.summary for remedy in finding.remedies] == ["Keep it: add barrier to fstab."]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "advice"),
+    [
+        (
+            ("nobarrier",),
+            "it to fstab, because DUR001 reports nobarrier. Apply the remedy of that rule first.",
+        ),
+        (("nobarrier", "data=writeback"), "of those rules first."),
+        (
+            ("commit=30", "max_dir_size_kb=64"),
+            "Keep them: add commit=30, max_dir_size_kb=64 to fstab.",
+        ),
+    ],
+)
+def test_drf001_counts_what_is_in_force(tokens: tuple[str, ...], advice: str) -> None:
+    """One option is "it", several are "them", and several rules are "those"."""
+    (finding,) = verdict(live(*tokens)).findings
+    assert finding.remedies[0].summary.endswith(advice)
+
+
 def test_drf001_cites_both_sides_with_their_origin() -> None:
     """The finding shows fstab's line and what is in force, each with where it was read."""
     (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings

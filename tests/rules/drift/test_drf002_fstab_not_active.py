@@ -281,6 +281,14 @@ def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
     assert not any("remount" in command for command in commands(finding))
 
 
+def test_drf002_says_of_several_options_that_they_are_needed() -> None:
+    """What is needed is set in the line that mounts the filesystem first."""
+    (finding,) = verdict(twice("commit=10", "max_dir_size_kb=64")).findings
+    assert finding.remedies[-1].summary.startswith(
+        "If commit=10 and max_dir_size_kb=64 are needed, set them in line 7 of fstab"
+    )
+
+
 def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
     """The root is mounted before fstab can be read, on whichever line of it it stands."""
     there = (mount("/"), mount("/again", mount_id=31))

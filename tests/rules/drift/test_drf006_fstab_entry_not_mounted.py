@@ -119,19 +119,33 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
     there = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
     on = host(filesystem(mounts=(there,)), fstab=known((fstab_entry(mount_point="/srv"),)))
     (finding,) = verdict(on).findings
-    assert finding.remedies == ()
+    (advice,) = finding.remedies
+    assert advice.steps == ()
+    assert advice.summary.endswith("correct the line, or the mount.")
     assert finding.confidence is Confidence.CONFIRMED
     assert "/dev/sda (tmpfs, 0:44) on /srv" in {citation.value for citation in finding.citations}
 
 
 @pytest.mark.parametrize(
-    ("word", "reported"),
-    [("nofail", "the boot continues"), ("defaults", "waits for it and then fails")],
+    ("word", "reported", "advice"),
+    [
+        ("nofail", "the boot continues", "If it will not come back, remove its line"),
+        (
+            "defaults",
+            "waits for it and then fails",
+            "If the host is to boot without it, add nofail",
+        ),
+    ],
 )
-def test_drf006_says_what_a_boot_does_without_the_device(word: str, reported: str) -> None:
+def test_drf006_says_what_a_boot_does_without_the_device(
+    word: str, reported: str, advice: str
+) -> None:
     """An absent device stops the boot where the entry lacks nofail."""
     (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=AWAY))).findings
     assert reported in finding.message
+    (remedy,) = finding.remedies
+    assert remedy.summary.startswith(f"Attach the device. {advice}")
+    assert remedy.steps == ()
 
 
 @pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])

@@ -109,7 +109,7 @@ def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None
     """It is being written on at this moment."""
     finding = finding_of(filesystem(**changes))
     assert finding.severity is Severity.HIGH
-    assert finding.message.endswith("it has already recorded errors: 3.")
+    assert finding.message.endswith("it has already recorded 3 errors.")
     assert finding.summary.endswith("metadata error, and errors are recorded")
     assert ("errors recorded", "3") in [(each.label, each.value) for each in finding.citations]
 

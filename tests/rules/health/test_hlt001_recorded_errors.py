@@ -136,6 +136,12 @@ def test_hlt001_says_when_and_where() -> None:
     assert "(EFSCORRUPTED)" in {c.label: c.value for c in finding.citations}["last error"]
 
 
+def test_hlt001_says_of_a_single_error_when_it_was() -> None:
+    """One error has no last one."""
+    (finding,) = verdict(erring(counted(1, TAKEN_AT))).findings
+    assert finding.message.startswith("The kernel recorded 1 error, on 2026-01-02T03:04:05Z, in ")
+
+
 def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
     """The check runs only when nobody holds the filesystem, and the record is empty after it."""
     (finding,) = verdict(erring(counted(1))).findings

@@ -12,6 +12,7 @@ import pytest
 
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
+from ext4audit.evidence import origin_of
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.finding import Confidence, Severity
@@ -237,6 +238,16 @@ def test_hlt002_has_what_is_only_possible_tried_first() -> None:
         "The filesystem may refuse writes although it is shown as rw: errors=remount-ro is in"
     )
     assert [bool(remedy.steps) for remedy in finding.remedies] == [False, True]
+
+
+def test_hlt002_names_each_fact_once_and_where_to_look() -> None:
+    """Two lines "last error" of different texts would be two errors."""
+    (finding,) = verdict(erring()).findings
+    labels = [cited.label for cited in finding.citations]
+    assert len(labels) == len(set(labels))
+    times = {cited.label: cited.origin for cited in finding.citations if "time of" in cited.label}
+    origin = origin_of(erring().superblock)
+    assert times == {"time of the last error": origin, "time of the last mount": origin}
 
 
 @pytest.mark.parametrize("release", ["5.10", "6.1", "6.12", "7.2"])

@@ -49,10 +49,6 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
     (finding,) = verdict(known(stack)).findings
     assert finding.severity is severity
     assert len(finding.remedies) == remedies
-    is_whole = severity is Severity.INFO
-    assert finding.summary == (
-        "the array is synchronizing" if is_whole else "the array lacks a member"
-    )
 
 
 @pytest.mark.parametrize(
@@ -81,9 +77,25 @@ def test_hlt005_says_how_many_members_are_missing() -> None:
     """The numbers of this array."""
     (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
     assert finding.message == (
-        "md127 (raid6) lacks 1 of 6 members and is running a recover: it survives one more "
+        "md127 (raid6) lacks 1 of 6 members and is rebuilding: it survives one more "
         "failure, and reads are slower."
     )
+
+
+@pytest.mark.parametrize(
+    ("stack", "summary"),
+    [
+        (array("raid6", 6, 1), "the array lacks 1 member"),
+        (array("raid6", 6, 2, "recover"), "the array lacks 2 members and is rebuilding"),
+        (array("raid1", 2, 0, "check"), "the array is being checked"),
+        (array("raid5", 4, 0, "reshape"), "the array is being reshaped"),
+        (array("raid5", 4, 0, "new-action"), "the array is running new-action"),
+    ],
+)
+def test_hlt005_has_the_number_and_the_action_in_its_line(stack: BlockDevice, summary: str) -> None:
+    """A rebuild that runs needs nobody: a line without it would wake somebody up."""
+    (finding,) = verdict(known(stack)).findings
+    assert finding.summary == summary
 
 
 REMEDIES_NOT_RUN = "A failed disk is replaced by hand: its remedy is advice, without a command."

@@ -88,6 +88,18 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
     ]
 
 
+def test_sec002_counts_what_was_lost() -> None:
+    """One flag is "it", several are "them", and three effects are one series."""
+    every = ("nosuid", "nodev", "noexec")
+    (one,) = verdict(asked("nosuid")).findings
+    (three,) = verdict(asked(*every)).findings
+    assert one.summary == "mounted without nosuid although fstab sets it"
+    assert three.summary == "mounted without nosuid, nodev, noexec although fstab sets them"
+    assert three.message.endswith(
+        "sets: set-user-ID programs, device nodes and programs on it can be used."
+    )
+
+
 def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
     """Its mount point leads to the other one."""
     hidden = mount()._replace(overmounted=True)

@@ -32,9 +32,9 @@ _GAP = 16
 _DROP = 30
 _MARGIN = 2
 """Sizes in the picture, in pixels: of a box, between boxes and rows, and the margin."""
-_LONGEST_NAME = 23
+_LONGEST_NAME = 21
 _LONGEST_DETAIL = 28
-"""Characters that usually fit into a line of a box; the box clips wider text."""
+"""Characters that usually fit into a line of a box, the first of which is bold."""
 _NAMES_IN_BOX = 3
 
 

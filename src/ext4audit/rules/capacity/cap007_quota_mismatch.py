@@ -103,8 +103,8 @@ def _whose(spec: OptionSpec, canonical: str) -> str | None:
 
 def _not_in_force(line: FstabLine, lost: Sequence[str]) -> Finding:
     return Finding(
-        message=f"fstab sets {', '.join(lost)} for {line.mount_point}, but the option is not in "
-        "force: quota limits are not enforced.",
+        message=f"fstab sets {', '.join(lost)} for {line.mount_point}, without effect: quota "
+        "limits are not enforced.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab"),),

@@ -12,13 +12,14 @@ from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.options import canonical, option_name, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
-from ext4audit.rules.shared import rootflags, superblock_field, what_else_sets_it
+from ext4audit.rules.shared import pronoun, rootflags, superblock_field, what_else_sets_it
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
     """Return the remedy that moves options from the superblock to fstab, and mounts anew."""
     return Remedy(
-        f"Set {', '.join(options)} in fstab, clear it in the superblock, and mount it again."
+        f"Set {', '.join(options)} in fstab, clear {pronoun(options)} in the superblock, and mount "
+        "the filesystem again."
         f"{remedies.mounting.left_by_hand(fs)}{_first(fs, host)}",
         remedies.mounting.disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
         remedies.mounting.move_to_fstab(fs, tokens_of(options)),
@@ -61,7 +62,7 @@ def in_force_remedy(
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
     by_hand += [_also_on(fs, host, list(tokens.values()))]
     return Remedy(
-        f"Set {', '.join(options)} in fstab and put it in force{also}."
+        f"Set {', '.join(options)} in fstab and put {pronoun(options)} in force{also}."
         f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(steps))))}",
         remedies.mounting.disruption_of_new_mount(fs)
         if anew
@@ -84,9 +85,11 @@ def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
     others = [mount.mount_point for mount in fs.mounts if mount not in wanted]
     if not wanted or not others:
         return ""
+    applies, then = ("applies", "it is") if len(tokens) == 1 else ("apply", "they are")
     return (
-        f" {', '.join(tokens)} applies to the whole filesystem: it is then in force on "
-        f"{listed(others, 1)} too, and the first line of fstab that mounts it must set it."
+        f" {', '.join(tokens)} {applies} to the whole filesystem: {then} then in force on "
+        f"{listed(others, 1)} too, and the first line of fstab that mounts it must set "
+        f"{pronoun(tokens)}."
     )
 
 

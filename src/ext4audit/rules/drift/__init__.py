@@ -224,11 +224,6 @@ def listed(tokens: Sequence[str]) -> str:
     return f"{len(tokens)} options" if len(tokens) > 1 else "an option"
 
 
-def verb(tokens: Sequence[str]) -> str:
-    """Return the verb that agrees with a list of options."""
-    return "is" if len(tokens) == 1 else "are"
-
-
 def findings_of(refusals: Refusals, intent: MountConfig, *, planned: bool) -> Iterator[Finding]:
     """Yield what is refused, and what is accepted without effect."""
     where = "The plan" if planned else intent.origin

@@ -17,8 +17,8 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift import listed, verb
-from ext4audit.rules.shared import in_brief
+from ext4audit.rules.drift import listed
+from ext4audit.rules.shared import in_brief, pronoun, verb
 from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
 from ext4audit.rules.shared.mount_config import NOT_COMPARED, MountConfig, configs_of, severity_of
 
@@ -99,7 +99,7 @@ def _finding(
     unsure = any(option.baseline is None for option in lost)
     return Finding(
         message=f"{', '.join(tokens)} {verb(tokens)} in force but not set in {intent.origin}: "
-        f"the next mount loses {'it' if len(tokens) == 1 else 'them'}.",
+        f"the next mount loses {pronoun(tokens)}.",
         severity=severity_of((option.name for option in lost), flags),
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
         citations=in_brief(
@@ -120,8 +120,12 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
     bad = discouraged(tokens, fs, host)
     if bad:
         why = warning(bad)
-        summary = f"Do not add it to fstab, because {why}. Apply the remedy of that rule first."
-        yield Remedy(summary, Disruption.ONLINE)
+        rule_s = "that rule" if len(set(bad.values())) == 1 else "those rules"
+        yield Remedy(
+            f"Do not add {pronoun(tokens)} to fstab, because {why}. Apply the remedy of {rule_s} "
+            "first.",
+            Disruption.ONLINE,
+        )
         return
     if overruled(fs, host, tokens):
         return
@@ -129,10 +133,10 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
     if not steps:
         return
     yield Remedy(
-        summary=f"Keep it: add {', '.join(tokens)} to fstab.",
+        summary=f"Keep {pronoun(tokens)}: add {', '.join(tokens)} to fstab.",
         disruption=Disruption.ONLINE,
         steps=steps,
-        trade_off="Choose this if the option is meant to be permanent.",
+        trade_off="Choose this if the change is meant to be permanent.",
     )
 
 
@@ -151,5 +155,5 @@ def _go_back(
         summary=f"Revert to the options of fstab: remount with {', '.join(after)}.",
         disruption=Disruption.REMOUNT,
         steps=steps,
-        trade_off="Choose this if the option was temporary.",
+        trade_off="Choose this if the change was temporary.",
     )

@@ -24,10 +24,9 @@ from ext4audit.rules.drift import (
     findings_of,
     listed,
     refusals_of,
-    verb,
     wrong_tokens,
 )
-from ext4audit.rules.shared import in_brief
+from ext4audit.rules.shared import in_brief, pronoun, series, verb
 from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.mount_config import (
@@ -206,15 +205,16 @@ def _reason(intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]
 
 
 def _dead(tokens: tuple[str, ...], intent: MountConfig) -> Finding:
+    kind = "an option" if len(tokens) == 1 else "options"
     return Finding(
-        message=f"{CMDLINE} sets {', '.join(tokens)}, which is not an option that ext4 lists: "
-        "this kernel ignores it, and another kernel may refuse the mount.",
+        message=f"{CMDLINE} sets {', '.join(tokens)}, which {verb(tokens)} not {kind} that ext4 "
+        f"lists: this kernel ignores {pronoun(tokens)}, and another kernel may refuse the mount.",
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=(),
         fact=f"rootflags {','.join(tokens)}",
-        summary=f"rootflags= sets {listed(tokens)}, not an option of ext4",
+        summary=f"rootflags= sets {listed(tokens)}, not {kind} of ext4",
     )
 
 
@@ -250,8 +250,8 @@ def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
     """Return the advice for options that are wanted: no command knows whether they are."""
     line = intent.used_line if intent.is_repeated else intent.first_line
     return Remedy(
-        f"If {', '.join(tokens)} is needed, set it in line {line} of fstab, "
-        "which mounts the filesystem first.",
+        f"If {series(tokens)} {verb(tokens)} needed, set {pronoun(tokens)} in line {line} of "
+        "fstab, which mounts the filesystem first.",
         Disruption.ONLINE,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
@@ -21,6 +21,11 @@ from ext4audit.rules.shared import in_brief
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 OVERLAY = "overlay"
+OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line, or the mount."
+NOT_AT_BOOT = (
+    "If the host is to boot without it, add nofail to its line of fstab, or remove the line."
+)
+NOT_NEEDED = "If it will not come back, remove its line from fstab."
 
 
 @host_rule(
@@ -47,7 +52,9 @@ def check(host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Check the directory for files that were written in the meantime, then mount the filesystem.
+    Check the directory for files that were written in the meantime, then mount the filesystem. If
+    its device is gone, attach it, or correct the line before the next boot: add `nofail`, or remove
+    it.
 
     ## When to ignore
 
@@ -134,9 +141,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> F
                 *_nothing(entry, there),
             )
         ),
-        remedies=tuple(_remedies(line.mount_point))
-        if may_mount and isinstance(number, Known) and not there
-        else (),
+        remedies=tuple(_remedies(entry, there, may_mount=may_mount)),
         fact=line.mount_point,
         summary=_summary(entry, there),
     )
@@ -222,15 +227,23 @@ def _origin(entry: FstabEntry) -> str:
     return number.detail or number.what if isinstance(number, Unknown) else number.origin
 
 
-def _remedies(mount_point: str) -> Sequence[Remedy]:
+def _remedies(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> Iterator[Remedy]:
+    """Yield the mount of a device that is there, else advice; none where it may be in use."""
+    if there:
+        yield Remedy(OTHER_MOUNTED, Disruption.ONLINE)
+    elif isinstance(entry.device_number, Known):
+        yield from _mount(entry.line.mount_point) if may_mount else ()
+    elif _is_missing(entry):
+        how = NOT_NEEDED if _is_optional(entry) else NOT_AT_BOOT
+        yield Remedy(f"Attach the device. {how}", Disruption.ONLINE)
+
+
+def _mount(mount_point: str) -> Iterator[Remedy]:
     steps = remedies.mounting.mount_by_fstab(mount_point)
-    if not steps:
-        return ()
-    return (
-        Remedy(
+    if steps:
+        yield Remedy(
             summary="Check the directory for files, then mount the filesystem.",
             disruption=Disruption.ONLINE,
             steps=steps,
             trade_off="Files in the directory are hidden while the filesystem is mounted.",
-        ),
-    )
+        )

@@ -9,7 +9,13 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.error_state import cite_errors, has_stopped, is_marked, spell
+from ext4audit.rules.shared.error_state import (
+    cite_errors,
+    errors_text,
+    has_stopped,
+    is_marked,
+    spell,
+)
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 
 RECENT_SECONDS = 7 * DAY_SECONDS
@@ -71,13 +77,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
-    errors = "error" if counters.errors == 1 else "errors"
-    last = f", the last {spell(counters.last)}" if counters.last else ""
+    which = "" if counters.errors == 1 else "the last "
+    last = f", {which}{spell(counters.last)}" if counters.last else ""
     refused = has_stopped(fs)
     since = "the filesystem refuses writes (HLT002)" if refused else "writes can spread the damage"
     return Finding(
-        message=f"The kernel recorded {counters.errors} {errors}{last}: metadata may be damaged, "
-        f"and {since}.",
+        message=f"The kernel recorded {errors_text(counters.errors)}{last}: metadata may be "
+        f"damaged, and {since}.",
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),

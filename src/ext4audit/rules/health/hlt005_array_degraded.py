@@ -12,6 +12,14 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 SPARE_MEMBERS = {"raid6": 2}
 """How many members a level can lose; one for the other levels, all but one for a mirror."""
 IDLE = frozenset({"idle", "frozen"})
+DOING = {
+    "recover": "is rebuilding",
+    "resync": "is resynchronizing",
+    "check": "is being checked",
+    "repair": "is being repaired",
+    "reshape": "is being reshaped",
+}
+"""What an array does, by the words of sync_action (Documentation/admin-guide/md.rst)."""
 
 
 @rule(
@@ -96,20 +104,31 @@ def _finding(device: BlockDevice, state: MdState) -> Finding:
         confidence=Confidence.CONFIRMED,
         citations=_cite(device, state),
         remedies=_remedies(device, state, missing),
-        summary="the array lacks a member" if missing else "the array is synchronizing",
+        summary=_summary(state, missing),
     )
+
+
+def _doing(action: str) -> str:
+    """Return what an array does as a clause, "" for nothing."""
+    return DOING.get(action, f"is running {action}") if action else ""
+
+
+def _summary(state: MdState, missing: int) -> str:
+    """Return the line for all filesystems on the array."""
+    lacks = f"lacks {missing} member{'' if missing == 1 else 's'}" if missing else ""
+    return f"the array {' and '.join(filter(None, (lacks, _doing(_running(state)))))}"
 
 
 def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
     name, runs, disks = (
         f"{device.name} ({state.level})",
-        _running(state),
+        _doing(_running(state)),
         for_wording(state.raid_disks, 0),
     )
     if not missing:
-        return f"{name} is running a {runs}: it is slower until that ends."
+        return f"{name} {runs}: it is slower until that ends."
     members = f"{missing} of {disks} members" if disks else f"{missing} of its members"
-    action = f" and is running a {runs}" if runs else ""
+    action = f" and {runs}" if runs else ""
     left = {
         Severity.HIGH: "one more failure can lose data",
         Severity.MEDIUM: "it survives one more failure, and reads are slower",

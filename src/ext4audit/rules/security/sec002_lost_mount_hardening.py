@@ -15,6 +15,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import RuleOutput, rule
+from ext4audit.rules.shared import pronoun, series
 from ext4audit.rules.shared.mount_config import (
     PROTECTING,
     MountConfig,
@@ -76,7 +77,7 @@ def lost_flags(intent: MountConfig) -> tuple[str, ...]:
 
 
 def _finding(lost: tuple[str, ...], intent: MountConfig) -> Finding:
-    works = " and ".join(ALLOWED[flag] for flag in lost)
+    works = series([ALLOWED[flag] for flag in lost])
     return Finding(
         message=f"{intent.mount.mount_point} is mounted without {', '.join(lost)}, which "
         f"{intent.origin} sets: {works} on it can be used.",
@@ -85,7 +86,7 @@ def _finding(lost: tuple[str, ...], intent: MountConfig) -> Finding:
         citations=intent.cite(),
         remedies=tuple(_remedies(lost, intent.mount)),
         fact=f"{intent.mount.mount_point} {','.join(lost)}",
-        summary=f"mounted without {', '.join(lost)} although fstab sets it",
+        summary=f"mounted without {', '.join(lost)} although fstab sets {pronoun(lost)}",
     )
 
 

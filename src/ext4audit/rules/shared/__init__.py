@@ -52,6 +52,22 @@ IN_SUPERBLOCK = frozenset(
 )
 
 
+def verb(words: Sequence[str]) -> str:
+    """Return the verb that agrees with a list of options: "is" or "are"."""
+    return "is" if len(words) == 1 else "are"
+
+
+def pronoun(words: Sequence[str]) -> str:
+    """Return the pronoun that stands for a list of options: "it" or "them"."""
+    return "it" if len(words) == 1 else "them"
+
+
+def series(words: Sequence[str]) -> str:
+    """Return words as a phrase: "a", "a and b", "a, b and c"."""
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     """Yield the state of an option: in force, the place that set it, and then all others.
 

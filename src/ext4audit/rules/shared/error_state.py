@@ -8,7 +8,16 @@ errno of the aborted journal shows the state. 6.15 or later adds the option emer
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Undetermined,
+    Unknown,
+    Why,
+    for_wording,
+    need,
+    origin_of,
+)
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
@@ -59,6 +68,11 @@ def is_marked(fs: Filesystem) -> bool:
     fs/ext4/super.c), and so does e2fsck that gives up. Only a complete check clears it.
     """
     return MARK in need(state_of(fs))
+
+
+def errors_text(number: int) -> str:
+    """Return a number of errors as a phrase: "1 error", "3 errors"."""
+    return "1 error" if number == 1 else f"{number} errors"
 
 
 def spell(error: RecordedError) -> str:
@@ -184,15 +198,14 @@ def _judge_by_times(fs: Filesystem, errno: Evidence[int]) -> WriteStop:
     accepts writes (6.18).
     """
     certain = isinstance(errno, Unknown) or _has_no_journal(fs)
-    at = _last_error_at(fs)
     return WriteStop(
         Confidence.LIKELY if certain else Confidence.POSSIBLE,
         Severity.CRITICAL if certain else Severity.HIGH,
         f"{REMOUNT_RO} is in force, and an error happened since it was mounted",
         (
             Citation("in force", REMOUNT_RO, need(fs.options).source),
-            Citation("last error", utc(at), "superblock"),
-            Citation("last mount", utc(_mounted_at(fs)), "superblock"),
+            _cite_time(fs, "time of the last error", _last_error_at(fs)),
+            _cite_time(fs, "time of the last mount", _mounted_at(fs)),
         ),
     )
 
@@ -233,6 +246,11 @@ def _last_error_at(fs: Filesystem) -> int:
     if at is None:
         raise Undetermined((_unknown_time("time of the last error"),))
     return at
+
+
+def _cite_time(fs: Filesystem, what: str, at: int) -> Citation:
+    """Cite a time that the superblock has, by how the superblock was read."""
+    return Citation(what, utc(at), origin_of(fs.superblock))
 
 
 def _unknown_time(what: str) -> Unknown:
