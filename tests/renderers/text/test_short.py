@@ -194,6 +194,15 @@ def test_the_facts_of_a_group_are_those_of_all() -> None:
     shown = as_text(found(2, ("DUR005", 1, texts[0]), ("DUR005", 2, texts[1])))
     assert "\n    same  x  b0\n" in shown
     assert "own" not in shown
+    assert "For example" not in shown
+
+
+def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
+    """A line of fstab below ten places would read as the line of all ten."""
+    texts = [finding(citations=(Citation("line", str(n), "fstab"),)) for n in (1, 2)]
+    shown = as_text(found(2, ("DUR005", 1, texts[0]), ("DUR005", 2, texts[1])))
+    assert "\n  For example, /mnt/d1:\n    line  1  fstab\n" in shown
+    assert "For example" not in as_text(found(2, ("DUR005", 1, texts[0])))
 
 
 def edit(number: int) -> Step:

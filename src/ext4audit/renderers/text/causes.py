@@ -25,15 +25,19 @@ def message_text(cause: Cause) -> str:
     return cause.first.message if len(messages) == 1 else cause.first.short
 
 
-def shared_facts(cause: Cause) -> tuple[Citation, ...]:
-    """Return the evidence that all findings share, without details, a few lines at most."""
+def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
+    """Return the evidence that all findings share, without details, a few lines at most.
+
+    Where they share none it is that of the first, whose name is returned as well, else "".
+    """
     values = [
         {(cited.label, cited.value) for cited in finding.citations} for _, finding in cause.found
     ]
     known = set.intersection(*values)
     plain = [cited for cited in cause.first.citations if not cited.detail]
     shared = [cited for cited in plain if (cited.label, cited.value) in known]
-    return tuple((shared or plain)[:_FACTS_SHOWN])
+    whose = "" if shared or not plain else _label(cause.found[0])
+    return whose, tuple((shared or plain)[:_FACTS_SHOWN])
 
 
 def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:

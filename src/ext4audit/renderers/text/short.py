@@ -143,7 +143,9 @@ class _Page:
             )
         )
         yield Prose((Span(message_text(cause)),), STEP)
-        facts = shared_facts(cause)
+        whose, facts = shared_facts(cause)
+        if whose:
+            yield Prose((Span(f"For example, {whose}:"),), STEP)
         if facts:
             cells = ((Span(c.label), Span(c.value, "bold"), Span(c.origin, "dim")) for c in facts)
             yield Columns(tuple(cells), 2 * STEP, fixed=1)
