@@ -197,6 +197,35 @@ def test_the_facts_of_a_group_are_those_of_all() -> None:
     assert "For example" not in shown
 
 
+def test_many_volumes_of_an_orchestrator_are_named_by_their_devices() -> None:
+    """Two paths of kubelet, each longer than a line of the terminal, would name nothing."""
+    every = found(5, *(("DUR005", n, finding(LOW)) for n in range(1, 6)))
+    long = [
+        fs._replace(mounts=(mount(f"/var/lib/kubelet/plugins/{'ab' * 32}{n}/globalmount"),))
+        for n, fs in enumerate(every.host.filesystems)
+    ]
+    shown = as_text(every._replace(host=every.host._replace(filesystems=tuple(long))))
+    line = "LOW  DUR005 name-of-dur005  5 of 5 filesystems (/dev/sd1 … /dev/sd5)  Odd."
+    assert rows(shown) == [line]
+
+
+def test_the_text_of_a_line_gets_no_narrow_column() -> None:
+    """What has less than a third of the terminal goes on below the rule, from the left."""
+    long = finding(LOW, "The last cell of a row is one sentence of several words, as they are.")
+    every = found(6, *(("DUR005", n, long) for n in range(1, 7)))
+    moved = [
+        fs._replace(mounts=(mount(f"/mnt/a-directory-of-disks/{n}"),))
+        for n, fs in enumerate(every.host.filesystems)
+    ]
+    judged = every._replace(host=every.host._replace(filesystems=tuple(moved)))
+    start = "LOW  DUR005 name-of-dur005  6 of 6 filesystems "
+    shown = as_text(judged, width=138).splitlines()
+    lines = [line for line in shown if "LOW" in line or line.startswith(" ")]
+    assert lines[0].startswith(start)
+    assert all(line.startswith("    ") and line[4] != " " for line in lines[1:])
+    assert len(lines) == 2
+
+
 def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
     """A line of fstab below ten places would read as the line of all ten."""
     texts = [finding(citations=(Citation("line", str(n), "fstab"),)) for n in (1, 2)]

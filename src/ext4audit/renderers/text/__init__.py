@@ -32,6 +32,8 @@ from ext4audit.report import PlanAdvice, Report
 
 _NARROWEST = 24
 """Columns that prose has at least, on a terminal of any width."""
+_SHARE = 3
+"""A last cell that would get less than this part of the terminal goes on below its row."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
@@ -152,7 +154,7 @@ class _Pen:
     def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
         """Yield a row with its last cells below each other, or as prose where it is narrow."""
         start = _joined([*row[: block.fixed], Text()], widths, block.indent)
-        if self.width is not None and start.cell_len > self.width - _NARROWEST:
+        if self.width is not None and self.width - start.cell_len < self.width // _SHARE:
             line = _joined(row, [0] * len(row), 0)
             yield from self._hanging(Text(" " * block.indent), line, STEP * 2)
             return

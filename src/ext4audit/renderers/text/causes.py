@@ -17,6 +17,8 @@ from ext4audit.renderers.text.blocks import Look
 _FACTS_SHOWN = 4
 _SUBJECTS_SHOWN = 3
 _MOUNT_POINTS_SHOWN = 3
+_LONGEST_MOUNT_POINT = 32
+"""Characters of a mount point that stands for many: two of them with the count fit into a line."""
 
 
 def message_text(cause: Cause) -> str:
@@ -64,7 +66,7 @@ def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -
     labels = _distinct(subjects, _full_label if full else _label)
     if len(labels) <= _SUBJECTS_SHOWN:
         return ", ".join(labels)
-    names = _distinct(subjects, _label)
+    names = _distinct(subjects, _short_label)
     ends = f"{names[0]} {look.ellipsis} {names[-1]}"
     return f"{_count(subjects, total)} ({ends})"
 
@@ -91,6 +93,14 @@ def _label(each: Found) -> str:
         return each.finding.device or each.finding.fact or THE_HOST
     points = each.filesystem.mount_points
     return points[0] if points else each.filesystem.device
+
+
+def _short_label(each: Found) -> str:
+    """Return the label, or the device where it is shorter than a long mount point of kubelet."""
+    label = _label(each)
+    if each.filesystem is None or len(label) <= _LONGEST_MOUNT_POINT:
+        return label
+    return min(label, each.filesystem.device, key=len)
 
 
 def _full_label(each: Found) -> str:
