@@ -56,10 +56,13 @@ def write(tmp_path: Path) -> Write:
 def test_each_finding_is_a_line_and_the_sums_are_the_last(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is new stands first; what could not be checked is neither fixed nor unchanged."""
+    """New ones stand first, the worst of them on top; not checked is neither fixed nor unchanged.
+
+    JSON keeps the order of the reports.
+    """
     old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
     old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
-    new = report(finding(fact="a"), finding("medium", "b"), finding("info", "e"))
+    new = report(finding(fact="a"), finding("info", "e"), finding("medium", "b"))
     assert run_program(["diff", write("old", old), write("new", new)]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "new: MEDIUM DUR001 on /dev/sda on /data: b is bad.",

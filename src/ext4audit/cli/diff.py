@@ -28,7 +28,7 @@ from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
 
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:
-    """Return a line for each finding by kind, the new ones first; each host's totals are last."""
+    """Return a line for each finding by kind, the new ones and the worst first; totals are last."""
     lines = [line for host, found in differences for line in _host(host, found)]
     return "".join(f"{visible(line)}\n" for line in lines)
 
@@ -41,7 +41,7 @@ def _host(host: str, found: Difference) -> Iterator[str]:
         "unchanged": found.unchanged,
     }
     for kind, findings in kinds.items():
-        for finding in findings:
+        for finding in sorted(findings, key=lambda each: each.severity.rank):
             yield f"{kind}: {_finding_text(finding)}"
     totals = ", ".join(f"{len(findings)} {kind}" for kind, findings in kinds.items())
     yield f"host {host}: {totals}"
