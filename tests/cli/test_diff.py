@@ -56,10 +56,7 @@ def write(tmp_path: Path) -> Write:
 def test_each_finding_is_a_line_and_the_sums_are_the_last(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """New ones stand first, the worst of them on top; not checked is neither fixed nor unchanged.
-
-    JSON keeps the order of the reports.
-    """
+    """New ones stand first, the worst on top; not checked is neither fixed nor unchanged."""
     old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
     old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
     new = report(finding(fact="a"), finding("info", "e"), finding("medium", "b"))

@@ -22,7 +22,7 @@ from ext4audit.finding import (
 )
 from ext4audit.renderers import Page
 from ext4audit.renderers.text import render_report
-from ext4audit.report import Outcome, Report, Verdict
+from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import filesystem, host, mount
 from support.examples import examples
@@ -368,6 +368,18 @@ def test_a_filesystem_that_no_rule_judges_is_named() -> None:
     none = Verdict(RULES["DUR005"], made.host.filesystems[0].id, Outcome.NOT_APPLICABLE, note="x")
     shown = as_text(made._replace(verdicts=(none,)))
     assert rows(shown) == ["No rule applies to /dev/sd1 (-v shows why)."]
+
+
+def test_fixed_findings_of_a_rule_are_one_line() -> None:
+    """A repair of forty disks does not push the result off the screen; -v lists all."""
+    gone = [FixedFinding("DUR005", f"/dev/sd{n} on /mnt/d{n}", "", f"{n} was odd.") for n in (1, 2)]
+    alone = FixedFinding("PRF003", "/dev/sd1 on /mnt/d1", "", "It was slow.")
+    made = found(2)._replace(fixed=(*gone, alone))
+    assert as_text(made).splitlines()[1:3] == [
+        "fixed: DUR005 on /dev/sd1 on /mnt/d1, /dev/sd2 on /mnt/d2",
+        "fixed: PRF003 on /dev/sd1 on /mnt/d1: It was slow.",
+    ]
+    assert as_text(made, verbosity=1).count("fixed: DUR005 on ") == 2
 
 
 FINDINGS = st.tuples(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from ext4audit.finding import Severity
+from ext4audit.finding import Severity, listed
 from ext4audit.renderers import data_files
 from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
@@ -30,9 +30,10 @@ from ext4audit.renderers.text.blocks import (
 from ext4audit.renderers.text.gaps import gap_blocks, short_gap_blocks
 from ext4audit.renderers.text.sections import ShownSteps, subject_blocks
 from ext4audit.renderers.text.short import finding_paragraphs, header, host_name, script_blocks
-from ext4audit.report import Outcome, PlanAdvice, Report
+from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report
 
 _Paragraph: TypeAlias = Sequence[Block]
+_NAMES_SHOWN = 3
 PLAN = "plan"
 """The kind of source of a plan, whose host has a head of its own."""
 
@@ -48,7 +49,8 @@ def report_blocks(report: Report, look: Look) -> Blocks:
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     """Yield the default report: a clean host is a handful of lines without empty ones."""
-    end = (*_policy_blocks(report), *short_gap_blocks(report), summary_block(report, look))
+    fixed = (*_fixed_blocks(report), *_notice_blocks(report))
+    end = (*fixed, *short_gap_blocks(report), summary_block(report, look))
     head = () if report.source.kind == PLAN else (header(report),)
     *whole, rest = finding_paragraphs(report, look)
     if any(whole):
@@ -68,15 +70,28 @@ def _verbose_paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
     for subject in subjects(report):
         yield tuple(subject_blocks(subject, host, look, shown))
     yield tuple(gap_blocks(report))
-    yield tuple(_policy_blocks(report))
+    every = (_fixed_block(gone.rule, (gone,)) for gone in report.fixed or ())
+    yield (*every, *_notice_blocks(report))
     yield (*script_blocks(report, look), summary_block(report, look))
 
 
-def _policy_blocks(report: Report) -> Blocks:
-    """Yield the findings fixed since the baseline, and the notices on the policy file."""
+def _fixed_blocks(report: Report) -> Blocks:
+    """Yield the findings fixed since the baseline: those of one rule in one line."""
+    by_rule: dict[str, list[FixedFinding]] = {}
     for gone in report.fixed or ():
-        text = f"fixed: {gone.rule} on {gone.subject}: {gone.message}"
-        yield Prose((Span(text, "green"),))
+        by_rule.setdefault(gone.rule, []).append(gone)
+    yield from (_fixed_block(rule, same) for rule, same in by_rule.items())
+
+
+def _fixed_block(rule: str, same: Sequence[FixedFinding]) -> Prose:
+    """Return fixed findings of a rule: a single one with its message, else their subjects."""
+    names = list(dict.fromkeys(gone.subject for gone in same))
+    message = f": {same[0].message}" if len(same) == 1 else ""
+    return Prose((Span(f"fixed: {rule} on {listed(names, _NAMES_SHOWN)}{message}", "green"),))
+
+
+def _notice_blocks(report: Report) -> Blocks:
+    """Yield the notices on the policy file."""
     for notice in report.notices:
         yield Prose((Span(f"policy: {notice}.", "yellow"),))
 
