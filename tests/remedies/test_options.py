@@ -409,3 +409,8 @@ def test_the_disruption_is_the_worst_of_the_steps(
 ) -> None:
     """A list of options in the superblock can only be written while it is not mounted."""
     assert disruption(change_options(fs, {"barrier": "barrier"}, remount=remount)) is expected
+
+
+def test_a_remedy_without_steps_is_a_remount_by_hand() -> None:
+    """No mount of this namespace leads to the whole filesystem."""
+    assert disruption(()) is Disruption.REMOUNT

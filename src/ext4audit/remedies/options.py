@@ -327,10 +327,13 @@ def change_options(
 
 
 def disruption(steps: tuple[Step, ...]) -> Disruption:
-    """Return what must be stopped to apply the steps; their rollback may need more."""
+    """Return what must be stopped to apply the steps; their rollback may need more.
+
+    Without steps a person remounts it, in the namespace that has the mount.
+    """
     if any(step.command.startswith("umount ") for step in steps):
         return Disruption.UNMOUNT
-    if any(step.phase is Phase.IMMEDIATE for step in steps):
+    if not steps or any(step.phase is Phase.IMMEDIATE for step in steps):
         return Disruption.REMOUNT
     return Disruption.ONLINE
 

@@ -11,7 +11,7 @@ from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_features
+from ext4audit.rules.shared import cite_features, refuse_container
 from ext4audit.rules.shared.quantities import block_bytes
 
 BOOT, ROOT = "/boot", "/"
@@ -79,9 +79,7 @@ def _block_bytes(fs: Filesystem, superblock: Superblock) -> int:
 
 def _concerns_boot(fs: Filesystem, host: Host) -> None:
     """Raise NotApplicable for a filesystem that no boot loader reads."""
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"a {container} container does not boot")
+    refuse_container(host, "a {} container does not boot")
     if BOOT in fs.mount_points:
         return
     need(fs.mounted_here)

@@ -14,6 +14,7 @@ from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
 
 DISK = r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)"
 WHOLE = r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)"
@@ -72,9 +73,7 @@ def check(host: Host) -> RuleOutput:
 
     If udev rules or the firmware of the machine pin the names.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    refuse_container(host, FSTAB_OF_CONTAINER)
     entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]
     if not entries:
         raise NotApplicable("fstab has no ext4 entry")

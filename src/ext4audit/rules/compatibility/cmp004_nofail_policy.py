@@ -17,6 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
 
 TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
@@ -62,9 +63,7 @@ def check(host: Host) -> RuleOutput:
 
     If a console is available and the machine must not start without its data.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    refuse_container(host, FSTAB_OF_CONTAINER)
     virtualization = need(host.virtualization)
     if virtualization is None:
         raise NotApplicable("it is not a virtual machine")

@@ -12,8 +12,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import in_brief, superblock_field
+from ext4audit.rule import RuleOutput, host_rule
+from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
 
 PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -199,9 +199,7 @@ def check(host: Host) -> RuleOutput:
     For intended copies (two system images of which one is active) that nothing mounts by this
     identifier.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"a {container} container does not show the host's devices")
+    refuse_container(host, "a {} container does not show the host's devices")
     rows = _identified(host, need(host.devices))
     candidates = filesystems_of(rows, layers_below(host))
     yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))

@@ -8,6 +8,7 @@ from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import refuse_container
 
 
 @rule(
@@ -42,9 +43,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where a container or a sandboxed service is supposed to have its own volume.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"a {container} container does not show the host's mounts")
+    refuse_container(host, "a {} container does not show the host's mounts")
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     mounts = need(host.mounts)

@@ -17,7 +17,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import in_brief
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, in_brief, refuse_container
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
 OVERLAY = "overlay"
@@ -60,9 +60,7 @@ def check(host: Host) -> RuleOutput:
 
     When the filesystem was unmounted on purpose; then add `noauto` or remove the entry.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    refuse_container(host, FSTAB_OF_CONTAINER)
     entries, mounts = need(host.fstab, host.mounts)
     expected = [entry for entry in entries if _is_expected(entry)]
     if not expected:

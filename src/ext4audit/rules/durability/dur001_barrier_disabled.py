@@ -140,7 +140,7 @@ def _remedies(fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
     return (
         Remedy(
             f"Enable barriers{where}.{what_else_sets_it(fs, host, 'barrier')}",
-            remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+            remedies.options.disruption(steps),
             steps,
             trade_off="Every fsync() waits for a flush: negligible on drives with power-loss "
             "protection; work that syncs often can be ten times slower on consumer drives.",

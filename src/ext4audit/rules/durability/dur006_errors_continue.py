@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
@@ -134,7 +134,7 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     boot = BOOT if in_rootflags(fs, host, "errors") else ""
     return Remedy(
         f"{what} at the first error ({wanted}){where}.{overruled}{boot}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="An error then stops all writes until e2fsck has run. A monitor that looks for "
         "`ro` in the mount table may miss it: newer kernels still show `rw`.",

@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Undetermined, Unknown, Why, need
 from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, once_writable, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
@@ -92,7 +92,7 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Set the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="The journal is written every 5 s while files change: a disk does not spin down, "
         "and flash memory is written more often.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, once_writable, what_else_sets_it
 from ext4audit.rules.shared.demands import below, holds_database
@@ -92,7 +92,7 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     where = "" if steps else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Enable auto_da_alloc{where}.{what_else_sets_it(fs, host, 'auto_da_alloc')}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="A rename over an existing file waits until the new file is submitted to the "
         "disk: seconds for hundreds of megabytes that are not synced (PRF002).",

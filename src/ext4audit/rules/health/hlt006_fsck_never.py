@@ -11,7 +11,7 @@ from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, superblock_field
 
 NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 
@@ -47,9 +47,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where checks are started by other means, and on volumes that several machines can mount.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    refuse_container(host, FSTAB_OF_CONTAINER)
     if not fs.alive:
         raise NotApplicable("it is not mounted")
     periodic = _periodic_check(fs)

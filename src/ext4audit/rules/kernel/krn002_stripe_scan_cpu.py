@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import (
     cite_bug,
@@ -104,7 +104,7 @@ def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
         more += " Also remove stripe= from rootflags= in the boot loader's configuration."
     return Remedy(
         f"Turn the stripe off, in the superblock and by remount.{more}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "
         "and rewrite parity more often. Turn the stripe on again after the kernel update.",

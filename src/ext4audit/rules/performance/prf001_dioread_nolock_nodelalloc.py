@@ -10,7 +10,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import (
@@ -146,7 +146,7 @@ def _delalloc(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Remedy(
         f"Enable delayed allocation.{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="Data that is not synced may reach the disk up to 30 s later, so a crash can "
         "lose more of it, and allocation comes in bursts. From Linux 6.13 on, going back needs an "
@@ -158,7 +158,7 @@ def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
     steps = remedies.options.change_option(fs, "dioread_nolock", "nodioread_nolock")
     return Remedy(
         f"{first} and disable dioread_nolock.{what_else_sets_it(fs, host, 'dioread_nolock')}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="Direct reads of a file wait while it is being written. The change takes effect "
         "on the next write, also for open files.",

@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions, Provenance
-from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import cite_option, what_else_sets_it
@@ -92,7 +92,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
             Remedy(
                 "Enable delayed allocation, unless a product on this host requires nodelalloc."
                 f"{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
-                remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+                remedies.options.disruption(steps),
                 steps,
                 trade_off="Data that is not synced may reach the disk up to 30 s later, so a "
                 "crash can lose more of it. From Linux 6.13 on, going back needs an unmount.",

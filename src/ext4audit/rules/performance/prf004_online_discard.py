@@ -7,7 +7,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, for_wording, is_surely, need, raise_for
 from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.performance import is_virtual
 from ext4audit.rules.shared import (
@@ -181,7 +181,7 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     instead = "" if encrypted else _instead(fs, host)
     return Remedy(
         f"Disable online discard.{instead}{what_else_sets_it(fs, host, 'discard')}",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off=f"{LATER}{LEAKS if encrypted else ''}",
     )

@@ -19,6 +19,7 @@ from ext4audit.rules.shared import (
     cite_discard,
     cite_fstrim,
     cite_option,
+    refuse_container,
     trimmed,
 )
 
@@ -88,9 +89,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is read-only, so no blocks are freed")
     if host.planned:
         raise NotApplicable("a plan does not describe discards and timers")
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, the host's timers are not visible")
+    refuse_container(host, "in a {} container, the host's timers are not visible")
     device = need(fs.stack)
     if need(device.queue.discard_max_bytes) == 0:
         raise NotApplicable(NO_DISCARD)

@@ -16,6 +16,7 @@ from ext4audit.rules.performance import (
     cite_size,
     drains_of,
 )
+from ext4audit.rules.shared import refuse_container
 
 LONG_SECONDS = 10
 """How long writing the whole backlog may take without a finding."""
@@ -74,9 +75,7 @@ def check(host: Host) -> RuleOutput:
     assumed from the class of the device, not measured. The rule is off by default for both
     reasons. It does not apply in a container, because the limits belong to the host.
     """
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, the limits belong to the host")
+    refuse_container(host, "in a {} container, the limits belong to the host")
     subjects = [fs for fs in host.filesystems if fs.alive and not _is_read_only(fs)]
     if not subjects and host.gaps:
         raise Undetermined(host.gaps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option
 
@@ -92,7 +92,7 @@ def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
     where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
         f"Return the reserve to root{where}.",
-        remedies.options.disruption(steps) if steps else Disruption.REMOUNT,
+        remedies.options.disruption(steps),
         steps,
         trade_off="Programs of that account run out of space earlier.",
     )

@@ -30,6 +30,7 @@ from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
+from ext4audit.rule import NotApplicable
 
 PLACES = {
     Provenance.KERNEL_DEFAULT: "kernel default",
@@ -97,6 +98,16 @@ def once_writable(fs: Filesystem, severity: Severity, message: str) -> tuple[Sev
     if is_surely(fs.read_only):
         return Severity.INFO, f"{message}, as soon as it is mounted writable"
     return severity, message
+
+
+FSTAB_OF_CONTAINER = "in a {} container, /etc/fstab is not the host's"
+
+
+def refuse_container(host: Host, why: str) -> None:
+    """Raise NotApplicable in a container; `{}` in the reason stands for its kind."""
+    container = need(host.container)
+    if container:
+        raise NotApplicable(why.format(container))
 
 
 MOST_SHOWN = 4

@@ -21,7 +21,7 @@ from ext4audit.facts.options import (
 )
 from ext4audit.finding import Citation, Severity
 from ext4audit.rule import NotApplicable
-from ext4audit.rules.shared import rootflags
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, rootflags
 
 SHOWN_OTHERWISE = frozenset(
     # The kernel takes stripe from the superblock, shows quota options by feature and state,
@@ -152,9 +152,7 @@ def configs_of(
     """
     if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace")
-    container = need(host.container)
-    if container:
-        raise NotApplicable(f"in a {container} container, /etc/fstab is not the host's")
+    refuse_container(host, FSTAB_OF_CONTAINER)
     pairs = _pairs(fs, need(fs.fstab))
     numbers = (entry.device_number for _, entry in pairs)
     gaps = tuple(number for number in numbers if isinstance(number, Unknown))
