@@ -11,7 +11,6 @@ from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
 from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
 from ext4audit.facts.options import canonical
 from ext4audit.rules.shared.demands import (
-    against,
     below,
     container_layers,
     demanded,
@@ -20,9 +19,10 @@ from ext4audit.rules.shared.demands import (
     holds_database,
     holds_tenants,
     holds_volume,
-    overruled,
-    stays,
-    warning,
+    kept_text,
+    replaced_demands,
+    states_of,
+    warning_text,
 )
 from support.builders import (
     filesystem,
@@ -209,7 +209,7 @@ def test_demanded_features_have_their_profile() -> None:
 )
 def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -> None:
     """Where the option gets another token than the demanded one."""
-    assert [token for token, _ in against(filesystem(), by("tidb"), tokens)] == lost
+    assert list(replaced_demands(filesystem(), by("tidb"), tokens)) == lost
 
 
 @pytest.mark.parametrize(
@@ -224,16 +224,16 @@ def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -
 )
 def test_tokens_in_force_overrule_a_demand(tokens: Iterable[str], lost: list[str]) -> None:
     """The access times are one option, of which one token is in force."""
-    assert sorted(overruled(filesystem(), by("tidb"), tokens)) == sorted(lost)
+    assert sorted(replaced_demands(filesystem(), by("tidb"), states_of(tokens))) == sorted(lost)
 
 
 def test_the_words_about_what_stays_and_what_is_warned_of() -> None:
     """Nothing to say is nothing said."""
     kept = demanded(filesystem(), by("neo4j"))
     product = all_profiles()["neo4j"].product
-    assert stays(kept) == f" noatime is kept: required by {product} (profile neo4j)."
-    assert stays({}) == ""
-    assert warning({"discard": "PRF004", "sync": "PRF012"}) == (
+    assert kept_text(kept) == f" noatime is kept: required by {product} (profile neo4j)."
+    assert kept_text({}) == ""
+    assert warning_text({"discard": "PRF004", "sync": "PRF012"}) == (
         "PRF004 reports discard, PRF012 reports sync"
     )
-    assert warning({}) == ""
+    assert warning_text({}) == ""

@@ -18,7 +18,7 @@ from ext4audit.facts.options import (
     needs_journal,
 )
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rules.shared.demands import demanded, discouraged, overruled
+from ext4audit.rules.shared.demands import demanded, discouraged, replaced_demands, states_of
 from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
 
 OLDEST, NEWEST = (3, 10), (99,)
@@ -301,5 +301,6 @@ def wrong_tokens(
     atime = ATIME_OPTIONS.keys() if "strictatime" in worse else frozenset()
     tokens = [drift.intended for drift in inactive if drift.in_force not in worse]
     tokens += [flag for flag in flags if flag not in atime]
-    missing = {w for token in tokens for w in overruled(fs, host, [token]) if w not in runs}
-    return [w for w in tokens if w not in wanted and missing.isdisjoint(overruled(fs, host, [w]))]
+    replaced = {token: replaced_demands(fs, host, states_of([token])) for token in tokens}
+    missing = {w for demands in replaced.values() for w in demands if w not in runs}
+    return [w for w in tokens if w not in wanted and missing.isdisjoint(replaced[w])]

@@ -19,7 +19,7 @@ from ext4audit.finding import (
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift import listed
 from ext4audit.rules.shared import in_brief, pronoun, verb
-from ext4audit.rules.shared.demands import against, discouraged, overruled, warning
+from ext4audit.rules.shared.demands import discouraged, replaced_demands, states_of, warning_text
 from ext4audit.rules.shared.mount_config import NOT_COMPARED, MountConfig, configs_of, severity_of
 
 
@@ -119,7 +119,7 @@ def _finding(
 def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) -> Iterator[Remedy]:
     bad = discouraged(tokens, fs, host)
     if bad:
-        why = warning(bad)
+        why = warning_text(bad)
         rule_s = "that rule" if len(set(bad.values())) == 1 else "those rules"
         yield Remedy(
             f"Do not add {pronoun(tokens)} to fstab, because {why}. Apply the remedy of {rule_s} "
@@ -127,7 +127,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
             Disruption.ONLINE,
         )
         return
-    if overruled(fs, host, tokens):
+    if replaced_demands(fs, host, states_of(tokens)):
         return
     steps = remedies.configuration.option_steps(intent.entry.line, (), tokens)
     if not steps:
@@ -149,7 +149,7 @@ def _go_back(
         return
     after = [remedies.remount.typed(option.baseline) for option in lost if option.baseline]
     wanted = {option.name: option.baseline or "" for option in lost}
-    if discouraged(after, fs, host) or any(against(fs, host, wanted)):
+    if discouraged(after, fs, host) or replaced_demands(fs, host, wanted):
         return
     yield Remedy(
         summary=f"Revert to the options of fstab: remount with {', '.join(after)}.",

@@ -27,7 +27,13 @@ from ext4audit.rules.drift import (
     wrong_tokens,
 )
 from ext4audit.rules.shared import in_brief, pronoun, series, verb
-from ext4audit.rules.shared.demands import discouraged, overruled, stays, warning
+from ext4audit.rules.shared.demands import (
+    discouraged,
+    kept_text,
+    replaced_demands,
+    states_of,
+    warning_text,
+)
 from ext4audit.rules.shared.error_state import has_stopped
 from ext4audit.rules.shared.mount_config import (
     CMDLINE,
@@ -226,14 +232,14 @@ def _remedies(
     later = _without_effect(intent, entry, flags)
     configured = [*(drift.intended for drift in entry), *flags]
     bad = discouraged(configured, fs, host)
-    kept = overruled(fs, host, configured)
+    kept = replaced_demands(fs, host, states_of(configured))
     refused = refusals_of(fs, host, intent, need(fs.options)).refused
     if not (by_mount or later or bad or kept or refused or has_stopped(fs)):
         yield from _remount(fs, inactive, flags, intent)
     fix = _correct(intent, wrong_tokens(fs, host, inactive, flags, intent), inactive)
     if fix is not None:
-        why = f" {warning(bad)}." if bad else ""
-        yield fix._replace(summary=f"{fix.summary}{why}{stays(kept)}")
+        why = f" {warning_text(bad)}." if bad else ""
+        yield fix._replace(summary=f"{fix.summary}{why}{kept_text(kept)}")
     if later:
         yield from () if bad else (_in_the_first_line(intent, later),)
     elif by_mount and fix is None:

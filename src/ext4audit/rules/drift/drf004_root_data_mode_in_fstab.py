@@ -18,7 +18,7 @@ from ext4audit.finding import (
     Severity,
 )
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.demands import discouraged, warning
+from ext4audit.rules.shared.demands import discouraged, warning_text
 from ext4audit.rules.shared.mount_config import CMDLINE, MountConfig, configs_of
 
 
@@ -139,7 +139,7 @@ def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Ite
     steps = remedies.configuration.option_steps(line, literal, ())
     if not steps:
         return
-    bad = warning(discouraged([wanted], fs, host))
+    bad = warning_text(discouraged([wanted], fs, host))
     yield Remedy(
         summary=f"Remove {wanted} from fstab.{f' {bad}.' if bad else ''}",
         disruption=Disruption.ONLINE,

@@ -12,7 +12,7 @@ from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import PLACES, cite_mount_table
-from ext4audit.rules.shared.demands import against, beside_ordered, stays
+from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """DUR001 and DUR003 grade these from any origin; here they count only as hidden."""
@@ -194,14 +194,14 @@ def _next_citations(
 
 def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> Iterator[Remedy]:
     wanted = {each.name: HARMLESS[each.name] for each in stored}
-    kept = dict(against(fs, host, wanted))
+    kept = replaced_demands(fs, host, wanted)
     changed = [each for each in stored if each.token not in kept]
     if changed:
         steps = remedies.options.clear_defaults(
             fs, {each.name: wanted[each.name] for each in changed}
         )
         yield Remedy(
-            f"Reset the superblock to the kernel's defaults before it is mounted.{stays(kept)}",
+            f"Reset the superblock to the kernel's defaults before it is mounted.{kept_text(kept)}",
             Disruption.ONLINE,
             steps,
             trade_off=TRADE_OFF,
@@ -281,12 +281,12 @@ def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
 
 def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
     wanted = {each.name: HARMLESS[each.name] for each in hidden}
-    kept = dict(against(fs, host, wanted))
+    kept = replaced_demands(fs, host, wanted)
     changed = [each for each in hidden if each.token not in kept]
     if changed:
         tokens = {each.name: wanted[each.name] for each in changed}
         anew = "data" in tokens and fs.alive
-        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, stays(kept))
+        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, kept_text(kept))
     yield IN_FSTAB
 
 

@@ -8,7 +8,7 @@ from ext4audit.evidence import for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import cite_option, once_writable
+from ext4audit.rules.shared import cite_option, milder_while_read_only
 from ext4audit.rules.shared.demands import (
     back_to_ordered,
     container_layers,
@@ -87,7 +87,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
     if is_surely(fs.read_only):
-        return once_writable(fs, Severity.INFO, MESSAGE)
+        return milder_while_read_only(fs, Severity.INFO, MESSAGE)
     if _marks_unwritten(fs):
         return Severity.LOW, f"{MESSAGE}; dioread_nolock and delalloc prevent it for most files"
     return Severity.HIGH if shared else Severity.MEDIUM, MESSAGE

@@ -11,8 +11,8 @@ from ext4audit.rules.durability import parts_below, worst
 from ext4audit.rules.shared import (
     cite_not_in_force,
     cite_option,
+    milder_while_read_only,
     need_in_force,
-    once_writable,
     what_else_sets_it,
 )
 
@@ -61,7 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity, confidence, cited = _grade(fs, host)
     message = f"{NAME}: a power failure can keep a journal commit and lose the committed blocks"
-    severity, message = once_writable(fs, severity, message)
+    severity, message = milder_while_read_only(fs, severity, message)
     yield Finding(
         message=f"{message}.",
         severity=severity,

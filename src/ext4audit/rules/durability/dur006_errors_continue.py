@@ -11,7 +11,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
-from ext4audit.rules.shared.error_state import errors_text, has_stopped
+from ext4audit.rules.shared.error_state import counted_errors, has_stopped
 
 MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
 SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
@@ -99,7 +99,7 @@ def _recorded(fs: Filesystem) -> Iterator[Citation]:
 def _grade(fs: Filesystem, recorded: tuple[Citation, ...]) -> tuple[Severity, str, str]:
     """Return the severity, the message and the summary."""
     if recorded:
-        errors = errors_text(int(recorded[0].value))
+        errors = counted_errors(int(recorded[0].value))
         message = f"{MESSAGE}, and it has already recorded {errors}"
         return Severity.HIGH, message, f"{SUMMARY}, and errors are recorded"
     if holds_database(fs):

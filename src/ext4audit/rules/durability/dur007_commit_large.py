@@ -8,7 +8,7 @@ from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_option, once_writable, what_else_sets_it
+from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
 DEFAULT = "commit=5"
@@ -58,7 +58,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     severity = _severity(fs, seconds)
     message = f"commit={seconds}: a crash loses up to {seconds} s of changes that are not synced"
-    severity, message = once_writable(fs, severity, message)
+    severity, message = milder_while_read_only(fs, severity, message)
     yield Finding(
         message=f"{message}.",
         severity=severity,

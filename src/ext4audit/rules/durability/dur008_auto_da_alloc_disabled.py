@@ -7,7 +7,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_option, once_writable, what_else_sets_it
+from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
 from ext4audit.rules.shared.demands import below, holds_database
 
 NAMES = ("auto_da_alloc", "delalloc")
@@ -68,7 +68,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host) -> Finding:
     severity = Severity.MEDIUM if _holds_what_must_last(fs) else Severity.LOW
-    severity, message = once_writable(fs, severity, MESSAGE)
+    severity, message = milder_while_read_only(fs, severity, MESSAGE)
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
     return Finding(

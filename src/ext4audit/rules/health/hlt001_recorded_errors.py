@@ -11,10 +11,10 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.error_state import (
     cite_errors,
-    errors_text,
+    counted_errors,
+    error_text,
     has_stopped,
     is_marked,
-    spell,
 )
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 
@@ -78,11 +78,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     which = "" if counters.errors == 1 else "the last "
-    last = f", {which}{spell(counters.last)}" if counters.last else ""
+    last = f", {which}{error_text(counters.last)}" if counters.last else ""
     refused = has_stopped(fs)
     since = "the filesystem refuses writes (HLT002)" if refused else "writes can spread the damage"
     return Finding(
-        message=f"The kernel recorded {errors_text(counters.errors)}{last}: metadata may be "
+        message=f"The kernel recorded {counted_errors(counters.errors)}{last}: metadata may be "
         f"damaged, and {since}.",
         severity=_severity(fs, host, counters),
         confidence=Confidence.CONFIRMED,

@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, once_writable, update
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only, update
 
 FEATURE = "fast_commit"
 
@@ -81,7 +81,7 @@ def _cite_feature(fs: Filesystem, value: str) -> Citation:
 
 def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
     severity, confidence = grade(bug)
-    severity, message = once_writable(fs, severity, bug.symptom)
+    severity, message = milder_while_read_only(fs, severity, bug.symptom)
     return Finding(
         message=f"{message}.",
         severity=severity,

@@ -13,7 +13,7 @@ from ext4audit.rules.shared import (
     cite_kernel,
     gaps_below,
     grade,
-    once_writable,
+    milder_while_read_only,
     superblock_field,
     update,
 )
@@ -83,7 +83,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _finding(fs: Filesystem, host: Host, bug: Exposure, groups: int) -> Finding:
     severity, confidence = grade(bug)
-    severity, message = once_writable(fs, severity, bug.symptom)
+    severity, message = milder_while_read_only(fs, severity, bug.symptom)
     return Finding(
         message=f"{message}.",
         severity=severity,

@@ -13,7 +13,7 @@ from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.demands import by_demand, demands_features
+from ext4audit.rules.shared.demands import demands_features, required_by
 
 HOTSPOT_BELOW = 0.75
 """Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
@@ -86,7 +86,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
     """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
-    demands = "; ".join(f"{f}, {by_demand(p)}" for f, p in lacking.items())
+    demands = "; ".join(f"{f}, {required_by(p)}" for f, p in lacking.items())
     advice = Remedy(
         f"Recreate it with {demands}: `ext4audit plan` computes the group size.",
         Disruption.RECREATE,

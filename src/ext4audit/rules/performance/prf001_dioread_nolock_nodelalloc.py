@@ -17,11 +17,11 @@ from ext4audit.rules.shared import (
     cite_kernel,
     cite_option,
     grade,
-    once_writable,
+    milder_while_read_only,
     update,
     what_else_sets_it,
 )
-from ext4audit.rules.shared.demands import by_demand, demanded
+from ext4audit.rules.shared.demands import demanded, required_by
 
 OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
 """The two states; each is harmless without the other."""
@@ -111,7 +111,7 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
     severity, confidence = grade(exposed)
-    severity, message = once_writable(fs, severity, exposed.symptom)
+    severity, message = milder_while_read_only(fs, severity, exposed.symptom)
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
     where = Citation("mount points", points, "/proc/self/mountinfo", detail=True)
     return Finding(
@@ -135,7 +135,7 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
     """Yield the remedies; only dioread_lock if a profile requires nodelalloc."""
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
-        yield _dioread_lock(fs, host, f"Keep nodelalloc, {by_demand(profile)},")
+        yield _dioread_lock(fs, host, f"Keep nodelalloc, {required_by(profile)},")
         return
     yield _dioread_lock(fs, host, "Keep nodelalloc, which some products require (TiDB, TiKV),")
     yield _delalloc(fs, host)

@@ -6,7 +6,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import cite_option, once_writable
+from ext4audit.rules.shared import cite_option, milder_while_read_only
 from ext4audit.rules.shared.demands import back_to_ordered, data_mode, holds_database
 
 MESSAGE = "data=journal writes all data twice and disables delayed allocation and direct I/O"
@@ -48,7 +48,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from cite_option(fs, "data")
         return
     severity = Severity.MEDIUM if holds_database(fs) else Severity.LOW
-    severity, message = once_writable(fs, severity, MESSAGE)
+    severity, message = milder_while_read_only(fs, severity, MESSAGE)
     yield Finding(
         message=f"{message}.",
         severity=severity,

@@ -90,7 +90,9 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
     yield cite_mount_table(options)._replace(detail=True)
 
 
-def once_writable(fs: Filesystem, severity: Severity, message: str) -> tuple[Severity, str]:
+def milder_while_read_only(
+    fs: Filesystem, severity: Severity, message: str
+) -> tuple[Severity, str]:
     """Return the severity and the message of harm that only writing does.
 
     While the filesystem is read-only it is an info, and the message says that this can change.

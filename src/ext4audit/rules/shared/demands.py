@@ -11,7 +11,7 @@ from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
 from ext4audit.facts.mount import DeviceNumber, Mount, Provenance, mount_of
-from ext4audit.facts.options import canonical, option_name, recognize
+from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import in_rootflags, is_in_force, what_else_sets_it
@@ -118,29 +118,25 @@ def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
     return {f: profile for profile in host.profiles_of(fs) for f in profile.features}
 
 
-def against(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> Iterator[tuple[str, Profile]]:
-    """Yield the required tokens that a change of options, by name, would replace."""
-    for token, profile in demanded(fs, host).items():
-        known = recognize(token)
-        if known is not None and tokens.get(known[0].name, known[1]) != known[1]:
-            yield token, profile
-
-
-def overruled(fs: Filesystem, host: Host, tokens: Iterable[str]) -> Mapping[str, Profile]:
-    """Return the required tokens that are replaced when these tokens are in force."""
-    new = {option_name(token): canonical(token) for token in tokens}
+def replaced_demands(
+    fs: Filesystem, host: Host, changes: Mapping[str, str]
+) -> Mapping[str, Profile]:
+    """Return the required tokens that a change of options, by name, would replace."""
     wanted = demanded(fs, host).items()
-    return {
-        token: profile for token, profile in wanted if new.get(option_name(token), token) != token
-    }
+    return {token: who for token, who in wanted if changes.get(option_name(token), token) != token}
 
 
-def stays(kept: Mapping[str, Profile]) -> str:
+def states_of(tokens: Iterable[str]) -> Mapping[str, str]:
+    """Return the canonical token of each option that some tokens set; the last one counts."""
+    return {option_name(token): canonical(token) for token in tokens}
+
+
+def kept_text(kept: Mapping[str, Profile]) -> str:
     """Return the sentences on required options that are kept; empty if there are none."""
-    return "".join(f" {token} is kept: {by_demand(who)}." for token, who in kept.items())
+    return "".join(f" {token} is kept: {required_by(who)}." for token, who in kept.items())
 
 
-def by_demand(profile: Profile) -> str:
+def required_by(profile: Profile) -> str:
     """Return the clause on the product that requires it."""
     return f"required by {profile.product} (profile {profile.name})"
 
@@ -201,7 +197,7 @@ def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
     return {"dioread_nolock": "PRF001"} if affected else {}
 
 
-def warning(tokens: Mapping[str, str]) -> str:
+def warning_text(tokens: Mapping[str, str]) -> str:
     """Return the clause that names the rules, empty where there is none."""
     return ", ".join(f"{code} reports {token}" for token, code in tokens.items())
 
@@ -263,7 +259,7 @@ def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
         wanted["delalloc"] = NODELALLOC
         if discouraged(["dioread_nolock"], fs, host):
             wanted["dioread_nolock"] = "nodioread_nolock"
-        why += f" {NODELALLOC} is set: {by_demand(profile)}."
+        why += f" {NODELALLOC} is set: {required_by(profile)}."
     return wanted, why
 
 

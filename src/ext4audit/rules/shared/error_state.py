@@ -46,10 +46,10 @@ def cite_errors(fs: Filesystem) -> Iterator[Citation]:
     if isinstance(state, Known) and (MARK in state.value or not counters.errors):
         yield Citation("state", state.value, state.origin)
     if counters.errors and counters.first:
-        yield Citation("first error", spell(counters.first), origin)
+        yield Citation("first error", error_text(counters.first), origin)
     if counters.errors and counters.last:
         kind = CODES.get(counters.last_code)
-        value = f"{spell(counters.last)}{f' ({kind})' if kind else ''}"
+        value = f"{error_text(counters.last)}{f' ({kind})' if kind else ''}"
         yield Citation("last error", value, origin)
 
 
@@ -70,12 +70,12 @@ def is_marked(fs: Filesystem) -> bool:
     return MARK in need(state_of(fs))
 
 
-def errors_text(number: int) -> str:
+def counted_errors(number: int) -> str:
     """Return a number of errors as a phrase: "1 error", "3 errors"."""
     return "1 error" if number == 1 else f"{number} errors"
 
 
-def spell(error: RecordedError) -> str:
+def error_text(error: RecordedError) -> str:
     """Return an error as text: its time, its place in the kernel's source, and its subject."""
     about = [("inode", error.inode), ("block", error.block)]
     parts = (
