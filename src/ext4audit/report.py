@@ -98,7 +98,7 @@ class Report(NamedTuple):
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
     `policy` is the path of that file, None where none is in force. `knowledge` are the data files
-    in force beside the built-in data.
+    in force in addition to the built-in data.
     """
 
     source: ReportSource
@@ -183,7 +183,7 @@ class PlanLine(NamedTuple):
 
 
 class PlanAdvice(NamedTuple):
-    """The report on a plan beside its verdicts: how it was predicted, and the commands to use.
+    """What a plan gets besides verdicts: how it was predicted, and the commands to use.
 
     `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).
     `assumed` are sentences. `changes` are how the plan behind the lines differs from the one

@@ -1,8 +1,8 @@
 """The ext4 superblocks of a host: live ones by `take_inventory`, others by `read_unmounted`.
 
-`neighbours` are the live ones that an audit of some needs beside those: a filesystem on a loop
-device is as safe as the one that holds its file, and filesystems that overlap on a disk destroy
-each other, whichever of them is the target.
+`neighbours` are further live ones, which an audit of some filesystems needs: a filesystem on a
+loop device is as safe as the one that holds its file, and filesystems that overlap on a disk
+destroy each other, whichever of them is the target.
 
 A superblock is live while any mount namespace has it mounted. /proc/fs/ext4 and /sys/fs/ext4 list
 such superblocks without a line in our own mountinfo (observed on 6.18). The inventory is the union
@@ -308,7 +308,7 @@ def neighbours(
     stack_of: Callable[[DeviceNumber], Evidence[BlockDevice]],
     rows: tuple[LsblkDevice, ...],
 ) -> list[DeviceNumber]:
-    """Return those of the `live` superblocks that rules need beside the chosen ones.
+    """Return the `live` superblocks that rules need in addition to the chosen ones.
 
     They hold backing files of loop devices, lie on the same disks, or are the same storage. One
     whose device is not known may be there, too, and one that is mounted may lie on the disk of a

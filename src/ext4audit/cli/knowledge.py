@@ -60,7 +60,7 @@ def _only(tables: dict[str, object], table: str | None) -> dict[str, object]:
 
 
 def _text(newer: tuple[NewerFile, ...]) -> str:
-    """Return one line a table, and one for each data file beside the built-in ones."""
+    """Return a line for each table, and one for each data file that is not built in."""
     rows = [(name, built_in_date(name), count(name)) for name in TABLES]
     width = max(len(name) for name in TABLES)
     lines = [f"{name:<{width}}  {dated}  {words}" for name, dated, words in rows]

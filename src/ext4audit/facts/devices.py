@@ -1,4 +1,4 @@
-"""Block devices: how they are stacked, as lsblk lists them, and the partitions of a disk image."""
+"""Block devices: their stack, their lines of lsblk, partitions of images, and classes of disks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -303,11 +303,11 @@ def is_same_storage(
         return _is_same_part(one, other, rows)
     if one.dm and other.dm and one.dm.uuid.startswith("LVM-") and other.dm.uuid.startswith("LVM-"):
         return None if one.dm.uuid == other.dm.uuid else False
-    below, beside = one.leaves(), other.leaves()
-    if any(leaf.kind != "disk" for leaf in (*below, *beside)):
+    own, others = one.leaves(), other.leaves()
+    if any(leaf.kind != "disk" for leaf in (*own, *others)):
         return None
-    apart = all(is_same_storage(a, b, rows) is False for a in below for b in beside)
-    return False if apart else None
+    differ = all(is_same_storage(a, b, rows) is False for a in own for b in others)
+    return False if differ else None
 
 
 def storage_keys(device: BlockDevice) -> tuple[str, ...]:

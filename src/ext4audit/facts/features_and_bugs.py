@@ -1,7 +1,8 @@
-"""Which versions of kernel, e2fsprogs and GRUB support an ext4 feature, and mke2fs's defaults.
+"""What a version has: the ext4 features of kernel, e2fsprogs and GRUB, and the kernel's bugs.
 
-The data are in features.toml, each with its source; a bound that is None is not established, and
-nothing is concluded from it. Kernel bugs are in kernel_bugs.toml.
+`exposure` judges a kernel by kernel_bugs.toml. The features, and those that mke2fs sets by default,
+are in features.toml, each with its source; a bound that is None is not established, and nothing is
+concluded from it.
 """
 
 from __future__ import annotations

@@ -351,8 +351,8 @@ class Host(NamedTuple):
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
         """Whether two filesystems are one, seen through two devices; None where nothing tells."""
         rows = for_wording(self.devices, ())
-        above, beside = for_wording(one.stack, None), for_wording(other.stack, None)
-        return is_same_storage(above, beside, rows) if above and beside else None
+        own, others = for_wording(one.stack, None), for_wording(other.stack, None)
+        return is_same_storage(own, others, rows) if own and others else None
 
 
 @cached_by_identity

@@ -216,7 +216,7 @@ class FstabEntry(NamedTuple):
 
 
 SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
-"""Flags that mountinfo lists beside ext4's options; a remount clears those that it omits."""
+"""Flags that mountinfo lists among ext4's options; a remount clears those that it omits."""
 
 SECURITY_OPTIONS = frozenset(
     "seclabel context fscontext defcontext rootcontext smackfsdef smackfsfloor smackfshat "

@@ -51,7 +51,7 @@ class Layer(NamedTuple):
 
 
 def no_parity(_byte: int) -> tuple[Location, ...]:
-    """Return no locations: the layer writes nothing beside the data."""
+    """Return no locations: the layer writes nothing but the data."""
     return ()
 
 

@@ -173,7 +173,7 @@ def parse_journal_errno(text: str) -> int:
 
 
 def parse_damage(text: str) -> str:
-    """Return what dumpe2fs says of a damaged superblock beside its header, empty for nothing.
+    """Return the message on a damaged superblock that dumpe2fs adds to its header, else nothing.
 
     ValueError for a text without the header. The raw strings of the header are left out.
     """

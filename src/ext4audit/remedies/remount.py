@@ -143,7 +143,7 @@ OR_UNMOUNT = " || { umount "
 
 
 NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
-"""What the mount table shows beside options of the filesystem: flags, and a state of SELinux."""
+"""Words of the mount table that are no options of the filesystem: flags, and a state of SELinux."""
 
 
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:

@@ -1,6 +1,7 @@
 """The ext4 entries of /etc/fstab, and the device that each entry names.
 
-`DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)).
+`DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)), which
+lsblk lists. `read_trims_all` reads whether fstrim.service trims what fstab does not name.
 """
 
 from collections.abc import Mapping, Sequence

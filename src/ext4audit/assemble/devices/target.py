@@ -208,7 +208,7 @@ def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bo
     """Return the host with only the filesystems that one of the targets names.
 
     What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
-    and the filesystems that are not mounted. Those that rules need beside the named are kept.
+    and the filesystems that are not mounted. Others that rules need are kept.
     Raises ValueError for a target that names none, unless the host is one of many and may lack
     it: a report about nothing would be clean.
     """

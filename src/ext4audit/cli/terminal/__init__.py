@@ -1,6 +1,6 @@
 """What only a terminal gets: here, help pages with coloured headings, options and examples.
 
-Beside this, usage errors, tables, rendered Markdown, links and the pager.
+The other modules have usage errors, tables, rendered Markdown, links and the pager.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The data that rules judge by, as tables: their dates and counts, and newer files of them.
 
-Each table is a TOML file in facts/, beside the module that reads it. A newer file has the same
-format, and any number of entries of one table: they take the place of the built-in entries of the
-same name.
+Each table is a TOML file in facts/tables/, which a module of facts/ reads. A newer file has the
+same format, and any number of entries of one table: they take the place of the built-in entries of
+the same name.
 """
 
 from __future__ import annotations

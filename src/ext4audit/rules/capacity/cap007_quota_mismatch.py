@@ -26,7 +26,7 @@ KINDS = {
     "grpjquota": "group",
     "prjquota": "project",
 }
-"""The options that set limits, and whose. The kernel shows `quota` beside them."""
+"""The options that set limits, and whose. The kernel shows `quota` in addition."""
 QUOTA = frozenset({*KINDS, "quota", "jqfmt"})
 MOUNT_TABLE = "/proc/self/mountinfo"
 BINDS = frozenset({"bind", "rbind"})

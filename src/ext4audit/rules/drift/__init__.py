@@ -57,7 +57,7 @@ def refusals_of(
     """
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
     tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
-    found = {token: _answer(token, host.kernel, options) for token in tokens}
+    found = {token: _handling(token, host.kernel, options) for token in tokens}
     handled = {
         token: answer for token, answer in found.items() if isinstance(answer, OptionHandling)
     }
@@ -79,10 +79,10 @@ def refusals_of(
     )
 
 
-def _answer(
+def _handling(
     token: str, kernel: Evidence[Kernel], options: EffectiveOptions
 ) -> OptionHandling | Unknown:
-    """Return the fate of a token, or why it is unknown."""
+    """Return how a mount handles a token, or why that is unknown."""
     key = token.partition("=")[0]
     if key not in ext4_options() and token in _in_force(options):
         return TAKEN
@@ -235,11 +235,11 @@ def findings_of(refusals: Refusals, intent: MountConfig, *, planned: bool) -> It
 
 def _refused(refusals: Refusals, intent: MountConfig, where: str) -> Finding:
     tokens = [token for token, _ in refusals.refused]
-    fate = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
+    refused = ", ".join(f"{token} ({why})" for token, why in refusals.refused)
     waits = not NOT_WAITED_FOR.intersection(intent.entry.line.options)
     end = "the next mount and the next boot fail" if waits else "the next mount fails"
     return Finding(
-        message=f"{where} sets {fate}, which this kernel's ext4 refuses: {end}.",
+        message=f"{where} sets {refused}, which this kernel's ext4 refuses: {end}.",
         severity=Severity.HIGH if waits else Severity.MEDIUM,
         # A vendor may have backported the option into an older kernel, or have one of its own.
         confidence=Confidence.LIKELY,

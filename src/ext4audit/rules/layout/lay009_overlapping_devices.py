@@ -63,17 +63,18 @@ MOST_NAMED = 8
 class Taken(NamedTuple):
     """What the mounted filesystems of a host take of its disks, and what is not known of them.
 
-    `on_disks` has apart what certainly takes its sectors, and, as `True`, what takes some of them.
+    `on_disks` has two entries for a disk: under False what certainly takes its sectors, and under
+    True what takes some of them.
     """
 
     filesystems: tuple[tuple[Filesystem, tuple[Part, ...]], ...]
     on_disks: Mapping[tuple[DeviceNumber, bool], "Disk"]
     gaps: tuple[Unknown, ...]
 
-    def beside(
+    def overlapping(
         self, fs: Filesystem, own: tuple[Part, ...]
     ) -> Iterator[tuple[Filesystem, tuple[Part, ...]]]:
-        """Yield, in their order, filesystems that take some of the same sectors as some parts.
+        """Yield, in their order, the filesystems that take some sectors of these parts.
 
         At most MOST_NAMED certainly do, and as many may: those are looked for, and not all.
         """
@@ -172,7 +173,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is on no disk")
     taken = _taken(_seen(host))
     gaps, met = taken.gaps, 0
-    for other, parts in taken.beside(fs, own):
+    for other, parts in taken.overlapping(fs, own):
         if met == MOST_NAMED:
             break
         pair = _overlap(own, parts)

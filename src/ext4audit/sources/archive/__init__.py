@@ -1,7 +1,7 @@
 """Archives that other programs make (sosreport, Insights, supportconfig): which one it is.
 
-Kind, host name, time, and the wanted members: a sosreport holds gigabytes of logs
-beside a few megabytes about filesystems.
+Kind, host name, time, and the wanted members: of the gigabytes of a sosreport, a few megabytes
+are about filesystems.
 """
 
 import re
