@@ -647,7 +647,7 @@ PRIVATE_WORDS = re.compile(
 
 def test_terms_are_those_of_the_field() -> None:
     """A reader knows them from the kernel, e2fsprogs and mount(8)."""
-    pages = (*TESTS.parent.glob("docs/*.md"), TESTS.parent / "README.md")
+    pages = (*TESTS.parent.glob("docs/*.md"), *TESTS.parent.glob("*.md"))
     texts = (*MODULES, *TESTS.rglob("*.py"), *PACKAGE.rglob("templates/*"), *pages)
     found = {str(path): PRIVATE_WORDS.findall(path.read_text()) for path in texts}
     del found[__file__]
