@@ -167,7 +167,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
     ("arguments", "reported"),
     [
         (["/proc"], "/proc: not ext4: proc (mounted on /proc)"),
-        (["/nonexistent"], "/nonexistent: does not exist"),
+        (["/proc/nonexistent"], "/proc/nonexistent: does not exist"),
         (["/etc/hostname", *TWELVE], "/etc/hostname: not a readable ext4 image"),
         (["/", "--members", "12"], "--members and --chunk need each other"),
         (["/", "--level", "raid5"], "--level needs --members and --chunk"),
@@ -323,7 +323,7 @@ def test_captured_evidence_has_a_layout(words: list[str]) -> None:
             ["--from", str(HOSTS / "healthy-debian-12" / "snapshot")],
             "no filesystems are on an array; name one of: /",
         ),
-        (["--from", "/nonexistent"], "--from /nonexistent"),
+        (["--from", "/proc/nonexistent"], "--from /proc/nonexistent"),
         ([], "ext4audit: DEVICE|IMAGE|MOUNTPOINT is missing"),
     ],
 )

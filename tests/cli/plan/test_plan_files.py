@@ -165,7 +165,7 @@ def test_all_missing_flags_are_named_at_once() -> None:
         (["--os", "debian"], "--os debian: its kernels are not listed here"),
         (["--on", "floppy"], "floppy"),
         (["--page-size", "5K"], "Linux has pages of 4K, 16K and 64K"),
-        (["--from-kickstart", "/nonexistent"], "No such file"),
+        (["--from-kickstart", "/proc/nonexistent"], "No such file"),
         (["x", "--from-kickstart", "y"], "ext4audit: the options --from-... with a file exclude"),
     ],
 )

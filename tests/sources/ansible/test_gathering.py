@@ -78,7 +78,7 @@ def play_without_ansible(
 
     monkeypatch.setattr(ansible_runner, "RunnerConfig", lambda **_given: made)
     monkeypatch.setattr(ansible_runner, "Runner", runner)
-    play = Play("/nonexistent", "play.yml", (), {}, shown=False)
+    play = Play("/proc/nonexistent", "play.yml", (), {}, shown=False)
     assert gathering._play(play, "ansible-playbook", None, lambda: False) == code  # type: ignore[arg-type]
     env: dict[str, str] = made.env
     return env

@@ -409,7 +409,7 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
 @some_shells
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
     """It once ended with status 1 and no message: the pipe's other end then saw an empty file."""
-    script = BRIEF.replace("/run /dev/shm;", "/nonexistent;")
+    script = BRIEF.replace("/run /dev/shm;", "/proc/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"collect.sh: no writable TMPDIR\n"
