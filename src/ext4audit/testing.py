@@ -23,7 +23,7 @@ from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.policy.site_rules import SiteRuleError, declared_wrong, rules_of_text
+from ext4audit.policy.site_rules import SiteRuleError, declaration_errors, rules_of_text
 from ext4audit.report import Outcome, ReportSource, Verdict
 from ext4audit.rule import Rule
 from ext4audit.sources import Answer, Ask, describe
@@ -47,7 +47,7 @@ def problems(rule: Rule) -> tuple[str, ...]:
     found = re.findall(r"^## (.*)$", rule.page, re.MULTILINE)
     missing = [f"its page has no heading {head!r}" for head in HEADINGS if head not in found]
     unsourced = [] if rule.references else ["it has no references"]
-    return (*declared_wrong(rule), *missing, *unsourced)
+    return (*declaration_errors(rule), *missing, *unsourced)
 
 
 def host_of(snapshot: StrPath, *, without: Collection[str] = ()) -> Host:

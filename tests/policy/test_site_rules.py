@@ -27,7 +27,7 @@ from ext4audit.finding import (
     Severity,
     Step,
 )
-from ext4audit.policy.site_rules import SiteRuleError, misfits, rules_of_text
+from ext4audit.policy.site_rules import SiteRuleError, rules_of_text, type_errors
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -392,11 +392,11 @@ def test_no_field_of_a_finding_can_have_another_type() -> None:
     remedy = Remedy("r", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "true", change=edit),))
     cited = Citation("a", "b", "c")
     finding = Finding("m", Severity.LOW, Confidence.LIKELY, (cited,), (remedy,))
-    assert not list(misfits(finding, Finding, "it"))
+    assert not list(type_errors(finding, Finding, "it"))
     changed = list(every_field(finding))
     assert len(changed) > 20
     for each in changed:
-        assert list(misfits(each, Finding, "it"))
+        assert list(type_errors(each, Finding, "it"))
 
 
 @pytest.mark.parametrize(

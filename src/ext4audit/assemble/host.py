@@ -364,7 +364,7 @@ OTHER_PLACES = (
 def read_boot_loader(source: Source) -> Evidence[BootLoader]:
     """Return the boot loader whose files exist, Unknown where a path cannot be accessed."""
     for places, program in GRUB_PLACES:
-        seen = _first_there(source, places)
+        seen = _first_existing(source, places)
         if isinstance(seen, Known):
             return Known(BootLoader(Loader.GRUB, _version(source, program)), seen.origin)
         if seen is not None:
@@ -375,14 +375,14 @@ def read_boot_loader(source: Source) -> Evidence[BootLoader]:
 def _other(source: Source) -> Evidence[BootLoader]:
     unknown: Unknown | None = None
     for loader, places in OTHER_PLACES:
-        seen = _first_there(source, places)
+        seen = _first_existing(source, places)
         if isinstance(seen, Known):
             return Known(BootLoader(loader), seen.origin)
         unknown = unknown or seen
     return unknown or Known(BootLoader(Loader.NONE_FOUND), "/boot")
 
 
-def _first_there(source: Source, places: Sequence[str]) -> Evidence[str] | None:
+def _first_existing(source: Source, places: Sequence[str]) -> Evidence[str] | None:
     """Return the first path that exists, None where all are certainly absent."""
     unknown: Unknown | None = None
     for place in places:

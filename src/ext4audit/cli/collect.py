@@ -112,9 +112,11 @@ def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tup
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)
     answers = {
-        ask: recorder.answers[ask] for ask in recorder.answers if not (lean and _is_fat(ask))
+        ask: recorder.answers[ask]
+        for ask in recorder.answers
+        if not (lean and _is_dispensable(ask))
     }
-    _tell_unseen(answers, host.gaps)
+    _report_gaps(answers, host.gaps)
     file = io.BytesIO()
     about = {"host": host.name, "tool": f"ext4audit {__version__}"}
     shared, masked = mask(answers)
@@ -126,7 +128,7 @@ def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tup
     return host, file.getvalue()
 
 
-def _is_fat(ask: Ask) -> bool:
+def _is_dispensable(ask: Ask) -> bool:
     """Whether an answer is large and an audit without it is still useful."""
     match ask:
         case UdevDatabase():
@@ -138,7 +140,7 @@ def _is_fat(ask: Ask) -> bool:
     return False
 
 
-def _tell_unseen(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None:
+def _report_gaps(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None:
     """Report on standard error what the snapshot lacks, one line for each cause."""
     unknown = [answer for answer in answers.values() if isinstance(answer, Unknown)]
     causes: dict[tuple[str, str], list[str]] = {}

@@ -136,7 +136,7 @@ def command(
     except NoSuchRemedy as error:
         raise click.UsageError(f"--choose {error}") from None
     script = build_script(_audited(report, source), chosen, left)
-    _tell(script)
+    _report_choice(script)
     if fmt == PLAYBOOK:
         write(lazily("fixing.playbook", "playbook")(script), path)
     else:
@@ -191,7 +191,7 @@ def _audited(report: Report, source: LiveSource) -> AuditedHost:
     return AuditedHost(report.host.name, machine_id, report.host.taken_at, __version__)
 
 
-def _tell(script: Script) -> None:
+def _report_choice(script: Script) -> None:
     for left in script.left:
         print_diagnostic(f"omitted: {left}")
     if not script.chosen:

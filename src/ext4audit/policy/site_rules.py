@@ -65,7 +65,7 @@ def rules_of_package(name: str) -> tuple[Rule, ...]:
 
     Raises NoSuchPackage and SiteRuleError. Nothing in the working directory is a package.
     """
-    with _apart():
+    with _isolated():
         points = [point for owner, point in _entry_points() if name in {owner, point.name}]
     if not points:
         raise NoSuchPackage(name)
@@ -86,13 +86,13 @@ def _entry_points() -> Iterator[tuple[str, EntryPoint]]:
 
 def package_names() -> tuple[str, ...]:
     """Return the names of installed packages that have rules, and of their entry points."""
-    with _apart():
+    with _isolated():
         found = list(_entry_points())
     return tuple(dict.fromkeys(word for name, point in found for word in (name, point.name)))
 
 
 @contextmanager
-def _apart() -> Iterator[None]:
+def _isolated() -> Iterator[None]:
     """Load nothing from the working directory, and keep what is printed out of the report."""
     path = sys.path[:]
     sys.path[:] = [each for each in path if each not in {"", _started_in(path)}]
@@ -112,7 +112,7 @@ def _started_in(path: Sequence[str]) -> str:
 
 def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - whatever it is
     """Return what a source is; raises SiteRuleError for whatever it raises."""
-    with _apart(), _errors_of(origin):
+    with _isolated(), _errors_of(origin):
         return load()
 
 
@@ -147,7 +147,7 @@ def _checked(source: object, origin: str) -> tuple[Rule, ...]:
     if not rules:
         raise SiteRuleError(f"{origin}: it declares no rule: use @rule or @host_rule")
     for each in rules:
-        wrong = next(declared_wrong(each), None)
+        wrong = next(declaration_errors(each), None)
         if wrong is not None:
             raise SiteRuleError(f"{origin}: {each.code}: {wrong}")
     refuse_collisions(rules, origin)
@@ -166,7 +166,7 @@ def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] 
         used |= {each.code: each, each.name: each}
 
 
-def declared_wrong(rule: Rule) -> Iterator[str]:
+def declaration_errors(rule: Rule) -> Iterator[str]:
     """Yield what is wrong in the declaration of a rule of a site, in sentences."""
     if not _is_like(rule.code, CODE):
         yield "its code is not X with two more capital letters and three digits, such as XAC001"
@@ -181,7 +181,7 @@ def declared_wrong(rule: Rule) -> Iterator[str]:
     if not _are(rule.references, str):
         yield "its references are not a tuple of texts"
     for name in _OTHER_FIELDS:
-        yield from misfits(getattr(rule, name), declared(Rule)[name], f"its {name}")
+        yield from type_errors(getattr(rule, name), declared(Rule)[name], f"its {name}")
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
     if not (_are((rule.docstring,), str) and rule.page):
@@ -214,7 +214,7 @@ def declared(owner: type) -> Mapping[str, Any]:
     return get_type_hints(owner)
 
 
-def misfits(value: object, hint: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - any type
+def type_errors(value: object, hint: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - any type
     """Yield in sentences what of a value, and of all that it holds, is not as its type says.
 
     The types are those that our NamedTuples use: classes, unions, tuples of any length, callables.
@@ -225,10 +225,10 @@ def misfits(value: object, hint: Any, name: str) -> Iterator[str]:  # noqa: ANN4
         yield f"{name} is {value!r:.{_LONGEST}}"
     elif isinstance(value, tuple) and get_origin(kind) is tuple:
         for each in value:
-            yield from misfits(each, get_args(kind)[0], f"one of the {name}")
+            yield from type_errors(each, get_args(kind)[0], f"one of the {name}")
     elif isinstance(kind, type) and hasattr(kind, "_fields"):
         for field, declared_type in declared(kind).items():
-            yield from misfits(
+            yield from type_errors(
                 getattr(value, field), declared_type, f"{field} of a {kind.__name__}"
             )
 
@@ -243,7 +243,7 @@ def _is(value: object, kind: Any) -> bool:  # noqa: ANN401 - any type
 def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
     """Return an output of a rule; raises TypeError and ValueError for what cannot be shown."""
     kind = next((each for each in (Citation, Finding) if isinstance(output, each)), None)
-    wrong = next(misfits(output, kind, "what a rule yielded"), None) if kind else None
+    wrong = next(type_errors(output, kind, "what a rule yielded"), None) if kind else None
     if wrong is not None:
         raise TypeError(wrong)
     if isinstance(output, Finding):

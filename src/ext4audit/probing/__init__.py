@@ -73,7 +73,7 @@ def probe(
     with workspace(subject.directory) as room:
         for number, name in enumerate(names):
             budget.give_turn(len(names) - number)
-            one = Bench(room, budget, subject.fs, subject.host, _telling(progress, name))
+            one = Bench(room, budget, subject.fs, subject.host, _progress_of(progress, name))
             try:
                 results.append(_measured(name, one))
             except NothingToMeasure as reason:
@@ -92,7 +92,7 @@ def _within(limits: Limits, space: Space) -> Limits:
     return limits._replace(size_bytes=space.size_bytes, inodes=space.inodes)
 
 
-def _telling(progress: Progress, name: str) -> Callable[[float], None]:
+def _progress_of(progress: Progress, name: str) -> Callable[[float], None]:
     return lambda part: progress(name, part)
 
 

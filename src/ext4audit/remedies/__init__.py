@@ -168,12 +168,12 @@ def images(fs: Filesystem) -> list[BlockDevice]:
 
 
 MOST_NAMED = 3
-"""More holders are counted and not named: a host of containers has hundreds of overlays."""
+"""More users are counted and not named: a host of containers has hundreds of overlays."""
 LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 """Options of an overlay that name directories; lowerdir names several, with colons."""
 
 
-def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
+def with_users(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """Return a remedy with sentences on the users of the filesystem and its quotas, if it unmounts.
 
     Advice is left as it is, and so are remedies for the root, which run from another system.
@@ -181,7 +181,7 @@ def with_holders(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     unmounts = remedy.disruption is Disruption.UNMOUNT and remedy.steps
     if not unmounts or not fs.alive or "/" in fs.mount_points:
         return remedy
-    return remedy._replace(summary=f"{remedy.summary}{first_stop(fs, host)}{_then_quotas(fs)}")
+    return remedy._replace(summary=f"{remedy.summary}{users_sentence(fs, host)}{_then_quotas(fs)}")
 
 
 QUOTA_FILES = frozenset({"usrquota", "grpquota", "usrjquota", "grpjquota", "quota"})
@@ -199,13 +199,13 @@ def _then_quotas(fs: Filesystem) -> str:
     return " Then turn its quotas on again (quotaon): the unmount turns them off."
 
 
-def first_stop(fs: Filesystem, host: Host) -> str:
+def users_sentence(fs: Filesystem, host: Host) -> str:
     """Return the sentence that names the users of a filesystem; empty if none is known."""
-    names = listed(tuple(holders(fs, host)), MOST_NAMED)
+    names = listed(tuple(users_of(fs, host)), MOST_NAMED)
     return f" First stop everything that uses it: {names}." if names else ""
 
 
-def holders(fs: Filesystem, host: Host) -> Iterator[str]:
+def users_of(fs: Filesystem, host: Host) -> Iterator[str]:
     """Yield the names of the known users of a mounted filesystem.
 
     An automount mounts it again as soon as anything looks at it, by the options of its own.

@@ -88,7 +88,7 @@ def _standard_input() -> IO[bytes]:
     return sys.stdin.buffer
 
 
-class _OfThread(local):
+class _ThreadCalls(local):
     """The helper for all hosts that a thread reads outside of a run: one each costs 1 ms a host.
 
     A helper serves one caller: it has one file open, and takes each answer for the last question.
@@ -98,7 +98,7 @@ class _OfThread(local):
         self.calls = BoundedCalls()
 
 
-_OWN = _OfThread()
+_OWN = _ThreadCalls()
 
 
 def _calls() -> BoundedCalls:
@@ -118,39 +118,39 @@ def _open_path(path: str, *, in_fleet: bool) -> Captured:
     if stat.S_ISDIR(mode):
         return _open_directory(path)
     if stat.S_ISREG(mode) and not is_of_the_kernel(path):
-        _call(partial(_open_there, path))
+        _call(partial(_open_in_helper, path))
         try:
-            return _open_file(_There(), path)
+            return _open_file(_HelperFile(), path)
         finally:
-            _call(_close_there)
+            _call(_close_in_helper)
     with Path(path).open("rb") as file:
         return _open_file(file, path)
 
 
-class _There:
+class _HelperFile:
     """The file that is open in the helper process: to close it here could block, too."""
 
     def read(self, count: int, /) -> bytes:
         """Return at most `count` bytes; raises OSError."""
-        return _call(partial(_read_there, count))
+        return _call(partial(_read_in_helper, count))
 
 
-_there: list[IO[bytes]] = []
+_files_in_helper: list[IO[bytes]] = []
 
 
-def _open_there(path: str) -> None:
-    _there.append(Path(path).open("rb"))  # noqa: SIM115 - closed by _close_there, or at the end
+def _open_in_helper(path: str) -> None:
+    _files_in_helper.append(Path(path).open("rb"))  # noqa: SIM115 - or closed at the end
 
 
-def _read_there(count: int) -> bytes:
-    if not _there:
+def _read_in_helper(count: int) -> bytes:
+    if not _files_in_helper:
         raise OSError(errno.ESTALE, "the process that reads files has ended")
-    return _there[-1].read(count)
+    return _files_in_helper[-1].read(count)
 
 
-def _close_there() -> None:
-    while _there:
-        _there.pop().close()
+def _close_in_helper() -> None:
+    while _files_in_helper:
+        _files_in_helper.pop().close()
 
 
 def _mode(path: str, *, in_fleet: bool) -> int:

@@ -379,7 +379,7 @@ def read_trims_all(source: Source) -> Evidence[bool]:
         return Unknown("fstrim.service", Why.UNSUPPORTED, detail, _UNIT_HINT)
     if drop_ins.why is not Why.ABSENT:
         return Unknown("fstrim.service", drop_ins.why, drop_ins.detail, drop_ins.hint)
-    trims = _first_there(source, FSTRIM_UNITS)
+    trims = _first_unit(source, FSTRIM_UNITS)
     if isinstance(trims, Unknown):
         return trims
     first, _, rest = trims.value.partition(":")
@@ -390,7 +390,7 @@ def read_trims_all(source: Source) -> Evidence[bool]:
     return derive("fstrim.service", lambda found: not found, lines, origin=trims.origin)
 
 
-def _first_there(source: Source, paths: tuple[str, ...]) -> Evidence[str]:
+def _first_unit(source: Source, paths: tuple[str, ...]) -> Evidence[str]:
     """Return what the first of some units that is there runs."""
     found: Evidence[str] = Unknown("fstrim.service", Why.ABSENT, "no such unit", _UNIT_HINT)
     for path in paths:

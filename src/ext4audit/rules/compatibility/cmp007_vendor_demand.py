@@ -15,7 +15,7 @@ from ext4audit.rules.compatibility.vendor_demands import (
     demanded_options,
     in_force_remedy,
     is_in_force,
-    made_otherwise,
+    layout_checks,
     required_words,
     statement,
     tokens_of,
@@ -95,7 +95,7 @@ def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterato
         yield demanded_options(fs, host, profiles)
         yield forbidden_options(fs, host, profiles)
     for profile in profiles:
-        yield from made_otherwise(fs, profile)
+        yield from layout_checks(fs, profile)
 
 
 def _demands(profile: Profile) -> bool:
@@ -114,7 +114,7 @@ def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -
     """
     required = {word for profile in profiles for word in required_words(profile)}
     for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
-        wanted = instead_of(token)
+        wanted = replacement_of(token)
         if wanted in required:
             continue
         by = [profile for profile in profiles if token in dict(profile.forbid)]
@@ -125,7 +125,7 @@ def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -
             yield Citation("forbidden, and not in force", token, f"profile {names}")
 
 
-def instead_of(token: str) -> str | None:
+def replacement_of(token: str) -> str | None:
     """Return the state to set instead of a forbidden one; empty to set none, None if not known."""
     if token in ATIME_OPTIONS:
         return "noatime" if canonical(token) == "relatime" else "relatime"

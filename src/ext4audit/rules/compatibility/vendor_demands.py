@@ -49,15 +49,15 @@ def in_force_remedy(
     `concerned` are the mounts that get access times, by default those where they are required.
     """
     tokens = tokens_of(options)
-    beside = _beside(fs, host, tokens)
+    needed = _needed_with(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]
     required = (mount for option in atime for mount in _mounts(fs, host, option))
     places = {mount.mount_point for mount in (required if concerned is None else concerned)}
     steps = remedies.flags.set_flags_and_options(
-        fs, atime, {**tokens, **beside}, by_new_mount=anew, places=places
+        fs, atime, {**tokens, **needed}, by_new_mount=anew, places=places
     )
-    also = ", with dioread_lock, because of PRF001 on this kernel" if beside else ""
+    also = ", with dioread_lock, because of PRF001 on this kernel" if needed else ""
     by_hand = [remedies.mounting.left_by_hand(fs)] if anew else []
     by_hand += [what_else_sets_it(fs, host, name) for name in tokens]
     by_hand += [_also_on(fs, host, list(tokens.values()))]
@@ -93,7 +93,7 @@ def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
     )
 
 
-def _beside(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
+def _needed_with(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[str, str]:
     """Return the option that nodelalloc needs if dioread_nolock would make writes slow."""
     if tokens.get("delalloc") != "nodelalloc":
         return {}
@@ -118,7 +118,7 @@ PERCENT = 100
 KIB = 1 << 10
 
 
-def made_otherwise(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
+def layout_checks(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
     """Yield the checks of one profile; each can raise Undetermined."""
     if profile.features:
         yield _features(fs, profile)

@@ -67,7 +67,7 @@ def refusals_of(
         for token, answer in handled.items()
         if answer.handling is Handling.REFUSED
     }
-    together = _together(fs, host, intent, options, gaps) if intent.first else ()
+    together = _conflicts(fs, host, intent, options, gaps) if intent.first else ()
     for token, why in together:
         if token in tokens:
             refused.setdefault(token, why)
@@ -106,7 +106,7 @@ def _in_force(options: EffectiveOptions) -> frozenset[str]:
     return frozenset(option.token for option in options.options)
 
 
-def _together(
+def _conflicts(
     fs: Filesystem,
     host: Host,
     intent: MountConfig,

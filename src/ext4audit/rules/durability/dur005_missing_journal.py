@@ -112,7 +112,11 @@ def _refuse(fs: Filesystem) -> None:
 def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
     state = (
-        UNUSED if _is_left_out(fs) else NOT_YET if _waits(fs) else "The filesystem has no journal"
+        UNUSED
+        if _is_left_out(fs)
+        else NOT_YET
+        if _needs_new_mount(fs)
+        else "The filesystem has no journal"
     )
     return Finding(
         message=f"{state}: a crash can lose files, even those that were not being written, and "
@@ -161,7 +165,7 @@ def _is_left_out(fs: Filesystem) -> bool:
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
-def _waits(fs: Filesystem) -> bool:
+def _needs_new_mount(fs: Filesystem) -> bool:
     """Whether a journal was created while it is mounted: only the superblock has it."""
     superblock = for_wording(fs.superblock, None)
     return fs.alive and superblock is not None and superblock.has_journal
@@ -170,7 +174,7 @@ def _waits(fs: Filesystem) -> bool:
 def _remedy(fs: Filesystem) -> Remedy:
     if _is_left_out(fs):
         return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
-    if _waits(fs):
+    if _needs_new_mount(fs):
         return Remedy(f"{_new_mount(fs)}.", remedies.mounting.disruption_of_new_mount(fs))
     trade_off = f"{_cost(fs)}Metadata changes are written twice."
     steps = remedies.features.add_journal(fs)

@@ -77,12 +77,12 @@ def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Findi
             cite_bug(bug),
             Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
         ),
-        remedies=(update(bug), _meanwhile()),
+        remedies=(update(bug), _until_updated()),
         summary="a kernel bug makes synchronous direct writes overwrite earlier data",
     )
 
 
-def _meanwhile() -> Remedy:
+def _until_updated() -> Remedy:
     return Remedy(
         "Until then, stop programs that write with O_DIRECT and O_DSYNC (dd oflag=direct,dsync, "
         "some backup tools and databases), and compare the files that they wrote under this kernel "

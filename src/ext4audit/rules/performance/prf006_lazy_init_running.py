@@ -84,10 +84,10 @@ def _is_stopped(fs: Filesystem) -> bool:
 
 def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:
     wait = Remedy("Wait until it has finished.", Disruption.ONLINE)
-    return [_hurry(fs)] if stopped else [wait, _hurry(fs)]
+    return [_without_pauses(fs)] if stopped else [wait, _without_pauses(fs)]
 
 
-def _hurry(fs: Filesystem) -> Remedy:
+def _without_pauses(fs: Filesystem) -> Remedy:
     return Remedy(
         "Let the kernel zero them without pauses, and wait until it has finished.",
         Disruption.REMOUNT,

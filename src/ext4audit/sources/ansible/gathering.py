@@ -158,14 +158,14 @@ def _play(play: Play, program: str, there: Connection, is_over: Any) -> int:  # 
     config.pexpect_timeout = POLL_SECONDS
     runner = Runner(
         config,
-        event_handler=lambda event: _pass_on(event, there),
+        event_handler=lambda event: _forward(event, there),
         cancel_callback=is_over,
     )
     runner.run()
     return STOPPED if runner.rc is None else int(runner.rc)
 
 
-def _pass_on(event: dict[str, Any], there: Connection) -> bool:
+def _forward(event: dict[str, Any], there: Connection) -> bool:
     """Send an event to the parent; False keeps ansible-runner from writing it to a file."""
     kind, data = event.get("event", ""), event.get("event_data", {})
     if kind in OUTCOMES and not data.get("ignore_errors"):
@@ -189,7 +189,7 @@ def end_descendants() -> None:
     """End all processes that this one started, also those with a session of their own."""
     import psutil  # noqa: PLC0415 - an extra
 
-    def lives(process: psutil.Process) -> bool:
+    def is_running(process: psutil.Process) -> bool:
         try:
             return process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
@@ -201,7 +201,7 @@ def end_descendants() -> None:
             with suppress(psutil.Error):
                 each.send_signal(number)
         deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline and any(map(lives, found)):
+        while time.monotonic() < deadline and any(map(is_running, found)):
             time.sleep(0.02)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import first_stop, with_holders
+from ext4audit.remedies import users_sentence, with_users
 from support.builders import filesystem, host, known, loop, mount, superblock, unknown
 
 ROOT = mount("/", number=DeviceNumber(8, 1), mount_id=1)
@@ -67,46 +67,48 @@ def test_quotas_of_the_old_format_are_turned_on_by_hand(
     """A mount turns on those of the feature only."""
     held = known(superblock(features=frozenset({"extent", *features.split()})))
     fs = filesystem(mounts=(DATA._replace(super_options=options),), superblock=held)
-    remedy = with_holders(Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT), fs, host(fs))
+    remedy = with_users(Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT), fs, host(fs))
     assert remedy.summary.endswith("(quotaon): the unmount turns them off.") == told
 
 
 @pytest.mark.parametrize(("mounts", "name"), HOLDERS.values(), ids=HOLDERS.keys())
-def test_holders_are_named_by_the_mount_table(mounts: tuple[Mount, ...], name: str) -> None:
+def test_users_are_named_by_the_mount_table(mounts: tuple[Mount, ...], name: str) -> None:
     """An overlay holds the filesystem of each of its directories, a mount the one below it."""
     expected = f" First stop everything that uses it: {name}." if name else ""
-    assert first_stop(*with_table(*mounts)) == expected
+    assert users_sentence(*with_table(*mounts)) == expected
 
 
 def test_a_loop_device_holds_the_filesystem_of_its_image() -> None:
     """It is found in the stack of whatever filesystem lies on it."""
     fs = filesystem()
     named = " First stop everything that uses it: the loop device loop0 (image /var/lib/image.img)."
-    assert first_stop(fs, host(fs, IMAGE)) == named
-    assert first_stop(fs, host(fs, unmounted=known((IMAGE,)))) == named
-    assert first_stop(IMAGE, host(fs, IMAGE)) == ""
+    assert users_sentence(fs, host(fs, IMAGE)) == named
+    assert users_sentence(fs, host(fs, unmounted=known((IMAGE,)))) == named
+    assert users_sentence(IMAGE, host(fs, IMAGE)) == ""
 
 
-def test_the_other_mounts_of_it_are_holders() -> None:
+def test_the_other_mounts_of_it_are_users() -> None:
     """An unmount of one place leaves the others."""
     fs = filesystem(mounts=(DATA, mount("/again", mount_id=31)))
-    assert first_stop(fs, host(fs)) == " First stop everything that uses it: the mount on /again."
+    assert (
+        users_sentence(fs, host(fs)) == " First stop everything that uses it: the mount on /again."
+    )
 
 
-def test_hundreds_of_holders_are_counted() -> None:
+def test_hundreds_of_users_are_counted() -> None:
     """Nobody reads the names of all containers."""
     many = [
         overlay(f"/c/{each}", f"upperdir=/data/{each}")._replace(mount_id=100 + each)
         for each in range(200)
     ]
     end = "the overlay on /c/0, the overlay on /c/1, the overlay on /c/2 and 197 more."
-    assert first_stop(*with_table(*many)).endswith(end)
+    assert users_sentence(*with_table(*many)).endswith(end)
 
 
 def test_an_unread_mount_table_names_nothing() -> None:
     """The sentence adds to a remedy, and decides nothing."""
     fs = filesystem()
-    assert first_stop(fs, host(fs, mounts=unknown("mount table"))) == ""
+    assert users_sentence(fs, host(fs, mounts=unknown("mount table"))) == ""
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ def test_an_unread_mount_table_names_nothing() -> None:
 def test_only_what_unmounts_says_it(disruption: Disruption, *, alive: bool, named: bool) -> None:
     """A remount disturbs no holder, and a restart stops all of them."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"), alive=alive)
-    remedy = with_holders(Remedy("Do it.", disruption, UNMOUNT), fs, on)
+    remedy = with_users(Remedy("Do it.", disruption, UNMOUNT), fs, on)
     assert (remedy.summary != "Do it.") is named
 
 
@@ -129,14 +131,14 @@ def test_nothing_is_said_of_advice() -> None:
     """Nothing that is run would be refused."""
     fs, on = with_table(overlay("/merged", "lowerdir=/data"))
     advice = Remedy("Use other drives.", Disruption.UNMOUNT)
-    assert with_holders(advice, fs, on) == advice
+    assert with_users(advice, fs, on) == advice
 
 
 def test_nothing_is_said_of_the_root() -> None:
     """It cannot be unmounted: the remedy says from where to work."""
     fs = filesystem(mounts=(ROOT, mount("/again", mount_id=31)))
     remedy = Remedy("Do it.", Disruption.UNMOUNT, UNMOUNT)
-    assert with_holders(remedy, fs, host(fs)) == remedy
+    assert with_users(remedy, fs, host(fs)) == remedy
 
 
 def test_an_automount_below_it_is_named() -> None:
@@ -144,6 +146,6 @@ def test_an_automount_below_it_is_named() -> None:
     trap = mount("/data", number=DeviceNumber(0, 40), mount_id=29, fstype="autofs")
     other = mount("/other", number=DeviceNumber(0, 41), mount_id=28, fstype="autofs")
     fs = filesystem(mounts=(DATA._replace(parent_id=29),))
-    told = first_stop(fs, host(fs, mounts=known((ROOT, other, trap, *fs.mounts))))
+    told = users_sentence(fs, host(fs, mounts=known((ROOT, other, trap, *fs.mounts))))
     assert told == " First stop everything that uses it: the automount of /data."
-    assert first_stop(*with_table(trap, other)) == ""
+    assert users_sentence(*with_table(trap, other)) == ""
