@@ -88,7 +88,7 @@ def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknow
     def function(*_values: object) -> object:
         pytest.fail("called with an unknown")
 
-    assert derive("sum", function, *evidence, hint="another hint") is kept
+    assert derive("sum", function, *evidence) is kept
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,13 @@ def test_the_first_unknown_is_the_result(evidence: tuple[Any, ...], kept: Unknow
     ids=lambda case: type(case).__name__ if isinstance(case, Exception) else "",
 )
 def test_any_exception_is_a_text_that_cannot_be_parsed(error: Exception, detail: str) -> None:
-    """An exception of a parser becomes an unknown with its text as detail and the given hint."""
+    """An exception of a parser becomes an unknown with its text as detail."""
 
     def function(_value: object) -> object:
         raise error
 
-    found: Evidence[object] = derive("chunk_size", function, ONE, hint="look at the file")
-    assert found == Unknown("chunk_size", Why.UNPARSABLE, detail, "look at the file")
+    found: Evidence[object] = derive("chunk_size", function, ONE)
+    assert found == Unknown("chunk_size", Why.UNPARSABLE, detail)
 
 
 @pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -100,7 +100,6 @@ def derive(
     function: Callable[..., R],
     *evidence: Evidence[Any],
     origin: str | None = None,
-    hint: str = "",
 ) -> Evidence[R]:
     """Compute evidence from evidence: the error boundary of parsers and assembly.
 
@@ -116,7 +115,7 @@ def derive(
     try:
         value = function(*values)
     except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
-        return Unknown(what, Why.UNPARSABLE, _message(error), hint)
+        return Unknown(what, Why.UNPARSABLE, _message(error))
     return Known(value, ", ".join(origins) if origin is None else origin)
 
 

@@ -340,10 +340,7 @@ def read_fstrim(source: Source) -> Evidence[bool]:
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
     """Return raid0.default_layout, 0 where it is not set or the module is not loaded."""
-    found = read_integer(source, RAID0_DEFAULT_LAYOUT)
-    if isinstance(found, Unknown) and found.why is Why.ABSENT:
-        return Known(0, RAID0_DEFAULT_LAYOUT)
-    return found
+    return absent_means(read_integer(source, RAID0_DEFAULT_LAYOUT), 0)
 
 
 # GRUB comes first because RHEL's GRUB reads its entries from /boot/loader. Only root can read

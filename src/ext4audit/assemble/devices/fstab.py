@@ -216,9 +216,7 @@ def read_fstab(
     probed = derive("filesystems", lambda found: (*filesystems, *found), unmounted)
     resolver = DeviceResolver(source, devices, uuids, probed)
     reader = _EntryReader(source, devices, mounts, filesystems, resolver)
-    lines = read(source, FSTAB, parse_fstab)
-    if isinstance(lines, Unknown) and lines.why is Why.ABSENT:
-        return Known((), f"{FSTAB} (absent)")
+    lines = absent_means(read(source, FSTAB, parse_fstab), ())
     return derive(
         FSTAB,
         lambda given: tuple(reader.entry(line) for line in given if _is_ext(line)),

@@ -76,7 +76,7 @@ def check(host: Host) -> RuleOutput:
     reasons. It does not apply in a container, because the limits belong to the host.
     """
     refuse_container(host, "in a {} container, the limits belong to the host")
-    subjects = [fs for fs in host.filesystems if fs.alive and not _is_read_only(fs)]
+    subjects = [fs for fs in host.filesystems if fs.alive and not is_surely(fs.read_only)]
     if not subjects and host.gaps:
         raise Undetermined(host.gaps)
     if not subjects:
@@ -92,11 +92,6 @@ def check(host: Host) -> RuleOutput:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
     if isinstance(host.memory, Known):
         yield cite_memory(host.memory)
-
-
-def _is_read_only(fs: Filesystem) -> bool:
-    """Whether it is certainly read-only; an unknown state counts as writable."""
-    return is_surely(fs.read_only)
 
 
 def _are_known(drains: Sequence[Evidence[Drain]]) -> bool:
