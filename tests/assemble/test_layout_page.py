@@ -45,14 +45,14 @@ def test_the_room_of_a_new_filesystem_is_the_device() -> None:
     source, taken_at = captured("raid0-12-disks-default-mkfs")
     (fs,) = (fs for fs in assemble_host(source, taken_at).filesystems if fs.layout is not None)
     assert fs.layout is not None
-    room_bytes = need(need(fs.stack).size_sectors) * 512
+    device_bytes = need(need(fs.stack).size_sectors) * 512
     inventory = take_inventory(source)
     pages = [
         need(page_of_device(source, inventory, fs.device_number, array))
         for array in (None, stripe(8, 64))
     ]
     layouts = [need(fs.layout), *(page.layout for page in pages)]
-    assert [layout.room_bytes for layout in layouts] == [room_bytes] * 3
+    assert [layout.device_bytes for layout in layouts] == [device_bytes] * 3
 
 
 def test_an_image_is_a_single_device() -> None:

@@ -53,8 +53,8 @@ def read(made: Made, array: StripeGeometry) -> Found:
     """Read a filesystem, and count its metadata on an array."""
     superblock = parse_superblock(made.dumpe2fs("-h"))
     table = parse_group_table(made.dumpe2fs("-g"))
-    room_bytes = None if made.offset_bytes else made.image.stat().st_size
-    found = measure(table, sizes_of(superblock), map_of(array), room_bytes=room_bytes)
+    device_bytes = None if made.offset_bytes else made.image.stat().st_size
+    found = measure(table, sizes_of(superblock), map_of(array), device_bytes=device_bytes)
     return Found(superblock, found)
 
 

@@ -46,12 +46,12 @@ def measured_layout(
     if isinstance(stack_map, Unknown):
         return stack_map
     groups = read_group_table(source, path, stack.device_number, superblock)
-    counted = partial(measure, doubts=doubts, room_bytes=room_of(Known(stack, "")))
+    counted = partial(measure, doubts=doubts, device_bytes=size_of_device(Known(stack, "")))
     what = f"metadata layout of {path}"
     return derive(what, counted, groups, derive(what, sizes_of, superblock), stack_map)
 
 
-def room_of(stack: Evidence[BlockDevice]) -> int | None:
+def size_of_device(stack: Evidence[BlockDevice]) -> int | None:
     """Return the bytes of a device, None where they are not known: for what advice promises."""
     device = for_wording(stack, None)
     sectors = for_wording(device.size_sectors, None) if device else None

@@ -12,7 +12,7 @@ from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, 
 from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
 from ext4audit.assemble.image.unreadable import is_read
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.assemble.layout import map_or_guess, read_group_table, room_of
+from ext4audit.assemble.layout import map_or_guess, read_group_table, size_of_device
 from ext4audit.assemble.superblock import (
     device_path,
     read_raw_superblock,
@@ -46,7 +46,7 @@ class _Parts(NamedTuple):
     stack_map: Evidence[StackMap]
     doubts: tuple[Unknown, ...] = ()
     start_bytes: int = 0
-    room_bytes: int | None = None
+    device_bytes: int | None = None
 
 
 def page_of_device(
@@ -59,7 +59,7 @@ def page_of_device(
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)
     groups = read_group_table(source, path, number, superblock)
-    of_device = partial(_Parts, path, path, superblock, groups, room_bytes=room_of(stack))
+    of_device = partial(_Parts, path, path, superblock, groups, device_bytes=size_of_device(stack))
     if array is not None:
         return _page(of_device(_map_of_array(array)))
     if isinstance(stack, Unknown):
@@ -141,7 +141,9 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
 def _page(parts: _Parts) -> Evidence[LayoutPage]:
     def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
         sizes = sizes_of(superblock)
-        layout = measure(groups, sizes, stack_map, doubts=parts.doubts, room_bytes=parts.room_bytes)
+        layout = measure(
+            groups, sizes, stack_map, doubts=parts.doubts, device_bytes=parts.device_bytes
+        )
         return LayoutPage(
             target=parts.target,
             path=parts.path,

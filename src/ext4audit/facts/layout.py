@@ -221,7 +221,7 @@ class MetadataLayout(NamedTuple):
     a stripe that was guessed from I/O sizes, a group table that was predicted. `descriptor_writes`
     are the writes of descriptor blocks for each group that changes (`layout/bitmap_placement.py`).
     `attainable` is the evenness of bitmaps in proportion to the sizes of the members.
-    `room_bytes` is what mke2fs has for a new filesystem, None where that is as much as for this
+    `device_bytes` is what mke2fs has for a new filesystem, None where that is as much as for this
     one: the device, of which mke2fs leaves out a last group that is too small.
     """
 
@@ -237,7 +237,7 @@ class MetadataLayout(NamedTuple):
     doubts: tuple[Unknown, ...] = ()
     descriptor_writes: float = 1.0
     attainable: float = 1.0
-    room_bytes: int | None = None
+    device_bytes: int | None = None
 
     @property
     def bitmaps(self) -> Spread:

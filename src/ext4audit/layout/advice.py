@@ -89,20 +89,20 @@ def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
     if layout.geometry is None:
         return None
     try:
-        return advice_on(layout.geometry, described(layout, sizes), layout.room_bytes)
+        return advice_on(layout.geometry, described(layout, sizes), layout.device_bytes)
     except ValueError:
         return None
 
 
 @lru_cache(maxsize=64)  # a report asks several times for one stripe, and a search takes up to 0.1 s
 def advice_on(
-    geometry: StripeGeometry, sizes: Sizes, room_bytes: int | None = None
+    geometry: StripeGeometry, sizes: Sizes, device_bytes: int | None = None
 ) -> MkfsAdvice | None:
     """Return what `advise` does for a stripe, from one search for all who ask.
 
     Raises ValueError for a stripe that `map_of` refuses.
     """
-    return advise(map_of(geometry), sizes, room_bytes)
+    return advise(map_of(geometry), sizes, device_bytes)
 
 
 def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:

@@ -187,7 +187,7 @@ def measure(
     *,
     basis: Basis = "descriptors",
     doubts: tuple[Unknown, ...] = (),
-    room_bytes: int | None = None,
+    device_bytes: int | None = None,
 ) -> MetadataLayout:
     """Count the metadata of all block groups per member device.
 
@@ -209,7 +209,7 @@ def measure(
         doubts=doubts,
         descriptor_writes=descriptor_writes(sizes),
         attainable=_attainable(stack_map.geometry, sizes),
-        room_bytes=room_bytes,
+        device_bytes=device_bytes,
     )
 
 

@@ -63,13 +63,13 @@ EXACT_GROUPS = 4096
 begin with a backup of the superblock that they do not matter."""
 
 
-def advise(stack_map: StackMap, sizes: Sizes, room_bytes: int | None = None) -> MkfsAdvice | None:
+def advise(stack_map: StackMap, sizes: Sizes, device_bytes: int | None = None) -> MkfsAdvice | None:
     """Return the options nearest the defaults that make the bitmaps even, None if none do better.
 
-    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it; the new one has the
-    place of it, or `room_bytes`. The default group size
-    is kept where it is even. None too for a filesystem of one block group: there is nothing to
-    spread, and how many groups mke2fs makes of a device this small is not known to the block.
+    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it. The new one has the same
+    size, or `device_bytes` if that is given. The default group size is kept where it is even. None
+    too for a filesystem of one block group: there is nothing to spread, and how many groups mke2fs
+    makes of a device this small is not known to the block.
     """
     if sizes.groups == 1:
         return None
@@ -77,7 +77,7 @@ def advise(stack_map: StackMap, sizes: Sizes, room_bytes: int | None = None) -> 
         period = period_of(stack_map, sizes.block_bytes)
     except ValueError:
         return None
-    found = _advised(period, stack_map, sizes, room_bytes)
+    found = _advised(period, stack_map, sizes, device_bytes)
     attainable = period.spread(placement_of(sizes)).attainable
     if found is None or attainable == 1:
         return found
@@ -85,10 +85,10 @@ def advise(stack_map: StackMap, sizes: Sizes, room_bytes: int | None = None) -> 
 
 
 def _advised(
-    period: StripePeriod, stack_map: StackMap, sizes: Sizes, room_bytes: int | None
+    period: StripePeriod, stack_map: StackMap, sizes: Sizes, device_bytes: int | None
 ) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
-    default = _default(sizes, room_bytes)
+    default = _default(sizes, device_bytes)
     usual = default or sizes
     now = _evenness(period, placement_of(usual))
     now = now._replace(whole=_confirmed(stack_map, usual, now.whole))
@@ -98,13 +98,15 @@ def _advised(
     is_even = now.window >= EVEN_IN_A_WINDOW and now.whole >= EVEN and _keeps(sizes, usual)
     if is_even and now.whole >= EVEN_AS_ADVISED:
         return kept
-    return _Search(period, stack_map, sizes, room_bytes, now).best() or (kept if is_even else None)
+    return _Search(period, stack_map, sizes, device_bytes, now).best() or (
+        kept if is_even else None
+    )
 
 
-def _default(sizes: Sizes, room_bytes: int | None) -> Sizes | None:
+def _default(sizes: Sizes, device_bytes: int | None) -> Sizes | None:
     """Return what mke2fs makes without -g, None where it refuses: clusters with too many inodes."""
     try:
-        return _made(sizes, None, sizes.flex_bg_groups, room_bytes)
+        return _made(sizes, None, sizes.flex_bg_groups, device_bytes)
     except ValueError:
         return None
 
@@ -182,7 +184,7 @@ class _Search:
     period: StripePeriod
     stack_map: StackMap
     sizes: Sizes
-    room_bytes: int | None
+    device_bytes: int | None
     now: _Evenness
     left: int = MOST_LOOKS
 
@@ -230,7 +232,7 @@ class _Search:
 
     def _counted(self, option: int, size: int) -> _Candidate | None:
         """Count a candidate; None where mke2fs lowers the group size, or it is uneven at first."""
-        made = _made_if_kept(self.sizes, option, size, self.room_bytes)
+        made = _made_if_kept(self.sizes, option, size, self.device_bytes)
         if made is None:
             return None
         placement = placement_of(made)
@@ -287,7 +289,7 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
 
 
 def _made_if_kept(
-    sizes: Sizes, option: int, flex_groups: int, room_bytes: int | None = None
+    sizes: Sizes, option: int, flex_groups: int, device_bytes: int | None = None
 ) -> Sizes | None:
     """Return the filesystem with groups of this size, None if mke2fs changes more than that.
 
@@ -295,7 +297,7 @@ def _made_if_kept(
     for meta_bg where the descriptors of a later growth leave a group little room.
     """
     try:
-        made = _made(sizes, option, flex_groups, room_bytes)
+        made = _made(sizes, option, flex_groups, device_bytes)
     except ValueError:
         return None
     return made if _option(made) == option and _keeps(sizes, made) else None
@@ -319,7 +321,7 @@ def _inodes(sizes: Sizes) -> int:
 
 
 def _made(
-    sizes: Sizes, option: int | None, flex_groups: int, room_bytes: int | None = None
+    sizes: Sizes, option: int | None, flex_groups: int, device_bytes: int | None = None
 ) -> Sizes:
     """Return the sizes that mke2fs makes for a filesystem like this with other groups.
 
@@ -340,12 +342,12 @@ def _made(
         cluster_bytes=sizes.cluster_blocks * sizes.block_bytes,
         backup_superblocks=backup_superblocks(sizes),
     )
-    return mke2fs_sizes(room_bytes or sizes.size_bytes, options)
+    return mke2fs_sizes(device_bytes or sizes.size_bytes, options)
 
 
-def advised(sizes: Sizes, advice: MkfsAdvice, room_bytes: int | None = None) -> Sizes:
+def advised(sizes: Sizes, advice: MkfsAdvice, device_bytes: int | None = None) -> Sizes:
     """Return the sizes that mke2fs makes as advised; ValueError where it refuses."""
-    return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups, room_bytes)
+    return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups, device_bytes)
 
 
 def backup_superblocks(sizes: Sizes) -> int:

@@ -171,7 +171,7 @@ def _largest_journal_bytes(
     layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice
 ) -> int:
     """Return the largest journal that the new filesystem takes: smaller groups leave less free."""
-    made = advised(described(layout, sizes_of(superblock)), advice, layout.room_bytes)
+    made = advised(described(layout, sizes_of(superblock)), advice, layout.device_bytes)
     return largest_journal_blocks(made) * made.block_bytes
 
 

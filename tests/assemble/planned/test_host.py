@@ -238,7 +238,7 @@ def test_the_article_is_predicted() -> None:
     loads = [each.bitmaps for each in found.members]
     assert loads == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
     assert (found.basis, layout.origin) == ("simulated", "made by mke2fs in memory")
-    assert found.room_bytes == plan().size_bytes
+    assert found.device_bytes == plan().size_bytes
 
 
 def test_one_disk_and_a_mirror_have_no_layout() -> None:

@@ -125,7 +125,7 @@ def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | Non
             map_of(geometry),
             basis=predicted.basis,
             doubts=predicted.doubts,
-            room_bytes=plan.size_bytes,
+            device_bytes=plan.size_bytes,
         )
 
     origin = predicted.table.origin if isinstance(predicted.table, Known) else None
