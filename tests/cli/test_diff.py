@@ -221,3 +221,51 @@ def test_a_dash_is_standard_output(
     assert run_program(["diff", *files, "-o", "-"]) == 0
     assert capsys.readouterr().out.startswith("host db1: 0 new")
     assert not (tmp_path / "-").exists()
+
+
+UNDETERMINED = {"outcome": "undetermined"}
+LATER: dict[str, dict[str, Any]] = {
+    "judged": {**report(), "complete": False},
+    "undetermined": {**report(**UNDETERMINED), "complete": False},
+    "undetermined, which no threshold reaches": {**report(**UNDETERMINED), "complete": True},
+    "not selected": {**report(rule="LAY001"), "complete": False},
+    "gone": {**report(uuid="other"), "complete": False, "gaps": []},
+    "gone or missed": {**report(uuid="other"), "complete": False, "gaps": [{"what": "mounts"}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("later", "words", "code"),
+    [
+        ("judged", (), 0),
+        ("undetermined", (), 3),
+        ("undetermined", ("--allow-incomplete",), 0),
+        ("undetermined", ("--fail-on", "never"), 0),
+        ("undetermined, which no threshold reaches", (), 0),
+        ("not selected", (), 0),
+        ("gone", (), 0),
+        ("gone or missed", (), 3),
+    ],
+)
+def test_a_report_that_lacks_what_the_earlier_one_had_may_hide_what_is_new(
+    later: str, words: tuple[str, ...], code: int, write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To take evidence away from the newer report never makes a comparison calmer."""
+    files = [write("old", report()), write("new", LATER[later])]
+    assert run_program(["diff", *files, *words]) == code
+    assert code == 0 or f"{files[0]} had evidence that {files[1]} lacks" in capsys.readouterr().err
+
+
+def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
+    """Two reports of a host that has never shown it are compared as they are."""
+    unknown = {**report(**UNDETERMINED), "complete": False}
+    assert run_program(["diff", write("old", unknown), write("new", unknown)]) == 0
+
+
+def test_a_host_that_is_unread_now_lacks_everything(write: Write) -> None:
+    """It is known by its key."""
+    source = {"source": {"key": "a"}}
+    unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "x"}, **source}
+    other = report(name="b")
+    old, new = write("old", {**report(), **source}, other), write("new", other, unread)
+    assert run_program(["diff", old, new]) == 3

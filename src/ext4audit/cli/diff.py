@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli import Choice, completer
+from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.output import (
     STANDARD_OUTPUT,
     check_destination,
@@ -22,9 +22,16 @@ from ext4audit.cli.output import (
 from ext4audit.cli.policy.baseline import read_reports
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
-from ext4audit.policy.baseline import Difference, KnownFinding, difference, identity_of, known_host
+from ext4audit.policy.baseline import (
+    Difference,
+    KnownFinding,
+    difference,
+    identity_of,
+    known_host,
+    lacks_verdicts,
+)
 from ext4audit.renderers import json_text, visible
-from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS
+from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:
@@ -103,7 +110,19 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     show_default=True,
     help="Exit 1 on a new finding of this severity or worse.",
 )
-def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fail_on: str) -> int:
+@click.option(
+    "--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 if evidence is missing."
+)
+def command(
+    *,
+    old: str,
+    new: str,
+    fmt: str,
+    output: str | None,
+    color: str,
+    fail_on: str,
+    allow_incomplete: bool,
+) -> int:
     """Print which findings are new, fixed and unchanged between two reports.
 
     Reports come from `scan -f json`, or from `scan -f ndjson` for many hosts; hosts are paired by
@@ -113,7 +132,7 @@ def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fai
     checked.
 
     Exit codes: 0 no new finding at or above --fail-on, 1 at least one that is not suppressed,
-    2 usage error.
+    2 usage error, 3 none, but NEW.json is incomplete and lacks verdicts that OLD.json has.
 
     \b
     Examples:
@@ -124,12 +143,18 @@ def command(*, old: str, new: str, fmt: str, output: str | None, color: str, fai
     if output is not None:
         check_destination(output)
     with progress(quiet=False, doing="comparing reports"):
-        found = list(_differences(_paired(read_reports(old), read_reports(new))))
+        pairs = list(_paired(read_reports(old), read_reports(new)))
+        found = list(_differences(pairs))
+        lacking = [name for name, earlier, later in pairs if lacks_verdicts(earlier, later)]
     colored = fmt == "text" and _is_colored(color, output)
     text = _coloured(found) if colored else RENDERERS[fmt](found)
     write(text, output, linked=colored)
+    for name in lacking:
+        print_diagnostic(f"host {visible(name)}: {old} had evidence that {new} lacks")
     fresh = [each for _, differs in found for each in differs.new if not each.suppressed]
-    return EXIT_FINDINGS if _fails([each.severity for each in fresh], fail_on) else EXIT_CLEAN
+    if _fails([each.severity for each in fresh], fail_on):
+        return EXIT_FINDINGS
+    return EXIT_INCOMPLETE if lacking and fail_on != NEVER and not allow_incomplete else EXIT_CLEAN
 
 
 def _is_colored(choice: str, output: str | None) -> bool:
@@ -198,7 +223,7 @@ def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
     return best
 
 
-def _differences(pairs: Iterator[Pair]) -> Iterator[tuple[str, Difference]]:
+def _differences(pairs: Sequence[Pair]) -> Iterator[tuple[str, Difference]]:
     try:
         for name, old, new in pairs:
             if old["verdicts"] or new["verdicts"]:  # else it could be read neither time

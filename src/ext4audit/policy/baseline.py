@@ -281,6 +281,28 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
     )
 
 
+def lacks_verdicts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether an incomplete report lacks verdicts that the earlier one had: some may be new.
+
+    A rule that was not selected again lacks nothing, nor does a filesystem that is gone where no
+    other could be missed. Raises as `known_host`.
+    """
+    if new.get("complete", True) and "error" not in new:
+        return False
+    keys = keys_in_document(old)
+    had = {
+        (text_of(verdict["rule"]), _key_in(keys, subject_of(verdict)))
+        for verdict in old["verdicts"]
+        if Outcome(verdict["outcome"]) in CHECKED
+    }
+    lost = had - _judged_in_document(new)
+    if "error" in new or not lost:
+        return bool(lost)
+    selected = {verdict["rule"] for verdict in new["verdicts"]}
+    there = {*keys_in_document(new).values(), *(key for _, key in had if new.get("gaps"))}
+    return any(rule in selected and superblock in there for rule, superblock in lost)
+
+
 def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
     return earlier.has(finding.key, finding.severity, accepted=finding.suppressed)
 
