@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.compatibility.cmp004_nofail_policy import check
+from ext4audit.rules.compatibility.cmp004_nofail_policy import NO_SYSTEMD, NOT_VIRTUAL, check
 from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
 from support.remedies.case import RemedyCase
 from support.remedies.plain import plain
@@ -83,6 +84,19 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
     reported = verdict(on)
     assert reported.outcome is outcome, reported.note
     assert all(finding.severity is Severity.LOW for finding in reported.findings)
+
+
+@pytest.mark.parametrize(
+    ("origin", "note"),
+    [
+        ("systemd-detect-virt --vm", NOT_VIRTUAL),
+        ("systemd-detect-virt --vm (absent)", NO_SYSTEMD),
+    ],
+)
+def test_cmp004_calls_no_machine_physical_that_nobody_asked(origin: str, note: str) -> None:
+    """Alpine has no systemd-detect-virt, on virtual machines either."""
+    on = machine(entry(), virtualization=None)._replace(virtualization=Known(None, origin))
+    assert verdict(on).note == note
 
 
 @pytest.mark.parametrize(

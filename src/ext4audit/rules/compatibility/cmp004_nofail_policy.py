@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, derive, for_wording, need
+from ext4audit.evidence import Known, derive, for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import (
@@ -24,6 +24,8 @@ DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-in
 """Options of entries that do not stop a boot, or that the boot itself needs.
 
 _netdev moves an entry to remote-fs.target, whose failure stops nothing (systemd.special(7))."""
+NOT_VIRTUAL = "it is not a virtual machine"
+NO_SYSTEMD = "no systemd-detect-virt is here: it is systemd whose boot stops for a volume"
 NEEDED = frozenset("/ /etc /nix /nix/store /tmp /var /var/lib /var/log /var/tmp".split())
 NEEDED_BELOW = ("/boot", "/usr")
 """Mount points that a system needs to run: the boot should stop without them."""
@@ -66,7 +68,8 @@ def check(host: Host) -> RuleOutput:
     refuse_container(host, FSTAB_OF_CONTAINER)
     virtualization = need(host.virtualization)
     if virtualization is None:
-        raise NotApplicable("it is not a virtual machine")
+        is_asked = not origin_of(host.virtualization).endswith("(absent)")
+        raise NotApplicable(NOT_VIRTUAL if is_asked else NO_SYSTEMD)
     entries, mounts = need(host.fstab, host.mounts)
     root = next((fs for fs in host.filesystems if "/" in fs.mount_points), None)
     of_root = _bottom(root)
