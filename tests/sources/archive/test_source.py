@@ -340,6 +340,18 @@ def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
     assert parse_lsblk_pairs(text.value)[1].unlisted == {"PARTUUID", "PARTLABEL", "MODEL", "TRAN"}
 
 
+def test_an_lsblk_that_is_cut_off_prints_no_column_of_what_it_lacks() -> None:
+    """Of the partitions that only blkid lists, an older one shows no PARTUUID."""
+    row = 'NAME="vda" KNAME="vda" MAJ:MIN="253:0" FSTYPE="" UUID="" LABEL="" PARTUUID=""\n'
+    files = {
+        "sos_commands/block/lsblk_-O_-P": row,
+        "sos_commands/block/blkid_-c_.dev.null": f'/dev/vda1: UUID="{ROOT_UUID}" TYPE="ext4"\n',
+    }
+    rows = parse_lsblk_pairs(answer(RunCommand(("lsblk", "-P", "-o", "NAME")), files))
+    (partition,) = (row for row in rows if row.kernel_name == "vda1")
+    assert {"PARTUUID", "PARTLABEL"} <= partition.unlisted
+
+
 def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
     """Since 4.3 sos runs `lsblk -O -P`, which has all columns."""
     printed = 'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" RO="0" ROTA="0" UUID="x" FSTYPE="ext4"'

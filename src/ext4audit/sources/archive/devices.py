@@ -122,14 +122,18 @@ def lsblk_pairs(
     r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
 
     Lines that lsblk printed are returned unchanged; the others are composed from blkid and the
-    numbers, with \xHH for what lsblk escapes. They lack the columns that no program printed.
+    numbers, with \xHH for what lsblk escapes. They lack the columns that no program printed: an
+    lsblk that is cut off does not have all that blkid has.
     """
     values = {devices.number_of(path): found for path, found in blkid.items()}
     known = devices.by_number.values()
     printed = [device.row.origin for device in known if device.row and device.row.pairs]
-    of_partitions = bool(printed) or any("PARTUUID" in found for found in blkid.values())
-    columns = _BLKID_COLUMNS if of_partitions else _SUPERBLOCK_COLUMNS
-    lines = [_line(device, values.get(device.number, {}), columns) for device in known]
+    of_partitions = any("PARTUUID" in found for found in blkid.values())
+    lines = []
+    for device in known:
+        found = values.get(device.number, {})
+        is_whole = of_partitions or (printed and not found)
+        lines.append(_line(device, found, _BLKID_COLUMNS if is_whole else _SUPERBLOCK_COLUMNS))
     origin = next(iter(printed), output_of(capture, *BLKID_COMMANDS).origin)
     return ("\n".join(lines) + "\n", origin or "/proc/partitions") if lines else None
 
