@@ -257,13 +257,13 @@ def read_virtualization(source: Source) -> Evidence[str | None]:
     """
     command = RunCommand(("systemd-detect-virt", "--vm"))
     found = absent_means(ask(source, command, _hypervisor, "virtualization"), "none")
-    return derive("virtualization", lambda name: None if name in {"none", ""} else name, found)
+    return derive("virtualization", lambda name: None if name == "none" else name, found)
 
 
 def _hypervisor(text: str) -> str:
     """Parse "kvm", "vm-other", "none"."""
     name = text.strip()
-    if not re.fullmatch("[a-z0-9-]*", name):
+    if not re.fullmatch("[a-z0-9-]+", name):
         raise ValueError(f"{name!r} is no hypervisor")
     return name
 
