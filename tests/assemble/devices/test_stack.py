@@ -11,6 +11,7 @@ from ext4audit.assemble.devices import StackReader, read_md
 from ext4audit.evidence import Known, Unknown, Why, for_wording, need
 from ext4audit.facts.devices import BlockDevice, DmSegment, MdArray, MdMember, ThinPool
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.layout import may_stripe
 from ext4audit.sources import ListDir, ReadFile, ResolvePath, RunCommand, UdevDatabase
 from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.crowded_stacks import mirrors_of_mirrors
@@ -250,6 +251,14 @@ def test_an_array_without_redundancy_has_all_its_members(level: str) -> None:
     array = stack(raid_host(level=level, raid_disks="4"), MD).md
     assert isinstance(array, Unknown)
     assert array.detail == "3 of its 4 members are known"
+
+
+@pytest.mark.parametrize("level", ["raidf1", "raidF1", "raid1e", "null"])
+def test_a_level_that_linux_does_not_have_may_stripe(level: str) -> None:
+    """Synology's RAID F1 has chunks, as RAID5 has."""
+    array = stack(raid_host(level=level), MD)
+    assert isinstance(array.md, Unknown)
+    assert may_stripe(array)
 
 
 def test_an_array_with_members_has_a_level() -> None:

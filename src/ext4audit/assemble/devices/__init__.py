@@ -37,6 +37,7 @@ from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDat
 MEMBER_PREFIX = "dev-"
 MD_PREFIX = "md"
 """How the kernel names every array: another name excludes one without any file."""
+_LEVELS = "(linear|raid(0|1|4|5|6|10)|multipath|faulty|container)?"
 INACTIVE = "inactive"
 """The level of an array that does not run."""
 WHOLE_OR_STOPPED = frozenset({"raid0", "linear"})
@@ -115,10 +116,10 @@ def _component(source: Source, directory: str, level: str) -> int | None:
 
 
 def _level(text: str) -> str:
-    """Parse "raid10", "linear", "container"; an array that does not run has an empty level."""
+    """Parse "raid10", "linear"; an array that does not run has none. A vendor's may stripe."""
     level = text.strip()
-    if not re.fullmatch("[a-z0-9]*", level):
-        raise ValueError(f"{level!r} is no level")
+    if not re.fullmatch(_LEVELS, level):
+        raise ValueError(f"{level!r} is no level of Linux")
     return level or INACTIVE
 
 
