@@ -94,6 +94,20 @@ def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
     assert [each.label for each in verdict.evidence] == ["mount table"]
 
 
+@pytest.mark.parametrize(
+    ("tokens", "outcome"), [((), Outcome.UNDETERMINED), (("barrier",), Outcome.PASS)]
+)
+def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
+    tokens: tuple[str, ...], outcome: Outcome
+) -> None:
+    """Where neither the options file nor the mount table could be read, nothing shows it."""
+    gap = unknown("/proc/fs/ext4/sda/options")
+    found = options(*tokens, complete=False, mount_table=tokens or None, gap=gap)
+    stored = superblock(default_mount_options=("nobarrier",))
+    verdict = verdict_of(filesystem(options=known(found), superblock=known(stored)))
+    assert verdict.outcome is outcome
+
+
 def test_without_root_the_options_file_gives_them_away() -> None:
     """Bits or string, one as root sees; that the superblock has it follows from the two files."""
     fs = filesystem(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, need, origin_of
+from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, Provenance
 from ext4audit.facts.options import all_options, recognize
@@ -104,6 +104,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, options, hidden, string)
     if any(_may_be_hidden(option) for option in options.options):
         need(host.kernel)
+    raise_for(_not_known_to_be_off(fs, options))
+
+
+def _not_known_to_be_off(fs: Filesystem, options: EffectiveOptions) -> Iterator[Unknown]:
+    """Yield why it is not known whether a mount turns off what the superblock sets."""
+    stored = on_disk_defaults(fs.superblock.value) if isinstance(fs.superblock, Known) else ()
+    for name in (each.name for each in stored if each.token in DANGEROUS):
+        token = options.token(name)
+        if options.gap is not None and isinstance(token, Unknown):
+            yield token
 
 
 def _may_be_hidden(option: EffectiveOption) -> bool:
