@@ -63,6 +63,14 @@ OUTCOMES = {
     "ext2": (without(fstype=known("ext2")), Outcome.NOT_APPLICABLE),
     "read-only": (without(read_only=known(value=True)), Outcome.NOT_APPLICABLE),
     "a small boot medium": (without(stack=SMALL), Outcome.NOT_APPLICABLE),
+    "a small filesystem on a device of unknown size": (
+        without(stack=UNKNOWN, superblock=known(WITHOUT.value._replace(size_blocks=1 << 15))),
+        Outcome.NOT_APPLICABLE,
+    ),
+    "a size that cannot be": (
+        without(stack=UNKNOWN, superblock=known(WITHOUT.value._replace(size_blocks=0))),
+        Outcome.FAIL,
+    ),
     "an image": (unmounted(), Outcome.FAIL),
     "an image with a journal": (unmounted(superblock=known(superblock())), Outcome.PASS),
     "an image of ext2": (

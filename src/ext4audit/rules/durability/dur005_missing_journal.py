@@ -11,7 +11,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import INSTANCE_STORES
-from ext4audit.rules.shared import cite_features, is_in_force
+from ext4audit.rules.shared import cite_features, is_in_force, superblock_field
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
@@ -96,9 +96,9 @@ def _journaled(fs: Filesystem) -> Evidence[bool]:
 
 def _refuse(fs: Filesystem) -> None:
     """Raise NotApplicable for ext2, and for read-only and small filesystems."""
-    device = device_bytes(fs)
-    if isinstance(device, Known) and device.value < GIB:
-        raise NotApplicable(f"a check of {size(device.value)} takes seconds")
+    known = [each.value for each in _sizes(fs) if isinstance(each, Known) and each.value]
+    if known and min(known) < GIB:
+        raise NotApplicable(f"a check of {size(min(known))} takes seconds")
     if not fs.alive:
         if "extent" not in need(fs.superblock).features:
             raise NotApplicable("it has the format of ext2, which has no journal")
@@ -107,6 +107,12 @@ def _refuse(fs: Filesystem) -> None:
         raise NotApplicable("ext2 has no journal")
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
+
+
+def _sizes(fs: Filesystem) -> tuple[Evidence[int], ...]:
+    """Return the sizes of the device, which some archives lack, and of the filesystem on it."""
+    own = superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
+    return device_bytes(fs), own
 
 
 def _finding(fs: Filesystem) -> Finding:
