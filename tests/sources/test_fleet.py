@@ -213,8 +213,9 @@ web
         (b"  hosts (2):\n    db1\n    db2\n", ("db1", "db2")),
         (b"r[1:2]n[01:02]", ("r1n01", "r1n02", "r2n01", "r2n02")),
         (b"db\xff", ("db\udcff",)),
+        (b"db1:2222\nw[1:2]:22\nfe80::1\nfe80::\n", ("db1", "w1", "w2", "fe80::1", "fe80::")),
     ],
-    ids="plain ini list-hosts two-ranges bytes".split(),
+    ids="plain ini list-hosts two-ranges bytes ports".split(),
 )
 def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, ...]) -> None:
     """A name a line, an Ansible inventory, or what `ansible --list-hosts` prints."""
@@ -232,6 +233,11 @@ def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, 
         (b"db[0:999999999]", "more than 5 hosts"),
         (b"x" * 101, "larger than "),
         (b"a" + b"[0:0]" * 9, "more than 8 ranges in a name"),
+        (b"all:\n  hosts:\n    db1:\n", "'all:': not a list of hosts; of an inventory in YAML"),
+        (b'{"web":{"hosts":{}}}', "not a list of hosts"),
+        (b"---\nweb:\n", "'---': not a list of hosts"),
+        (b'{\n  "_meta": {}\n}', "'{': not a list of hosts"),
+        (b"@all:\n  |--db1\n", "'@all:': not a list of hosts"),
     ],
 )
 def test_what_lists_no_hosts_is_an_error(

@@ -236,13 +236,17 @@ MOST_RANGES = 8
 _COUNT_LINE = re.compile(r"hosts \(\d+\):")
 """The first line of `ansible all --list-hosts`."""
 _RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
+_PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}\Z")
+_NO_LIST = re.compile(r"---|[{\[].*|.*[^:]:", re.DOTALL)
+"""Words of an inventory in YAML or JSON, and of `ansible-inventory --graph`: a key, a bracket."""
 
 
 def expected_names(path: str) -> tuple[str, ...]:
     """Return the names in a file, each once, in its order; raises ArchiveError.
 
     A name is the first word of a line. Comments begin with "#" or ";". Of an Ansible inventory
-    (INI) the sections of variables and of groups are left out, and db[01:20] is twenty hosts.
+    (INI) the sections of variables and of groups are left out, db[01:20] is twenty hosts, and
+    db1:2222 is db1 with a port.
     """
     try:
         raw = answered_for(path, partial(_content, path))
@@ -279,13 +283,18 @@ def _words(text: str) -> Iterator[str]:
 
 def _expanded(word: str, path: str) -> Iterator[str]:
     """Yield the hosts of a word such as db[01:20].example.com; raises ArchiveError."""
+    if _NO_LIST.fullmatch(word):
+        raise ArchiveError(
+            f"{path}: {word!r:.80}: not a list of hosts; of an inventory in YAML or JSON, give "
+            "what `ansible all -i INVENTORY --list-hosts` prints"
+        )
     if word.count("[") > MOST_RANGES:
         raise ArchiveError(f"{path}: {word:.80}: more than {MOST_RANGES} ranges in a name")
     found = _RANGE.search(word)
     if found is None:
         if "[" in word:
             raise ArchiveError(f"{path}: {word}: only ranges of numbers are read")
-        yield word
+        yield _PORT.sub("", word) if word.count(":") == 1 else word
         return
     first, last = found.groups()
     for number in range(int(first), int(last) + 1):
