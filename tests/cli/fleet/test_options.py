@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import subprocess
 import sys
@@ -115,15 +117,41 @@ def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
         list(answered_places(GivenAnswers(given, missing), wanted, Stop()))
 
 
-class GivenAnswers(Gathering):
-    """One host, whose answer arrives when the folder of --keep has gone."""
+def test_a_snapshot_is_kept_in_place_of_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On another filesystem, it was written to what the link leads to."""
+    given, kept, other = tmp_path / "snapshot", tmp_path / "kept", tmp_path / "other"
+    given.write_text("new")
+    other.write_text("old")
+    kept.mkdir()
+    (kept / "db1.txt").symlink_to(other)
+    monkeypatch.setattr(os, "rename", on_another_filesystem)
+    list(
+        answered_places(
+            GivenAnswers(given), GatherOptions((), {}, 1, str(kept), quiet=True), Stop()
+        )
+    )
+    assert other.read_text() == "old"
+    assert [(each.name, each.read_text()) for each in kept.iterdir()] == [("db1.txt", "new")]
+    assert not given.exists()
 
-    def __init__(self, given: Path, removed: Path) -> None:
+
+def on_another_filesystem(_source: object, _destination: object) -> None:
+    """Refuse to rename a file, as the kernel does between filesystems."""
+    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+
+class GivenAnswers(Gathering):
+    """One host, whose answer may arrive when the folder of --keep has gone."""
+
+    def __init__(self, given: Path, removed: Path | None = None) -> None:
         self._given, self._removed = given, removed
 
     def answers(self, *_: object) -> Iterator[Answer | None]:
         """Yield the answer."""
-        self._removed.rmdir()
+        if self._removed is not None:
+            self._removed.rmdir()
         yield Answer("db1", (), path=str(self._given))
 
 

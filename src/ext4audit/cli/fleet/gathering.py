@@ -123,10 +123,16 @@ def _place(answer: Answer, keep: Path | None) -> Place:
 
 
 def _move(source: str, destination: str) -> None:
+    """Move a snapshot, which is copied where DIR is another filesystem; raises OutputFailed.
+
+    It is complete before it has its name, and a link of that name is replaced and not followed.
+    """
     import shutil  # noqa: PLC0415 - for --keep only
+    from tempfile import TemporaryDirectory  # noqa: PLC0415 - see above
 
     try:
-        shutil.move(source, destination)
+        with TemporaryDirectory(prefix=".", dir=Path(destination).parent) as folder:
+            Path(shutil.move(source, folder)).replace(destination)
     except OSError as error:
         raise OutputFailed(f"cannot write to {destination}: {error.strerror or error}") from error
 
