@@ -242,6 +242,11 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
         ("part /d --fstype=ext4 --active --size=500", {"size": "500M"}),
         ("part /d --fstype=ext4 --label --size=500", {"size": "500M", "mkfs": ""}),
         ("part /d --type ext4 --usepart=sda1 --size=500", {"device": "/dev/sda1"}),
+        ("part /d --fstype=ext4 --onpart=LABEL=x", {"device": "/dev/disk/by-label/x"}),
+        (
+            "mount /dev/sdb1 /d --reformat=ext4 --mountoptions=ro --mkfsoptions='-m 1'",
+            {"device": "/dev/sdb1", "mount_options": "ro", "mkfs": "-m 1", "mount_point": "/d"},
+        ),
         ("part\t/d\t--fstype=ext4\t--size=500", {"size": "500M"}),
         ("part /d --fsty=ext4 --si 500 --fsoption=ro", {"size": "500M", "mount_options": "ro"}),
         ("%ksappend http://x/y\npart /d --fstype=ext4 --size=500", {"size": "500M"}),
@@ -288,6 +293,24 @@ def test_an_array_that_cannot_be_planned_hinders_no_other_filesystem(text: str) 
     found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
     assert [each["mount_point"] for each in settings(found)] == ["/a"]
     assert found.skipped == ("/d is on an array of a level that cannot be planned",)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("mount sda1 /d", "is not formatted"),
+        ("mount sda1 /d --reformat", "is of the default type"),
+        ("mount sda1 none", ""),
+        ("raid /d --device=0 --fstype=ext4 --useexisting", "is on an array that exists"),
+        (f"raid pv.1 --device=0 --useexisting\n{VOLUME}", "is on an array that exists"),
+    ],
+)
+def test_what_a_kickstart_file_keeps_of_the_disks_is_named(text: str, why: str) -> None:
+    """And hinders no other filesystem."""
+    found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
+    assert [each["mount_point"] for each in settings(found)] == ["/a"]
+    assert [each.partition(" ")[0] for each in found.skipped] == (["/d"] if why else [])
+    assert all(why in each for each in found.skipped)
 
 
 def test_kickstart_skips_sections_and_other_types() -> None:

@@ -1,4 +1,4 @@
-"""`part`, `raid` and `logvol` of a kickstart file, as settings of plans.
+"""`part`, `raid`, `logvol` and `mount` of a kickstart file, as settings of plans.
 
 Source: pykickstart.readthedocs.io, "Kickstart Documentation". Sizes are MiB. Sections (%pre,
 %packages, ...) are skipped, and files that %include names are not read.
@@ -25,12 +25,13 @@ OTHER_NAMES = {"type": "fstype", "usepart": "onpart", "ondrive": "ondisk"}
 NAMES = FLAGS.union(
     OTHER_NAMES,
     "bytes-per-inode cachemode cachepvs cachesize chunksize cipher device end escrowcert fsoptions "
-    "fsprofile fstype label level luks-version maxsize metadatasize mkfsoptions name onbiosdisk "
-    "ondisk onpart passphrase pbkdf pbkdf-iterations pbkdf-memory pbkdf-time percent pesize "
-    "poolname profile reserved-percent reserved-space size spares start vgname".split(),
+    "fsprofile fstype label level luks-version maxsize metadatasize mkfsoptions mountoptions name "
+    "onbiosdisk ondisk onpart passphrase pbkdf pbkdf-iterations pbkdf-memory pbkdf-time percent "
+    "pesize poolname profile reformat reserved-percent reserved-space size spares start "
+    "vgname".split(),
 )
 """All options of the commands (pykickstart 3.78); a part of a name that fits one is that option."""
-COMMANDS = frozenset({"part", "partition", "raid", "volgroup", "logvol"})
+COMMANDS = frozenset({"part", "partition", "raid", "volgroup", "logvol", "mount"})
 OF_ONE_LINE = ("%include", "%ksappend")
 """What begins with "%" and has no %end."""
 USUAL_CHUNK_KIB = 512
@@ -63,12 +64,14 @@ def parse_kickstart(text: str) -> Provisioned:
         below = volumes.get(each.options.get("vgname", ""), ())
         array = arrays.get(below[0]) if len(below) == 1 else None
         fstype = each.options.get("fstype", "")
-        if fstype not in EXT_FSTYPES:
-            skipped.append(f"{place} is {fstype or 'of the default type'}")
-        elif "noformat" in each.options:
+        if "noformat" in each.options:
             skipped.append(f"{place} is not formatted")
+        elif fstype not in EXT_FSTYPES:
+            skipped.append(f"{place} is {fstype or 'of the default type'}")
         elif array is None and each.options.get("vgname", "") in on_arrays:
             skipped.append(f"{place} is on several devices, and some of them are arrays")
+        elif _exists(each if each.name == "raid" else array):
+            skipped.append(f"{place} is on an array that exists: its members are not in the file")
         elif not _can_be_planned(each if each.name == "raid" else array):
             skipped.append(f"{place} is on an array of a level that cannot be planned")
         else:
@@ -115,8 +118,19 @@ def _command(words: Sequence[str]) -> _Command:
         name = _full_name(written)
         takes_next = not equals and name not in FLAGS and rest and not rest[-1].startswith("--")
         options[OTHER_NAMES.get(name, name)] = rest.pop() if takes_next else value
+    if words[0] == "mount":
+        return _as_part(arguments, options)
     name = "part" if words[0] == "partition" else words[0]
     return _Command(name, tuple(arguments), options)
+
+
+def _as_part(arguments: Sequence[str], options: Mapping[str, str]) -> _Command:
+    """Return the `part` with the meaning of a `mount`, whose --reformat may have a type."""
+    device, *place = arguments or ("",)
+    found = {"onpart": device, "fstype": options.get("reformat", "")}
+    found |= {} if "reformat" in options else {"noformat": ""}
+    found |= {"fsoptions": options.get("mountoptions", "")}
+    return _Command("part", tuple(place), {**options, **found})
 
 
 def _full_name(written: str) -> str:
@@ -159,6 +173,10 @@ def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]
 
 
 def _path(name: str) -> str:
+    """Return the path of a device, which may be named by label or UUID."""
+    tag, equals, value = name.partition("=")
+    if equals and tag in {"LABEL", "UUID"}:
+        return f"/dev/disk/by-{tag.lower()}/{value}"
     return name if name.startswith("/") else f"/dev/{name}"
 
 
@@ -209,6 +227,10 @@ def _level_of(array: _Command) -> dict[str, Any]:
 
 def _level(text: str) -> str:
     return f"raid{text.lower().removeprefix('raid')}"
+
+
+def _exists(array: _Command | None) -> bool:
+    return array is not None and "useexisting" in array.options
 
 
 def _can_be_planned(array: _Command | None) -> bool:
