@@ -147,6 +147,19 @@ def test_no_journal() -> None:
     assert not refusals(found)
 
 
+@pytest.mark.parametrize("word", ["journal_dev=2049", "journal_path=/dev/sdb1"])
+def test_a_device_of_a_journal_that_is_inside(word: str) -> None:
+    """Linux 6.18 refuses both: "filesystem has both journal inode and journal device"."""
+    inside = known(superblock(journal_inode=8))
+    (finding,) = refusals(verdict(asked(word, superblock=inside)))
+    assert "the journal is inside the filesystem" in finding.message
+    assert verdict(asked(word, superblock=unknown("superblock"))).unknowns
+    outside = known(superblock(journal_inode=None, journal_device=2049))
+    assert not refusals(verdict(asked(word, superblock=outside)))
+    assert not refusals(verdict(asked(word, "ro", "noload", superblock=inside)))
+    assert not refusals(verdict(asked("journal_dev=0", superblock=inside)))
+
+
 @pytest.mark.parametrize(
     ("word", "outcome"),
     [

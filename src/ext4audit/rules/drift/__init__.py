@@ -31,6 +31,7 @@ ONE_DRIVER_SINCE = (4, 3)
 QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
 WITHOUT_THE_JOURNAL = frozenset({"norecovery", "noload"})
 """Options with which ext4 does not load the journal, and refuses all options of one."""
+JOURNAL_DEVICES, NO_DEVICE = ("journal_dev=", "journal_path="), "journal_dev=0"
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
@@ -118,6 +119,7 @@ def _conflicts(
     yield from _by_type(tokens, intent.entry.line.fstype, host.kernel, gaps)
     yield from _by_data_mode(tokens, host.kernel, options, gaps)
     yield from _by_quota(fs, tokens, gaps)
+    yield from _by_journal_device(fs, tokens, gaps)
     judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
     skipped = next((token for token in tokens if token in WITHOUT_THE_JOURNAL), None)
     if judged and skipped:
@@ -143,6 +145,19 @@ def _has_journal(
         return fs.superblock.value.has_journal
     gaps.append(fs.superblock)
     return True
+
+
+def _by_journal_device(
+    fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    """Yield the devices of a journal that is inside the filesystem (ext4_load_journal())."""
+    named = [w for w in tokens if w.startswith(JOURNAL_DEVICES) and w != NO_DEVICE]
+    if not named or WITHOUT_THE_JOURNAL.intersection(tokens):
+        return
+    if isinstance(fs.superblock, Unknown):
+        gaps.append(fs.superblock)
+    elif fs.superblock.value.inode_of_journal:
+        yield from ((token, "the journal is inside the filesystem") for token in named)
 
 
 def _by_quota(
