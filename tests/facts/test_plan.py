@@ -55,6 +55,14 @@ def test_each_word_can_be_left_out() -> None:
     assert left["-E stripe-width=8"].arguments() == GIVEN.arguments()[:-2]
 
 
+def test_both_numbers_of_a_stripe_are_left_out_first() -> None:
+    """Each alone leaves the other one, which is of the same wrong stripe."""
+    given = MkfsArguments(extended=("stride=16", "nodiscard", "stripe-width=48"))
+    left = dict(given.shorter())
+    assert list(left)[:2] == ["-E stride=16,stripe-width=48", "-E stride=16"]
+    assert left["-E stride=16,stripe-width=48"].extended == ("nodiscard",)
+
+
 @pytest.mark.parametrize(
     ("level", "members", "words"),
     [

@@ -191,6 +191,16 @@ def test_mke2fs_arguments_are_tried_where_nothing_else_helps() -> None:
     assert found[0].plan.mkfs.arguments() == ("-m", "0", "-O", "^64bit")
 
 
+@pytest.mark.parametrize("level", ["disk", "raid5"])
+def test_a_wrong_stripe_is_left_out_as_a_whole(level: str) -> None:
+    """A stride without its width is a stripe as well; that of the array takes their place."""
+    words = "-E stride=16,stripe_width=48"
+    of = disk_plan(words) if level == "disk" else plan(words, level=level, members=5)
+    corrected = correct(of, judge_by("LAY002", "LAY003"))
+    assert corrected.clean
+    assert corrected.plan.mkfs.extended == ()
+
+
 def test_a_change_that_causes_a_finding_is_no_improvement() -> None:
     """Without nodelalloc a rename waits for seconds here: dioread_nolock is removed instead."""
     of = disk_plan("", "nodelalloc", "dioread_nolock", release=AL2, size_bytes=400 << 30)

@@ -38,6 +38,8 @@ UNREAD = queue(
     optimal_io_bytes=unknown("x"),
     physical_block_bytes=unknown("x"),
 )
+NO_HINT = queue(minimum_io_bytes=0, optimal_io_bytes=0, physical_block_bytes=unknown("x"))
+"""Of a planned disk: it offers no stripe, whatever its physical block is."""
 IMAGE = disk(kind="image", limits=UNREAD)
 
 MIRROR = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))], level="raid1")
@@ -73,6 +75,7 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
         (having(0, superblock=unknown("superblock"), stack=unknown("stack")), Outcome.PASS),
         (having(2048, 128, 2048), Outcome.FAIL),
         (having(2048, 128, 2048, stack=known(MIRROR)), Outcome.FAIL),
+        (having(7, stack=known(disk(limits=NO_HINT))), Outcome.FAIL),
         (having(32745, 0, 32745, stack=known(MIRROR)), Outcome.FAIL),
         (having(32752, 32752), Outcome.FAIL),
         (having(2048, 128, 2048, stack=known(IMAGE)), Outcome.PASS),

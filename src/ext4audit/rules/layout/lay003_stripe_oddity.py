@@ -21,7 +21,6 @@ from ext4audit.rules.shared.quantities import (
     cite_raid_hints,
     group_blocks,
     hides_stripe,
-    io_sizes,
     recommended_stripe,
     stripe_in_force,
 )
@@ -110,7 +109,8 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     if may_stripe(stack):
         raise_for(hidden_levels(stack))
         return None
-    _minimum, optimal, _physical = need(*io_sizes(stack))
+    recommended_stripe(stack)  # raises where I/O sizes that would hint at a stripe are not known
+    optimal = need(stack.queue.optimal_io_bytes)
     if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:
         return None
     return f"but {stack.name} is not on a striped array"

@@ -216,13 +216,12 @@ def recommended_stripe(device: BlockDevice) -> RecommendedStripe | None:
 
 def hides_stripe(device: BlockDevice) -> bool:
     """Whether no array is visible, and the I/O sizes that would hint at one are not known."""
-    return not may_stripe(device) and any(isinstance(s, Unknown) for s in io_sizes(device))
-
-
-def io_sizes(device: BlockDevice) -> tuple[Evidence[int], Evidence[int], Evidence[int]]:
-    """Return the minimum and optimal I/O size and the physical block: what hints at a stripe."""
     limits = device.queue
-    return limits.minimum_io_bytes, limits.optimal_io_bytes, limits.physical_block_bytes
+    sizes = [limits.minimum_io_bytes, limits.optimal_io_bytes]
+    chunk = limits.minimum_io_bytes
+    if not (isinstance(chunk, Known) and chunk.value <= SECTOR_BYTES):
+        sizes.append(limits.physical_block_bytes)
+    return not may_stripe(device) and any(isinstance(size, Unknown) for size in sizes)
 
 
 def stripes_cost_cpu(host: Host) -> Evidence[bool]:
