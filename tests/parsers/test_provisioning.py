@@ -183,6 +183,14 @@ def test_a_filesystem_without_a_line_of_mounts_is_named() -> None:
     assert sentence.startswith("the mount of /dev/xvdb, which no line of mounts names")
 
 
+def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None:
+    """Two at the place of all plans could not be planned at all."""
+    setups = [DISK, {**DISK, "label": "a/b", "device": "/dev/xvdc"}, {**DISK, "label": None}]
+    found = parse_cloud_init({"fs_setup": setups})
+    places = [each["mount_point"] for each in settings(found)]
+    assert places == ["/mnt/data", "/mnt/xvdc", "/mnt/xvdb"]
+
+
 def test_cloud_init_says_what_it_leaves_out() -> None:
     """Other types, and commands, are not planned, and hinder no others."""
     others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]

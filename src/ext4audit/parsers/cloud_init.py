@@ -26,6 +26,7 @@ EPHEMERAL, FIRST_EPHEMERAL = "ephemeral", "ephemeral0"
 """A short name in `mounts` (cc_mounts.py)."""
 TAGS = {"-L": "LABEL", "-U": "UUID"}
 _TAG = re.compile(r'(LABEL|UUID)="?([^"]+)"?|/dev/disk/by-(label|uuid)/(.+)')
+PLACE_KEY, MOUNTS = "mount_point", "/mnt"
 NO_LINE = "which no line of mounts names: the default options are judged"
 _DOTTED = re.compile(r"(.+)\.([0-9]+|auto|any|none)", re.IGNORECASE)
 """A device and its partition: "ephemeral0.1"."""
@@ -39,14 +40,23 @@ def parse_cloud_init(document: object) -> Provisioned:
         raise ValueError("it has no fs_setup")
     skipped = [(each, _why_skipped(each)) for each in setups]
     planned = [(each, _planned(each, config)) for each, why in skipped if not why]
-    unmounted = [each for each, found in planned if "mount_point" not in found.settings]
+    unmounted = [each for each, found in planned if PLACE_KEY not in found.settings]
+    several = len(unmounted) > 1
     return Provisioned(
-        tuple(found for _, found in planned),
+        tuple(_placed(each, found) if several else found for each, found in planned),
         (
             *(f"{_name(each)} {why}" for each, why in skipped if why),
             *(f"the mount of {_name(each)}, {NO_LINE}" for each in unmounted),
         ),
     )
+
+
+def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
+    """Return a plan with a place of its own where it has none: no two can have the default."""
+    label = text_of(setup.get("label"))
+    device = text_of(setup.get("device")).rpartition("/")[2]
+    place = f"{MOUNTS}/{label if label and '/' not in label else device}"
+    return planned._replace(settings={PLACE_KEY: place, **planned.settings})
 
 
 def _why_skipped(setup: Mapping[str, Any]) -> str:

@@ -280,6 +280,20 @@ HOSTILE = {
 }
 
 
+def test_a_volume_has_its_capacity(tmp_path: Path) -> None:
+    """In the unit that nearly all manifests have."""
+    pytest.importorskip("yaml")
+    file = tmp_path / "volume.yaml"
+    csi = "{driver: ebs.csi.aws.com, volumeHandle: vol-1, fsType: ext4}"
+    spec = f"{{capacity: {{storage: 100Gi}}, mountOptions: [noatime], csi: {csi}}}"
+    file.write_text(f"kind: PersistentVolume\nmetadata: {{name: pv}}\nspec: {spec}\n")
+    done = run("plan", "--from-storage-class", str(file), "--os", "debian:12", "-f", "json")
+    assert done.returncode == 0, done.stderr
+    (fs,) = json.loads(done.stdout)["filesystems"]
+    assert fs["mount_points"] == ["/mnt/pv"]
+    assert fs["stack"][0]["size_bytes"] == 100 << 30
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("flag", ["--from-cloud-init", "--from-storage-class"])
 def test_hostile_yaml_is_refused(tmp_path: Path, name: str, flag: str) -> None:

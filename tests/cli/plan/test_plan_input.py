@@ -7,6 +7,7 @@ import re
 import pytest
 
 from ext4audit.cli.plans.values import chunk_of, count_of, mount_options_of, path_of, size_of
+from ext4audit.parsers.storage_class import size_of_quantity
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,8 @@ from ext4audit.cli.plans.values import chunk_of, count_of, mount_options_of, pat
         ("512KiB", 524288),
         ("1200G", 1288490188800),
         ("64 GiB", 68719476736),
+        ("100Gi", 107374182400),
+        ("1.5Ti", 1649267441664),
         ("1.5T", 1649267441664),
         ("0.5K", 512),
         ("16T", 17592186044416),
@@ -36,6 +39,26 @@ def test_sizes_are_binary(text: str, size_bytes: int) -> None:
 def test_units_with_a_B_are_decimal(text: str, size_bytes: int) -> None:  # noqa: N802 - the unit
     """As on the label of a disk, in whole sectors."""
     assert size_of(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("100Gi", 100 << 30),
+        ("1.5Ti", 3 << 39),
+        ("1000Mi", 1000 << 20),
+        ("512Ki", 512 << 10),
+        ("1Pi", 1 << 50),
+        ("100G", 100 * 10**9),
+        ("5k", 5 * 10**3 // 512 * 512),
+        ("5e10", 5 * 10**10),
+        ("107374182400", 100 << 30),
+        ("107374182400000m", 100 << 30),
+    ],
+)
+def test_each_quantity_of_kubernetes_is_a_size(text: str, size_bytes: int) -> None:
+    """What the parser of manifests makes of it is what a plan reads."""
+    assert size_of(size_of_quantity(text)) == size_bytes
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])

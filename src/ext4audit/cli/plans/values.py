@@ -10,7 +10,7 @@ import click
 
 from ext4audit.facts.devices import SECTOR_BYTES
 
-_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*(?:([KMGTP])(iB|B)?|B)?", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,19}(?:\.[0-9]{1,9})?)\s*(?:([KMGTP])(iB?|B)?|B)?", re.IGNORECASE)
 _POWERS = "KMGTP"
 _CHOICES = {
     "data": ("journal", "ordered", "writeback"),
@@ -27,7 +27,7 @@ LARGEST_BYTES = 1 << 50
 def size_of(text: str) -> int:
     """Return bytes of "512K", "1.5T", "2TB", "314376192"; ValueError otherwise.
 
-    K and KiB are 1024 bytes, as for mke2fs and mdadm; KB is 1000 bytes, as on a disk's label.
+    K, Ki and KiB are 1024 bytes, as for mke2fs and mdadm; KB is 1000 bytes, as on a disk's label.
     A size with a fraction is rounded down to a sector.
     """
     match = _SIZE.fullmatch(text.strip())
