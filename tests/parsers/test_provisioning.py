@@ -321,6 +321,13 @@ def test_what_a_kickstart_file_keeps_of_the_disks_is_named(text: str, why: str) 
     assert all(why in each for each in found.skipped)
 
 
+def test_options_that_no_kickstart_has_are_named() -> None:
+    """Anaconda refuses the file; the plan must not pass for want of them."""
+    found = parse_kickstart("part /d --fstype=ext4 --size=9 --fsopts=nobarrier")
+    assert found.skipped == ("--fsopts of /d, which is not known",)
+    assert len(found.planned) == 1
+
+
 def test_kickstart_skips_sections_and_other_types() -> None:
     """Scripts are not commands of storage."""
     text = "part / --fstype=xfs --size=1\n%pre\npart /a --fstype=ext4 --size=1\n%end\npart swap\n"
@@ -441,6 +448,16 @@ def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:
     found = parse_storage([document])
     assert found.planned == ()
     assert found.skipped[0].startswith(skipped)
+
+
+def test_options_in_parameters_that_are_not_read_are_named() -> None:
+    """A driver passes them to mke2fs or mount(8), and the plan lacks them."""
+    key = "linstor.csi.linbit.com/mountOpts"
+    parameters = {"fsType": "ext4", key: "nobarrier", "mkfsParams": "-m 1", "mounter": "rbd"}
+    found = parse_storage([{**CLASS, "parameters": parameters}])
+    assert len(found.planned) == 1
+    (sentence,) = found.skipped
+    assert sentence.startswith(f"{key} of StorageClass")
 
 
 def test_the_annotation_of_a_volume_has_its_mount_options() -> None:

@@ -25,6 +25,7 @@ OTHER_NAMES = {"type": "fstype", "usepart": "onpart", "ondrive": "ondisk"}
 NAMES = FLAGS.union(
     OTHER_NAMES,
     "bytes-per-inode cachemode cachepvs cachesize chunksize cipher device end escrowcert fsoptions "
+    "hw-passphrase "
     "fsprofile fstype label level luks-version maxsize metadatasize mkfsoptions mountoptions name "
     "onbiosdisk ondisk onpart passphrase pbkdf pbkdf-iterations pbkdf-memory pbkdf-time percent "
     "pesize poolname profile reformat reserved-percent reserved-space size spares start "
@@ -79,6 +80,8 @@ def parse_kickstart(text: str) -> Provisioned:
             found.append(
                 Planned({**_common(each, place, fstype), **_storage(each, sizes), **stripe})
             )
+            unknown = (name for name in each.options if name not in NAMES)
+            skipped += [f"--{name[:40]} of {place}, which is not known" for name in unknown]
     if not found and not skipped:
         raise ValueError("it has no part, raid or logvol with a mount point")
     return Provisioned(tuple(found), tuple(skipped))

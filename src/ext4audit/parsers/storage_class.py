@@ -49,6 +49,8 @@ ADDED_WORDS, OWN_WORDS = ("mkfsparams",), ("mkfsoptions", "createoptions")
 """Parameters with options of mke2fs that a driver adds to its own, or takes in their place."""
 MKFS = {"blocksize": "-b", "inodesize": "-I", "bytesperinode": "-i", "numberofinodes": "-N"}
 """Parameters of the EBS driver, and the flags that it passes to mke2fs."""
+_OPTIONS_OF_OTHERS = re.compile(r"mkfs|(?:mount|fs|format)[-_]?opt|fs[-_]?format")
+"""In the lower-case names of parameters in which drivers take options of mke2fs or mount(8)."""
 MOUNTS = "/mnt"
 """Where the plans of classes are mounted: the kubelet chooses the place for each pod."""
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]i?|k)?")
@@ -58,6 +60,7 @@ _UNITS = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)
 OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
 """Mount options of a PersistentVolume, which replace those of its spec (kubernetes.io, "Persistent
 Volumes": it still works)."""
+LONGEST_NAME = 80
 VOLUME, CLASS = "PersistentVolume", "StorageClass"
 
 
@@ -73,6 +76,7 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
             fstype = fields.pop("fstype")
             if fstype in EXT_FSTYPES:
                 found.append(Planned({**fields, "mount_point": f"{MOUNTS}/{name or kind}"}))
+                skipped += [f"{each} of {kind} {name}, which is not read" for each in _unread(item)]
             else:
                 what = f"is {fstype}" if fstype else "names no type of filesystem"
                 skipped.append(f"{kind} {name} {what}")
@@ -107,6 +111,14 @@ def _of_class(item: Mapping[str, Any]) -> dict[str, Any]:
         "mkfs": " ".join(_arguments(values, fstype)),
         **_shared(item.get("mountOptions"), DISKS.get(driver)),
     }
+
+
+def _unread(item: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the parameters of a class that may hold options, and are those of another driver."""
+    for key in mapping(item.get("parameters") or {}, "parameters"):
+        name = str(key).lower()
+        if _OPTIONS_OF_OTHERS.search(name) and name not in (*ADDED_WORDS, *OWN_WORDS):
+            yield str(key)[:LONGEST_NAME]
 
 
 def _arguments(values: Mapping[str, str], fstype: str) -> Iterator[str]:
