@@ -265,17 +265,15 @@ def _all(checks: Iterable[str]) -> str:
 
 
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
-    """Return the steps that enlarge all inodes in place, which nothing takes back."""
+    """Return the steps that enlarge all inodes in place, which nothing takes back.
+
+    tune2fs fails where they have the size already: a second run would leave it unmounted.
+    """
     device = quote(fs.device)
-    return remedies.remount.unmounted_steps(
-        fs,
-        (
-            remedies.remount.checked(fs),
-            f"tune2fs -I {inode_bytes} {device}",
-            remedies.remount.checked(fs),
-        ),
-        (f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'",),
-    )
+    size = f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'"
+    checked = remedies.remount.checked(fs)
+    enlarge = f"{{ {size} || tune2fs -I {inode_bytes} {device}; }}"
+    return remedies.remount.unmounted_steps(fs, (checked, enlarge, checked), (size,))
 
 
 def new_uuid(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
@@ -294,7 +292,8 @@ def _identifier_steps(
     """Return the steps for one device, each refused while it is mounted in any namespace.
 
     The rollback checks first, too: tune2fs refuses a new UUID after a mount since the last check,
-    and replays no fast commits (1.47.0).
+    and replays no fast commits (1.47.0). Only the audited identifier is replaced: a second run, or
+    one after a start that gave the name to another disk, changes none.
 
     `setting` is the option of tune2fs that sets what blkid calls `key`, and the quoted new value;
     `wholes` are the devices that the device is a part of.
@@ -309,9 +308,10 @@ def _identifier_steps(
     check = f"blkid -p {device} && test {found} {expected}"
     free = f"test ! -e {held}"
     unopened = remedies.remount.unopened_device(f"/dev/{kernel_name}", wholes)
-    audited = Setting(f"blkid -p {device} && test {found} = {before}")
+    is_audited = f"test {found} = {before}"
+    audited = Setting(f"blkid -p {device} && {is_audited}")
     checked = f"{free} && {unopened} && {remedies.remount.CHECK.format(device=device)}"
-    change = f"{free} && tune2fs {option} {new} {device}"
+    change = f"{free} && {is_audited} && tune2fs {option} {new} {device}"
     undo = f"{checked} && {free} && tune2fs {option} {before} {device}"
     return (
         Step(Phase.IMMEDIATE, checked),

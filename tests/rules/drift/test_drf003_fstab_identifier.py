@@ -12,7 +12,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Confidence, Phase, Severity
+from ext4audit.finding import Confidence, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
 from ext4audit.rules.drift.drf003_fstab_identifier import check
@@ -284,13 +284,12 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
         f"test ! -e /sys/fs/ext4/sdb && {UNOPENED.format(device='/dev/sdb')}"
         "{ e2fsck -f -p /dev/sdb || test $? -eq 1; }"
     )
+    found = '"$(blkid -p -o value -s UUID /dev/sdb)"'
+    is_old = f"test {found} = {UUID}"
     assert [(step.phase, step.command) for step in remedy.lines] == [
         (Phase.IMMEDIATE, checked),
-        (Phase.IMMEDIATE, "test ! -e /sys/fs/ext4/sdb && tune2fs -U random /dev/sdb"),
-        (
-            Phase.VERIFY,
-            'blkid -p /dev/sdb && test "$(blkid -p -o value -s UUID /dev/sdb)" != ' + UUID,
-        ),
+        (Phase.IMMEDIATE, f"test ! -e /sys/fs/ext4/sdb && {is_old} && tune2fs -U random /dev/sdb"),
+        (Phase.VERIFY, f"blkid -p /dev/sdb && test {found} != {UUID}"),
         (Phase.ROLLBACK, f"{checked} && test ! -e /sys/fs/ext4/sdb && tune2fs -U {UUID} /dev/sdb"),
     ]
 
@@ -412,9 +411,10 @@ def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
     rows = known(tuple(row._replace(transport=transport) for row in LABELLED))
     (finding,) = verdict(with_rows(devices=rows, fstab=named)).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
+    label = '"$(blkid -p -o value -s LABEL /dev/sdb)"'
     assert commands[1:] == [
-        "test ! -e /sys/fs/ext4/sdb && tune2fs -L '' /dev/sdb",
-        "blkid -p /dev/sdb && test \"$(blkid -p -o value -s LABEL /dev/sdb)\" = ''",
+        f"test ! -e /sys/fs/ext4/sdb && test {label} = data && tune2fs -L '' /dev/sdb",
+        f"blkid -p /dev/sdb && test {label} = ''",
         f"{commands[0]} && test ! -e /sys/fs/ext4/sdb && tune2fs -L data /dev/sdb",
     ]
 
@@ -438,6 +438,13 @@ class CopyCase(RemedyCase):
             run("e2fsck", "-fn", COPIES[stage.device])
         finally:
             run("losetup", "--detach", COPIES.pop(stage.device))
+
+    def repeat(self, cure: Remedy, stage: Stage) -> None:
+        """Give the copy no other UUID in a second run: something may know it by this one."""
+        identity = ("blkid", "-p", COPIES[stage.device])
+        before = run(*identity)
+        super().repeat(cure, stage)
+        assert run(*identity) == before
 
     def use(self, stage: Stage) -> None:
         """Mount the copy, as soon as it can be told from the original, and write to it."""

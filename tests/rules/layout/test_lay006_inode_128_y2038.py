@@ -93,7 +93,7 @@ def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
     """It is checked before and after, and nothing takes it back."""
     (remedy,) = found(small(features=frozenset({"has_journal", "dir_index"}), revision=1)).remedies
     commands = [step.command for step in remedy.lines]
-    assert "test ! -e /sys/fs/ext4/sda && tune2fs -I 256 /dev/sda" in commands
+    assert sum("|| tune2fs -I 256 /dev/sda" in command for command in commands) == 1
     assert sum("e2fsck" in command for command in commands) == 2
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 

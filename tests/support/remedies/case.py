@@ -178,7 +178,8 @@ class RemedyCase:
         """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean.
 
         All files can be read behind the remedy.
-        A rollback of what has not run, and a second one, leave everything as it was.
+        A rollback of what has not run, and a second one, leave everything as it was, and so does a
+        second run of the commands.
         """
         self.set_up(stage)
         before, names = stage.state(), set(stage.names())
@@ -187,6 +188,7 @@ class RemedyCase:
         assert stage.state() == before
         carry_out(cure, stage)
         assert names <= set(stage.names())
+        self.repeat(cure, stage)
         cured = self.judge(rule, stage)
         assert cured.outcome in self.cured, (cured.outcome, cured.findings, cured.note)
         self.use(stage)
@@ -200,6 +202,12 @@ class RemedyCase:
             assert not any(step.phase is Phase.ROLLBACK for step in cure.lines)
         stage.unmount()
         run("e2fsck", "-fn", stage.device)
+
+    def repeat(self, cure: Remedy, stage: Stage) -> None:
+        """Run the steps once more, up to the first that fails, as a chain of commands does."""
+        before = stage.state()
+        all(succeeds(later(step.command)) for step in cure.steps)
+        assert stage.state() == before
 
     def use(self, stage: Stage) -> None:
         """Do what happens to the filesystem between the remedy and its rollback."""
