@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Disruption
 from ext4audit.remedies.mounting import (
     NOT_SET,
@@ -99,14 +100,15 @@ def test_of_several_mounts_only_fstab_is_corrected() -> None:
 
 
 def test_a_directory_is_listed_before_it_is_mounted_over() -> None:
-    """A name that no shell takes has no command."""
-    assert there_and_back(mount_by_fstab("/my data")) == [
-        "immediate: ls -A '/my data'",
+    """It is free, and what is then mounted is the device. A name that no shell takes has none."""
+    number = DeviceNumber(8, 16)
+    assert there_and_back(mount_by_fstab("/my data", number)) == [
+        "immediate: ls -A '/my data' && ! mountpoint -q '/my data'",
         "immediate: mount '/my data'",
-        "verify: mountpoint -q '/my data'",
+        "verify: mountpoint -d '/my data' | grep -qx 8:16",
         "rollback: umount '/my data'",
     ]
-    assert mount_by_fstab("/a\n") == ()
+    assert mount_by_fstab("/a\n", number) == ()
 
 
 TUNED = superblock(default_mount_options=("user_xattr", "nodelalloc"))

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import Mount, Provenance
+from ext4audit.facts.mount import DeviceNumber, Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, mount_table, quote
@@ -145,14 +145,18 @@ def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
             yield option.token
 
 
-def mount_by_fstab(mount_point: str) -> tuple[Step, ...]:
-    """Return the steps that list the directory, mount what fstab names for it, and unmount it."""
+def mount_by_fstab(mount_point: str, device_number: DeviceNumber) -> tuple[Step, ...]:
+    """Return the steps that list the directory, mount what fstab names for it, and unmount it.
+
+    They fail where something is mounted there, which a mount would hide, and where what is then
+    mounted is another device: mount(8) finds the line by the directory, the first of several.
+    """
     where = quote(mount_point)
     if where is None:
         return ()
-    check = f"mountpoint -q {where}"
+    check = f"mountpoint -d {where} | grep -qx {device_number}"
     return (
-        Step(Phase.IMMEDIATE, f"ls -A {where}"),
+        Step(Phase.IMMEDIATE, f"ls -A {where} && ! mountpoint -q {where}"),
         Step(Phase.IMMEDIATE, f"mount {where}", f"umount {where}", check),
         Step(Phase.VERIFY, check),
     )

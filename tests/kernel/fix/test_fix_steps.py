@@ -341,7 +341,7 @@ def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> N
     run("umount", scene.where)
     escaped = str(place).replace(" ", "\\040")
     scene.fstab.write_text(f"{scene.device} {escaped} ext4 noatime 0 0\n")
-    steps = remedies.mounting.mount_by_fstab(str(place))
+    steps = remedies.mounting.mount_by_fstab(str(place), fs.device_number)
     chosen = ChosenRemedy(RULE, "it", Remedy("Mount it.", Disruption.ONLINE, steps), (fs,))
     scene.script.write_text(
         build_script(AuditedHost(os.uname().nodename, None, "now", "0"), [chosen], []).text

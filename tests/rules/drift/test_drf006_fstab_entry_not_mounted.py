@@ -126,6 +126,17 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
     assert "/dev/sda (tmpfs, 0:44) on /srv" in {citation.value for citation in finding.citations}
 
 
+@pytest.mark.parametrize("options", ["noauto", "defaults"])
+def test_drf006_has_no_command_behind_another_line_for_the_directory(options: str) -> None:
+    """`mount` takes the first line, which names another filesystem (util-linux 2.38)."""
+    first = fstab_entry(options, mount_point="/srv/.", number=known(DeviceNumber(8, 16)))
+    second = fstab_entry(mount_point="/srv", line_number=8)
+    *_, finding = verdict(having(first, second)).findings
+    (remedy,) = finding.remedies
+    assert (finding.citations[0].label, remedy.steps) == ("fstab line 8", ())
+    assert "mount takes the first of them, line 7" in remedy.summary
+
+
 @pytest.mark.parametrize(
     ("word", "reported", "advice"),
     [

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
 from ext4audit.facts.host import Host, filesystems_by_number
-from ext4audit.facts.mount import EXT_FSTYPES, FstabEntry, Mount
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -76,7 +76,7 @@ def check(host: Host) -> RuleOutput:
         elif isinstance(number, Unknown) and _may_be(entry, there):
             gaps.append(number)
         else:
-            yield _finding(entry, there, may_mount=not _may_be_mounted(host, entry))
+            yield _finding(entry, there, _remedies(host, entry, there))
             gaps += [number] if isinstance(number, Unknown) and not _is_missing(entry) else []
     if gaps:
         raise Undetermined(tuple(dict.fromkeys(gaps)))
@@ -111,7 +111,7 @@ def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
     return fs is not None and twin is not None and host.is_same_storage(fs, twin) is not False
 
 
-def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> Finding:
+def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy]) -> Finding:
     line = entry.line
     number = entry.device_number
     where = (
@@ -139,7 +139,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> F
                 *_nothing(entry, there),
             )
         ),
-        remedies=tuple(_remedies(entry, there, may_mount=may_mount)),
+        remedies=tuple(cures),
         fact=line.mount_point,
         summary=_summary(entry, there),
     )
@@ -225,19 +225,28 @@ def _origin(entry: FstabEntry) -> str:
     return number.detail or number.what if isinstance(number, Unknown) else number.origin
 
 
-def _remedies(entry: FstabEntry, there: Sequence[Mount], *, may_mount: bool) -> Iterator[Remedy]:
+def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator[Remedy]:
     """Yield the mount of a device that is there, else advice; none where it may be in use."""
     if there:
         yield Remedy(OTHER_MOUNTED, Disruption.ONLINE)
     elif isinstance(entry.device_number, Known):
-        yield from _mount(entry.line.mount_point) if may_mount else ()
+        yield from () if _may_be_mounted(host, entry) else _mount(host, entry, entry.device_number)
     elif _is_missing(entry):
         how = NOT_NEEDED if _is_optional(entry) else NOT_AT_BOOT
         yield Remedy(f"Attach the device. {how}", Disruption.ONLINE)
 
 
-def _mount(mount_point: str) -> Iterator[Remedy]:
-    steps = remedies.mounting.mount_by_fstab(mount_point)
+def _mount(host: Host, entry: FstabEntry, number: Known[DeviceNumber]) -> Iterator[Remedy]:
+    """Yield the mount by the line of an entry; advice where mount(8) finds another line first."""
+    first = next(each for each in need(host.fstab) if each.place == entry.place)
+    if first.line != entry.line:
+        yield Remedy(
+            f"Remove one of the two lines for {entry.line.mount_point} from /etc/fstab, then "
+            f"mount it: mount takes the first of them, {first.line.where}.",
+            Disruption.ONLINE,
+        )
+        return
+    steps = remedies.mounting.mount_by_fstab(entry.line.mount_point, number.value)
     if steps:
         yield Remedy(
             summary="Check the directory for files, then mount the filesystem.",
