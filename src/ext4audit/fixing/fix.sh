@@ -878,6 +878,22 @@ undo_all() {
 	*) stop "$made undone; $left cannot be undone, or only in part" ;;
 	esac
 }
+# busybox ash calls programs of its own before those in the PATH: its mount gives x-* to the kernel,
+# which then refuses to mount again, and its cp loses extended attributes.
+prefer_path() {
+	for tool in $tools; do
+		[ "$(command -v "$tool")" = "$tool" ] || continue
+		found=$(in_path "$tool")
+		[ -z "$found" ] || eval "$tool() { '$found' \"\$@\"; }"
+	done
+}
+in_path() ( # a program: prints its path
+	IFS=:
+	for folder in $PATH; do
+		case $folder in *\'*) continue ;; esac
+		[ ! -f "$folder/$1" ] || [ ! -x "$folder/$1" ] || { echo "$folder/$1" && exit; }
+	done
+)
 wrong_usage() {
 	echo "$usage" >&2
 	exit 2
@@ -890,6 +906,7 @@ main() {
 	# Without a cache, what libblkid says of a device is what is on it now.
 	LC_ALL=C BLKID_FILE=/dev/null PATH=$PATH:/usr/sbin:/usr/bin:/sbin:/bin
 	export LC_ALL BLKID_FILE PATH
+	prefer_path
 	action=dry_run chosen='' opposite_order='' only=''
 	while [ $# -gt 0 ]; do
 		case $1 in

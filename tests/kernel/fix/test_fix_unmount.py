@@ -11,7 +11,7 @@ import pytest
 
 from support.filesystems.idmapped import SHIFT, mount_idmapped
 from support.filesystems.scratch import Scratch, run
-from support.remedies.fixing import Scene
+from support.remedies.fixing import SHELLS, Scene
 
 pytestmark = [pytest.mark.kernel, pytest.mark.xdist_group("remedies")]
 WRITEBACK = "data=writeback,errors=remount-ro"
@@ -61,6 +61,21 @@ def share(scene: Scene) -> None:
 def keep(scene: Scene) -> None:
     """Add an option that only mount(8) keeps."""
     run("mount", "-o", "remount,x-late", scene.where)
+
+
+@pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
+def test_programs_are_those_of_the_path_in_each_shell(scene: Scene, shell: list[str]) -> None:
+    """The mount of busybox gives x-* to the kernel, and its cp loses extended attributes."""
+    run("mount", "-o", "remount,x-systemd.device-timeout=5s", scene.where)
+    scene.fstab.write_text(f"{scene.device} {scene.where} ext4 x-a,data=writeback 0 2\n")
+    os.setxattr(scene.fstab, "user.kept", b"1")
+    before, words = scene.state(), tuple(shell)
+    scene.fix(*ANEW)
+    for option in ("--apply", "--undo"):
+        done = scene.sh(option, shell=words)
+        assert done.returncode == 0, done.stderr
+        assert os.getxattr(scene.fstab, "user.kept") == b"1"
+    assert scene.state() == before
 
 
 @pytest.mark.parametrize("mode", ["none", "fail", "kill"])
