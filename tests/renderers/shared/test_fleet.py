@@ -39,6 +39,7 @@ def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
         "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e\n"
         "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a\n"
         "        2 rules below medium, on 3 hosts: -v\n"
+        "Incomplete: b, c (-v shows why)\n"
         "Unread: d (gone)\n"
         "6 hosts: 3 with findings at medium or worse (1 incomplete), 1 clean, 1 incomplete, "
         "1 unread\n"
@@ -47,7 +48,7 @@ def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
 
 def test_verbose_lists_every_rule_and_severity() -> None:
     """A rule that is high on some hosts and low on others has a line for each."""
-    assert sums(*MIXED).text(verbosity=1, ascii_only=False).splitlines()[:-2] == [
+    assert sums(*MIXED).text(verbosity=1, ascii_only=False).splitlines()[:-3] == [
         "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e",
         "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a",
         "LOW     PRF002 auto-da-alloc-stall       2 of 6 hosts  a, c",

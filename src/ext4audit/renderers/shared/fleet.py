@@ -92,7 +92,7 @@ class FleetSums:
         self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
-        self._unread = _Names()
+        self._unread, self._lacking = _Names(), _Names()
         self._rules: dict[FoundRule, _Names] = {}
 
     @property
@@ -114,19 +114,23 @@ class FleetSums:
         self._failing += any(failing)
         self._failing_incomplete += any(failing) and not line.complete
         self._incomplete += not any(failing) and not line.complete
+        if not line.complete:
+            self._lacking.add(line.name, groups)
         self._mild += not all(failing)
         for rule in line.found:
             self._rules.setdefault(rule, _Names()).add(line.name, groups)
 
     def text(self, *, verbosity: int = 0, ascii_only: bool, width: int | None = None) -> str:
-        """Return the rules, the hosts that could not be read, and the totals.
+        """Return the rules, the hosts that lack evidence or could not be read, and the totals.
 
         Verbosity is -1 for the totals alone, 0, or 1 for the rules of all severities. Lines that
         are longer than `width` go on below the code of the rule; None is for files and pipes.
         """
         lines = [self._totals()]
         if verbosity >= 0:
-            lines = [*self._rule_lines(whole=verbosity > 0), *self._unread_lines(), *lines]
+            whole = verbosity > 0
+            missing = (*self._lacking_lines(whole=whole), *self._unread_lines())
+            lines = [*self._rule_lines(whole=whole), *missing, *lines]
         shown = (visible(line, ascii_only=ascii_only) for line in lines)
         return "".join(f"{_wrapped(line, width)}\n" for line in shown)
 
@@ -147,6 +151,12 @@ class FleetSums:
             start = " " * (severities + 2 if shown else 0)
             below = f"{counted(len(mild), 'rule')} below {self._threshold.value}"
             yield f"{start}{below}, on {counted(self._mild, 'host')}: -v"
+
+    def _lacking_lines(self, *, whole: bool) -> Iterator[str]:
+        """Yield which hosts lack evidence that decides; their own reports say which it is."""
+        if self._lacking.count:
+            yield f"Incomplete: {self._lacking.text()}{'' if whole else ' (-v shows why)'}"
+            yield from self._group_lines(self._lacking, 2)
 
     def _unread_lines(self) -> Iterator[str]:
         if self._unread.count:
