@@ -72,6 +72,22 @@ def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
     assert hidden == tokens
 
 
+def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> None:
+    """The mount keeps what the superblock set when it was mounted: only a remount is missing."""
+    cleared = options(hidden=["nobarrier", "discard"], set_by=Provenance.UNKNOWN)
+    finding = finding_of(filesystem(options=known(cleared)))
+    assert finding.message == (
+        "discard and nobarrier are in force, although neither the mount table nor the superblock "
+        "shows them: the superblock set them when it was mounted, and no longer does."
+    )
+    assert finding.summary == (
+        "in force, although the superblock no longer sets them: discard, nobarrier"
+    )
+    assert finding.remedies[0].summary == (
+        "Put the kernel's defaults in force, which the superblock has again."
+    )
+
+
 @pytest.mark.parametrize(
     "fs",
     [

@@ -88,6 +88,9 @@ def test_hlt006_names_the_line() -> None:
     """The remedy is a field of fstab, changed by hand."""
     (finding,) = verdict(having(entry(0))).findings
     assert finding.remedies[0].summary == "Set the sixth field of line 7 of /etc/fstab to 2."
+    both = having(entry(0), entry(0)._replace(line=entry(0).line._replace(line_number=9)))
+    (finding,) = verdict(both).findings
+    assert finding.remedies[0].summary.startswith("Set the sixth field of line 7 and line 9 of ")
 
 
 REMEDIES_NOT_RUN = "The sixth field of fstab is changed by hand: advice without commands."

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation
 from ext4audit.rules.shared import (
@@ -110,6 +111,14 @@ def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
         ({"fstab": unknown("fstab")}, "Its origin is unknown"),
         ({"fstab": known((fstab_entry("nobarrier"),))}, ""),
         ({"fstab": known(()), "options": unknown("options")}, ""),
+        # The mount table omits it: the superblock set it at the mount, and no script did.
+        (
+            {
+                "fstab": known(()),
+                "options": known(options(hidden=["nobarrier"], set_by=Provenance.UNKNOWN)),
+            },
+            "",
+        ),
     ],
 )
 def test_who_else_sets_an_option_is_named(changes: dict[str, Any], said: str) -> None:

@@ -11,7 +11,7 @@ from ext4audit.facts.options import all_options, recognize
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import PLACES, cite_mount_table
+from ext4audit.rules.shared import PLACES, cite_mount_table, pronoun, series, verb
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
@@ -40,6 +40,7 @@ HARMLESS = {
 
 NAMED = 2
 TO_DEFAULTS = "Reset the superblock to the kernel's defaults."
+IN_FORCE = "Put the kernel's defaults in force, which the superblock has again."
 TRADE_OFF = "The options may have been set on purpose: check what the host is used for."
 IN_FSTAB = Remedy(
     "If the options are wanted: set them in fstab, where they are visible, and clear the "
@@ -243,8 +244,29 @@ def _finding(
         citations=tuple(_citations(fs, options, hidden, string)),
         remedies=tuple(_remedies(fs, host, hidden)),
         fact=",".join(sorted(option.token for option in hidden)),
-        summary=_summary([option.token for option in hidden]),
+        summary=_summary_of(hidden),
     )
+
+
+def _left_over(option: EffectiveOption) -> bool:
+    """Whether the superblock no longer sets it: only a mount by an older superblock explains it.
+
+    tune2fs can change the superblock of a mounted filesystem, which keeps the options of its mount.
+    """
+    return option.set_by is Provenance.UNKNOWN
+
+
+def _any_stored(hidden: Sequence[EffectiveOption]) -> bool:
+    return not all(map(_left_over, hidden))
+
+
+def _summary_of(hidden: Sequence[EffectiveOption]) -> str:
+    """Return the line for what a mount hides."""
+    words = [option.token for option in hidden]
+    if not words or _any_stored(hidden):
+        return _summary(words)
+    names = listed(sorted(words), NAMED)
+    return f"in force, although the superblock no longer sets {pronoun(words)}: {names}"
 
 
 def _summary(tokens: Sequence[str]) -> str:
@@ -258,9 +280,22 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
     if not hidden:
         value = string.value if string else ""
         return f"The superblock has a string of mount options, which every mount applies: {value}."
-    words = ", ".join(option.token for option in hidden)
-    also = _also(fs, hidden)
-    return f"The superblock sets {words}, which no mount table shows{also}."
+    stored = [option for option in hidden if not _left_over(option)]
+    left = [option for option in hidden if _left_over(option)]
+    words = ", ".join(option.token for option in stored)
+    sets = f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}."
+    texts = ([sets] if stored else []) + ([_left_over_text(fs, left)] if left else [])
+    return " ".join(texts)
+
+
+def _left_over_text(fs: Filesystem, left: Sequence[EffectiveOption]) -> str:
+    words = [option.token for option in left]
+    it = pronoun(words)
+    return (
+        f"{series(words)} {verb(words)} in force, although neither the mount table nor the "
+        f"superblock shows {it}{_also(fs, left)}: the superblock set {it} when it was mounted, and "
+        "no longer does."
+    )
 
 
 def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
@@ -296,22 +331,25 @@ def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iter
     if changed:
         tokens = {each.name: wanted[each.name] for each in changed}
         anew = "data" in tokens and fs.alive
-        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, kept_text(kept))
+        aim = TO_DEFAULTS if _any_stored(hidden) else IN_FORCE
+        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, aim, kept_text(kept))
     yield IN_FSTAB
 
 
-def _by_remount(fs: Filesystem, _host: Host, tokens: dict[str, str], kept: str) -> Remedy:
+def _by_remount(fs: Filesystem, _host: Host, tokens: dict[str, str], aim: str, kept: str) -> Remedy:
     steps = remedies.options.change_options(fs, tokens)
     what = remedies.options.disruption(steps)
-    return Remedy(f"{TO_DEFAULTS}{kept}", what, steps, trade_off=TRADE_OFF)
+    return Remedy(f"{aim}{kept}", what, steps, trade_off=TRADE_OFF)
 
 
-def _by_new_mount(fs: Filesystem, host: Host, tokens: dict[str, str], kept: str) -> Remedy:
+def _by_new_mount(
+    fs: Filesystem, host: Host, tokens: dict[str, str], aim: str, kept: str
+) -> Remedy:
     others, why = beside_ordered(fs, host)
     wanted = {**tokens, **others}
     by_hand = remedies.mounting.left_by_hand(fs)
     return Remedy(
-        f"{TO_DEFAULTS} A remount cannot change data=.{why}{by_hand}{kept}",
+        f"{aim} A remount cannot change data=.{why}{by_hand}{kept}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(fs, wanted, explicit="delalloc" in others),
         trade_off=TRADE_OFF,

@@ -11,7 +11,12 @@ from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, superblock_field
+from ext4audit.rules.shared import (
+    FSTAB_OF_CONTAINER,
+    refuse_container,
+    series,
+    superblock_field,
+)
 
 NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 
@@ -86,7 +91,7 @@ def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:
 
 def _finding(fs: Filesystem, entries: Sequence[FstabEntry]) -> Finding:
     origin = origin_of(fs.superblock)
-    lines = ", ".join(entry.line.where for entry in entries)
+    lines = series([entry.line.where for entry in entries])
     return Finding(
         message="The filesystem is never checked: fstab excludes it from checks at boot, and the "
         "superblock schedules none.",

@@ -128,7 +128,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
         citations=tuple(_cite(fs)),
         remedies=(
             Remedy(
-                "Turn the stripe off, in the superblock and by remount.",
+                "Turn the stripe off, now and where it is set.",
                 Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
                 remedies.superblock_fields.set_stripe(fs, superblock, 0, 0),
             ),

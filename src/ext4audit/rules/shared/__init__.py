@@ -152,7 +152,7 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
         return " Correct rootflags= in the boot loader's configuration as well."
     options = for_wording(fs.options, None)
     option = options.find(name) if options else None
-    if option is None or _is_stored(option) or fstab_lines(fs, name):
+    if option is None or option.hidden or _is_stored(option) or fstab_lines(fs, name):
         return ""
     if isinstance(fs.unlisted or fs.fstab, Unknown):
         return " Its origin is unknown, because fstab or the mount table could not be read."
