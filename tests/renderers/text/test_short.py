@@ -15,6 +15,7 @@ from ext4audit.finding import (
     Disruption,
     Finding,
     LineEdit,
+    NewFile,
     Phase,
     Remedy,
     Severity,
@@ -347,6 +348,27 @@ def test_a_remedy_of_the_host_is_shown_once() -> None:
     shown = as_text(found(9, *each, again))
     assert shown.count("sysctl -w vm.x=1") == 1
     assert "Less.\n  The commands are those of DUR005 above.\n" in shown
+
+
+def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
+    """A rule of udev for twelve volumes is one file, beside a command for each of them."""
+    change = NewFile("/etc/udev/rules.d/60-x.rules", "the rule\n")
+    shared = Step(Phase.PERSISTENT, "printf x > /etc/udev/rules.d/60-x.rules", change=change)
+    each = [
+        finding(
+            remedies=(
+                Remedy(
+                    "Wait.",
+                    Disruption.ONLINE,
+                    (Step(Phase.IMMEDIATE, f"echo {n} > /sys/timeout"), shared),
+                ),
+            )
+        )
+        for n in (1, 2)
+    ]
+    shown = as_text(found(2, ("DUR005", 1, each[0]), ("DUR005", 2, each[1])))
+    assert re.findall(r"echo (\d)", shown) == ["1", "2"]
+    assert shown.count("the rule") == 1
 
 
 def test_the_script_is_named_once() -> None:

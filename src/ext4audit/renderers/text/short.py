@@ -118,6 +118,7 @@ class _Page:
     look: Look
     has_script: bool
     _shown: dict[tuple[PhaseLines, ...], str] = field(default_factory=dict)
+    _files: set[tuple[str, PhaseLines]] = field(default_factory=set)
 
     def row(self, cause: Cause) -> tuple[Span, ...]:
         """Return a cause as one line."""
@@ -184,7 +185,8 @@ class _Page:
         """Yield the commands and diffs of a remedy, or which cause above has shown them.
 
         `label` is the phase that the line above belongs to, and returned is the one of the last:
-        the same command for several filesystems is below one phase.
+        the same command for several filesystems is below one phase. A change of a file, such as
+        a rule of udev, that several filesystems have in common stands once for each rule.
         """
         parts = tuple(changes(remedy))
         before = self._shown.setdefault(parts, code) if parts else code
@@ -192,6 +194,9 @@ class _Page:
             yield Prose((Span(f"The commands are those of {before} above."),), STEP)
             return ""
         for part in parts:
+            if part.diff and (code, part) in self._files:
+                continue
+            self._files.add((code, part))
             phase = f"{PHASE_TEXT[part.phase].capitalize()}:"
             if phase != label:
                 yield Prose((Span(phase),), STEP)
