@@ -227,6 +227,14 @@ def test_the_text_of_a_line_gets_no_narrow_column() -> None:
     assert len(lines) == 2
 
 
+@pytest.mark.parametrize("width", range(34, 64, 3))
+def test_a_fact_is_no_wider_than_the_terminal(width: int) -> None:
+    """Beside its label or below it: a column of prose has room for a word, or is not made."""
+    cited = Citation("a label of words", "the value is a text of several words", "from somewhere")
+    shown = as_text(found(1, ("DUR005", 1, finding(citations=(cited,)))), width=width)
+    assert [line for line in shown.splitlines() if len(line) > width] == []
+
+
 def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
     """A line of fstab below ten places would read as the line of all ten."""
     texts = [finding(citations=(Citation("line", str(n), "fstab"),)) for n in (1, 2)]

@@ -154,7 +154,8 @@ class _Pen:
     def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
         """Yield a row with its last cells below each other, or as prose where it is narrow."""
         start = _joined([*row[: block.fixed], Text()], widths, block.indent)
-        if self.width is not None and self.width - start.cell_len < self.width // _SHARE:
+        width = self.width or 0
+        if self.width and width - start.cell_len < max(_NARROWEST, width // _SHARE):
             line = _joined(row, [0] * len(row), 0)
             yield from self._hanging(Text(" " * block.indent), line, STEP * 2)
             return
