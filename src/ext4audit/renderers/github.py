@@ -3,9 +3,9 @@
 An annotation is an alert, so findings that are suppressed or in the baseline have none. The
 step's summary, in the Markdown format, has all findings; annotations name it where there is one.
 GitHub shows ten annotations for each level and step (docs: workflow commands). The output
-therefore has the worst ones, then a notice with the number of the others. All gaps together are
-one warning, and all unreadable hosts are one error, so that neither displaces findings nor is
-displaced.
+therefore has the worst ones, each rule once before any repeats, then a notice with the number of
+the others. All gaps together are one warning, and all unreadable hosts are one error, so that
+neither displaces findings nor is displaced.
 
 The runner executes a line that begins with "::" after blanks, and a line that contains "##["
 anywhere (actions/runner, ActionCommand.cs). Text from a host cannot trigger either: fixed text
@@ -37,9 +37,9 @@ from ext4audit.renderers.shared.rows import (
     INCOMPLETE,
     Location,
     Row,
+    by_urgency,
     completeness,
     location_of,
-    rank,
     rows,
     severity_counts,
 )
@@ -75,8 +75,8 @@ class _Note:
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the commands and the log's summary line, each ended by a newline."""
     named, reports = named_hosts(hosts), dict(named_reports(hosts))
-    found = sorted(
-        (row for each in reports.items() for row in rows(*each) if row.state == ACTIVE), key=rank
+    found = by_urgency(
+        row for each in reports.items() for row in rows(*each) if row.state == ACTIVE
     )
     notes = [*_incomplete(named, page), *(_note(row, reports[row.host]) for row in found)]
     lines = [_command(note) for note in _shown(notes, page)]

@@ -35,8 +35,8 @@ from ext4audit.renderers.shared.rows import (
     SUPPRESSED,
     Gap,
     Row,
+    by_urgency,
     gaps,
-    rank,
     rows,
     severity_counts,
 )
@@ -55,7 +55,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the lines of the plugin, ended by a newline."""
     named = named_hosts(hosts)
     read = named_reports(hosts)
-    found = sorted((row for each in read for row in rows(*each)), key=rank)
+    found = by_urgency(row for each in read for row in rows(*each))
     found_gaps = [gap for each in read for gap in gaps(*each)]
     unread = [(name, host.error or "") for name, host in named if host.report is None]
     failing = [row for row in found if _fails(row, page)]

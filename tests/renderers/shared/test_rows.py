@@ -14,6 +14,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.shared.rows import (
     Location,
     Row,
+    by_urgency,
     fingerprints,
     folder,
     gaps,
@@ -48,6 +49,17 @@ def test_findings_are_sorted_from_worst_to_mildest() -> None:
     found = {row.rule.code: row.state for row in rows("db9", PROCESSED.report)}
     expected = {"DUR001": "suppressed", "LAY001": "known", "KRN003": "active", "PRF002": "active"}
     assert found == expected
+
+
+def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
+    """Severity precedes all: a milder rule never stands above a repeat of a worse one."""
+    assert NIGHT.report is not None
+    worst, milder = rows("db1", NIGHT.report)
+    severity = worst.finding.severity
+    other = replace(milder, finding=milder.finding._replace(severity=severity))
+    found = by_urgency([milder, *[worst] * 3, other])
+    assert [row.rule.code for row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
+    assert found[-1] is milder
 
 
 def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
