@@ -1,6 +1,5 @@
 """Mounts and the options in force on them, fstab entries, device numbers and resolved paths."""
 
-import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from posixpath import dirname, normpath
@@ -153,38 +152,6 @@ class FstabLine(NamedTuple):
     def where(self) -> str:
         """The place in the file, such as `line 3`; the entries count where lines do not."""
         return f"{'line' if self.is_numbered else 'entry'} {self.line_number}"
-
-
-LINKS = "/dev/disk/by-"
-"""Where udev makes links to devices by what identifies them."""
-NO_LINKS = Unknown(
-    f"links {LINKS}*", Why.UNSUPPORTED, "without udev there are none", "run where udev runs"
-)
-SUPERBLOCK_KEYS = ("UUID", "LABEL")
-"""The identifiers that a superblock stores; partition tables store the others."""
-_LINKED = re.compile(rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)")
-
-
-def split_spec(spec: str) -> tuple[str, str] | None:
-    """Return the key and value of an identifier such as `UUID=…`, None for a path."""
-    key, equals, value = spec.partition("=")
-    return (key, value.strip('"')) if equals and "/" not in key else None
-
-
-def split_link(path: str) -> tuple[str, str] | None:
-    r"""Return the key and value of a link by what a device stores, None for any other path.
-
-    udev writes what no name of a link may hold as `\x20`.
-    """
-    found = _LINKED.fullmatch(path)
-    if found is None:
-        return None
-    return found[1].upper(), re.sub(r"\\x([0-9a-f]{2})", lambda c: chr(int(c[1], 16)), found[2])
-
-
-def comparable(key: str, value: str) -> tuple[str, str]:
-    """Return an identifier as it compares with others of its key; only UUIDs ignore case."""
-    return key, value.lower() if key in {"UUID", "PARTUUID"} else value
 
 
 class FstabEntry(NamedTuple):

@@ -1,10 +1,14 @@
-"""The ext4 superblock and the group table, with the names of dumpe2fs and the unit in each name."""
+"""The ext4 superblock and the group table, and the identifiers by which devices are named.
 
+Fields have the names of dumpe2fs, and the unit in each name.
+"""
+
+import re
 from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Unknown
+from ext4audit.evidence import Evidence, Unknown, Why
 
 EXT3_FEATURES = frozenset(
     "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index filetype "
@@ -286,3 +290,35 @@ class GroupTable(NamedTuple):
             if not first_block < min(column, default=0) <= max(column) < size_blocks:
                 raise ValueError(f"metadata of a group lies outside of {size_blocks} blocks")
         return self
+
+
+LINKS = "/dev/disk/by-"
+"""Where udev makes links to devices by what identifies them."""
+NO_LINKS = Unknown(
+    f"links {LINKS}*", Why.UNSUPPORTED, "without udev there are none", "run where udev runs"
+)
+SUPERBLOCK_KEYS = ("UUID", "LABEL")
+"""The identifiers that a superblock stores; partition tables store the others."""
+_LINKED = re.compile(rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)")
+
+
+def split_spec(spec: str) -> tuple[str, str] | None:
+    """Return the key and value of an identifier such as `UUID=…`, None for a path."""
+    key, equals, value = spec.partition("=")
+    return (key, value.strip('"')) if equals and "/" not in key else None
+
+
+def split_link(path: str) -> tuple[str, str] | None:
+    r"""Return the key and value of a link by what a device stores, None for any other path.
+
+    udev writes what no name of a link may hold as `\x20`.
+    """
+    found = _LINKED.fullmatch(path)
+    if found is None:
+        return None
+    return found[1].upper(), re.sub(r"\\x([0-9a-f]{2})", lambda c: chr(int(c[1], 16)), found[2])
+
+
+def comparable(key: str, value: str) -> tuple[str, str]:
+    """Return an identifier as it compares with others of its key; only UUIDs ignore case."""
+    return key, value.lower() if key in {"UUID", "PARTUUID"} else value

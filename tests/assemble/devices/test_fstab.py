@@ -7,7 +7,8 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, Known, Unknown, Why, need
 from ext4audit.facts.devices import LsblkDevice
-from ext4audit.facts.mount import NO_LINKS, DeviceNumber
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import NO_LINKS
 from ext4audit.report import Outcome
 from ext4audit.rules.drift.drf003_fstab_identifier import check as twins
 from ext4audit.sources import ReadFile, ResolvePath

@@ -25,16 +25,18 @@ from ext4audit.facts.devices import LsblkDevice, has_types, listed_device, unlis
 from ext4audit.facts.host import Filesystem, filesystems_by_number
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
-    LINKS,
-    NO_LINKS,
-    SUPERBLOCK_KEYS,
     DeviceNumber,
     FstabEntry,
     FstabLine,
     Mount,
     ResolvedPath,
-    comparable,
     mounts_by_place,
+)
+from ext4audit.facts.superblock import (
+    LINKS,
+    NO_LINKS,
+    SUPERBLOCK_KEYS,
+    comparable,
     split_link,
     split_spec,
 )

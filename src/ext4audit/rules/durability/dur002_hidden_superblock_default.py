@@ -109,8 +109,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _not_known_to_be_off(fs: Filesystem, options: EffectiveOptions) -> Iterator[Unknown]:
-    """Yield why it is not known whether a mount turns off what the superblock sets."""
-    stored = on_disk_defaults(fs.superblock.value) if isinstance(fs.superblock, Known) else ()
+    """Yield why it is not known whether a mount turns off what the superblock sets.
+
+    Without the superblock, the rule needs a listing of all options.
+    """
+    if isinstance(fs.superblock, Unknown):
+        return
+    stored = on_disk_defaults(fs.superblock.value)
     for name in (each.name for each in stored if each.token in DANGEROUS):
         token = options.token(name)
         if options.gap is not None and isinstance(token, Unknown):
@@ -244,26 +249,26 @@ def _finding(
         citations=tuple(_citations(fs, options, hidden, string)),
         remedies=tuple(_remedies(fs, host, hidden)),
         fact=",".join(sorted(option.token for option in hidden)),
-        summary=_summary_of(hidden),
+        summary=_summary_of(fs, hidden),
     )
 
 
-def _left_over(option: EffectiveOption) -> bool:
+def _left_over(fs: Filesystem, option: EffectiveOption) -> bool:
     """Whether the superblock no longer sets it: only a mount by an older superblock explains it.
 
     tune2fs can change the superblock of a mounted filesystem, which keeps the options of its mount.
     """
-    return option.set_by is Provenance.UNKNOWN
+    return isinstance(fs.superblock, Known) and option.set_by is Provenance.UNKNOWN
 
 
-def _any_stored(hidden: Sequence[EffectiveOption]) -> bool:
-    return not all(map(_left_over, hidden))
+def _any_stored(fs: Filesystem, hidden: Sequence[EffectiveOption]) -> bool:
+    return not all(_left_over(fs, option) for option in hidden)
 
 
-def _summary_of(hidden: Sequence[EffectiveOption]) -> str:
+def _summary_of(fs: Filesystem, hidden: Sequence[EffectiveOption]) -> str:
     """Return the line for what a mount hides."""
     words = [option.token for option in hidden]
-    if not words or _any_stored(hidden):
+    if not words or _any_stored(fs, hidden):
         return _summary(words)
     names = listed(sorted(words), NAMED)
     return f"in force, although the superblock no longer sets {pronoun(words)}: {names}"
@@ -280,8 +285,8 @@ def _message(fs: Filesystem, hidden: list[EffectiveOption], string: Citation | N
     if not hidden:
         value = string.value if string else ""
         return f"The superblock has a string of mount options, which every mount applies: {value}."
-    stored = [option for option in hidden if not _left_over(option)]
-    left = [option for option in hidden if _left_over(option)]
+    stored = [option for option in hidden if not _left_over(fs, option)]
+    left = [option for option in hidden if _left_over(fs, option)]
     words = ", ".join(option.token for option in stored)
     sets = f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}."
     texts = ([sets] if stored else []) + ([_left_over_text(fs, left)] if left else [])
@@ -331,7 +336,7 @@ def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iter
     if changed:
         tokens = {each.name: wanted[each.name] for each in changed}
         anew = "data" in tokens and fs.alive
-        aim = TO_DEFAULTS if _any_stored(hidden) else IN_FORCE
+        aim = TO_DEFAULTS if _any_stored(fs, hidden) else IN_FORCE
         yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, aim, kept_text(kept))
     yield IN_FSTAB
 
