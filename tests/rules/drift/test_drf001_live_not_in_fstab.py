@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import Provenance
+from ext4audit.facts.mount import Layer, Provenance
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf001_live_not_in_fstab import check
@@ -25,6 +25,28 @@ def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -
     return filesystem(
         options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes
     )
+
+
+@pytest.mark.parametrize(
+    ("fstab", "is_read", "is_listed", "outcome"),
+    [
+        ("defaults", False, True, Outcome.UNDETERMINED),
+        ("commit=30", False, True, Outcome.PASS),
+        ("defaults", True, True, Outcome.PASS),
+        ("defaults", False, False, Outcome.PASS),
+    ],
+    ids=["not read", "in fstab", "not stored there", "not listed"],
+)
+def test_what_an_unread_superblock_may_set_is_not_known_to_stay(
+    fstab: str, *, is_read: bool, is_listed: bool, outcome: Outcome
+) -> None:
+    """Without root the mount table lists a value, whoever set it."""
+    (option,) = options("commit=30", set_by=Provenance.UNKNOWN, complete=False).options
+    shown = Layer(Provenance.MOUNT, "commit=30", "/proc/self/mountinfo")
+    listed = option._replace(baseline=None, layers=(shown,) if is_listed else ())
+    fs = live(fstab=(fstab,))._replace(options=known(options()._replace(options=(listed,))))
+    changed = fs if is_read else fs._replace(superblock=unknown("superblock"))
+    assert verdict(changed).outcome is outcome
 
 
 @pytest.mark.parametrize(

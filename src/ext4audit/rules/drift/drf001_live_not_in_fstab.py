@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
 from ext4audit.finding import (
@@ -60,6 +60,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         of_superblock = lost if intent.first else []
         if of_superblock or flags:
             yield _finding(fs, host, of_superblock, flags, intent)
+    unsure = any(_may_be_lost(option, intents) for option in options.options)
+    if unsure and isinstance(fs.superblock, Unknown):
+        raise_for((fs.superblock,))
+
+
+def _may_be_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
+    """Whether the mount table lists an option that a superblock, which was not read, may set."""
+    is_listed = any(layer.provenance is Provenance.MOUNT for layer in option.layers)
+    is_unsure = option.set_by is Provenance.UNKNOWN and is_listed
+    return is_unsure and _is_lost(option._replace(set_by=Provenance.MOUNT), intents)
 
 
 def _is_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
