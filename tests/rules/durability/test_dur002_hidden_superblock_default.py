@@ -118,7 +118,8 @@ def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
 ) -> None:
     """Where neither the options file nor the mount table could be read, nothing shows it."""
     gap = unknown("/proc/fs/ext4/sda/options")
-    found = options(*tokens, complete=False, mount_table=tokens or None, gap=gap)
+    found = options(*tokens, complete=False, gap=gap)
+    found = found if tokens else found._replace(mount_table=None)
     stored = superblock(default_mount_options=("nobarrier",))
     verdict = verdict_of(filesystem(options=known(found), superblock=known(stored)))
     assert verdict.outcome is outcome

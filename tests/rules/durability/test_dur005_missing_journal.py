@@ -83,6 +83,14 @@ OUTCOMES = {
         Outcome.UNDETERMINED,
     ),
     "options not seen": (filesystem(options=UNKNOWN), Outcome.UNDETERMINED),
+    "no table seen": (
+        filesystem(options=known(options(complete=False)._replace(mount_table=None))),
+        Outcome.UNDETERMINED,
+    ),
+    "no table seen, and none": (
+        without(options=known(options(complete=False)._replace(mount_table=None))),
+        Outcome.FAIL,
+    ),
     "type not seen": (without(fstype=UNKNOWN), Outcome.UNDETERMINED),
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -89,9 +90,15 @@ def _journaled(fs: Filesystem) -> Evidence[bool]:
         if options.value.complete and isinstance(data, Unknown) and data.why is Why.ABSENT:
             return Known(value=False, origin=source)
     feature = derive("feature has_journal", lambda each: each.has_journal, fs.superblock)
-    if fs.alive and isinstance(options, Unknown) and isinstance(feature, Known) and feature.value:
-        return options  # norecovery may leave it out
-    return feature
+    gap = _hides_norecovery(options) if fs.alive else None
+    return gap if gap is not None and isinstance(feature, Known) and feature.value else feature
+
+
+def _hides_norecovery(options: Evidence[EffectiveOptions]) -> Unknown | None:
+    """Return why it is not known whether a mount leaves the journal out; every table lists it."""
+    if isinstance(options, Unknown):
+        return options
+    return options.value.gap if options.value.mount_table is None else None
 
 
 def _refuse(fs: Filesystem) -> None:
