@@ -102,9 +102,36 @@ def test_a_text_without_a_snapshot_has_a_cause(text: bytes, why: str) -> None:
 )
 def test_a_manifest_of_another_program_makes_no_snapshot(mark: str, kind: str) -> None:
     """`tar -C sosreport-x .` leaves the folder out, and sos has a manifest one level below it."""
+    packed = tar_of("./sos_reports/manifest.json", f"./{mark}", "./environment")
+    assert open_file(packed, "x.tar").kind == kind
+
+
+def tar_of(*names: str) -> io.BytesIO:
+    """Return a tar of empty files."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name in ("./sos_reports/manifest.json", f"./{mark}", "./environment"):
+        for name in names:
             tar.addfile(tarfile.TarInfo(name))
     packed.seek(0)
-    assert open_file(packed, "x.tar").kind == kind
+    return packed
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [
+        (("db1.tar.gz", "db2.tgz"), "'db1.tar.gz', 'db2.tgz'"),
+        (("hosts/db1/ext4audit-snapshot/manifest.json",), "'hosts/db1/ext4audit-snapshot'"),
+        (("a/b/c/sos_commands/x/y", "a/b/c/sos_reports/manifest.json", "a/b/d"), "'a/b/c'"),
+        (("a/b/c/basic-environment.txt",), "'a/b/c'"),
+    ],
+)
+def test_a_tar_of_more_than_one_host_is_to_be_unpacked(names: tuple[str, ...], held: str) -> None:
+    """A fleet is a directory: of such a tar, the error names what is in it."""
+    with pytest.raises(ArchiveError, match=f"it holds {held}: unpack it, and audit the directory"):
+        open_file(tar_of(*names), "x.tar")
+
+
+def test_a_tar_without_evidence_is_called_so() -> None:
+    """Such as one of /etc."""
+    with pytest.raises(ArchiveError, match=r"a known kind of archive$"):
+        open_file(tar_of("etc/fstab", "etc/targets/x"), "x.tar")

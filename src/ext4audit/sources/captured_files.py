@@ -21,7 +21,7 @@ from ext4audit.sources import (
     Readable,
 )
 from ext4audit.sources import decode as decode_text
-from ext4audit.sources.archive import is_wanted, recognise
+from ext4audit.sources.archive import first_few, is_wanted, recognise
 from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap
 from ext4audit.sources.containers import ARCHIVE_LIMITS, SNAPSHOT_LIMITS, Archive, MemoryArchive
 from ext4audit.sources.containers.archives import DirectoryArchive, archive_in
@@ -94,8 +94,22 @@ def open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captu
     """Open what another program captured; raises ArchiveError."""
     found = recognise(archive)
     if found is None:
-        raise ArchiveError("neither a snapshot nor a known kind of archive")
+        raise ArchiveError(f"neither a snapshot nor a known kind of archive{_inside(archive)}")
     return Captured(found.kind, label, found.taken_at, found.source)
+
+
+_MARKS = "|".join(map(re.escape, sorted({MANIFEST, *ARCHIVE_MARKS})))
+_CAPTURED = re.compile(rf"(.+?)/(?:{_MARKS})(?:/.*)?|(.*\.t(?:ar(?:\.\w+)?|[gbx]z))", re.DOTALL)
+
+
+def _inside(archive: MemoryArchive | DirectoryArchive) -> str:
+    """Return where a tar holds evidence further inside, as that of many hosts does."""
+    if isinstance(archive, DirectoryArchive):
+        return ""
+    found = filter(None, map(_CAPTURED.fullmatch, archive.names()))
+    places = dict.fromkeys(each[1] or each[2] for each in found)
+    held = first_few(each for each in places if each.rpartition("/")[0] not in places)
+    return f"; it holds {held}: unpack it, and audit the directory" if held else ""
 
 
 _RESULT_MARKS = (b'"stdout"', b'"unreachable"', b'"failed"', b'"msg"')
