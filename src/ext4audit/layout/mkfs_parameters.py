@@ -208,7 +208,7 @@ def _with_descriptors(draft: Sizes) -> Sizes:
     named = (last if group == LAST_GROUP else group for group in draft.backup_bgs)
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
     made = draft._replace(backup_bgs=backups)
-    reserved = _reserved_for_growth(made)
+    reserved = reserved_for_growth(made)
     together = reserved + descriptor_table_blocks(made)
     if "meta_bg" not in made.features and together > made.blocks_per_group * 3 // 4:
         features = made.features - {"resize_inode"} | {"meta_bg"}
@@ -216,7 +216,7 @@ def _with_descriptors(draft: Sizes) -> Sizes:
     return made._replace(reserved_gdt_blocks=reserved)
 
 
-def _reserved_for_growth(made: Sizes) -> int:
+def reserved_for_growth(made: Sizes) -> int:
     """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
     if "resize_inode" not in made.features:
         return 0

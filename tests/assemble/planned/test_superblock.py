@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan("-t ext3", size_bytes=9 * GIB),
         disk_plan("-N 50000000 -J size=4096", size_bytes=2 * TIB),
         disk_plan("-O ^has_journal -J size=64", size_bytes=2 * TIB),
+        disk_plan("-O ^has_journal -J fast_commit_size=8", size_bytes=2 * TIB),
         disk_plan("-i 67108864 -J size=4 -E orphan_file_size=1M", size_bytes=3 * TIB),
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
@@ -194,6 +196,44 @@ def test_what_the_closed_form_does_not_know_is_a_doubt(word: str) -> None:
     assert word in made.doubts[0].detail
     assert isinstance(made.table, Unknown) is word.startswith("packed")
     assert computed(plan("-E packed_meta_blocks=0")).doubts == ()
+
+
+CONFIGURATION = """
+[defaults]
+ base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
+ blocksize = 4096
+ inode_size = 256
+ inode_ratio = 16384
+[fs_types]
+ ext4 = {{
+  features = has_journal,extent,flex_bg,metadata_csum,64bit
+  {line}
+ }}
+"""
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("line", "is_moved"),
+    [
+        ("flex_bg_size = 8", False),
+        ("options = stride=7,lazy_itable_init=0", False),
+        ("packed_meta_blocks = 1", True),
+        ("options = resize=1000000000", True),
+    ],
+)
+def test_what_a_configuration_moves_is_a_doubt(
+    tmp_path: Path, line: str, *, is_moved: bool
+) -> None:
+    """No argument shows it; a small filesystem does."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text(CONFIGURATION.format(line=line))
+    of = plan(size_bytes=TIB)
+    made = computed(replace(of, host=replace(of.host, configuration=str(file))))
+    assert isinstance(made.table, Unknown) is is_moved
+    details = [each.detail for each in made.doubts]
+    assert all(each.startswith("mke2fs.conf moves") for each in details)
+    assert bool(details) is is_moved
 
 
 @needs_e2fsprogs

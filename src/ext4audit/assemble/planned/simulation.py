@@ -12,6 +12,8 @@ from ext4audit.layout import (
     SUPERBLOCK_OFFSET_BYTES,
     descriptor_extents,
 )
+from ext4audit.layout.groups import is_exact, predict_table
+from ext4audit.layout.mkfs_parameters import reserved_for_growth
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.parsers.superblock import parse_raw_superblock
@@ -96,6 +98,28 @@ def made_superblock(
         return done
     raw = source.fetch(ReadBytes(device, SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES))
     return derive("planned superblock", parse_raw_superblock, raw, origin=origin)
+
+
+def is_foreseen(
+    source: Source, plan: Plan, words: MkfsArguments, size_bytes: int
+) -> Evidence[bool]:
+    """Return whether mke2fs places metadata as the closed form does, at a small size.
+
+    mke2fs.conf(5) can set `packed_meta_blocks`, or `options` of -E, which no argument shows. Flex
+    groups of two show on a few groups what a single larger one would hide.
+    """
+    done = run_mke2fs(source, plan, words.with_value("-G", "2"), "-q", size_bytes=size_bytes)
+    superblock = made_superblock(source, plan.device, done, ORIGIN)
+    table = _table(source, plan.device, superblock)
+    return derive("places of the metadata", _agrees, table, superblock)
+
+
+def _agrees(table: GroupTable, superblock: Superblock) -> bool:
+    sizes = sizes_of(superblock)
+    columns = zip(table, predict_table(sizes), strict=True)
+    is_same = all(list(one) == list(other) for one, other in columns)
+    is_reserved = sizes.reserved_gdt_blocks == reserved_for_growth(sizes)
+    return is_reserved and (is_same or not is_exact(sizes))
 
 
 def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evidence[GroupTable]:

@@ -12,7 +12,13 @@ import re
 from dataclasses import replace
 
 from ext4audit.assemble import ask
-from ext4audit.assemble.planned.simulation import Prediction, made_superblock, run_mke2fs, simulated
+from ext4audit.assemble.planned.simulation import (
+    Prediction,
+    is_foreseen,
+    made_superblock,
+    run_mke2fs,
+    simulated,
+)
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.features_and_bugs import (
     OLDEST,
@@ -154,7 +160,7 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
     for flag in flags:
         usage = usage.without_value(flag)
     usage = usage.without_extended(*parameters_of_size)
-    if words.value("-J") is not None:  # it makes a journal, whatever -O says
+    if _journal_mib(words):  # it makes a journal, whatever -O says
         usage = replace(usage, features=(*usage.features, "has_journal"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
@@ -166,10 +172,13 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
         origin=origin,
     )
     unseen = _unseen(words)
+    foreseen = is_foreseen(source, plan, usage, size_bytes)
+    is_moved = not unseen and isinstance(foreseen, Known) and not foreseen.value
+    unseen = (_doubt("mke2fs.conf"),) if is_moved else unseen
     placed = _placed(superblock, origin, (*unseen, *_disagreement(superblock, dry)))
     # With "resize" only the first bitmaps move; packed ones lie elsewhere altogether.
     is_packed = words.has_extended(PACKED) and unseen
-    return placed._replace(table=unseen[0]) if is_packed else placed
+    return placed._replace(table=unseen[0]) if is_packed or is_moved else placed
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
@@ -224,8 +233,14 @@ def _reserved_blocks(percent: float, size_blocks: int) -> int:
 
 def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
     """Return the size of the journal, by -J in MiB where it is given."""
+    mib = _journal_mib(words)
+    return int(mib) << 20 if mib and made.has_journal else made.journal_bytes
+
+
+def _journal_mib(words: MkfsArguments) -> str:
+    """Return the size of -J, empty where it gives a place or the size of fast commits only."""
     sizes = re.findall(r"(?:^|,)size=([0-9]+)(?=,|$)", words.value("-J") or "")
-    return int(sizes[-1]) << 20 if sizes and made.has_journal else made.journal_bytes
+    return sizes[-1] if sizes else ""
 
 
 def _backups(words: MkfsArguments) -> int:
@@ -254,8 +269,12 @@ def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
     moving = [each for each in moving if each != f"{PACKED}=0"]
     if not moving:
         return ()
-    detail = f"-E {','.join(moving)} moves metadata in a way that the closed form does not model"
-    return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
+    return (_doubt(f"-E {','.join(moving)}"),)
+
+
+def _doubt(what: str) -> Unknown:
+    detail = f"{what} moves metadata in a way that the closed form does not model"
+    return Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER)
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
