@@ -11,7 +11,17 @@ from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
-from support.builders import UUID, disk, filesystem, fstab_entry, host, known, mount, unknown
+from support.builders import (
+    UUID,
+    disk,
+    filesystem,
+    fstab_entry,
+    host,
+    known,
+    listed,
+    mount,
+    unknown,
+)
 
 
 def verdict(on: Host) -> Verdict:
@@ -228,6 +238,32 @@ def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
     on = host(live, unmounted=known((unmounted,)), fstab=known((entry,)), devices=known(()))
     (finding,) = verdict(on).findings
     assert bool(finding.remedies) is is_offered
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "place", "commands"),
+    [
+        (None, None, "/elsewhere", [False]),
+        (UUID, None, "/elsewhere", [True]),
+        (UUID, UUID, "/elsewhere", []),
+        (None, None, "/more", [True]),
+    ],
+    ids=["nothing was read", "a UUID of its own", "a UUID that another has", "mounted twice"],
+)
+def test_drf006_mounts_no_device_of_which_nothing_was_read(
+    own: str | None, other: str | None, place: str, commands: list[bool]
+) -> None:
+    """Of targets only, the superblocks of all other devices are not among the facts."""
+    number = DeviceNumber(8, 16)
+    entry = fstab_entry(spec="/dev/sdb", mount_point="/srv", number=known(number))
+    rows = (
+        listed("sda", DeviceNumber(8, 0), uuid=other),
+        listed("sdb", number, uuid=own),
+    )
+    seen = (mount(), mount("/more", number=number)) if place == "/more" else (mount(),)
+    on = host(filesystem(), fstab=known((entry,)), devices=known(rows), mounts=known(seen))
+    (finding,) = verdict(on).findings
+    assert [bool(remedy.steps) for remedy in finding.remedies] == commands
 
 
 AWAY = unknown("device UUID=…", Why.ABSENT)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -25,6 +26,7 @@ OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line,
 NOT_AT_BOOT = (
     "If the host is to boot without it, add nofail to its line of fstab, or remove the line."
 )
+NOT_READ = "was not read, and may be another way to a mounted filesystem"
 NOT_NEEDED = "If it will not come back, remove its line from fstab."
 
 
@@ -103,12 +105,23 @@ def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> 
     return entry.place == "/" and is_overlay and fs is not None and fs.alive
 
 
-def _may_be_mounted(host: Host, entry: FstabEntry) -> bool:
-    """Whether the device may be another way to a mounted filesystem: a mount would damage it."""
-    number = for_wording(entry.device_number, None)
-    fs = filesystems_by_number(for_wording(host.unmounted, ())).get(number) if number else None
-    twin = host.mounted_twin(fs) if fs else None
-    return fs is not None and twin is not None and host.is_same_storage(fs, twin) is not False
+def _is_other_way(host: Host, number: DeviceNumber) -> bool | None:
+    """Whether a device is, or may be, another way to a mounted filesystem: a mount would damage it.
+
+    None where neither a superblock nor lsblk tells what is on it: only targets are audited, or
+    there is no udev.
+    """
+    if number in mounts_by_device(for_wording(host.mounts, ())):
+        return False
+    fs = filesystems_by_number(for_wording(host.unmounted, ())).get(number)
+    if fs is not None:
+        twin = host.mounted_twin(fs)
+        return twin is not None and host.is_same_storage(fs, twin) is not False
+    rows = for_wording(host.devices, ())
+    row = listed_device(rows, number)
+    if row is None or not row.uuid:
+        return None
+    return any(each.uuid == row.uuid and each.device_number != number for each in rows)
 
 
 def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy]) -> Finding:
@@ -226,31 +239,36 @@ def _origin(entry: FstabEntry) -> str:
 
 
 def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator[Remedy]:
-    """Yield the mount of a device that is there, else advice; none where it may be in use."""
+    """Yield the mount of a device that is there, else advice; none where it is in use."""
     if there:
         yield Remedy(OTHER_MOUNTED, Disruption.ONLINE)
     elif isinstance(entry.device_number, Known):
-        yield from () if _may_be_mounted(host, entry) else _mount(host, entry, entry.device_number)
+        yield from _mount(host, entry, entry.device_number.value)
     elif _is_missing(entry):
         how = NOT_NEEDED if _is_optional(entry) else NOT_AT_BOOT
         yield Remedy(f"Attach the device. {how}", Disruption.ONLINE)
 
 
-def _mount(host: Host, entry: FstabEntry, number: Known[DeviceNumber]) -> Iterator[Remedy]:
+def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Remedy]:
     """Yield the mount by the line of an entry; advice where mount(8) finds another line first."""
-    first = next(each for each in need(host.fstab) if each.place == entry.place)
-    if first.line != entry.line:
+    is_other_way = _is_other_way(host, number)
+    if is_other_way:
+        return
+    line = entry.line
+    first = next(each.line for each in need(host.fstab) if each.place == entry.place)
+    if first != line:
         yield Remedy(
-            f"Remove one of the two lines for {entry.line.mount_point} from /etc/fstab, then "
-            f"mount it: mount takes the first of them, {first.line.where}.",
+            f"Remove one of the two lines for {line.mount_point} from /etc/fstab, then mount it: "
+            f"mount takes the first of them, {first.where}.",
             Disruption.ONLINE,
         )
         return
-    steps = remedies.mounting.mount_by_fstab(entry.line.mount_point, number.value)
+    steps = remedies.mounting.mount_by_fstab(line.mount_point, number)
     if steps:
+        unread = f" No commands: {line.spec} {NOT_READ}." if is_other_way is None else ""
         yield Remedy(
-            summary="Check the directory for files, then mount the filesystem.",
+            summary=f"Check the directory for files, then mount the filesystem.{unread}",
             disruption=Disruption.ONLINE,
-            steps=steps,
+            steps=() if unread else steps,
             trade_off="Files in the directory are hidden while the filesystem is mounted.",
         )
