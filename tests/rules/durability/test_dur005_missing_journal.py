@@ -123,13 +123,14 @@ EFFECT = "a crash can lose files and needs a full e2fsck"
         (without(mounts=(mount(FLEETING[0]),)), Severity.LOW),
         (without(mounts=(mount("/var/cache/apt"),)), Severity.LOW),
         (without(mounts=(mount("/var/lib/kafka"),), stack=STORE), Severity.LOW),
+        (without(mounts=(mount("/var/log"),), stack=known(disk("zram1"))), Severity.LOW),
         (without(mounts=()), Severity.MEDIUM),
         (unmounted(), Severity.LOW),
     ],
-    ids="root database data like-var tmp cache instance-store elsewhere not-mounted".split(),
+    ids="root database data like-var tmp cache instance-store zram elsewhere not-mounted".split(),
 )
 def test_dur005_severity_follows_what_is_lost(fs: Filesystem, severity: Severity) -> None:
-    """The system and what lies below /var are precious; a cache or an instance store is not."""
+    """The system and what lies below /var are precious; what a restart empties is not."""
     finding = found(fs)
     assert finding.severity is severity
     assert finding.summary == f"the filesystem has no journal: {EFFECT}"

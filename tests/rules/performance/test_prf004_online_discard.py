@@ -153,6 +153,8 @@ IMAGE = disk("loop0", DeviceNumber(7, 0), TAKES, kind="loop", loop=loop(known((S
         pytest.param(NVME, {"virtualization": "google"}, id="a persistent disk of Google"),
         pytest.param(over(SATA, "dm-thin"), {}, id="a thin volume"),
         pytest.param(IMAGE, {}, id="a loop device"),
+        pytest.param(disk("zram1", limits=TAKES), {}, id="compressed memory"),
+        pytest.param(disk("ram0", limits=TAKES), {}, id="a RAM disk"),
     ],
 )
 def test_discards_that_return_space_to_the_layer_below_pass(

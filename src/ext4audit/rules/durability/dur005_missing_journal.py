@@ -12,7 +12,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import INSTANCE_STORES
-from ext4audit.rules.shared import cite_features, is_in_force, superblock_field
+from ext4audit.rules.shared import cite_features, is_in_force, is_in_memory, superblock_field
 from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
@@ -45,7 +45,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: if it
     does, the options file of the kernel has a line `data=`. For an unmounted filesystem the rule
     checks the feature has_journal. High for the root, /etc, /home, /srv, /usr, /var and directories
-    below them; low for caches, /tmp, instance stores and unmounted filesystems; medium elsewhere.
+    below them; low for caches, /tmp, instance stores, disks in memory (zram) and unmounted
+    filesystems; medium elsewhere.
 
     ## Why it matters
 
@@ -163,9 +164,11 @@ def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
 
 
 def _is_instance_store(fs: Filesystem) -> bool:
-    """Whether all disks below are lost with their virtual machine."""
+    """Whether all disks below are lost with their virtual machine, or lie in memory."""
     stack = for_wording(fs.stack, None)
     leaves = stack.leaves() if stack else ()
+    if leaves and all(map(is_in_memory, leaves)):
+        return True
     texts = [(leaf.model or "", *(value for _, value in leaf.udev)) for leaf in leaves]
     return bool(texts) and all(
         any(name in text for name in INSTANCE_STORES for text in each) for each in texts

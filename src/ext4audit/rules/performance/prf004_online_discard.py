@@ -17,6 +17,7 @@ from ext4audit.rules.shared import (
     cite_fstrim,
     cite_option,
     gaps_below,
+    is_in_memory,
     trimmed,
     what_else_sets_it,
 )
@@ -61,8 +62,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `discard` is in force on a writable filesystem whose device supports discards. It is
     medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
     also runs regularly, which trims what fstab names; low on other disks of a physical machine.
-    Virtual disks, Ceph's, thin volumes and loop devices pass, because discards return space to the
-    layer below: Debian's and Ubuntu's cloud images set the option for that reason.
+    Virtual disks, Ceph's, thin volumes, loop devices and disks in memory (zram) pass, because
+    discards return space to the layer below: Debian's and Ubuntu's cloud images and zram-generator
+    set the option for that reason.
 
     ## Why it matters
 
@@ -127,6 +129,7 @@ def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
         yield Grade(Severity.MEDIUM, Confidence.LIKELY, words, f"{ONLINE} on EC2 instance storage")
     virtual = for_wording(host.virtualization, None) is not None
     thin = any(node.loop is not None or node.kind == "dm-thin" for node in nodes)
+    thin = thin or any(map(is_in_memory, leaves))
     if thin or virtual or _is_virtual_by_name(device):
         yield Grade(None, Confidence.CONFIRMED, "they return space to the layer below", "")
     yield from _physical_grades(nodes, leaves, host, is_trimmed=_is_trimmed(fs, host))

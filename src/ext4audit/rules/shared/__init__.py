@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
@@ -51,6 +52,14 @@ IN_SUPERBLOCK = frozenset(
         Provenance.SUPERBLOCK_FIELD,
     }
 )
+
+
+def is_in_memory(device: BlockDevice) -> bool:
+    """Whether a disk lies in memory (zram, brd): it is empty after each boot.
+
+    zram-generator mounts its filesystems with discard, which frees memory (zram-generator.conf(5)).
+    """
+    return re.fullmatch(r"z?ram[0-9]+", device.name) is not None
 
 
 def verb(words: Sequence[str]) -> str:
