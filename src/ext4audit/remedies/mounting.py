@@ -208,4 +208,4 @@ def _other_states(name: str, token: str) -> tuple[str, ...]:
 def _table_checks(mount: Mount, tokens: Mapping[str, str]) -> list[str]:
     """Return the commands that fail where the mount table does not show the tokens."""
     table = f"{mount_table(quote(mount.mount_point) or '', 'OPTIONS')} | tr , '\\n'"
-    return [f"{table} | grep -qx {token}" for token in tokens.values()]
+    return [f"{table} | grep -qx {quote(token)}" for token in tokens.values()]

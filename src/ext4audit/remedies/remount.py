@@ -198,7 +198,7 @@ def revert_steps(
     if blocked or len(after) < len(options) or quote(mount.mount_point) is None:
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"grep -q . {listed} && ! grep -qx {option.token} {listed}" for option in options]
+    checks = [f"grep -q . {listed} && ! grep -qx {quote(o.token)} {listed}" for o in options]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
 
 
@@ -213,7 +213,8 @@ def remount_by_fstab(
     where = quote(mount.mount_point)
     if where is None:
         return ()
-    checks = [f"grep -qx {intended} /proc/fs/ext4/{fs.name}/options" for intended, _ in changed]
+    listed = quote(f"/proc/fs/ext4/{fs.name}/options")
+    checks = [f"grep -qx {quote(intended)} {listed}" for intended, _ in changed]
     checks += [_flag_check(where, flag) for flag in flags]
     after = [*flags, *(typed(token) for token, _ in changed)]
     before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]

@@ -59,7 +59,7 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
     value = token.removeprefix("errors=")
     behavior = f"tune2fs -l {device} | grep -qx 'Errors behavior: *"
     stored = f"{behavior}{ERRORS_FIELD[token]}'"
-    in_force = f"grep -qx {token} {path}"
+    in_force = f"grep -qx {quote(token)} {path}"
     return (
         remount_step(mount, (token,), (CONTINUE,), (in_force,)),
         Step(
