@@ -105,19 +105,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, options, hidden, string)
     if any(_may_be_hidden(option) for option in options.options):
         need(host.kernel)
-    raise_for(_not_known_to_be_off(fs, options))
+    if isinstance(fs.superblock, Known):  # else the listing is complete
+        raise_for(_not_known_to_be_off(fs.superblock.value, options))
 
 
-def _not_known_to_be_off(fs: Filesystem, options: EffectiveOptions) -> Iterator[Unknown]:
-    """Yield why it is not known whether a mount turns off what the superblock sets.
-
-    Without the superblock, the rule needs a listing of all options.
-    """
-    if isinstance(fs.superblock, Unknown):
-        return
-    stored = on_disk_defaults(fs.superblock.value)
-    for name in (each.name for each in stored if each.token in DANGEROUS):
-        token = options.token(name)
+def _not_known_to_be_off(superblock: Superblock, options: EffectiveOptions) -> Iterator[Unknown]:
+    """Yield why it is not known whether a mount turns off what the superblock sets."""
+    stored = (each for each in on_disk_defaults(superblock) if each.token in DANGEROUS)
+    for token in (options.token(each.name) for each in stored):
         if options.gap is not None and isinstance(token, Unknown):
             yield token
 
