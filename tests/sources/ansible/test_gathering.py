@@ -63,7 +63,7 @@ def test_what_ansible_leaves_when_it_is_ended_lies_in_the_folder_of_the_run(
     if own:
         monkeypatch.setenv(gathering.LOCAL_TEMP, own)
     env = play_without_ansible(monkeypatch, 0, 0)
-    assert env[gathering.LOCAL_TEMP] == (own or "/nonexistent/local")
+    assert env[gathering.LOCAL_TEMP] == (own or "/proc/nonexistent/local")
 
 
 def play_without_ansible(
