@@ -16,6 +16,7 @@ from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
 from ext4audit.remedies.options import BINDS, change_options
 from ext4audit.remedies.remount import (
     bind_command,
+    flag_check,
     opposites_of,
     remount_command,
     remount_step,
@@ -124,16 +125,7 @@ def _relaxed(fs: Filesystem, mount: Mount, wanted: str) -> tuple[Step, ...]:
         drop=ATIME_OPTIONS.keys() - {wanted},
         add=(wanted,) if wanted == "noatime" else (),
     )
-    return _by_remount(fs, change, (_flag_check(mount, wanted),))
-
-
-def _flag_check(mount: Mount, flag: str) -> str:
-    """Return the command that fails where the mount does not show the flag."""
-    return f"{_shown(mount, 'VFS-OPTIONS')} | grep -qw {flag}"
-
-
-def _shown(mount: Mount, column: str) -> str:
-    return mount_table(quote(mount.mount_point) or "", column)
+    return _by_remount(fs, change, (flag_check(quote(mount.mount_point) or "", wanted),))
 
 
 SYNCHRONOUS = "sync", "dirsync"
@@ -156,7 +148,7 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
         drop=SYNCHRONOUS,
         everywhere=True,
     )
-    shown = _shown(mount, "FS-OPTIONS")
+    shown = mount_table(quote(mount.mount_point) or "", "FS-OPTIONS")
     checks = (f"{shown} | grep -q . && ! {shown} | grep -qwE 'sync|dirsync'",)
     return _by_new_mount(fs, change, checks) if dirsync else _by_remount(fs, change, checks)
 
@@ -169,8 +161,7 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     where = quote(mount.mount_point)
     if where is None or mount.overmounted:
         return ()
-    shown = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
-    checks = [f"{shown} | grep -qx {flag}" for flag in flags]
+    checks = [flag_check(where, flag) for flag in flags]
     change = Remount(mount.mount_point, opposites_of(flags), tuple(flags), is_bind=True)
     apply, undo = bind_command(mount, flags), bind_command(mount, ())
     step = Step(Phase.IMMEDIATE, apply, undo, " && ".join(checks), change)
@@ -197,7 +188,7 @@ def set_flags_and_options(
             if not remountable(mount):
                 return ()
             change = _atime_change(mount, wanted)
-            steps += _by_remount(fs, change, (_flag_check(mount, wanted),))
+            steps += _by_remount(fs, change, (flag_check(quote(mount.mount_point) or "", wanted),))
             fs = _after(fs, change)
     if tokens:
         change_them = _options_by_new_mount if by_new_mount else change_options

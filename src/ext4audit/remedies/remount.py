@@ -215,7 +215,7 @@ def remount_by_fstab(
         return ()
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     checks = [f"grep -qx {quote(intended)} {listed}" for intended, _ in changed]
-    checks += [_flag_check(where, flag) for flag in flags]
+    checks += [flag_check(where, flag) for flag in flags]
     after = [*flags, *(typed(token) for token, _ in changed)]
     before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
@@ -233,8 +233,11 @@ def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
     return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
 
 
-def _flag_check(where: str, flag: str) -> str:
-    """Return the check of a flag; the mount table shows strictatime by neither of the others."""
+def flag_check(where: str, flag: str) -> str:
+    """Return the command that fails where a mount does not show a flag.
+
+    The mount table shows strictatime by neither of the others.
+    """
     options = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
     if flag == "strictatime":
         return f"{options} | grep -q . && ! {options} | grep -qxE 'relatime|noatime'"

@@ -96,7 +96,7 @@ def test_the_word_leaves_fstab_and_the_mount() -> None:
     assert f"persistent: fstab 7: {words} -> errors=continue,noatime" in plain(noatime.steps)
     assert commands(finding, 0, Phase.IMMEDIATE) == ["mount -o remount,rw,relatime /dev/sda /data"]
     shown, edited = commands(finding, 0, Phase.VERIFY)
-    assert shown == "findmnt -nfd backward -o VFS-OPTIONS -M /data | grep -qw relatime"
+    assert shown == "findmnt -nfd backward -o OPTIONS -M /data | tr , '\\n' | grep -qx relatime"
     assert edited.startswith("sed -n 7p /etc/fstab | ")
     assert "mount -o remount,rw,strictatime /dev/sda /data" in commands(finding, 0, Phase.ROLLBACK)
     assert {relatime.disruption, noatime.disruption} == {Disruption.REMOUNT}
