@@ -97,6 +97,7 @@ def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
     """It has no phases, so that all of it is one list for a shell."""
     (row,) = read(Audited("x", report(host(root()), edits)))
     assert row["commands"].split(" && ") == [
+        "type e2fsck",
         "umount /data",
         "{ e2fsck -p /dev/sda || test $? -eq 1; }",
         "mount /data",

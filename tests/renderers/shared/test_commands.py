@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,23 @@ def test_braces_stand_only_where_they_are_needed(
 ) -> None:
     """A line stays as short as it can, and one command stays as it is."""
     assert chain(commands) == lines
+
+
+def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Path) -> None:
+    """The PATH of a shell of `su` lacks /usr/sbin: behind the unmount no command was found."""
+    work = ["{ e2fsck -p /dev/a || test $? -eq 1; }", "tune2fs -O x /dev/a", "e2fsck -p /dev/a"]
+    lines = chain([f"umount {tmp_path}/x", *work, "mount /x"])
+    assert lines[:2] == ("type e2fsck tune2fs &&", f"umount {tmp_path}/x &&")
+    umount = tmp_path / "umount"
+    umount.write_text(f"#!/bin/sh\necho > {tmp_path}/done\n")
+    umount.chmod(0o755)
+    for shell in SHELLS:
+        argv = [shutil.which(shell[0]) or "", *shell[1:], "-c", "\n".join(lines)]
+        done = subprocess.run(argv, env={"PATH": str(tmp_path)}, capture_output=True, check=False)
+        assert done.returncode != 0
+        assert not (tmp_path / "done").exists()
+    assert chain([f"umount {tmp_path}/x", "mount /x"])[0] == f"umount {tmp_path}/x &&"
+    assert chain(["e2fsck -p /dev/a", "tune2fs -O x /dev/a"])[0] == "e2fsck -p /dev/a &&"
 
 
 @some_stories(__name__)

@@ -59,6 +59,7 @@ def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
 EDITED = """\
     Remedy (needs a remount): Take nodelalloc away.
       now:
+        type e2fsck &&
         umount /data &&
         { e2fsck -p /dev/sda || test $? -eq 1; } &&
         mount /data

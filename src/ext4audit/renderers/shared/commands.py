@@ -24,6 +24,7 @@ _PIECE = re.compile(
       | [^\s'"\\<>;&|()]+ | [<>]""",
     re.VERBOSE | re.DOTALL,
 )
+_ON_DEVICES = re.compile(r"(?<![\w/.-])(?:e2fsck|tune2fs|resize2fs|debugfs|dumpe2fs)(?= )")
 _OPENING = frozenset({"{", "if", "while", "until", "for", "case"})
 _CLOSING = frozenset({"}", "fi", "done", "esac"})
 _OPERATORS = frozenset({"&&", "||", ";", "&", "|", "(", "\n"})
@@ -77,10 +78,23 @@ def chain(commands: Sequence[str]) -> tuple[str, ...]:
 
     Each line but the last ends with `&&`, so that a shell reads on before it runs anything.
     """
+    commands = (*_programs_are_there(commands), *commands)
     if len(commands) < 2:  # noqa: PLR2004 - one command needs no list
-        return tuple(commands)
+        return commands
     *first, last = (_member(each) for each in commands)
     return (*(f"{each} &&" for each in first), last)
+
+
+def _programs_are_there(commands: Sequence[str]) -> Iterator[str]:
+    """Yield the command that names the programs which work on what the commands unmount.
+
+    A shell that `su` has started has no /usr/sbin in its PATH (Debian 12): e2fsck was not found
+    behind the unmount, and nothing mounted the filesystem again.
+    """
+    if any(each.startswith("umount ") for each in commands):
+        used = {program for each in commands for program in _ON_DEVICES.findall(each)}
+        if used:
+            yield f"type {' '.join(sorted(used))}"
 
 
 def _member(command: str) -> str:
