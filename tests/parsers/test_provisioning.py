@@ -460,6 +460,14 @@ def test_options_in_parameters_that_are_not_read_are_named() -> None:
     assert sentence.startswith(f"{key} of StorageClass")
 
 
+def test_a_class_and_a_volume_of_one_name_have_places_of_their_own() -> None:
+    """Names are unique for each kind only."""
+    same = {**volume(iscsi={"fsType": "ext4"}), "metadata": CLASS["metadata"]}
+    found = parse_storage([CLASS, same])
+    first, second = (each["mount_point"] for each in settings(found))
+    assert second == f"{first}-2"
+
+
 def test_the_annotation_of_a_volume_has_its_mount_options() -> None:
     """It is older than mountOptions of the spec, and replaces them."""
     metadata = {"annotations": {"volume.beta.kubernetes.io/mount-options": "noatime,nobarrier"}}

@@ -67,6 +67,7 @@ VOLUME, CLASS = "PersistentVolume", "StorageClass"
 def parse_storage(documents: Iterable[object]) -> Provisioned:
     """Return the ext filesystems of the documents; raises ValueError where none has any."""
     found, skipped = [], []
+    places = set[str]()
     for document in documents:
         for item in _items(document):
             kind, name = text_of(item.get("kind")), _name(item)
@@ -75,7 +76,10 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
             fields = _of_class(item) if kind == CLASS else _of_volume(item)
             fstype = fields.pop("fstype")
             if fstype in EXT_FSTYPES:
-                found.append(Planned({**fields, "mount_point": f"{MOUNTS}/{name or kind}"}))
+                place = f"{MOUNTS}/{name or kind}"
+                place += f"-{len(found) + 1}" if place in places else ""
+                places.add(place)
+                found.append(Planned({**fields, "mount_point": place}))
                 skipped += [f"{each} of {kind} {name}, which is not read" for each in _unread(item)]
             else:
                 what = f"is {fstype}" if fstype else "names no type of filesystem"
