@@ -66,7 +66,8 @@ VOLUME, CLASS = "PersistentVolume", "StorageClass"
 
 def parse_storage(documents: Iterable[object]) -> Provisioned:
     """Return the ext filesystems of the documents; raises ValueError where none has any."""
-    found, skipped = [], []
+    found: list[Planned] = []
+    skipped: list[str] = []
     places = set[str]()
     for document in documents:
         for item in _items(document):
