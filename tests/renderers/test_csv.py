@@ -9,9 +9,11 @@ from hypothesis import given
 
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
+from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.csv import COLUMNS, render
 from ext4audit.renderers.shared.rows import gaps
+from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules import all_rules
 from support.builders import host
 from support.examples import examples
@@ -28,6 +30,7 @@ from support.formats.sample_reports import (
     UNREADABLE,
     edits,
     hostile_report,
+    md127,
     processed_report,
     report,
     root,
@@ -91,6 +94,22 @@ def test_a_finding_is_a_row() -> None:
         "knowledge": "",
     }
     assert medium["disruption"] == "destroys and recreates the filesystem"
+
+
+@pytest.mark.parametrize(
+    ("fact", "device", "uuid"), [("/data", "/dev/md127", "u-md127"), ("/gone", "", "")]
+)
+def test_a_finding_on_a_line_of_fstab_has_its_mount_point(
+    fact: str, device: str, uuid: str
+) -> None:
+    """As in JSON: a table is filtered by mount point, whatever a rule judges."""
+
+    @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
+    def names(_host: Host) -> RuleOutput:
+        yield Finding("Odd.", Severity.LOW, Confidence.LIKELY, (), fact=fact)
+
+    (row,) = read(Audited("db1", report(host(md127("/data")), names)))
+    assert (row["mount_point"], row["device"], row["uuid"]) == (fact, device, uuid)
 
 
 def test_a_cell_of_commands_stops_at_the_first_failure() -> None:

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from ext4audit.facts.host import Filesystem
+from ext4audit.finding import Finding
 from ext4audit.renderers import (
     Audited,
     Page,
@@ -109,13 +110,19 @@ def _finding(row: Row) -> dict[str, str]:
         "severity": finding.severity.value,
         "confidence": finding.confidence.value,
         "state": row.state,
-        **(_subject(row.filesystem) or {"device": finding.device}),
+        **(_subject(row.about) or _unmounted(finding)),
         "fact": finding.fact,
         "message": finding.message,
         "evidence": "; ".join(cited),
         **_remedy(row),
         **_suppression(row),
     }
+
+
+def _unmounted(finding: Finding) -> dict[str, str]:
+    """Return what a finding of the host is about: a device, or the mount point of an fstab line."""
+    point = finding.fact if finding.fact.startswith("/") else ""
+    return {"device": finding.device, "mount_point": point}
 
 
 def _fixed(gone: FixedFinding, fs: Filesystem | None) -> dict[str, str]:

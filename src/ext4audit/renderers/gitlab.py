@@ -34,7 +34,6 @@ from ext4audit.renderers.shared.rows import (
     location_of,
     location_of_subject,
     rows,
-    where,
 )
 from ext4audit.report import PlanAdvice, PlanLine, Report
 
@@ -97,7 +96,7 @@ def _in_force(check: str, text: str, names: str) -> dict[str, Any]:
 def _findings(name: str, report: Report) -> Iterator[dict[str, Any]]:
     found = rows(name, report)
     for row, fingerprint in zip(found, fingerprints(found), strict=True):
-        subject = f"{row.rule.title}, {name}, {where(row.filesystem)}"
+        subject = f"{row.rule.title}, {name}, {row.where}"
         text = f"{subject}: {row.finding.message}"
         accepted = row.finding.suppression
         reason = "" if accepted is None else f"[suppressed: {suppression_text(accepted)}] "

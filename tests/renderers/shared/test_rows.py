@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.shared.rows import (
@@ -24,6 +24,7 @@ from ext4audit.renderers.shared.rows import (
     superblock,
     where,
 )
+from ext4audit.rule import RuleOutput, host_rule
 from support.builders import UNREAD, filesystem, host, known, mount
 from support.formats.sample_reports import (
     FLEET,
@@ -67,6 +68,24 @@ def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
     assert PROCESSED.report is not None
     (row,) = [r for r in rows("db9", PROCESSED.report) if r.rule.code == "DUR001"]
     assert replace(row, finding=row.finding._replace(known=True)).state == "suppressed"
+
+
+@pytest.mark.parametrize(
+    ("fact", "subject", "about"),
+    [("/data", "/data", True), ("/gone", "/gone", False), ("", "the host", False)],
+)
+def test_a_finding_of_the_host_is_about_a_line_of_fstab(
+    fact: str, subject: str, about: bool
+) -> None:
+    """Three lines of fstab are three places: "the host" would be one."""
+
+    @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
+    def names(_host: Host) -> RuleOutput:
+        yield found(fact=fact)
+
+    (row,) = rows("db1", report(host(md127("/data")), names))
+    assert (row.where, row.filesystem) == (subject, None)
+    assert (row.about is not None) is about
 
 
 def test_a_subject_is_named_by_device_and_mount_point() -> None:

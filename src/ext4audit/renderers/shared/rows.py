@@ -25,7 +25,14 @@ from ext4audit.policy.baseline import key_of_filesystem
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared import severities_from, why_text
 from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
-from ext4audit.report import FixedFinding, Outcome, Report, Verdict
+from ext4audit.report import (
+    FixedFinding,
+    Outcome,
+    Report,
+    Verdict,
+    filesystems_by_fact,
+    subject_of,
+)
 from ext4audit.rule import Rule
 
 ACTIVE, SUPPRESSED, KNOWN = "active", "suppressed", "known"
@@ -35,17 +42,22 @@ THE_HOST = "the host"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One finding of one host; `filesystem` is None where the host is the subject."""
+    """One finding of one host; `filesystem` is None where the host is the subject.
+
+    `about` is the filesystem that a finding of the host is about, such as that of a line of fstab.
+    """
 
     host: str
     rule: Rule
     filesystem: Filesystem | None
     finding: Finding
+    about: Filesystem | None = None
 
     @property
     def where(self) -> str:
-        """The name of the subject."""
-        return self.finding.device or where(self.filesystem)
+        """The name of the subject; of a host's finding, the line of fstab that it is about."""
+        named = self.finding.device or (self.finding.fact if self.filesystem is None else "")
+        return named or where(self.filesystem)
 
     @property
     def state(self) -> str:
@@ -100,10 +112,11 @@ def first_mount_point(fs: Filesystem | None) -> str:
 
 def rows(name: str, report: Report) -> list[Row]:
     """Return all findings of a host, the worst first, then by code."""
-    by_id = _filesystems(report)
+    by_id, by_fact = _filesystems(report), filesystems_by_fact(report.host)
+    pairs = ((v, by_id.get(v.filesystem_id or "")) for v in report.verdicts)
     found = [
-        Row(name, verdict.rule, by_id.get(verdict.filesystem_id or ""), finding)
-        for verdict in report.verdicts
+        Row(name, verdict.rule, fs, finding, subject_of(finding, fs, by_fact))
+        for verdict, fs in pairs
         for finding in verdict.findings
     ]
     return sorted(found, key=rank)
