@@ -20,7 +20,7 @@ from ext4audit.finding import (
 )
 from ext4audit.renderers import Page
 from ext4audit.report import Report
-from ext4audit.rule import Rule, RuleOutput, rule
+from ext4audit.rule import Rule, RuleOutput, host_rule, rule
 from support.browser.html_page import fold, only, read, with_class, words
 from support.builders import filesystem, host, mount
 from support.formats.sample_reports import (
@@ -170,6 +170,25 @@ def test_one_cause_on_several_filesystems_is_one_entry() -> None:
     ]
     assert "dirty_ratio" not in words(members)
     assert words(found).count("dirty_ratio") == 1
+
+
+def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
+    """Two lines of fstab are two places, which "the host" would hide."""
+
+    @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
+    def names(_host: Host) -> RuleOutput:
+        for point in ("/a", "/b"):
+            message = f"{point} has a name that changes."
+            yield Finding(
+                message, Severity.HIGH, Confidence.LIKELY, (), fact=point, summary="it changes"
+            )
+
+    found = only(with_class(read(report(host(), names)), "finding"))
+    assert words(found[0]) == "HIGH CMP003 fstab-unstable-device (likely) /a, /b it changes"
+    members = only(with_class(found, "members"))
+    assert [words(each) for each in members] == [
+        f"{point}: {point} has a name that changes." for point in ("/a", "/b")
+    ]
 
 
 def test_other_causes_are_entries_of_their_own() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Citation, Finding, Phase, Remedy, Severity
 from ext4audit.renderers.shared import disruption_text, doubt_text, remedy_label
 from ext4audit.renderers.shared.commands import PhaseLines, phases
-from ext4audit.renderers.shared.subjects import Cause
+from ext4audit.renderers.shared.subjects import Cause, Found
 from ext4audit.rule import Rule
 
 _PLACES_IN_TITLE = 3
@@ -143,9 +142,15 @@ class FindingStyle:
     brief: bool
     places: Mapping[str | None, Place]
 
-    def place(self, fs: Filesystem | None) -> Place:
-        """Return the subject with the anchor of its section."""
-        return self.places[fs.id if fs else None]
+    def place(self, found: Found) -> Place:
+        """Return the subject with the anchor of its section.
+
+        A finding of the host has the name of what it is about, such as a line of fstab.
+        """
+        fs, finding = found
+        subject = self.places[fs.id if fs else None]
+        named = "" if fs else finding.device or finding.fact
+        return replace(subject, name=named) if named else subject
 
     def folds(self, finding: Finding) -> bool:
         """Whether an entry is one line that opens."""
@@ -167,7 +172,7 @@ class FindingParts:
 
     def _part(self, cause: Cause, anchor: str) -> FindingPart:
         first, folded = cause.first, self._style.folds(cause.first)
-        places = [self._style.place(fs) for fs in cause.filesystems]
+        places = list(dict.fromkeys(map(self._style.place, cause.found)))
         here = Place(f"{cause.rule.code}, {places[0].name}", anchor)
         shared = _in_all([each.finding for each in cause.found])
         if folded and self._style.brief:
@@ -200,10 +205,11 @@ class FindingParts:
     def _members(self, cause: Cause, shared: Parts, here: Place) -> Iterator[MemberPart]:
         brief = self._style.brief and self._style.folds(cause.first)
         differ = _messages(cause) > 1
-        for fs, finding in cause.found:
+        for each in cause.found:
+            finding = each.finding
             own = Parts((), ()) if brief else _without(finding, shared)
             yield MemberPart(
-                place=self._style.place(fs),
+                place=self._style.place(each),
                 message=finding.message if differ else "",
                 evidence=_evidence(own.citations),
                 remedies=self._remedies(own.remedies, here, ""),
