@@ -22,9 +22,9 @@ NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
 ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
 UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
 NAMED_BY_HYPERVISOR = "xvd"
+"""xen-blkfront makes the name of the number that the configuration of the machine states."""
 MOST_NAMED = 8
 """Arrays that a finding names."""
-"""xen-blkfront makes the name of the number that the configuration of the machine states."""
 SWAPPED = (
     "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
     "or stops"
