@@ -502,7 +502,7 @@ def of_site(**demands: tuple[Any, ...]) -> Alter:
     return chosen
 
 
-PUT = "in fstab and put it in force"
+PUT = "in fstab and put "
 REMEDY_CASES = (
     RemedyCase(
         "a forbidden option",
