@@ -57,6 +57,8 @@ def grade(code: str, of: Kernel) -> str:
         ("5.10.227-219.884.amzn2.x86_64", "possible"),
         ("6.1.64-fc-v1", "possible"),
         ("6.1.66-91.160.amzn2023.x86_64", "no"),
+        ("6.1.64+", "possible"),
+        ("6.1.64-1.el9.elrepo.x86_64", "possible"),
         ("6.1.0-18-amd64", "unknown"),
         ("5.14.0-427.el9.x86_64", "no"),
         ("4.19.91-c8dfc93.al7.x86_64", "no"),
@@ -198,6 +200,33 @@ def test_an_unknown_update_says_who_tells_it() -> None:
     assert isinstance(found, Unknown)
     assert found.detail == "6.1.0-18-amd64 does not show it"
     assert "/proc/version_signature" in found.hint
+
+
+@pytest.mark.parametrize(
+    "release",
+    ["5.15.0-100.96.32.el8uek.x86_64", "5.15.0-1.el9.x86_64", "5.10.0-60.18.0.50.oe2203.x86_64"],
+)
+def test_an_unknown_update_of_an_rpm_is_in_its_changelog(release: str) -> None:
+    """Nothing in `uname -v` of such kernels tells it, and they have no /proc/version_signature."""
+    found = exposure("KRN003" if release.startswith("5.15") else "KRN001", known(kernel(release)))
+    assert isinstance(found, Unknown)
+    assert "rpm -q --changelog" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("release", "confidence"),
+    [
+        ("3.10.0-1160.el7.x86_64", "likely"),
+        ("4.18.0-240.22.1.el8_3.x86_64", "likely"),
+        ("4.14.35-2047.500.10.el7uek.x86_64", "possible"),
+        ("4.4.218-1.el7.elrepo.x86_64", "possible"),
+        ("4.14.0-115.el7a.aarch64", "possible"),
+        ("4.19.112+", "possible"),
+    ],
+)
+def test_what_was_read_of_red_hat_is_not_said_of_others(release: str, confidence: str) -> None:
+    """PRF001: Oracle's UEK and ELRepo build for el7, too, from other sources."""
+    assert grade("PRF001", kernel(release)) == confidence
 
 
 def test_an_unknown_kernel_stays_that_gap() -> None:

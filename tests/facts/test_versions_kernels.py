@@ -70,6 +70,31 @@ def kernel(release: str, version: str = "", signature: str | None = None) -> Ker
             KernelTree("rhel", "5.14.0-427.13.1.el9_4", (5, 14, 0), exact=False),
         ),
         (
+            kernel("2.6.32-754.el6.x86_64"),
+            KernelTree("rhel", "2.6.32-754.el6", (2, 6, 32), exact=True),
+        ),
+        (
+            kernel("5.15.0-100.96.32.el8uek.x86_64"),
+            KernelTree("other", "5.15.0-100.96.32.el8uek.x86_64", (5, 15, 0), exact=False),
+        ),
+        (
+            kernel("4.14.35-2047.500.10.el7uek.x86_64"),
+            KernelTree("other", "4.14.35-2047.500.10.el7uek.x86_64", (4, 14, 35), exact=True),
+        ),
+        (
+            kernel("4.4.218-1.el7.elrepo.x86_64"),
+            KernelTree("other", "4.4.218-1.el7.elrepo.x86_64", (4, 4, 218), exact=True),
+        ),
+        (
+            kernel("6.9.0-1.el9.elrepo.x86_64"),
+            KernelTree("other", "6.9.0-1.el9.elrepo.x86_64", (6, 9, 0), exact=False),
+        ),
+        (
+            kernel("4.14.0-115.el7a.aarch64"),
+            KernelTree("other", "4.14.0-115.el7a.aarch64", (4, 14, 0), exact=False),
+        ),
+        (kernel("6.1.64+"), KernelTree("other", "6.1.64+", (6, 1, 64), exact=True)),
+        (
             kernel("5.10.227-219.884.amzn2.x86_64"),
             KernelTree("amazon", "5.10.227-219.884.amzn2", (5, 10, 227), exact=True),
         ),

@@ -21,7 +21,7 @@ from ext4audit.facts.versions import (
     ARCHITECTURE,
     BOUNDS,
     DEBIAN,
-    DPKG_TREES,
+    RPM_TREES,
     UPSTREAM,
     Exposure,
     KernelRange,
@@ -264,7 +264,7 @@ def _by_upstream(
 def _not_told(tree: KernelTree, where: KernelRange) -> Unknown:
     """Return that a release does not show the update, and what would tell instead."""
     detail = f"{tree.package} does not show it"
-    if tree.name in DPKG_TREES or not re.search(ARCHITECTURE, tree.package):
+    if tree.name not in RPM_TREES and not re.search(ARCHITECTURE, tree.package):
         return Unknown("stable update of the kernel", Why.ABSENT, detail, VERSION_HINT)
     detail = f"{detail}; {where.exposure.note}"
     return Unknown("stable update of the kernel", Why.ABSENT, detail, CHANGELOG_HINT)

@@ -109,11 +109,14 @@ RPM_TREES = frozenset({ALINUX2, RHEL, AMAZON})
 DPKG_TREES = frozenset({DEBIAN, UBUNTU})
 TREES = frozenset({UPSTREAM, ALINUX2_COMMIT, OTHER}) | RPM_TREES | DPKG_TREES
 
-_VANILLA = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+)?\+?")
+_VANILLA = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+\+?)?")
+"""A release of kernel.org. "6.12.55+" has further commits: Container-Optimized OS's, for one."""
 _AL7 = re.compile(r"\.al7(\.|$)")
 _AL7_RELEASE = r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+(\.[0-9]+)*\.al7(\.|$)"
 _BY_SUFFIX = (
-    (re.compile(r"\.el[0-9]"), RHEL),
+    # Red Hat's stay at the first release of a series. Oracle's UEK is el8uek, and the kernels of
+    # ELRepo are built for el9 from stable updates.
+    (re.compile(r"^(2\.6\.32|[0-9]+\.[0-9]+\.0)-.+\.el[0-9]+(_[0-9]+)*(\.(?!elrepo)|$)"), RHEL),
     (re.compile(r"\.amzn[0-9]"), AMAZON),
 )
 _NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
