@@ -76,6 +76,10 @@ def test_decoding_raises_nothing_but_value_error(text: str) -> None:
         ('lowerdir="/a,upperdir=/b', ('lowerdir="/a', "upperdir=/b")),
         ('a="b"c,d"', ('a="b"c', 'd"')),
         ("=,x", ("=", "x")),
+        ('x-a=b"c,d",noatime', ('x-a=b"c,d"', "noatime")),
+        ('x-a="b,c"d,noatime', ('x-a="b,c"d', "noatime")),
+        ('"errors=panic,ro",noatime', ('"errors=panic,ro"', "noatime")),
+        ('x-a="b"",c,d', ('x-a="b""', "c", "d")),
     ],
 )
 def test_options_split_at_commas_outside_quotes(text: str, options: tuple[str, ...]) -> None:
@@ -224,6 +228,31 @@ def test_a_line_that_is_no_mount_costs_no_other_line(line: str, error: str) -> N
     table = parse_mount_table(TWO_LINES.format(line))
     assert [mount.mount_point for mount in table.mounts] == ["/", "/data"]
     assert [(each.line_number, str(each.error)) for each in table.unread] == [(2, error)]
+
+
+DRVFS = (
+    r"30 24 0:149 / /Docker/host rw,noatime - 9p C:\134Program\040Files rw,dirsync,"
+    r"aname=drvfs;path=C:\Program Files\Docker\Docker\resources;symlinkroot=/mnt/,trans=fd"
+)
+
+
+def test_docker_desktop_in_wsl_has_a_blank_in_the_options_of_9p() -> None:
+    """The kernel does not escape it; all other mounts of the table were doubted for it."""
+    table = parse_mount_table(TWO_LINES.format(DRVFS))
+    assert [mount.mount_point for mount in table.mounts] == ["/", "/Docker/host", "/data"]
+    assert table.unread == ()
+    options = table.mounts[1].super_options
+    assert options[2:] == (
+        r"aname=drvfs;path=C:\Program Files\Docker\Docker\resources;symlinkroot=/mnt/",
+        "trans=fd",
+    )
+
+
+@pytest.mark.parametrize("joined", ["rw", "rw "])
+def test_two_lines_in_one_are_no_mount_of_either(joined: str) -> None:
+    """A second separator tells that a line break is missing: the second mount is not hidden."""
+    line = f"30 24 0:149 / /n rw - 9p n {joined}31 24 8:33 / /e rw - ext4 /dev/sdc1 rw"
+    assert len(parse_mount_table(TWO_LINES.format(line)).unread) == 1
 
 
 def _escape(name: str, also: str = "") -> str:

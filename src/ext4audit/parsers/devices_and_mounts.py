@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
-from ext4audit.facts.mount import DeviceNumber, FstabLine, Mount, UserOptions, is_user_option
+from ext4audit.facts.mount import (
+    EXT_FSTYPES,
+    DeviceNumber,
+    FstabLine,
+    Mount,
+    UserOptions,
+    is_user_option,
+)
 from ext4audit.parsers import decode_octal, parse_device_number, parse_integer, split_options
 
 _FIXED_OF_MOUNTS = 6
@@ -73,12 +80,9 @@ def _mount(line: str) -> Mount:
     Fields are cut at every single space: a mount may have an empty source (`mount -t tmpfs ""`).
     """
     fields = line.split(" ")
-    try:
-        separator = fields.index("-", _FIXED_OF_MOUNTS)
-    except ValueError:
-        raise ValueError(f"not a mount: {line[:80]!r}") from None
-    after = fields[separator + 1 :]
-    if len(after) != _FIELDS_AFTER_SEPARATOR:
+    separator = fields.index("-", _FIXED_OF_MOUNTS) if "-" in fields[_FIXED_OF_MOUNTS:] else -1
+    after = _after_separator(fields[separator + 1 :])
+    if separator < 0 or len(after) != _FIELDS_AFTER_SEPARATOR:
         raise ValueError(f"not a mount: {line[:80]!r}")
     if fields[2] == UNKNOWN_NUMBER:
         source, place = decode_octal(after[1]), decode_octal(fields[4])
@@ -97,6 +101,17 @@ def _mount(line: str) -> Mount:
         super_options=_options(after[2]),
         propagation=tuple(fields[_FIXED_OF_MOUNTS:separator]),
     )
+
+
+def _after_separator(fields: list[str]) -> list[str]:
+    r"""Return type, source and options, which may hold blanks ("path=C:\Program Files" of 9p).
+
+    Docker Desktop makes such a mount in WSL 2 (microsoft/WSL#10056, docker/for-win#13318). ext4
+    escapes blanks, and a second "-" is that of another line.
+    """
+    if len(fields) < _FIELDS_AFTER_SEPARATOR or fields[0] in EXT_FSTYPES or "-" in fields:
+        return fields
+    return [*fields[:2], " ".join(fields[2:])]
 
 
 def _options(text: str) -> tuple[str, ...]:
