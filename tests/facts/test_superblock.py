@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.superblock import GroupTable, Sizes, sizes_of
+from ext4audit.facts.superblock import GroupTable, Sizes, sizes_of, split_spec
 from support.builders import superblock
 
 THREE = GroupTable((10, 110, 210), (11, 111, 211), (12, 112, 212))
@@ -143,3 +143,25 @@ def test_the_inode_of_the_journal(features: str, inode: int | None, expected: in
     """A number that is left from a journal is none: the feature decides."""
     block = superblock(features=frozenset(features.split()), journal_inode=inode)
     assert block.inode_of_journal == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "parts"),
+    [
+        ("UUID=ab-c", ("UUID", "ab-c")),
+        ('UUID="ab-c"', ("UUID", "ab-c")),
+        ("UUID='ab-c'", ("UUID", "ab-c")),
+        ("LABEL='a'x", ("LABEL", "a")),
+        ('LABEL="a"b"', ("LABEL", 'a"b')),
+        ('LABEL=a"', ("LABEL", 'a"')),
+        ("LABEL=a'b'", ("LABEL", "a'b'")),
+        ("LABEL='a\"", ("LABEL", "'a\"")),
+        ("/dev/disk/by-id/a=b", None),
+        ("/dev/sda1", None),
+    ],
+)
+def test_identifiers_lose_the_quotes_that_libblkid_drops(
+    spec: str, parts: tuple[str, str] | None
+) -> None:
+    """UUID='…' of fstab named a device that was not found."""
+    assert split_spec(spec) == parts

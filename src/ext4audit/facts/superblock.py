@@ -302,10 +302,18 @@ SUPERBLOCK_KEYS = ("UUID", "LABEL")
 _LINKED = re.compile(rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)")
 
 
+_QUOTED = re.compile(r"""(["'])(?P<value>.*)\1.*""", re.DOTALL)
+
+
 def split_spec(spec: str) -> tuple[str, str] | None:
-    """Return the key and value of an identifier such as `UUID=…`, None for a path."""
+    """Return the key and value of an identifier such as `UUID=…`, None for a path.
+
+    A value in quotes of either kind ends at the last one, as in blkid_parse_tag_string() of
+    libblkid 2.38.1 (by test).
+    """
     key, equals, value = spec.partition("=")
-    return (key, value.strip('"')) if equals and "/" not in key else None
+    quoted = _QUOTED.fullmatch(value)
+    return (key, quoted["value"] if quoted else value) if equals and "/" not in key else None
 
 
 def split_link(path: str) -> tuple[str, str] | None:

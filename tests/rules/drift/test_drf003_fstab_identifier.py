@@ -94,6 +94,17 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
             with_rows(devices=known(LABELLED), kernel_arguments=known(("root=LABEL=data",))),
             Outcome.FAIL,
         ),
+        (
+            with_rows(devices=known(LABELLED), fstab=known((fstab_entry(spec="LABEL='data'"),))),
+            Outcome.FAIL,
+        ),
+        (
+            with_rows(
+                devices=known(tuple(row._replace(label="my data") for row in LABELLED)),
+                fstab=known((fstab_entry(spec=r"/dev/disk/by-label/my\x20data"),)),
+            ),
+            Outcome.FAIL,
+        ),
         (with_rows(devices=known(LABELLED), fstab=unknown("fstab")), Outcome.UNDETERMINED),
         (with_rows(COPY, fstab=unknown("fstab")), Outcome.FAIL),
         (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),

@@ -10,12 +10,17 @@ from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, mounts_by_device
-from ext4audit.facts.superblock import Superblock
+from ext4audit.facts.superblock import (
+    SUPERBLOCK_KEYS,
+    Superblock,
+    comparable,
+    split_link,
+    split_spec,
+)
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
 
-PATH = re.compile(r"/dev/disk/by-(?P<kind>uuid|label)/(?P<value>.+)")
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
 CHANGES = "-cow"
 """What lvm2 appends to the name of a snapshot for the device with its changed blocks. In names of
@@ -110,12 +115,10 @@ def twins_of(key: str, devices: Sequence[LsblkDevice]) -> tuple[Twins, ...]:
 
 def identifier_of(spec: str) -> tuple[str, str] | None:
     """Return the kind and value by which fstab or root= names a device, None for a plain path."""
-    path = PATH.fullmatch(spec)
-    key, _, value = spec.partition("=")
-    key, value = (path["kind"].upper(), path["value"]) if path else (key, value.strip('"'))
-    if key not in {"UUID", "LABEL"} or not value:
+    parts = split_spec(spec) or split_link(spec)
+    if parts is None or parts[0] not in SUPERBLOCK_KEYS or not parts[1]:
         return None
-    return key, value.lower() if key == "UUID" else value
+    return comparable(*parts)
 
 
 def is_mounted(host: Host, row: LsblkDevice) -> bool:
