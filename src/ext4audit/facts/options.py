@@ -114,11 +114,11 @@ def all_options() -> tuple[OptionSpec, ...]:
 
 NOT_EXT4_OPTIONS = frozenset(
     (
-        "defaults rw ro suid nosuid dev nodev exec noexec auto noauto user nouser users group "
-        "owner async sync dirsync atime noatime diratime nodiratime relatime norelatime "
-        "strictatime nostrictatime lazytime nolazytime iversion noiversion mand nomand silent "
-        "loud nofail _netdev bind rbind remount private shared slave unbindable symfollow "
-        "nosymfollow rprivate rshared rslave runbindable"
+        "defaults rw ro suid nosuid dev nodev exec noexec auto noauto user nouser users nousers "
+        "group nogroup owner noowner async sync dirsync atime noatime diratime nodiratime "
+        "relatime norelatime strictatime nostrictatime lazytime nolazytime iversion noiversion "
+        "mand nomand silent loud nofail _netdev bind rbind remount private shared slave "
+        "unbindable symfollow nosymfollow rprivate rshared rslave runbindable"
     ).split()
 )
 """Options of fstab that mount(8), the VFS or systemd handle and ext4 never sees."""

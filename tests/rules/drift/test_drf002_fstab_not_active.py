@@ -52,6 +52,7 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
         (asked("noatime"), Outcome.FAIL),
         (asked("nosuid"), Outcome.PASS),
         (asked("nosymfollow"), Outcome.FAIL),
+        (asked("nousers", "nogroup", "noowner"), Outcome.PASS),
         (asked("nobh"), Outcome.FAIL),
         (asked("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
