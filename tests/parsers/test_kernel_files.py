@@ -54,7 +54,7 @@ def test_upstream_is_the_version_that_was_built(
 ) -> None:
     """The release has it, except on Debian, whose release names the ABI instead."""
     text = f"{release}\n{version}\nx86_64\ndb1\n"
-    assert parse_kernel(text) == Kernel(release, version, upstream)
+    assert parse_kernel(text) == Kernel(release, version, upstream, machine="x86_64")
 
 
 @pytest.mark.parametrize(

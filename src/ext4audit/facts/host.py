@@ -139,13 +139,14 @@ class Kernel(NamedTuple):
     """A kernel release: "4.19.91-24.8.al7.x86_64" has upstream (4, 19, 91).
 
     `version` is `uname -v`: Debian writes its package version there, not in the release.
-    `signature` is Ubuntu's /proc/version_signature, None on other kernels.
+    `signature` is Ubuntu's /proc/version_signature, else None; `machine` is `uname -m` or empty.
     """
 
     release: str
     version: str
     upstream: tuple[int, int, int]
     signature: str | None = None
+    machine: str = ""
 
     def since(self, *numbers: int) -> bool:
         """Whether the upstream number is at or after `numbers`, whatever was backported."""

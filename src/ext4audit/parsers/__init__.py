@@ -31,12 +31,12 @@ def parse_kernel(text: str) -> Kernel:
     version string ("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1") and counts where the two belong to
     the same series.
     """
-    release, version, *_ = _lines(text)
+    release, version, machine, _ = _lines(text)
     upstream = _numbers(release)
     package = _DEBIAN_PACKAGE.search(version)
     if package is not None and _numbers(package[1])[:2] == upstream[:2]:
         upstream = _numbers(package[1])
-    return Kernel(release=release, version=version, upstream=upstream)
+    return Kernel(release=release, version=version, upstream=upstream, machine=machine)
 
 
 def parse_nodename(text: str) -> str:

@@ -570,6 +570,29 @@ def test_a_64_kib_page_makes_the_default_of_dioread_nolock_uncertain() -> None:
 
 
 @pytest.mark.parametrize(
+    ("release", "machine", "hidden"),
+    [
+        ("6.6.20+rpt-rpi-2712", "aarch64", False),
+        ("5.15.0-91-generic-64k", "aarch64", False),
+        ("6.1.0-18-powerpc64le", "ppc64le", False),
+        ("6.6.20", "x86_64", True),
+        ("6.12.20+rpt-rpi-2712", "aarch64", True),
+    ],
+)
+def test_the_machine_tells_whether_pages_may_be_large(
+    release: str, machine: str, hidden: bool
+) -> None:
+    """Their own default was said to be a hidden option: no release says that pages are large."""
+    given = sources("6.1", file="rw\nnodioread_nolock\ninode_readahead_blks=32\n")
+    of = Known(kernel(release)._replace(machine=machine), "uname")
+    resolved = resolve_options(type(given)(given.file, given.mount, given.superblock, of))
+    assert isinstance(resolved, Known)
+    option = resolved.value.find("dioread_nolock")
+    assert option is not None
+    assert option.hidden is hidden
+
+
+@pytest.mark.parametrize(
     ("name", "token"),
     [("barrier", "barrier"), ("delalloc", "delalloc"), ("data", "data=ordered")],
 )

@@ -6,6 +6,7 @@ mount table lists a switch only where it differs from the first three layers tog
 (`_ext4_show_options`, fs/ext4/super.c 3.10 to 7.2), so that options of the superblock are hidden.
 """
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,6 +38,8 @@ SUPERBLOCK_PROVENANCE = (
     Provenance.SUPERBLOCK,
 )
 X86_PAGE_BYTES = 4096
+PAGES_OF_4_KIB = "x86_64|i[3-6]86|s390x|riscv64|armv[67]l"
+"""Machines (`uname -m`) whose kernels have pages of 4 KiB; others choose 16 or 64 KiB, too."""
 
 
 def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
@@ -257,7 +260,14 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
     if not since <= kernel.upstream < before:
         return True
     known = isinstance(superblock, Known) and superblock.value.block_bytes == X86_PAGE_BYTES
-    return known and not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
+    return known and _has_pages_of_4_kib(kernel)
+
+
+def _has_pages_of_4_kib(kernel: Kernel) -> bool:
+    """Return whether pages are certainly 4 KiB: no release of Raspberry Pi 5 (16 KiB) says it."""
+    if kernel.machine:
+        return re.fullmatch(PAGES_OF_4_KIB, kernel.machine) is not None
+    return not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
 
 
 def stripe_of(superblock: Superblock) -> str | None:
