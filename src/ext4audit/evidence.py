@@ -20,6 +20,8 @@ D = TypeVar("D")
 R = TypeVar("R")
 
 OUTSIDE = "run on the host, outside containers"
+TARGETS_ONLY = "targets only: other devices were not read"
+"""The origin of what has no values because the user limited the audit to targets."""
 """The hint of what even root is refused: a container, or the device rules of its cgroup."""
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of evidence without one; the current time would make old evidence look fresh."""

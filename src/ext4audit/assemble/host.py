@@ -31,6 +31,7 @@ from ext4audit.assemble.inventory import (
 )
 from ext4audit.evidence import (
     OUTSIDE,
+    TARGETS_ONLY,
     Evidence,
     Known,
     Unknown,
@@ -61,7 +62,7 @@ from ext4audit.parsers.devices_and_mounts import parse_md_arrays
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
-OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), "targets only: other devices were not read")
+OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), TARGETS_ONLY)
 """The unmounted filesystems of a host of which only targets are audited."""
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
 from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
@@ -115,6 +116,9 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
             with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems")),
             Outcome.UNDETERMINED,
         ),
+        # Of targets only, no other superblock was read; with udev, lsblk shows what is on devices.
+        (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.UNDETERMINED),
+        (with_rows(unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (
             with_rows(
                 devices=known(UNTOLD), fs=filesystem(superblock=unknown("superblock"), uuid=None)

@@ -19,7 +19,7 @@ from ext4audit.facts.superblock import (
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
+from ext4audit.rules.shared import in_brief, refuse_container, superblock_field, unmounted_anywhere
 
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
 CHANGES = "-cow"
@@ -231,10 +231,10 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
     """Return the devices of lsblk with the identifiers of their superblocks.
 
     Without udev lsblk shows the content of no device. Then only the filesystems that were read
-    are known, and it is not known what else there is where unmounted ones could not be read.
+    are known, and it is not known what else there is where unmounted ones were not read.
     """
     if not any(row.fstype for row in rows):
-        need(host.unmounted)
+        need(unmounted_anywhere(host))
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from ext4audit.evidence import (
+    TARGETS_ONLY,
     Evidence,
     Known,
     Undetermined,
@@ -60,6 +61,18 @@ def is_in_memory(device: BlockDevice) -> bool:
     zram-generator mounts its filesystems with discard, which frees memory (zram-generator.conf(5)).
     """
     return re.fullmatch(r"z?ram[0-9]+", device.name) is not None
+
+
+def unmounted_anywhere(host: Host) -> Evidence[tuple[Filesystem, ...]]:
+    """Return the unmounted filesystems of all devices; unknown where only targets were read."""
+    if isinstance(host.unmounted, Known) and host.unmounted.origin == TARGETS_ONLY:
+        return Unknown(
+            "filesystems on other devices",
+            Why.NOT_CAPTURED,
+            TARGETS_ONLY,
+            "audit the host without a target",
+        )
+    return host.unmounted
 
 
 def verb(words: Sequence[str]) -> str:
