@@ -55,6 +55,14 @@ def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
     assert finding.summary.endswith("metadata error (default)")
 
 
+@pytest.mark.parametrize("token", ["errors=remount-r", "errors=c", "errors="])
+def test_half_a_value_is_no_pass(token: str) -> None:
+    """Evidence that was cut does not show what happens at an error."""
+    verdict = verdict_of(filesystem(options=known(options(token))))
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert repr(token) in verdict.unknowns[0].detail
+
+
 @pytest.mark.parametrize(
     ("place", "severity", "words", "summary"),
     [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
+from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
@@ -15,6 +16,7 @@ from ext4audit.rules.shared.error_state import counted_errors, has_stopped
 
 MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
 SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
+CONTINUE = "errors=continue"
 REMOUNT_READ_ONLY = "errors=remount-ro"
 STOPPING = frozenset({REMOUNT_READ_ONLY, "errors=panic"})
 
@@ -68,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only, so an error cannot spread")
     options = need(fs.options)
-    if need(options.token("errors")) != "errors=continue":
+    if _in_force(options) != CONTINUE:
         yield from cite_option(fs, "errors")
         return
     if has_stopped(fs):
@@ -85,6 +87,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if not recorded:
         need(fs.errors, fs.mounted_here)
+
+
+def _in_force(options: EffectiveOptions) -> str:
+    """Return the errors= token; raises Undetermined for a value that ext4 does not have."""
+    token = need(options.token("errors"))
+    if token not in {CONTINUE, *STOPPING}:
+        detail = f"{token!r} is no behaviour at errors"
+        raise Undetermined((Unknown("option errors", Why.UNPARSABLE, detail),))
+    return token
 
 
 def _recorded(fs: Filesystem) -> Iterator[Citation]:
