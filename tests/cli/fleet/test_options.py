@@ -35,10 +35,11 @@ from ext4audit.finding import Disruption, Severity
 from ext4audit.fixing import choose_remedies
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.renderers.shared.fleet import FleetSums, FoundRule, HostLine
-from ext4audit.sources import ansible
+from ext4audit.sources import ArchiveError, ansible
 from ext4audit.sources.ansible import Answer
 from ext4audit.sources.ansible.gathering import Gathering
 from ext4audit.sources.captured import key_of
+from ext4audit.sources.fleet import hosts_in
 from support.hosts.stories import HOSTS
 
 HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x", "-rf", "ä\n")
@@ -135,6 +136,48 @@ def test_a_snapshot_is_kept_in_place_of_a_link(
     assert other.read_text() == "old"
     assert [(each.name, each.read_text()) for each in kept.iterdir()] == [("db1.txt", "new")]
     assert not given.exists()
+
+
+def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """db1 does not answer; what was kept of it is moved, and what was moved before stays."""
+    wanted = GatherOptions((), {}, 1, str(tmp_path), quiet=False)
+    for day in (1, 2):
+        (tmp_path / "db1.txt").write_text(f"day {day}")
+        os.utime(tmp_path / "db1.txt", (day * 86400, day * 86400))
+        (place,) = answered_places(NoAnswer(), wanted, Stop())
+        assert place is not None
+        assert place.missing == "unreachable"
+    assert [each.name for each in tmp_path.iterdir()] == [".earlier"]
+    moved = {str(each.relative_to(tmp_path)): each.read_text() for each in tmp_path.rglob("*.txt")}
+    assert moved == {
+        ".earlier/19700102T000000Z/db1.txt": "day 1",
+        ".earlier/19700103T000000Z/db1.txt": "day 2",
+    }
+    notice = f"earlier snapshots of hosts that did not answer are now in {tmp_path}/.earlier"
+    assert capsys.readouterr().err.splitlines() == [f"ext4audit: {notice}"] * 2
+    with pytest.raises(ArchiveError, match="holds no snapshot"):
+        hosts_in(str(tmp_path))
+
+
+class NoAnswer(Gathering):
+    """One host that does not answer."""
+
+    def __init__(self) -> None:
+        """Make nothing."""
+
+    def answers(self, *_: object) -> Iterator[Answer | None]:
+        """Yield the reason."""
+        yield Answer("db1", (), reason="unreachable")
+
+
+@pytest.mark.parametrize("word", ["--step", "--ste"])
+def test_ansible_is_not_told_to_ask_before_each_task(word: str) -> None:
+    """No terminal answers: the run never ended."""
+    context = fleet_command.make_context("fleet", ["-i", "a,", "--", word])
+    with context, pytest.raises(click.UsageError, match="--step asks on a terminal"):
+        fleet_command.invoke(context)
 
 
 def on_another_filesystem(_source: object, _destination: object) -> None:

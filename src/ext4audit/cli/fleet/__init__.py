@@ -38,6 +38,8 @@ _ASKED = {
     "ask_become_pass": ("-K", "Ask for the password to become root.", "BECOME password"),
     "ask_vault_pass": ("-J", "Ask for the password of the vault.", "Vault password"),
 }
+_STEPWISE = ("--step", "--ste")
+"""The option of ansible-playbook that waits for answers; it takes unambiguous abbreviations."""
 REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
 
 
@@ -79,6 +81,8 @@ def options_of(given: dict[str, Any]) -> tuple[str, ...]:
             f"unexpected argument {rest[0]}: hosts are chosen by --inventory and --limit, and "
             "options of Ansible follow --"
         )
+    if any(word in _STEPWISE for word in rest):
+        raise click.UsageError("--step asks on a terminal before each task, which no run here has")
     for inventory in given["inventory"]:
         _refuse_endless(inventory)
     return (*_given(given), *rest)
@@ -152,7 +156,8 @@ def require_ansible() -> None:
     "--keep",
     metavar="DIR",
     shell_complete=completer("files"),
-    help="Keep the snapshots in DIR, for `ext4audit scan --from DIR`.",
+    help="Keep the snapshots in DIR, for `ext4audit scan --from DIR`; of a host that does not "
+    "answer, move the one of an earlier run to DIR/.earlier.",
 )
 @click.option(
     "--group-by",

@@ -33,6 +33,9 @@ _LINE_SECONDS = 30.0
 _MOST_NOTES = 20
 _LONGEST_NAME = 255
 _KEPT_OF_LONG_NAME = 100
+EARLIER = ".earlier"
+"""The folder in DIR of --keep for snapshots of hosts that did not answer again, which `scan --from
+DIR` does not read: names that begin with a dot are no hosts."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
 
 
@@ -93,10 +96,15 @@ def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Itera
     def note(text: str) -> None:
         if text not in notes and len(notes) < _MOST_NOTES and not wanted.quiet:
             notes.add(text)
-            print_diagnostic(f"ansible: {text}")
+            print_diagnostic(text)
+
+    def of_ansible(text: str) -> None:
+        note(f"ansible: {text}")
 
     try:
-        for answer in made.answers(wanted.options, wanted.passwords, stop, note):
+        for answer in made.answers(wanted.options, wanted.passwords, stop, of_ansible):
+            if keep is not None and answer is not None and answer.reason:
+                _set_aside(keep / file_name(answer.name), note)
             yield None if answer is None else _place(answer, keep)
     except AnsibleError as error:
         raise click.UsageError(str(error)) from None
@@ -120,6 +128,23 @@ def _place(answer: Answer, keep: Path | None) -> Place:
         path = str(keep / file_name(name))
         _move(answer.path, path)
     return Place(path, True, name, label=name, groups=answer.groups)
+
+
+def _set_aside(kept: Path, note: Callable[[str], None]) -> None:
+    """Move the snapshot of an earlier run to where no scan takes it for one of this run.
+
+    The time of the file is in its new place, so that none is replaced. Raises OutputFailed.
+    """
+    try:
+        taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.lstat().st_mtime))
+        folder = kept.parent / EARLIER / taken
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.rename(folder / kept.name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise OutputFailed(f"cannot move {kept}: {error.strerror or error}") from error
+    note(f"earlier snapshots of hosts that did not answer are now in {kept.parent / EARLIER}")
 
 
 def _move(source: str, destination: str) -> None:
