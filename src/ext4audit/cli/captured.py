@@ -13,6 +13,7 @@ from ext4audit.api import audit_snapshot
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.options import ReportOptions, print_report, utf8, write_page
 from ext4audit.cli.output import NAGIOS, progress
+from ext4audit.facts.host import Host
 from ext4audit.finding import listed
 from ext4audit.renderers import Audited, visible
 from ext4audit.report import NAGIOS_UNKNOWN, Report
@@ -178,7 +179,7 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Report:
     """Audit one host; raises ArchiveError, and UsageError where a target is not there."""
     try:
-        return audit_snapshot(
+        report = audit_snapshot(
             place.path,
             rules=asked.rules,
             profiles=asked.profiles,
@@ -190,6 +191,20 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
         raise
     except ValueError as error:  # a target that is not there
         raise click.UsageError(f"{place.path}: {error}") from None
+    if asked.verbosity >= 0:
+        _tell_mounts(report.host, targets)
+    return report
+
+
+def _tell_mounts(host: Host, targets: tuple[str, ...]) -> None:
+    """Report on which mount a path lies: whether a captured host has it is not known."""
+    mount_holding = lazily("assemble.devices.target", "mount_holding")
+    for target in targets:
+        mount = mount_holding(host, target)
+        if mount is not None and mount.mount_point != (target.rstrip("/") or "/"):
+            print_diagnostic(
+                f"{target}: no mount point; if it exists, it is on {mount.mount_point}"
+            )
 
 
 def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> int:

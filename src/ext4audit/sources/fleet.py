@@ -79,6 +79,8 @@ def hosts_in(path: str) -> Fleet | None:
     """
     if path == STANDARD_INPUT:
         return None
+    if path and not path.strip("/"):
+        raise ArchiveError(f"{path}: this host itself, which is audited without --from")
     try:
         with bounded_calls() as bounded:
             look = _Look(bounded)

@@ -225,6 +225,21 @@ def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
     assert [each["id"] for each in found["filesystems"]] == [fs["id"]]
 
 
+def test_a_path_of_a_captured_host_is_told_the_mount_that_it_would_be_on() -> None:
+    """A mistyped path is audited as what holds it, because nobody can look whether it exists."""
+    (fs,) = report("--from", str(RAID10))["filesystems"]
+    place = fs["mount_points"][0]
+    notice = f"ext4audit: {place}/no: no mount point; if it exists, it is on {place}\n"
+    quiet = ("-q",)
+    for target, options, expected in (
+        (f"{place}/no", (), notice),
+        (f"{place}/no", quiet, ""),
+        (f"{place}/", (), ""),
+        (fs["device"], (), ""),
+    ):
+        assert scan("--from", str(RAID10), target, *options).stderr == expected
+
+
 def test_a_target_that_names_nothing_is_refused() -> None:
     """Nothing was audited: exit 2, and the word is repeated."""
     done = scan("--from", str(RAID10), "/dev/nothing")
@@ -328,6 +343,7 @@ def test_the_exit_code_is_the_worst_of_all(
         (["--from", "/gone"], "/gone: No such file or directory"),
         (["--from", "-", "--from", "-"], "--from - can be given only once"),
         (["--from", "/dev/null"], "/dev/null: a device"),
+        (["--from", "/"], "/: this host itself, which is audited without --from"),
         ([*TWO_HOSTS, "-f", "json"], "use -f ndjson"),
         ([*TWO_HOSTS, "/gone"], "no host has a filesystem"),
     ],

@@ -94,10 +94,10 @@ def test_how_much_a_device_discards_is_detail() -> None:
 
 
 def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
-    """Its options are unknown there, and none of them is cited as the table's."""
+    """Its options are unknown there, as where the table could not be read: both are cited so."""
     elsewhere = options("barrier")._replace(mount_table=None)
     assert cite_mount_table(elsewhere) == Citation(
-        "mount table", "not in this mount namespace", "/proc/self/mountinfo"
+        "mount table", "no mount of it was seen", "/proc/self/mountinfo"
     )
     assert cite_mount_table(elsewhere._replace(mount_table=("rw", "stripe=4"))) == Citation(
         "mount table", "rw,stripe=4", "/proc/self/mountinfo"

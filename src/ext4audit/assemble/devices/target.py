@@ -232,13 +232,16 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
     ("LABEL=…"), or a path. A path selects the last filesystem that is mounted on its longest
     mount point. Symbolic links of the host are unknown, and are not followed.
     """
-    direct = _named(host.filesystems).get(target, ())
-    if direct or not target.startswith("/"):
-        return tuple(direct)
-    mount = mount_of(for_wording(host.mounts, ()), target)
-    if mount is None:
-        return ()
-    return tuple(_named(host.filesystems).get(str(mount.device_number), ()))
+    mount = mount_holding(host, target)
+    name = target if mount is None else str(mount.device_number)
+    return tuple(_named(host.filesystems).get(name, ()))
+
+
+def mount_holding(host: Host, target: str) -> Mount | None:
+    """Return the mount that holds a path, None for a target that names a filesystem itself."""
+    if target in _named(host.filesystems):
+        return None
+    return mount_of(for_wording(host.mounts, ()), target)
 
 
 @cached_by_identity

@@ -148,7 +148,7 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
 def cite_mount_table(options: EffectiveOptions) -> Citation:
     """Return the options of the superblock as the mount table shows them."""
     if options.mount_table is None:
-        return Citation("mount table", "not in this mount namespace", "/proc/self/mountinfo")
+        return Citation("mount table", "no mount of it was seen", "/proc/self/mountinfo")
     return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
 
 
