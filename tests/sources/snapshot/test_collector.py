@@ -45,6 +45,7 @@ from ext4audit.sources.snapshot.writing import RecordingSource
 from support.hosts.evidence_host import HostEvidence
 from support.shells.collector import (
     BRIEF,
+    NOBODY,
     SCRIPT,
     SHELLS,
     TAKEN_AT,
@@ -73,7 +74,6 @@ LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
 one_run = pytest.mark.xdist_group("collector")
 """Of tests that look at the same run of the script, which the worker of all of them makes once."""
-NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
 def answers_of_lean_text(shell: str) -> dict[Ask, Answer]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import signal
@@ -10,11 +11,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from signal import SIGINT, SIGQUIT, SIGTERM
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from ext4audit.sources.snapshot import collector as module
 from support.shells.collector import (
+    NOBODY,
     SCRIPT,
     changed,
     collect,
@@ -260,3 +263,28 @@ def test_no_tool_uses_blkids_cache() -> None:
     assert variable
     assert head.splitlines()[-1].startswith("export ")
     assert "dumpe2fs" in rest
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can close a directory to others")
+@some_shells
+def test_what_is_closed_to_a_user_is_not_said_to_be_missing(shell: str) -> None:
+    """The shell finds nothing below a directory that it cannot search: a closed /sys was absent."""
+    with TemporaryDirectory() as top:
+        Path(top).chmod(0o711)
+        closed, gone = f"{top}/closed", f"{top}/gone"
+        Path(closed).mkdir(mode=0o700)
+        asks = "\n".join(f"short {each}/x\nnames {each}" for each in (closed, gone))
+        script = re.sub(r"^capture$", asks, SCRIPT, flags=re.MULTILINE)
+        printed = collect(shell, script=script, wrapper=NOBODY).stdout
+    found = re.findall(r'"path":"([^"]*)","unknown":.*"why":"([a-z]+)"', unzipped(printed))
+    assert found == [
+        (f"{closed}/x", "denied"),
+        (closed, "denied"),
+        (f"{gone}/x", "absent"),
+        (gone, "absent"),
+    ]
+
+
+def unzipped(printed: bytes) -> str:
+    """Return the lines of a snapshot."""
+    return gzip.decompress(printed).decode()

@@ -55,6 +55,10 @@ some_shells = pytest.mark.parametrize("shell", SHELLS[: number(len(SHELLS))])
 """The shell that is /bin/sh on Debian, and in CI all of them."""
 
 
+NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+"""What runs a command as an ordinary user; only root can."""
+
+
 def collect(
     shell: str,
     *options: str,
