@@ -117,7 +117,7 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
             Outcome.UNDETERMINED,
         ),
         # Of targets only, no other superblock was read; with udev, lsblk shows what is on devices.
-        (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.UNDETERMINED),
+        (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (with_rows(unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (
             with_rows(

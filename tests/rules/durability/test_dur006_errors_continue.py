@@ -7,9 +7,12 @@ import pytest
 from ext4audit.engine import judge
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.mount import Provenance
+from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur006_errors_continue import check
+from ext4audit.rules.health.hlt001_recorded_errors import check as recorded_errors
+from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
 from support.builders import (
     filesystem,
     fstab_entry,
@@ -120,6 +123,31 @@ def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None
     assert finding.message.endswith("it has already recorded 3 errors.")
     assert finding.summary.endswith("metadata error, and errors are recorded")
     assert ("errors recorded", "3") in [(each.label, each.value) for each in finding.citations]
+
+
+@pytest.mark.parametrize(
+    ("days", "severity"), [(100, Severity.MEDIUM), (8, Severity.MEDIUM), (6, Severity.HIGH)]
+)
+def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
+    days: int, severity: Severity
+) -> None:
+    """The setting stood above the damage, which has to be checked first."""
+    around = host(filesystem())
+    now = seconds_since_1970(around.taken_at)
+    assert now is not None
+    last = RecordedError(now - days * DAY_SECONDS, "ext4_lookup", 1, 0, 0)
+    fs = filesystem(errors=known(ErrorCounters(errors=3, last=last)))
+    assert finding_of(fs).severity is severity
+    (record,) = judge(recorded_errors, fs, host(fs)).findings
+    assert record.severity is severity
+
+
+def test_an_old_record_may_be_of_this_mount_where_no_superblock_was_read() -> None:
+    """It would be high then."""
+    last = RecordedError(1, "ext4_lookup", 1, 0, 0)
+    counters = known(ErrorCounters(errors=3, last=last))
+    verdict = verdict_of(filesystem(errors=counters, superblock=unknown("superblock")))
+    assert [gap.what for gap in verdict.unknowns] == ["superblock"]
 
 
 @pytest.mark.parametrize("token", [READ_ONLY, "errors=panic"])

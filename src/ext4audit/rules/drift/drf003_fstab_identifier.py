@@ -18,7 +18,7 @@ from ext4audit.facts.superblock import (
     split_spec,
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import RuleOutput, host_rule
+from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import in_brief, refuse_container, superblock_field, unmounted_anywhere
 
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
@@ -209,6 +209,7 @@ def check(host: Host) -> RuleOutput:
     by_uuid = twins_of("UUID", candidates)
     by_label = twins_of("LABEL", candidates)
     if not by_uuid and not by_label:
+        _refuse_unread(host)
         return
     uses, gaps = _uses(host)
     by_identifier: dict[tuple[str, str], list[Use]] = {}
@@ -234,7 +235,7 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
     are known, and it is not known what else there is where unmounted ones were not read.
     """
     if not any(row.fstype for row in rows):
-        need(unmounted_anywhere(host))
+        need(host.unmounted)
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)
@@ -247,6 +248,15 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
         else row
         for row in rows
     )
+
+
+def _refuse_unread(host: Host) -> None:
+    """Raise NotApplicable where copies of the targets would not have been noticed."""
+    is_untold = not any(row.fstype for row in need(host.devices))
+    if is_untold and isinstance(unmounted_anywhere(host), Unknown):
+        raise NotApplicable(
+            "only targets were read, and without udev lsblk shows no identifiers of other devices"
+        )
 
 
 def _label(superblock: Superblock) -> str | None:

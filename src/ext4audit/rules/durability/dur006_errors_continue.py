@@ -12,7 +12,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
-from ext4audit.rules.shared.error_state import counted_errors, has_stopped
+from ext4audit.rules.shared.error_state import counted_errors, has_stopped, is_old_record
 
 MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
 SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
@@ -44,8 +44,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `errors=continue` is in force on a writable filesystem. It is the default of mke2fs, so
     the finding is informational; low on volumes of an orchestrator, which CSI drivers format with
-    the default; medium on the data directory of a database; high if the kernel has already
-    recorded errors. Plans are not checked.
+    the default; medium on the data directory of a database, and if the kernel has recorded
+    errors, the last of them before this mount and more than seven days ago; high if it is younger.
+    Plans are not checked.
 
     ## Why it matters
 
@@ -76,7 +77,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if has_stopped(fs):
         raise NotApplicable("it no longer accepts writes; see HLT002")
     recorded = tuple(_recorded(fs))
-    severity, message, summary = _grade(fs, recorded)
+    severity, message, summary = _grade(fs, host, recorded)
     yield Finding(
         message=f"{message}.",
         severity=severity,
@@ -87,6 +88,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     )
     if not recorded:
         need(fs.errors, fs.mounted_here)
+    elif severity is Severity.MEDIUM:
+        need(fs.superblock)
 
 
 def _in_force(options: EffectiveOptions) -> str:
@@ -107,12 +110,17 @@ def _recorded(fs: Filesystem) -> Iterator[Citation]:
         yield Citation("errors recorded", str(count), fs.superblock.origin)
 
 
-def _grade(fs: Filesystem, recorded: tuple[Citation, ...]) -> tuple[Severity, str, str]:
-    """Return the severity, the message and the summary."""
+def _grade(fs: Filesystem, host: Host, recorded: tuple[Citation, ...]) -> tuple[Severity, str, str]:
+    """Return the severity, the message and the summary.
+
+    No record of errors is graded above HLT001, which reports the record itself.
+    """
     if recorded:
         errors = counted_errors(int(recorded[0].value))
         message = f"{MESSAGE}, and it has already recorded {errors}"
-        return Severity.HIGH, message, f"{SUMMARY}, and errors are recorded"
+        is_old = isinstance(fs.errors, Known) and is_old_record(fs, host, fs.errors.value)
+        severity = Severity.MEDIUM if is_old else Severity.HIGH
+        return severity, message, f"{SUMMARY}, and errors are recorded"
     if holds_database(fs):
         message = f"{MESSAGE}, on the data directory of a database"
         return Severity.MEDIUM, message, f"{SUMMARY}, on a database"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -15,10 +15,8 @@ from ext4audit.rules.shared.error_state import (
     error_text,
     has_stopped,
     is_marked,
+    is_old_record,
 )
-from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970
-
-RECENT_SECONDS = 7 * DAY_SECONDS
 
 
 @rule(
@@ -84,7 +82,7 @@ def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     return Finding(
         message=f"The kernel recorded {counted_errors(counters.errors)}{last}: metadata may be "
         f"damaged, and {since}.",
-        severity=_severity(fs, host, counters),
+        severity=Severity.MEDIUM if is_old_record(fs, host, counters) else Severity.HIGH,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
         remedies=(_see_hlt002() if refused else remedies.checking.check_filesystem(fs),),
@@ -111,18 +109,6 @@ def _see_hlt002() -> Remedy:
         summary="Apply the remedy of HLT002: its check also clears this record.",
         disruption=Disruption.UNMOUNT,
     )
-
-
-def _severity(fs: Filesystem, host: Host, counters: ErrorCounters) -> Severity:
-    """Return MEDIUM where the error is surely older than this mount and seven days."""
-    at = counters.last.at if counters.last else None
-    now = seconds_since_1970(host.taken_at)
-    superblock = for_wording(fs.superblock, None)
-    mounted = superblock.last_mounted_at if superblock else None
-    since = (mounted, now - RECENT_SECONDS if now is not None else None)
-    known = [moment for moment in since if moment is not None]
-    is_old = at is not None and bool(known) and all(at < moment for moment in known)
-    return Severity.MEDIUM if is_old else Severity.HIGH
 
 
 def _warned(fs: Filesystem, warnings: int) -> Finding:

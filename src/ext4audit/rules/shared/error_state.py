@@ -18,13 +18,15 @@ from ext4audit.evidence import (
     need,
     origin_of,
 )
-from ext4audit.facts.host import Filesystem, option_of
+from ext4audit.facts.host import ErrorCounters, Filesystem, Host, option_of
 from ext4audit.facts.mount import flags_of
 from ext4audit.facts.superblock import RecordedError
 from ext4audit.finding import Citation, Confidence, Severity
 from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import superblock_field
-from ext4audit.rules.shared.quantities import utc
+from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970, utc
+
+RECENT_SECONDS = 7 * DAY_SECONDS
 
 CODES: dict[int | None, str] = dict(
     enumerate(
@@ -68,6 +70,17 @@ def is_marked(fs: Filesystem) -> bool:
     fs/ext4/super.c), and so does e2fsck that gives up. Only a complete check clears it.
     """
     return MARK in need(state_of(fs))
+
+
+def is_old_record(fs: Filesystem, host: Host, counters: ErrorCounters) -> bool:
+    """Whether the last error is surely older than this mount and seven days."""
+    at = counters.last.at if counters.last else None
+    now = seconds_since_1970(host.taken_at)
+    superblock = for_wording(fs.superblock, None)
+    mounted = superblock.last_mounted_at if superblock else None
+    since = (mounted, now - RECENT_SECONDS if now is not None else None)
+    known = [moment for moment in since if moment is not None]
+    return at is not None and bool(known) and all(at < moment for moment in known)
 
 
 def counted_errors(number: int) -> str:
