@@ -51,6 +51,8 @@ def drain(**changes: Any) -> Drain:
         (disk("sda", udev=(("ID_BUS", "usb"),)), "kvm", ("memory card or USB disk", 40)),
         (disk("sda", udev=(("ID_BUS", "ata"),)), None, ("rotational disk", 120)),
         (disk("sda", limits=queue(rotational=False)), None, ("SATA or SAS SSD", 400)),
+        (disk("zram0", limits=queue(rotational=False)), None, ("disk in memory", 400)),
+        (disk("zram0", limits=queue(rotational=False)), "kvm", ("disk in memory", 400)),
     ],
 )
 def test_a_device_has_the_speed_of_its_class(

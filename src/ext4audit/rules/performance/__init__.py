@@ -22,6 +22,7 @@ from ext4audit.facts.devices import (
 )
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Disruption, Remedy
+from ext4audit.rules.shared import is_in_memory
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -75,6 +76,8 @@ THROTTLED_REQUESTS = 8
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over their members."""
 KIB = 1 << 10
+IN_MEMORY = "disk in memory"
+"""Assumed to be as fast as an SSD: zram compresses what is written, on one processor."""
 NO_QUEUE = Unknown(
     "queues below a filesystem", Why.UNPARSABLE, "its device stack has no leaf device"
 )
@@ -170,6 +173,9 @@ def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple
 
     Of virtual disks, `rotational` is the driver's default and says nothing about the disk.
     """
+    if is_in_memory(device):
+        _, speed = _of_class(SSD)
+        return Known((IN_MEMORY, speed), device.name)
     if _is_named(device, NVME):
         return Known(_of_class(NVME), device.name)
     if is_removable(device):

@@ -63,7 +63,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     filesystem or the dirty limit if that is smaller: (file - capacity of the block queue) /
     throughput of the slowest device below. The throughput is assumed from the class of the
     device, not measured: 40 MB/s for memory cards and USB disks, 120 MB/s for rotational disks,
-    175 MB/s for network and virtual disks, 400 MB/s for SATA and SAS SSDs, 1000 MB/s for NVMe.
+    175 MB/s for network and virtual disks, 400 MB/s for SATA and SAS SSDs and disks in
+    memory (zram), 1000 MB/s for NVMe.
 
     ## Why it matters
 
