@@ -62,6 +62,14 @@ def test_a_mount_point_is_quoted_for_the_shell_and_for_fstab() -> None:
     assert shlex.split(found["fstab"])[-2:] == ["/srv/my\\040data", "defaults"]
 
 
+@pytest.mark.parametrize("uuid", ["clear", "NULL", "00000000-0000-0000-0000-000000000000"])
+def test_a_filesystem_without_a_uuid_is_named_by_its_device(uuid: str) -> None:
+    """Of it blkid prints nothing, and the line began with "UUID= "."""
+    words = shlex.split(lines(disk_plan(f"-U {uuid}"))["fstab"])
+    assert words == ["printf", "%s %s ext4 %s 0 2\\n", "/dev/sdX", "/data", "defaults"]
+    assert "blkid" in lines(disk_plan("-U random"))["fstab"]
+
+
 def test_the_root_is_checked_first() -> None:
     """The last field of fstab."""
     found = lines(disk_plan("", mount_point="/"))

@@ -17,6 +17,7 @@ from ext4audit.report import PlanLine, Report, Verdict
 
 FSTAB_ESCAPED = " \t\n\\#"
 """Characters that fstab(5) has in octal inside a field; "#" at its start begins a comment."""
+NO_UUID = frozenset({"clear", "null"})
 ORIGIN = "the plan"
 MOST_CHANGES = 8
 
@@ -68,13 +69,24 @@ def _verify(superblock: Superblock, device: str) -> str:
 
 
 def _fstab(plan: Plan, device: str) -> str:
-    """Return the command that prints the line with the UUID: device names change between boots."""
+    """Return the command that prints the line with the UUID: device names change between boots.
+
+    A filesystem without a UUID has the device.
+    """
     where = shlex.quote(_escaped(plan.mount_point))
     options = shlex.quote(_escaped(",".join(plan.mount_options) or "defaults"))
     fsck_pass = 1 if plan.mount_point == "/" else 2
-    uuid = f'"$(blkid -s UUID -o value {device})"'
-    form = f"'UUID=%s %s {plan.fstype} %s 0 {fsck_pass}\\n'"
-    return f"printf {form} {uuid} {where} {options}"
+    spec, value = "UUID=", f'"$(blkid -s UUID -o value {device})"'
+    if _has_no_uuid(plan):
+        spec, value = "", shlex.quote(_escaped(plan.device))
+    form = f"'{spec}%s %s {plan.fstype} %s 0 {fsck_pass}\\n'"
+    return f"printf {form} {value} {where} {options}"
+
+
+def _has_no_uuid(plan: Plan) -> bool:
+    """Whether mke2fs is told to write a UUID of zeros, which stands for none (mke2fs(8): -U)."""
+    uuid = plan.mkfs.value("-U")
+    return uuid is not None and (uuid.lower() in NO_UUID or not uuid.strip("0-"))
 
 
 def _escaped(field: str) -> str:
