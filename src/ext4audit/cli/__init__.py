@@ -194,11 +194,18 @@ def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list
     return lazily("cli.completion", name)
 
 
-knowledge_option = click.option(
+def path_option(
+    *names: str,
+    metavar: str = "FILE",
+    **given: Any,  # noqa: ANN401 - what click.option takes
+) -> Callable[[Any], Any]:
+    """Return an option for a path, which shells complete."""
+    return click.option(*names, metavar=metavar, shell_complete=completer("files"), **given)
+
+
+knowledge_option = path_option(
     "--knowledge",
     multiple=True,
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="Data file whose entries replace built-in ones (see `ext4audit knowledge`); repeatable.",
 )
 """The option of the commands that judge by data, or show them."""

@@ -11,7 +11,7 @@ import click
 from ext4audit import __version__, lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli import Choice, completer, path_option, print_diagnostic
 from ext4audit.cli.options import (
     Command,
     ReportOptions,
@@ -73,12 +73,11 @@ def remedy_options(command: Command) -> Command:
 
 @click.command("fix")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
-@click.option(
+@path_option(
     "--from",
     "sources",
     multiple=True,
     metavar="SOURCE",
-    shell_complete=completer("files"),
     help="Captured evidence of another host: a snapshot or an archive.",
 )
 @format_option(

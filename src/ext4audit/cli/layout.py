@@ -11,7 +11,7 @@ from ext4audit import __version__, lazily
 from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named_filesystems
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
-from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli import Choice, completer, path_option, print_diagnostic
 from ext4audit.cli.options import deadline_option, utf8
 from ext4audit.cli.output import (
     check_destination,
@@ -63,11 +63,10 @@ def _size(_context: click.Context, option: click.Parameter, text: str | None) ->
     metavar="[DEVICE|IMAGE|MOUNTPOINT]",
     shell_complete=completer("files"),
 )
-@click.option(
+@path_option(
     "--from",
     "captured",
     metavar="SOURCE",
-    shell_complete=completer("files"),
     help="Read a filesystem of a snapshot or an archive instead of this host.",
 )
 @format_option(("text", "json", "svg"), "Format of the output; svg is a picture.")

@@ -16,6 +16,7 @@ from ext4audit.cli import (
     completer,
     knowledge_of,
     knowledge_option,
+    path_option,
     print_diagnostic,
 )
 from ext4audit.cli.output import (
@@ -160,10 +161,8 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
 
 
 _OF_RULES = (
-    click.option(
+    path_option(
         "--config",
-        metavar="FILE",
-        shell_complete=completer("files"),
         help="Policy file.  [default: the nearest ext4audit.toml, else /etc/ext4audit.toml]",
     ),
     knowledge_option,
@@ -200,9 +199,7 @@ _OF_RULES = (
 def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
     """Return the options that decide which findings count; their texts say for what."""
     return (
-        click.option(
-            "--baseline", metavar="REPORT", shell_complete=completer("files"), help=baseline
-        ),
+        path_option("--baseline", metavar="REPORT", help=baseline),
         click.option(
             "--fail-on",
             type=Choice([*(severity.value for severity in Severity), NEVER]),
@@ -220,13 +217,11 @@ _OF_FIXES = _of_counting(
     "Fix the findings of this severity or worse.",
 )
 _OPTIONS = (
-    click.option(
+    path_option(
         "-o",
         "--output",
         "outputs",
         multiple=True,
-        metavar="FILE",
-        shell_complete=completer("files"),
         help="Write FILE atomically; repeatable, the first -o belongs to the first -f.",
     ),
     *_OF_RULES,

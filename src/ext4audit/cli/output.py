@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import Choice, OutputFailed, completer
+from ext4audit.cli import Choice, OutputFailed, path_option
 from ext4audit.renderers import formats
 
 
@@ -172,9 +172,7 @@ def format_option(
 
 def output_option(text: str = "Write FILE atomically.") -> Callable[[Any], Any]:
     """Return the option --output, as `output`."""
-    return click.option(
-        "-o", "--output", metavar="FILE", shell_complete=completer("files"), help=text
-    )
+    return path_option("-o", "--output", help=text)
 
 
 def width(stream: TextIO) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli import Choice, completer, path_option, print_diagnostic
 from ext4audit.cli.options import (
     ReportOptions,
     chosen,
@@ -61,16 +61,10 @@ DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
 @click.option(
     "--mount-options", metavar="WORDS", help='Mount options, as in fstab: "noatime,nobarrier".'
 )
-@click.option(
-    "--mount-point",
-    metavar="PATH",
-    shell_complete=completer("files"),
-    help="Mount point.  [default: /data]",
-)
-@click.option(
+@path_option("--mount-point", metavar="PATH", help="Mount point.  [default: /data]")
+@path_option(
     "--device",
     metavar="PATH",
-    shell_complete=completer("files"),
     help="Device of the filesystem.  [default: /dev/md0 for an array, else /dev/sdX]",
 )
 @click.option(
@@ -106,37 +100,25 @@ DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
 @click.option("--max-sectors-kb", type=int, metavar="N", help="max_sectors_kb of the queues.")
 @click.option("--wbt-lat-usec", type=int, metavar="N", help="wbt_lat_usec of the queues; 0 is off.")
 @click.option("--target-e2fsprogs", metavar="VERSION", help="Version of mke2fs on the host.")
-@click.option(
-    "--mke2fs-conf",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="mke2fs.conf of the host.",
-)
-@click.option(
+@path_option("--mke2fs-conf", help="mke2fs.conf of the host.")
+@path_option(
     "--from",
     metavar="SOURCE",
-    shell_complete=completer("files"),
     help="Take the other properties of the host from a snapshot or an archive.",
 )
-@click.option(
+@path_option(
     "--from-cloud-init",
     "cloud_init",
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="Plan the fs_setup, disk_setup and mounts of cloud-init's user data; - is stdin.",
 )
-@click.option(
+@path_option(
     "--from-kickstart",
     "kickstart",
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="Plan the part, raid and logvol of a kickstart file; - is stdin.",
 )
-@click.option(
+@path_option(
     "--from-storage-class",
     "storage_class",
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="Plan the StorageClasses and PersistentVolumes of a Kubernetes manifest; - is stdin.",
 )
 @report_options

@@ -9,11 +9,7 @@ from typing import Any
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import (
-    completer,
-    nearest_policy,
-    print_diagnostic,
-)
+from ext4audit.cli import nearest_policy, path_option, print_diagnostic
 from ext4audit.cli.output import color_option, format_option, is_drawn, wants_color, write
 from ext4audit.facts.features_and_bugs import all_ranges
 from ext4audit.facts.versions import KernelRange
@@ -111,11 +107,8 @@ def _object(rule: Rule) -> dict[str, Any]:
     }
 
 
-config_option = click.option(
-    "--config",
-    metavar="FILE",
-    shell_complete=completer("files"),
-    help="Policy file, whose rules are shown too.  [default: as for `scan`]",
+config_option = path_option(
+    "--config", help="Policy file, whose rules are shown too.  [default: as for `scan`]"
 )
 RENDERERS = {"text": text_of, "json": json_of, "markdown": markdown_of}
 

@@ -9,7 +9,7 @@ import click
 
 from ext4audit import lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
-from ext4audit.cli import completer
+from ext4audit.cli import completer, path_option
 from ext4audit.cli.options import (
     chosen,
     deadline_option,
@@ -29,29 +29,24 @@ def _process(_context: click.Context, _option: click.Parameter, pid: int | None)
 
 @click.command("scan")
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completer("files"))
-@click.option(
+@path_option(
     "--from",
     "sources",
     multiple=True,
     metavar="[NAME=]SOURCE",
-    shell_complete=completer("files"),
     help="Audit captured evidence instead of this host: a snapshot (directory, tar, text), a "
     "sosreport or another archive, a directory of them, or - for standard input; repeatable. "
     "NAME is the host's name in the report, by default the name of the file.",
 )
-@click.option(
+@path_option(
     "--expect",
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="List of expected hosts, one name per line or an Ansible inventory (INI): hosts that are "
     "missing are reported as unread.",
 )
-@click.option(
+@path_option(
     "--probe",
     "probes",
     multiple=True,
-    metavar="FILE",
-    shell_complete=completer("files"),
     help="Results of `ext4audit probe -f json`, which confirm or clear likely findings; "
     "repeatable.",
 )

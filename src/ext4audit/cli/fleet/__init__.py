@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import completed, completer
+from ext4audit.cli import completed, completer, path_option
 from ext4audit.cli.options import chosen, report_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
@@ -152,10 +152,9 @@ def require_ansible() -> None:
 
 
 @click.command("fleet")
-@click.option(
+@path_option(
     "--keep",
     metavar="DIR",
-    shell_complete=completer("files"),
     help="Keep the snapshots in DIR, for `ext4audit scan --from DIR`; of a host that does not "
     "answer, move the one of an earlier run to DIR/.earlier.",
 )
