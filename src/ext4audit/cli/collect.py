@@ -14,7 +14,7 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.cli import OutputFailed, completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, open_destination
 from ext4audit.cli.options import deadline_option, timeout_option
-from ext4audit.cli.output import check_destination, output_option, progress, write
+from ext4audit.cli.output import output_option, progress, write
 from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host
@@ -73,7 +73,6 @@ def command(
       ext4audit collect --script > collect.sh
       ext4audit collect --text /var/lib/mysql
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    output = None if output == "-" else output
     if script and (targets or lean or as_text):
         raise click.UsageError(
             "--script excludes TARGET, --lean and --text: pass them to the script"
@@ -82,8 +81,6 @@ def command(
         raise click.UsageError("a snapshot is binary: use -o FILE, a pipe, or --text")
     if output is None and sys.__stdout__ is None:
         raise click.UsageError("standard output is closed: use -o FILE")
-    if output is not None:
-        check_destination(output)
     if script:
         write(collect_script(__version__), output)
         return 0

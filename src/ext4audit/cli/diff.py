@@ -10,8 +10,6 @@ import click
 
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.output import (
-    STANDARD_OUTPUT,
-    check_destination,
     color_option,
     format_option,
     output_option,
@@ -139,9 +137,6 @@ def command(
       ext4audit diff monday.json friday.json
       ext4audit diff before.ndjson after.ndjson -f json | jq '.[].new'
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    output = None if output == STANDARD_OUTPUT else output
-    if output is not None:
-        check_destination(output)
     with progress(quiet=False, doing="comparing reports"):
         pairs = list(_paired(read_reports(old), read_reports(new)))
         found = list(_differences(pairs))

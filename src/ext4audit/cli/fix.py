@@ -21,8 +21,6 @@ from ext4audit.cli.options import (
     timeout_option,
 )
 from ext4audit.cli.output import (
-    STANDARD_OUTPUT,
-    check_destination,
     format_option,
     output_option,
     progress,
@@ -123,9 +121,6 @@ def command(
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     asked = findings_of(given, quiet=False)
     chosen_words = choices_of(choices, asked.rules)
-    path = None if output == STANDARD_OUTPUT else output
-    if path is not None:
-        check_destination(path)
     source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
     report = _report(targets, sources, asked, source)
     try:
@@ -137,9 +132,9 @@ def command(
     script = build_script(_audited(report, source), chosen, left)
     _report_choice(script)
     if fmt == PLAYBOOK:
-        write(lazily("fixing.playbook", "playbook")(script), path)
+        write(lazily("fixing.playbook", "playbook")(script), output)
     else:
-        _write_script(script.text, path)
+        _write_script(script.text, output)
     return 0
 
 

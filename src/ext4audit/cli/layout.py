@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import click
 
@@ -14,14 +13,11 @@ from ext4audit.assemble.layout_page import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, path_option, print_diagnostic
 from ext4audit.cli.options import deadline_option, utf8
 from ext4audit.cli.output import (
-    check_destination,
     color_option,
     format_option,
-    is_ascii_only,
+    look,
     output_option,
     progress,
-    wants_color,
-    width,
     write,
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
@@ -122,9 +118,6 @@ def command(
       ext4audit layout disk.img --members 8 --chunk 64K --offset 1M
       ext4audit layout --from db1.snapshot /data
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    output = None if output == "-" else output
-    if output is not None:
-        check_destination(output)
     described = _described_array(members, chunk, level, offset)
     if captured is not None:
         if offset and described is None:
@@ -250,10 +243,5 @@ def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
     elif fmt == "svg":
         text = lazily("renderers.layout", "render_svg")(page)
     else:
-        text = lazily("renderers.layout", "render_text")(
-            page,
-            color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
-            width=None if to_file else width(sys.stdout),
-            ascii_only=not to_file and is_ascii_only(sys.stdout),
-        )
+        text = lazily("renderers.layout", "render_text")(page, **look(color, to_file=to_file))
     return str(text)

@@ -1,7 +1,6 @@
 """Options that several commands share, and the reports that they ask for, in every format."""
 
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -28,10 +27,8 @@ from ext4audit.cli.output import (
     append_summary,
     check_destination,
     color_option,
-    is_ascii_only,
+    look,
     outputs_of,
-    wants_color,
-    width,
     write,
 )
 from ext4audit.cli.policy import (
@@ -346,8 +343,7 @@ def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdv
 
 
 def page_of(output: Output, asked: ReportOptions) -> Page:
-    """Return the page for a destination: a file has no colour, no width, and full Unicode."""
-    to_file = output.path is not None
+    """Return the page for a destination, as it looks there."""
     return Page(
         tool_version=__version__,
         taken_at=utc_now(),
@@ -356,9 +352,7 @@ def page_of(output: Output, asked: ReportOptions) -> Page:
         allow_incomplete=asked.allow_incomplete,
         seconds=time.monotonic() - asked.started,
         verbosity=asked.verbosity,
-        color=asked.color == "always" or (not to_file and wants_color(asked.color, sys.stdout)),
-        width=None if to_file else width(sys.stdout),
-        ascii_only=not to_file and is_ascii_only(sys.stdout),
+        **look(asked.color, to_file=output.path is not None),
         has_summary=bool(os.environ.get(VARIABLE)),
         group_by=asked.group_by,
     )

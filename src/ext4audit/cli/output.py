@@ -171,8 +171,15 @@ def format_option(
 
 
 def output_option(text: str = "Write FILE atomically.") -> Callable[[Any], Any]:
-    """Return the option --output, as `output`."""
-    return path_option("-o", "--output", help=text)
+    """Return the option --output, as `output`: a file that can be written, None for "-"."""
+    return path_option("-o", "--output", callback=_destination, help=text)
+
+
+def _destination(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    if path in {None, STANDARD_OUTPUT}:
+        return None
+    check_destination(path)
+    return path
 
 
 def width(stream: TextIO) -> int | None:
@@ -191,6 +198,18 @@ def is_ascii_only(stream: TextIO) -> bool:
     except (UnicodeEncodeError, LookupError):
         return True
     return False
+
+
+def look(color: str, *, to_file: bool) -> dict[str, Any]:
+    """Return `color`, `width` and `ascii_only` as text renderers take them.
+
+    A file has no colour unless it is asked for, no width, and full Unicode.
+    """
+    return {
+        "color": color == "always" or (not to_file and wants_color(color, sys.stdout)),
+        "width": None if to_file else width(sys.stdout),
+        "ascii_only": not to_file and is_ascii_only(sys.stdout),
+    }
 
 
 @contextmanager

@@ -21,16 +21,7 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import timeout_option
-from ext4audit.cli.output import (
-    check_destination,
-    color_option,
-    format_option,
-    is_ascii_only,
-    output_option,
-    wants_color,
-    width,
-    write,
-)
+from ext4audit.cli.output import color_option, format_option, look, output_option, write
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
@@ -128,9 +119,6 @@ def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa
       ext4audit probe /srv -f json -o probe.json
       ext4audit scan --probe probe.json /srv
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
-    output = None if output == "-" else output
-    if output is not None:
-        check_destination(output)
     if given["observe"]:
         _refuse_limits(click.get_current_context())
     try:
@@ -234,12 +222,7 @@ def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
     if fmt == "json":
         text = lazily("renderers.probe", "render_json")(run, tool_version=__version__)
     else:
-        text = lazily("renderers.probe", "render_text")(
-            run,
-            color=color == "always" or (not to_file and wants_color(color, sys.stdout)),
-            width=None if to_file else width(sys.stdout),
-            ascii_only=not to_file and is_ascii_only(sys.stdout),
-        )
+        text = lazily("renderers.probe", "render_text")(run, **look(color, to_file=to_file))
     return str(text)
 
 
