@@ -73,6 +73,13 @@ def test_where_nothing_can_be_written_nothing_is_overwritten(
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
 
 
+def test_a_filesystem_that_may_have_been_missed_may_be_writable() -> None:
+    """That those which were seen are read-only says nothing of it."""
+    verdict = verdict_of(BAD, filesystem(read_only=known(value=True)), gaps=(unknown("mounts"),))
+    assert verdict.outcome is Outcome.UNDETERMINED
+    assert [each.what for each in verdict.unknowns] == ["mounts"]
+
+
 def test_a_filesystem_that_may_be_writable_counts() -> None:
     """Whether it is read-only could not be seen."""
     assert verdict_of(BAD, filesystem(read_only=unknown("it"))).outcome is Outcome.FAIL

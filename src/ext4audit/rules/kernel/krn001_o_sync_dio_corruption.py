@@ -8,8 +8,14 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.kernel import mounted_on, writable_of
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import (
+    cite_bug,
+    cite_kernel,
+    grade,
+    mounted_on,
+    update,
+    writable_of,
+)
 
 
 @host_rule(
@@ -54,13 +60,13 @@ def check(host: Host) -> RuleOutput:
     Where no program writes in this way: `dd oflag=direct,dsync` does, as do some backup tools and
     database engines. A vendor may have fixed a kernel with one of these numbers.
     """
-    mounted = mounted_on(host)
+    mounted_on(host)
     bug = need(exposure("KRN001", host.kernel))
     seen = cite_kernel(host, bug)
     if not bug.affected:
         yield seen
         return
-    yield _finding(bug, seen, writable_of(mounted))
+    yield _finding(bug, seen, writable_of(host))
 
 
 def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:

@@ -8,8 +8,14 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.kernel import mounted_on, writable_of
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, update
+from ext4audit.rules.shared import (
+    cite_bug,
+    cite_kernel,
+    grade,
+    mounted_on,
+    update,
+    writable_of,
+)
 
 
 @host_rule(
@@ -49,12 +55,12 @@ def check(host: Host) -> RuleOutput:
 
     With direct I/O, whose errors are returned by the write itself.
     """
-    mounted = mounted_on(host)
+    mounted_on(host)
     bug = need(exposure("KRN005", host.kernel))
     if not bug.affected:
         yield cite_kernel(host, bug)
         return
-    yield _finding(host, bug, writable_of(mounted))
+    yield _finding(host, bug, writable_of(host))
 
 
 def _finding(host: Host, bug: Exposure, writable: list[Filesystem]) -> Finding:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, is_surely, need
+from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.performance import (
     MIB,
     Drain,
@@ -16,7 +16,7 @@ from ext4audit.rules.performance import (
     cite_size,
     drains_of,
 )
-from ext4audit.rules.shared import refuse_container
+from ext4audit.rules.shared import refuse_container, writable_of
 
 LONG_SECONDS = 10
 """How long writing the whole backlog may take without a finding."""
@@ -76,11 +76,7 @@ def check(host: Host) -> RuleOutput:
     reasons. It does not apply in a container, because the limits belong to the host.
     """
     refuse_container(host, "in a {} container, the limits belong to the host")
-    subjects = [fs for fs in host.filesystems if fs.alive and not is_surely(fs.read_only)]
-    if not subjects and host.gaps:
-        raise Undetermined(host.gaps)
-    if not subjects:
-        raise NotApplicable("no writable ext4 filesystem is mounted")
+    subjects = writable_of(host)
     memory = need(host.memory)
     drains = {id(fs): drains_of(fs, host) for fs in subjects}
     gaps = tuple(gap for each in drains.values() for gap in each if isinstance(gap, Unknown))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from ext4audit.evidence import (
     TARGETS_ONLY,
@@ -132,6 +132,25 @@ def refuse_container(host: Host, why: str) -> None:
     container = need(host.container)
     if container:
         raise NotApplicable(why.format(container))
+
+
+def mounted_on(host: Host) -> list[Filesystem]:
+    """Return the mounted filesystems of a host, at least one.
+
+    Raises NotApplicable where there is none, Undetermined where one may have been missed.
+    """
+    mounted = [fs for fs in host.filesystems if fs.alive]
+    return mounted or _none_of(host, "no ext4 filesystem is mounted")
+
+
+def writable_of(host: Host) -> list[Filesystem]:
+    """Return the mounted filesystems that may be writable, at least one; raises as `mounted_on`."""
+    writable = [fs for fs in mounted_on(host) if not is_surely(fs.read_only)]
+    return writable or _none_of(host, "all mounted ext4 filesystems are read-only")
+
+
+def _none_of(host: Host, why: str) -> NoReturn:
+    raise Undetermined(host.gaps) if host.gaps else NotApplicable(why)
 
 
 MOST_SHOWN = 4
