@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
     Check,
     Disruption,
@@ -26,6 +27,10 @@ from support.builders import disk, filesystem, known, mount, unknown
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 HOST = AuditedHost("db1", "0123", "2026-01-02T03:04:05Z", "0.2")
 DATA = filesystem(mounts=(mount("/a b"),), uuid="u-1")
+IN_A_PARTITION = known(
+    disk(number=DeviceNumber(0, 2), kind="partition", below=known((disk(kind="image"),)))
+)
+"""The device of a filesystem in an image of a whole disk."""
 LINES = ("/dev/a /a ext4 nobarrier,commit=5 0 2", "/dev/a /a ext4 commit=5 0 2", "/dev/a /a ext4 x")
 
 
@@ -129,6 +134,7 @@ def test_a_mount_without_an_unmount_names_its_directory() -> None:
             "its UUID is unknown (run as root), so the script could not identify it",
         ),
         ({"stack": known(disk(kind="image"))}, "it is an image"),
+        ({"stack": IN_A_PARTITION}, "it is an image"),
         ({"device": "/dev/a\n"}, "a name that a shell script cannot contain"),
         ({"mounts": (mount("/b"),)}, "no audited filesystem is mounted on /a b"),
     ],

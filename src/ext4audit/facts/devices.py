@@ -140,6 +140,8 @@ class LoopDevice(NamedTuple):
         return self.backing_file if is_node else ""
 
 
+IMAGES = frozenset({"image", "e2image"})
+"""Kinds of audited image files: they lie on no device and end with their content."""
 PARTS = frozenset({"partition", "dm-linear", "dm"})
 """Kinds of devices that show a part of others; "dm" is one whose table only root could read."""
 
@@ -210,6 +212,11 @@ class BlockDevice:
     def leaves(self) -> "tuple[BlockDevice, ...]":
         """Return the leaf devices: those without a known device below."""
         return tuple(device for device in self.walk() if not device.known_below)
+
+    @property
+    def image(self) -> "BlockDevice | None":
+        """The image file whose bytes were audited: this device, or the one that it is part of."""
+        return next((device for device in self.walk() if device.kind in IMAGES), None)
 
     @property
     def known_below(self) -> "tuple[BlockDevice, ...]":
@@ -360,17 +367,6 @@ def _has_one_path(disk: BlockDevice, rows: tuple[LsblkDevice, ...]) -> bool:
     row = listed_device(rows, disk.device_number)
     buses = {row.transport if row else None, dict(disk.udev).get("ID_BUS")}
     return disk.name.startswith(ONE_PATH_NAMES) or not ONE_PATH.isdisjoint(buses)
-
-
-class Partition(NamedTuple):
-    """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
-
-    `size_bytes` is the size in the partition table, whether or not the image is that long.
-    """
-
-    number: int
-    start_bytes: int
-    size_bytes: int
 
 
 CLASS_TABLE = "disk_classes.toml"

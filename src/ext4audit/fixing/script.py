@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown, for_wording
+from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
 from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.fixing.composition import compose, name_of
-from ext4audit.remedies import quote, unquote
+from ext4audit.remedies import images, quote, unquote
 from ext4audit.remedies.remount import kept_by_mount
 
 TOOLS = (
@@ -28,7 +28,6 @@ ALWAYS = frozenset(
 """The tools that fix.sh itself calls; the others only if a remedy does."""
 NEW_UUID = "tune2fs -U "
 UNMOUNT = "umount "
-IMAGES = frozenset({"image", "e2image"})
 HEAD = """\
 #!/bin/sh
 # ext4audit {version}: remedies for {node}, as audited {taken_at}.
@@ -174,7 +173,7 @@ def _case(label: str, commands: Iterable[str]) -> str:
 def _preconditions(each: ChosenRemedy) -> Iterator[str]:
     new_uuid = any(NEW_UUID in step.command for step in each.remedy.steps)
     for fs in each.filesystems:
-        if getattr(for_wording(fs.stack, None), "kind", "") in IMAGES:
+        if images(fs):
             raise Unwritable("it is an image, not a mounted filesystem of the host")
         if fs.uuid is None:
             hint = fs.superblock.hint if isinstance(fs.superblock, Unknown) else ""

@@ -163,8 +163,8 @@ def is_writable(fs: Filesystem) -> bool:
 
 def images(fs: Filesystem) -> list[BlockDevice]:
     """Return the image file that holds a filesystem, also one in a partition; else nothing."""
-    devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
-    return [device for device in devices if device.kind in {"image", "e2image"}]
+    stack = for_wording(fs.stack, None)
+    return [stack.image] if stack and stack.image else []
 
 
 MOST_NAMED = 3

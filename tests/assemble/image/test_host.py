@@ -10,6 +10,7 @@ from ext4audit.assemble.devices.target import (
     BadImage,
     Image,
     ImageFilesystem,
+    Partition,
     PlainFile,
     Superblocks,
 )
@@ -18,7 +19,6 @@ from ext4audit.assemble.image.host import host_of_images, image_of_target, with_
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import GroupTable

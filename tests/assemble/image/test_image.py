@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.assemble.devices.target import BadImage, Image, PlainFile
+from ext4audit.assemble.devices.target import BadImage, Image, Partition, PlainFile
 from ext4audit.assemble.image import find_image, read_image_groups
 from ext4audit.assemble.image.host import image_gaps
 from ext4audit.evidence import Known, Unknown, Why
-from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
 from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs, read_table

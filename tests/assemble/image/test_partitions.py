@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.assemble.devices.target import Partition
 from ext4audit.assemble.image import read_partitions
 from ext4audit.evidence import Unknown, for_wording
-from ext4audit.facts.devices import Partition
 from ext4audit.sources.live import LiveSource
 from support.filesystems.scratch import run
 from support.images.partitioned import (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
     Confidence,
     Disruption,
@@ -22,6 +23,11 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount
 from support.formats.sample_reports import changed, report
+
+IN_A_PARTITION = known(
+    disk(number=DeviceNumber(0, 2), kind="partition", below=known((disk(kind="image"),)))
+)
+"""The device of a filesystem in an image of a whole disk."""
 
 
 def remedy(disruption: str, command: str = "true", *, destructive: bool = False) -> Remedy:
@@ -118,6 +124,7 @@ def numbered(count: int) -> list[Filesystem]:
         ([filesystem(mounts=(mount("/a\x1b"),))], " /dev/sda"),
         ([filesystem(mounts=(mount("/\xe4"),), device="/dev/\xe4")], ""),
         ([filesystem(), filesystem(uuid="i", stack=known(disk(kind="image")))], " /data"),
+        ([filesystem(), filesystem(uuid="i", stack=IN_A_PARTITION)], " /data"),
     ],
 )
 def test_fix_names_a_few_filesystems_by_paths_to_type(

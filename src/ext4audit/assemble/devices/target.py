@@ -17,7 +17,6 @@ from ext4audit.assemble.inventory import Inventory, neighbours
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts import cached_by_identity
-from ext4audit.facts.devices import Partition
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
@@ -55,6 +54,17 @@ class Unreachable(NamedTuple):
 
 
 Target: TypeAlias = Superblocks | NotExt4 | Unreachable
+
+
+class Partition(NamedTuple):
+    """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
+
+    `size_bytes` is the size in the partition table, whether or not the image is that long.
+    """
+
+    number: int
+    start_bytes: int
+    size_bytes: int
 
 
 class ImageFilesystem(NamedTuple):

@@ -5,7 +5,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
+from ext4audit.assemble.devices.target import (
+    BadImage,
+    Image,
+    ImageFilesystem,
+    Partition,
+    PlainFile,
+)
 from ext4audit.assemble.image.unreadable import (
     damaged,
     destroyed,
@@ -15,7 +21,7 @@ from ext4audit.assemble.image.unreadable import (
 )
 from ext4audit.assemble.layout import read_image_group_table
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts.devices import SECTOR_BYTES, Partition
+from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable, Superblock, sizes_of
 from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES
 from ext4audit.parsers.disk_image import (

@@ -47,7 +47,6 @@ _WIDEST_CELL = 48
 """Columns that a rule with its name, or the names of many filesystems, may take."""
 _NICKNAME = re.compile(r" \([^()]*\)")
 """The code name of a distribution, " (bookworm)"."""
-_IMAGES = frozenset({"image", "e2image"})
 _UNNAMED = "standard input"
 """The label of captured evidence that no command can read a second time."""
 _MOST_TARGETS = 3
@@ -273,7 +272,7 @@ def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem 
 
 
 def _is_image(fs: Filesystem | None) -> bool:
-    return fs is not None and isinstance(fs.stack, Known) and fs.stack.value.kind in _IMAGES
+    return fs is not None and isinstance(fs.stack, Known) and fs.stack.value.image is not None
 
 
 def _targets(found: Sequence[Filesystem | None]) -> list[str]:

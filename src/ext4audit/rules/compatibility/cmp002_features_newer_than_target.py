@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, need
+from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import FEATURES, Version, newer_features
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_features
-from ext4audit.rules.shared.quantities import IMAGES
+from ext4audit.rules.shared.quantities import is_image
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
 """Features with a compat bit: a kernel that does not know them mounts the filesystem."""
@@ -55,7 +55,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     If the vendor has backported the feature to an older kernel.
     """
-    if isinstance(fs.stack, Known) and fs.stack.value.kind in IMAGES and not host.planned:
+    if is_image(fs) and not host.planned:
         raise NotApplicable("the kernel that will mount it is unknown")
     superblock = need(fs.superblock)
     yield from cite_features(fs)

@@ -4,13 +4,12 @@ from typing import NamedTuple
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, raise_for
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import (
-    IMAGES,
     RecommendedStripe,
     block_bytes,
     cite_raid_hints,

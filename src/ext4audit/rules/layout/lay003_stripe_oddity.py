@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit import remedies
 from ext4audit.evidence import Known, need, raise_for
-from ext4audit.facts.devices import BlockDevice
+from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
@@ -15,7 +15,6 @@ from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
-    IMAGES,
     block_bytes,
     block_bytes_of,
     cite_raid_hints,

@@ -10,7 +10,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.quantities import IMAGES, recommended_stripe
+from ext4audit.rules.shared.quantities import recommended_stripe
 
 MIB = 1 << 20
 """The start of the first partition that every current tool makes."""
@@ -90,7 +90,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
 
 def _is_in_image(partition: BlockDevice) -> bool:
     """Whether only bytes of a file were audited: the queue is not that of the image's disk."""
-    return any(device.kind in IMAGES for device in partition.walk())
+    return partition.image is not None
 
 
 def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:

@@ -17,7 +17,7 @@ from ext4audit.evidence import (
     origin_of,
 )
 from ext4audit.facts import whole_number
-from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
+from ext4audit.facts.devices import IMAGES, SECTOR_BYTES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.mount import Provenance
@@ -68,14 +68,10 @@ def cite_space(fs: Filesystem) -> tuple[Citation, ...]:
     return (Citation("space", ", ".join(words), fs.usage.origin),)
 
 
-IMAGES = frozenset({"image", "e2image"})
-"""Kinds of audited image files: they lie on no device and end with their content."""
-
-
 def is_image(fs: Filesystem) -> bool:
     """Whether an image file was audited, or a partition in one."""
     stack = for_wording(fs.stack, None)
-    return stack is not None and any(device.kind in IMAGES for device in stack.walk())
+    return stack is not None and stack.image is not None
 
 
 def device_bytes(fs: Filesystem) -> Evidence[int]:
