@@ -24,8 +24,9 @@ from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount
 from support.formats.sample_reports import changed, report
 
+IMAGE = known(disk(kind="image"))
 IN_A_PARTITION = known(
-    disk(number=DeviceNumber(0, 2), kind="partition", below=known((disk(kind="image"),)))
+    disk(number=DeviceNumber(0, 2), kind="partition", below=known((IMAGE.value,)))
 )
 """The device of a filesystem in an image of a whole disk."""
 
@@ -123,8 +124,11 @@ def numbered(count: int) -> list[Filesystem]:
         ([filesystem(mounts=(mount("/a")._replace(overmounted=True), mount("/b")))], " /b"),
         ([filesystem(mounts=(mount("/a\x1b"),))], " /dev/sda"),
         ([filesystem(mounts=(mount("/\xe4"),), device="/dev/\xe4")], ""),
-        ([filesystem(), filesystem(uuid="i", stack=known(disk(kind="image")))], " /data"),
-        ([filesystem(), filesystem(uuid="i", stack=IN_A_PARTITION)], " /data"),
+        (
+            [filesystem(), filesystem(uuid="i", mounts=(), stack=IMAGE)],
+            " /data",
+        ),
+        ([filesystem(), filesystem(uuid="i", mounts=(), stack=IN_A_PARTITION)], " /data"),
     ],
 )
 def test_fix_names_a_few_filesystems_by_paths_to_type(

@@ -6,6 +6,7 @@ import pytest
 
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp002_features_newer_than_target import check
@@ -49,8 +50,11 @@ def test_cmp002_without_evidence() -> None:
     fs = made("orphan_file")
     nobody = unknown("kernel release")
     assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.UNDETERMINED
-    image = made("orphan_file")._replace(stack=known(disk(kind="image")))
-    assert judge(check, image, host(image, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
+    file = disk(kind="image")
+    part = disk(number=DeviceNumber(0, 2), kind="partition", below=known((file,)))
+    for stack in (file, part):
+        image = made("orphan_file")._replace(stack=known(stack))
+        assert judge(check, image, host(image, kernel=nobody)).outcome is Outcome.NOT_APPLICABLE
     planned = host(fs, kernel=nobody, planned=True)
     assert judge(check, fs, planned).outcome is Outcome.UNDETERMINED
 
