@@ -210,6 +210,18 @@ def clear_fast_commit(fs: Filesystem) -> tuple[Step, ...]:
     )
 
 
+def without_fast_commit(fs: Filesystem) -> Remedy:
+    """Return the remedy that clears fast_commit."""
+    steps = clear_fast_commit(fs)
+    where = "" if steps else f", {why_by_hand(fs)}: tune2fs -O ^fast_commit"
+    return Remedy(
+        f"Unmount it and remove the feature fast_commit{where}.",
+        Disruption.UNMOUNT,
+        steps,
+        trade_off="Every fsync() commits the whole running transaction, as ext4 does by default.",
+    )
+
+
 def set_feature(fs: Filesystem, feature: str) -> tuple[Step, ...]:
     """Return the steps that set a feature which tune2fs can also clear, and clear it again."""
     return unmounted_steps(

@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only, update
 
@@ -87,18 +87,6 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
         severity=severity,
         confidence=confidence,
         citations=(cite_kernel(host, bug), cite_bug(bug), _cite_feature(fs, "set")),
-        remedies=(_without(fs), update(bug)),
+        remedies=(remedies.features.without_fast_commit(fs), update(bug)),
         summary="fast_commit is on, with which this kernel can lose data in a crash",
-    )
-
-
-def _without(fs: Filesystem) -> Remedy:
-    """Return the remedy that clears the feature."""
-    steps = remedies.features.clear_fast_commit(fs)
-    where = "" if steps else f", {remedies.remount.why_by_hand(fs)}: tune2fs -O ^{FEATURE}"
-    return Remedy(
-        f"Unmount it and remove the feature {FEATURE}{where}.",
-        Disruption.UNMOUNT,
-        steps,
-        trade_off="Every fsync() commits the whole running transaction, as ext4 does by default.",
     )

@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only
 
@@ -70,8 +70,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
     severity, confidence = grade(bug)
     severity, message = milder_while_read_only(fs, severity, bug.symptom)
-    steps = remedies.features.clear_fast_commit(fs)
-    where = remedies.remount.by_hand(fs, steps)
     return Finding(
         message=f"{message}.",
         severity=severity,
@@ -81,14 +79,6 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
             cite_bug(bug),
             Citation("features", f"{FAST}, {INLINE}", origin_of(fs.superblock)),
         ),
-        remedies=(
-            Remedy(
-                f"Unmount it and remove the feature {FAST}{where}.",
-                Disruption.UNMOUNT,
-                steps,
-                trade_off="Every fsync() commits the whole running transaction, as ext4 does by "
-                "default.",
-            ),
-        ),
+        remedies=(remedies.features.without_fast_commit(fs),),
         summary="fast_commit and inline_data are on: a crash can damage small files",
     )
