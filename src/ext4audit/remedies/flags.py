@@ -191,8 +191,11 @@ def set_flags_and_options(
             steps += _by_remount(fs, change, (flag_check(quote(mount.mount_point) or "", wanted),))
             fs = _after(fs, change)
     if tokens:
-        change_them = _options_by_new_mount if by_new_mount else change_options
-        options = change_them(fs, tokens)
+        options = (
+            change_by_new_mount(fs, tokens, explicit=True)
+            if by_new_mount
+            else change_options(fs, tokens)
+        )
         if not options:
             return ()
         steps += options
@@ -202,10 +205,6 @@ def set_flags_and_options(
 def _without(fs: Filesystem, flag: str, places: Collection[str] | None) -> list[Mount]:
     here = [m for m in fs.mounts if places is None or m.mount_point in places]
     return [mount for mount in here if flag not in mount.mount_options]
-
-
-def _options_by_new_mount(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
-    return change_by_new_mount(fs, tokens, explicit=True)
 
 
 def _atime_change(mount: Mount, wanted: str) -> FlagChange:

@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if wanted == in_force:
         return
     arguments = need(host.kernel_arguments)
-    before = _boot_mode(intent) or _stored_mode(need(fs.superblock))
+    before = next(_data_modes(intent.boot_options), None) or _stored_mode(need(fs.superblock))
     if wanted != before:
         yield _finding(fs, host, intent, wanted, writable=_starts_writable(arguments))
 
@@ -88,11 +88,6 @@ def _cite(fs: Filesystem, intent: MountConfig) -> Iterator[Citation]:
     if option is not None:
         yield Citation("in force", option.token, option.origin)
     yield from intent.cite()
-
-
-def _boot_mode(intent: MountConfig) -> str | None:
-    """Return the data mode that rootflags= sets."""
-    return next(_data_modes(intent.boot_options), None)
 
 
 def _stored_mode(superblock: Superblock) -> str:

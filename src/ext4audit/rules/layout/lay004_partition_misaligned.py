@@ -75,7 +75,8 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         raise Undetermined((partition.start_gap or gap,))
     start = partition.start_sectors * SECTOR_BYTES
     cited = tuple(_cite(partition))
-    if _is_in_image(partition) and start % MIB == 0:
+    if partition.image is not None and start % MIB == 0:
+        # The queue is not that of the image's disk: only bytes of a file were audited.
         yield from cited
         return
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
@@ -86,11 +87,6 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         yield _finding(partition, Severity.LOW, f"a stripe of {stripe.width_bytes} bytes", cited)
     else:
         yield from cited
-
-
-def _is_in_image(partition: BlockDevice) -> bool:
-    """Whether only bytes of a file were audited: the queue is not that of the image's disk."""
-    return partition.image is not None
 
 
 def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:
