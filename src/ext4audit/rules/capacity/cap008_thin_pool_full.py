@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
+from ext4audit.evidence import Evidence, Known, Unknown, need, raise_for
 from ext4audit.facts.devices import BlockDevice, ThinPool
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -62,8 +62,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     for device, state in pools:
         if isinstance(state, Known):
             yield from _judge(device, state)
-    if unknowns:
-        raise Undetermined(tuple(unknowns))
+    raise_for(unknowns)
 
 
 def _pools(stack: BlockDevice) -> Iterator[tuple[BlockDevice, Evidence[ThinPool]]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
+from ext4audit.evidence import Known, Unknown, for_wording, need, raise_for
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import LsblkDevice, listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
@@ -85,8 +85,7 @@ def check(host: Host) -> RuleOutput:
         yield _finding(entry, host)
         graded_by = (host.devices, host.virtualization)
         gaps += [each for each in graded_by if isinstance(each, Unknown)]
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
 
 
 def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:

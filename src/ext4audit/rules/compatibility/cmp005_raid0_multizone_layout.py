@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -59,8 +59,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield from cited
         else:
             yield _finding(device, array, cited, host.raid0_default_layout)
-    if unknowns:
-        raise Undetermined(tuple(unknowns))
+    raise_for(unknowns)
     if not found:
         raise NotApplicable("there is no RAID0 of unequal disks with two layouts below it")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown, need
+from ext4audit.evidence import Undetermined, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.options import canonical, recognize
@@ -77,8 +77,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     gaps: list[Unknown] = []
     for part in _parts(fs, host, profiles):
         yield from _collected(part, gaps)
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
 
 
 def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, need
+from ext4audit.evidence import Known, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
 from ext4audit.facts.options import canonical, spec_named
@@ -93,8 +93,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         if configured or flags:
             yield _finding(fs, host, configured, flags, intent)
         yield from _of_rootflags(fs, intent, _compare(intent.boot_tokens, options, gaps))
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
 
 
 def _missing_flags(intent: MountConfig) -> frozenset[str]:

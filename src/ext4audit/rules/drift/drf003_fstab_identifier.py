@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit import lazily
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, for_wording, need
+from ext4audit.evidence import Evidence, Known, Unknown, for_wording, need, raise_for
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
@@ -219,8 +219,7 @@ def check(host: Host) -> RuleOutput:
         used = by_identifier.get((twins.key, twins.value), [])
         if used or twins.key == "UUID":
             yield _finding(host, twins, used)
-    if gaps:
-        raise Undetermined(gaps)
+    raise_for(gaps)
 
 
 def origin_of(evidence: Evidence[object]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
@@ -80,8 +80,7 @@ def check(host: Host) -> RuleOutput:
         else:
             yield _finding(entry, there, _remedies(host, entry, there))
             gaps += [number] if isinstance(number, Unknown) and not _is_missing(entry) else []
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
 
 
 def _may_be(entry: FstabEntry, there: Sequence[Mount]) -> bool:

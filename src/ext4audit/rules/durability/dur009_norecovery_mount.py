@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
+from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -80,8 +80,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         summary=SUMMARIES[message],
     )
     gaps = _gaps(fs)
-    if gaps:
-        raise Undetermined(gaps)
+    raise_for(gaps)
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:

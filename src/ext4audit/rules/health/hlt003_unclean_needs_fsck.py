@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, Unknown, for_wording
+from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -64,8 +64,7 @@ def check(host: Host) -> RuleOutput:
             yield from _judge(fs, host, fs.superblock.value)
     if isinstance(host.unmounted, Unknown):
         unknowns.append(host.unmounted)
-    if unknowns:
-        raise Undetermined(tuple(dict.fromkeys(unknowns)))
+    raise_for(unknowns)
     if not unmounted:
         raise NotApplicable("all ext2, ext3 and ext4 filesystems that were found are mounted")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, Unknown, for_wording, need
+from ext4audit.evidence import Known, Unknown, for_wording, need, raise_for
 from ext4audit.facts.devices import BlockDevice, MdState
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.layout import REDUNDANT_LEVELS
@@ -70,8 +70,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
             yield _finding(device, state)
         else:
             yield from _cite(device, state)
-    if unknowns:
-        raise Undetermined(tuple(unknowns))
+    raise_for(unknowns)
     if not redundant:
         raise NotApplicable("it is not on an md array with redundancy")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts import whole_number
 from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
@@ -80,8 +80,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield _finding(disk, model, waits)
         else:
             yield _cite(disk, waits)
-    if unknowns:
-        raise Undetermined(tuple(unknowns))
+    raise_for(unknowns)
     if not volumes:
         raise NotApplicable("no network volume is below it")
 

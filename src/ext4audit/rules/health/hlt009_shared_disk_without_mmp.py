@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown, Why, need, origin_of
+from ext4audit.evidence import Unknown, Why, need, origin_of, raise_for
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -54,8 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     shared = list(_shared(fs, host))
     if not shared:
         gaps = (*gaps_below(need(fs.stack)), *_unlisted(fs, host))
-        if gaps:
-            raise Undetermined(gaps)
+        raise_for(gaps)
         raise NotApplicable("no disk below it is known to be on a storage network")
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:

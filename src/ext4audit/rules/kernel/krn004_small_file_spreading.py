@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, need, origin_of
+from ext4audit.evidence import Known, need, origin_of, raise_for
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.versions import Exposure
@@ -63,8 +63,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     stack = need(fs.stack)
     if not any(leaf.name.startswith(FLASH) for leaf in stack.leaves()):
         gaps = gaps_below(stack)
-        if gaps:
-            raise Undetermined(gaps)
+        raise_for(gaps)
         raise NotApplicable("it is on no SD card or eMMC")
     exposed = exposure("KRN004", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
@@ -60,8 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     gaps = (*(gap for gap in unknowns if gap.why is not Why.ABSENT), *gaps_below(stack))
     if unscheduled:
         yield _finding(host, need(exposed), unscheduled)
-    if gaps:
-        raise Undetermined(gaps)
+    raise_for(gaps)
     if not unscheduled:
         yield from (_cite(leaf) for leaf in leaves)
 

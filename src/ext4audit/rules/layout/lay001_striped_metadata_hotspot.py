@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ext4audit import lazily, remedies
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, for_wording, need
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Unknown,
+    Why,
+    for_wording,
+    need,
+    raise_for,
+)
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
@@ -200,8 +208,7 @@ def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
 
 def _raise_unknowns(unknowns: Sequence[Unknown]) -> None:
     """Raise Undetermined with what the verdict lacks, so that no guess is silent."""
-    if unknowns:
-        raise Undetermined(tuple(dict.fromkeys(unknowns)))
+    raise_for(unknowns)
 
 
 def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, need, raise_for
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -62,8 +62,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
                 yield from _judge(device)
             except Undetermined as met:
                 unknowns += met.unknowns
-    if unknowns:
-        raise Undetermined(tuple(dict.fromkeys(unknowns)))
+    raise_for(unknowns)
     if not judged:
         raise NotApplicable("it is not on a partition")
 

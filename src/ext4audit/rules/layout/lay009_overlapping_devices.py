@@ -184,8 +184,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield _finding(other, *pair)
     if not met:
         yield from map(_cite, own)
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
 
 
 def _is_written(*filesystems: Filesystem) -> bool:

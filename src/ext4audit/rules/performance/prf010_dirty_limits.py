@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, need
+from ext4audit.evidence import Evidence, Known, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
@@ -84,8 +84,7 @@ def check(host: Host) -> RuleOutput:
     slow = [backlog for backlog in known if backlog.seconds > LONG_SECONDS]
     if slow:
         yield _finding(max(slow, key=lambda backlog: backlog.seconds), known, host, memory)
-    if gaps:
-        raise Undetermined(tuple(dict.fromkeys(gaps)))
+    raise_for(gaps)
     if isinstance(host.memory, Known):
         yield cite_memory(host.memory)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why, need
+from ext4audit.evidence import Known, Unknown, Why, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -156,8 +156,7 @@ def configs_of(
     pairs = _pairs(fs, need(fs.fstab))
     numbers = (entry.device_number for _, entry in pairs)
     gaps = tuple(number for number in numbers if isinstance(number, Unknown))
-    if gaps:
-        raise Undetermined(gaps)
+    raise_for(gaps)
     if not pairs:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     first_line = pairs[0][1].line.line_number
