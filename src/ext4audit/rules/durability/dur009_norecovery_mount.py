@@ -79,8 +79,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         remedies=(_remedy(fs, host),),
         summary=SUMMARIES[message],
     )
-    gaps = _gaps(fs)
-    raise_for(gaps)
+    raise_for(_gaps(fs))
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:

@@ -53,8 +53,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     shared = list(_shared(fs, host))
     if not shared:
-        gaps = (*gaps_below(need(fs.stack)), *_unlisted(fs, host))
-        raise_for(gaps)
+        raise_for((*gaps_below(need(fs.stack)), *_unlisted(fs, host)))
         raise NotApplicable("no disk below it is known to be on a storage network")
     superblock = need(fs.superblock)
     if FEATURE in superblock.features:

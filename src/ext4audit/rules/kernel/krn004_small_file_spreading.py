@@ -62,8 +62,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("it is not mounted")
     stack = need(fs.stack)
     if not any(leaf.name.startswith(FLASH) for leaf in stack.leaves()):
-        gaps = gaps_below(stack)
-        raise_for(gaps)
+        raise_for(gaps_below(stack))
         raise NotApplicable("it is on no SD card or eMMC")
     exposed = exposure("KRN004", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:

@@ -18,6 +18,7 @@ from ext4audit.evidence import (
     for_wording,
     is_surely,
     need,
+    raise_for,
 )
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
@@ -150,7 +151,8 @@ def writable_of(host: Host) -> list[Filesystem]:
 
 
 def _none_of(host: Host, why: str) -> NoReturn:
-    raise Undetermined(host.gaps) if host.gaps else NotApplicable(why)
+    raise_for(host.gaps)
+    raise NotApplicable(why)
 
 
 MOST_SHOWN = 4

@@ -155,8 +155,7 @@ def configs_of(
     refuse_container(host, FSTAB_OF_CONTAINER)
     pairs = _pairs(fs, need(fs.fstab))
     numbers = (entry.device_number for _, entry in pairs)
-    gaps = tuple(number for number in numbers if isinstance(number, Unknown))
-    raise_for(gaps)
+    raise_for(number for number in numbers if isinstance(number, Unknown))
     if not pairs:
         raise NotApplicable("no fstab entry for it: what mounts it again is not known")
     first_line = pairs[0][1].line.line_number
