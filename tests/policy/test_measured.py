@@ -73,6 +73,11 @@ def report(one: Verdict, fs: Filesystem = FS, **changes: Any) -> Report:
     return Report(ReportSource("live", "db1"), host(fs, **changes), (one,))
 
 
+LATER = "2026-01-03T00:00:00Z"
+LATER_UNDECIDED = run("inconclusive", taken_at=LATER)
+LATER_OBSERVED = run("healthy", taken_at=LATER, mode="observe")
+
+
 @pytest.mark.parametrize(
     ("before", "runs", "outcome", "after", "cited"),
     [
@@ -105,6 +110,10 @@ def report(one: Verdict, fs: Filesystem = FS, **changes: Any) -> Report:
             [CONFIRMED],
             True,
         ),
+        # A newer measurement that decides nothing does not take the place of an older one.
+        (verdict(LIKELY), [run("affected"), LATER_UNDECIDED], "fail", [CONFIRMED], True),
+        (verdict(LIKELY), [run("affected"), LATER_OBSERVED], "fail", [CONFIRMED], True),
+        (verdict(LIKELY), [run("healthy"), LATER_UNDECIDED], "pass", [], True),
         (verdict(LIKELY), [], "fail", [LIKELY], False),
     ],
 )
@@ -137,6 +146,7 @@ def test_what_was_measured_is_more_than_information(severity: Severity, shown: S
         (FS._replace(shares_uuid=True), {}),
         (FS._replace(uuid=None), {}),
         (FS._replace(options=unknown("options")), {}),
+        (FS, {"name": "db2"}),  # made from the same image as db1
         (FS, {"kernel": unknown("kernel")}),
         (FS, {"kernel": known(kernel("6.12.0"))}),
     ],
@@ -152,6 +162,7 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
     [
         (verdict(LIKELY), [run("healthy")], None),
         (verdict(LIKELY), [run("healthy", uuid="another")], "to no audited filesystem"),
+        (verdict(LIKELY), [run("healthy")._replace(host="db2")], "made on the host 'db2'"),
         (verdict(LIKELY), [run("healthy", kernel_release="5.10")], "made with Linux 5.10"),
         (verdict(LIKELY), [run("healthy", options=())], "no barrier was in force"),
         (

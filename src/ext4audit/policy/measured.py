@@ -1,7 +1,8 @@
 """Measurements of `ext4audit probe` applied to a report: findings are confirmed or passed.
 
-A measurement counts for the filesystem with its UUID, as long as the kernel and the options that
-decide what was measured are the same. It never ends a confirmed finding.
+A measurement counts for the filesystem with its UUID on the host where it was made, as long as
+the kernel and the options that decide what was measured are the same. It never ends a confirmed
+finding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +52,7 @@ def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
 def _of(
     fs: Filesystem | None, verdict: Verdict, report: Report, runs: Sequence[ProbeRun]
 ) -> _Cited | None:
-    """Return the newest measurement for a verdict, None without one that holds."""
+    """Return the newest measurement that decides a verdict, None without one that holds."""
     code = verdict.rule.code
     if fs is None or code not in DECIDING:
         return None
@@ -60,15 +61,24 @@ def _of(
         for run in runs
         if refusal(run, fs, report.host, code) is None
         for result in run.results
-        if result.rule == code
+        if result.rule == code and _decides(run, result)
     ]
     return max(found, key=lambda each: each.run.taken_at, default=None)
+
+
+def _decides(run: ProbeRun, result: Measurement) -> bool:
+    """Whether a measurement shows anything: one that does not takes no place of an older one."""
+    if result.verdict is ProbeVerdict.HEALTHY:
+        return run.mode == PROVES_HEALTH
+    return result.verdict is ProbeVerdict.AFFECTED
 
 
 def refusal(run: ProbeRun, fs: Filesystem, host: Host, code: str) -> str | None:
     """Return why a run says nothing of a rule's subject, None where it does."""
     if not fs.uuid or fs.shares_uuid or fs.uuid != run.filesystem.uuid:
         return "it was measured on another filesystem"
+    if run.host != host.name:  # machines that were made from one image share their UUIDs
+        return f"it was made on the host {run.host!r}"
     if not (isinstance(host.kernel, Known) and isinstance(fs.options, Known)):
         return "the kernel and the options in force are not known"
     if host.kernel.value.release != run.filesystem.kernel_release:
@@ -88,9 +98,7 @@ def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
     if cited.result.verdict is ProbeVerdict.AFFECTED:
         findings = (_cite(_confirmed(finding), cited) for finding in verdict.findings)
         return verdict._replace(findings=tuple(findings))
-    if cited.result.verdict is ProbeVerdict.HEALTHY and cited.run.mode == PROVES_HEALTH:
-        return _passed(verdict, cited)
-    return verdict
+    return _passed(verdict, cited)
 
 
 def _confirmed(finding: Finding) -> Finding:

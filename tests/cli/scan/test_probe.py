@@ -39,7 +39,7 @@ def measured(report: dict[str, Any], verdict: str) -> dict[str, Any]:
         "schema_version": "1.0",
         "mode": "probe",
         "taken_at": "2026-01-02T03:04:05Z",
-        "host": "x",
+        "host": report["host"]["name"],
         "kernel_release": report["host"]["kernel_release"],
         "directory": "/data",
         "filesystem": {"uuid": found["uuid"], "device": "/dev/md127", "options": options},
