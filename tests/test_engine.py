@@ -25,9 +25,9 @@ from ext4audit.finding import (
     Step,
 )
 from ext4audit.report import Outcome, ReportSource
-from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, rule
+from ext4audit.rule import NotApplicable, Rule, RuleOutput, Scope, host_rule, rule
 from ext4audit.rules import all_rules
-from support.builders import disk, filesystem, host, known, unknown
+from support.builders import disk, filesystem, host, known, mount, unknown
 from support.examples import examples
 from support.hosts.any_host import HOSTS
 
@@ -332,6 +332,48 @@ def test_the_engine_rates_below_the_mount_points_of_a_profile() -> None:
         chosen = ActiveProfile(profile("scratch", "low"), place)
         report = audit(ReportSource("live", "db1"), host(fs), (labelled,), (chosen,))
         assert [f.severity.value for f in report.findings] == [severity]
+
+
+@host_rule("DUR902", "about-places", severity=Severity.CRITICAL, since="0.1")
+def about_places(judged: Host) -> RuleOutput:
+    """Yield a finding of low severity for each word of the host's name."""
+    for fact in judged.name.split(","):
+        device = "/dev/sdz1" if fact == "device" else ""
+        yield Finding("Bad.", Severity.LOW, Confidence.CONFIRMED, (), fact=fact, device=device)
+
+
+@pytest.mark.parametrize(
+    ("about", "place", "rate", "severity"),
+    [
+        ("/data", "/data", "+high", "high"),  # a filesystem that is mounted there
+        ("/gone", "/gone*", "+high", "high"),  # an fstab entry that nobody has mounted
+        ("/gone", "/data", "+high", "low"),
+        ("/gone", "/gone", "info", "info"),
+        ("device", "*", "+high", "low"),  # a filesystem that is mounted nowhere
+        ("device", None, "+high", "high"),
+        ("", "/data", "+high", "high"),  # the host: one of its filesystems is enough to raise it
+        ("", "/data", "info", "low"),  # and /srv keeps it
+        ("", "/elsewhere", "+high", "low"),
+        ("", None, "info", "info"),
+    ],
+)
+def test_a_profile_rates_findings_of_the_host(
+    about: str, place: str | None, rate: str, severity: str
+) -> None:
+    """They are about a filesystem, a directory, or all that the host has."""
+    data, srv = filesystem(), filesystem(uuid=None, mounts=(mount("/srv"),))
+    chosen = ActiveProfile(profile("site", rate)._replace(rate=(("DUR902", rate),)), place)
+    judged = host(data, srv, name=about)
+    report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))
+    assert [f.severity.value for f in report.findings] == [severity]
+
+
+def test_the_second_line_for_a_directory_is_rated_as_the_first() -> None:
+    """Its fact has a number."""
+    chosen = ActiveProfile(profile("site")._replace(rate=(("DUR902", "+high"),)), "/gone")
+    judged = host(filesystem(), name="/gone,/gone")
+    report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))
+    assert [f.severity.value for f in report.findings] == ["high", "high"]
 
 
 @pytest.mark.parametrize("chosen", PROFILES.values(), ids=PROFILES)

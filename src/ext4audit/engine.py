@@ -13,7 +13,16 @@ from ext4audit.evidence import Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
 from ext4audit.facts.mount import MOUNT_TABLE
 from ext4audit.finding import Citation, Disruption, Finding, Severity
-from ext4audit.report import ARCHIVES, Outcome, Report, ReportSource, Verdict, as_captured
+from ext4audit.report import (
+    ARCHIVES,
+    Outcome,
+    Report,
+    ReportSource,
+    Verdict,
+    as_captured,
+    filesystems_by_fact,
+    subject_of,
+)
 from ext4audit.rule import NotApplicable, Rule, Scope
 
 
@@ -29,7 +38,8 @@ def audit(
         for rule in rules
         if rule.scope is Scope.FILESYSTEM
     ]
-    verdicts += [judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST]
+    of_host = (judge(rule, None, host) for rule in rules if rule.scope is Scope.HOST)
+    verdicts += [_with_severities_of_host(verdict, host) for verdict in of_host]
     if source.kind in ARCHIVES:
         host = host._replace(gaps=tuple(map(as_captured, host.gaps)))
         verdicts = [v._replace(unknowns=tuple(map(as_captured, v.unknowns))) for v in verdicts]
@@ -136,13 +146,41 @@ def with_profile_severities(verdict: Verdict, profiles: Sequence[Profile]) -> Ve
     return verdict._replace(findings=findings)
 
 
+def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
+    """Return a verdict of the host, each finding rated where its filesystem or directory is.
+
+    One that is about no place concerns all filesystems: that whose profiles are strictest decides.
+    """
+    if not (host.profiles and verdict.findings):
+        return verdict
+    everywhere = [fs.mount_points for fs in host.filesystems] or [()]
+    by_fact = filesystems_by_fact(host)
+
+    def rated(finding: Finding) -> Finding:
+        fs = subject_of(finding, None, by_fact)
+        directory = finding.fact.partition(" #")[0]  # the second line for it has a number
+        if fs or finding.device:
+            places = [fs.mount_points if fs else ()]
+        else:
+            places = [(directory,)] if directory.startswith("/") else everywhere
+        every = (_rated(finding, verdict.rule.code, _profiles_at(each, host)) for each in places)
+        return min(every, key=lambda each: each.severity.rank)
+
+    return verdict._replace(findings=tuple(map(rated, verdict.findings)))
+
+
+def _profiles_at(mount_points: tuple[str, ...], host: Host) -> tuple[Profile, ...]:
+    """Return the profiles that are in force for what is, or should be, mounted there."""
+    return tuple(dict.fromkeys(a.profile for a in host.profiles if a.covers(mount_points)))
+
+
 def _rated(finding: Finding, code: str, profiles: Sequence[Profile]) -> Finding:
     ratings = [(profile, dict(profile.rate).get(code)) for profile in profiles]
     least = [(p, _severity(rate)) for p, rate in ratings if rate and rate.startswith(AT_LEAST)]
     most = [(p, _severity(rate)) for p, rate in ratings if rate and not rate.startswith(AT_LEAST)]
     if least:
         return _with(finding, _worst([finding.severity, *(s for _, s in least)]), least)
-    if len(most) == len(profiles):
+    if most and len(most) == len(profiles):
         cap = _worst([severity for _, severity in most])
         return _with(finding, max(finding.severity, cap, key=_rank), most)
     return finding
