@@ -130,10 +130,27 @@ def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixtu
 def test_a_single_host_may_have_been_renamed(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two reports of one host each are compared, whatever they are called."""
+    """Two reports of one host each are compared if they have a filesystem in common."""
     files = [write("old", report(finding())), write("new", report(finding(), name="db2"))]
     assert run_program(["diff", *files]) == 0
     assert "host db2: 0 new, 0 fixed, 0 not checked again, 1 unchanged" in capsys.readouterr().out
+
+
+def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both have a finding about their /data: that of one does not make the other's known."""
+    of_host: dict[str, Any] = {
+        "filesystem": None,
+        "rule": "CMP004",
+        "unknowns": [],
+        "outcome": "fail",
+    }
+    old, new = report(name="db1", uuid="u"), report(name="db2", uuid="v")
+    for each in (old, new):
+        each["verdicts"].append({**of_host, "findings": [finding(fact="/data")]})
+    assert run_program(["diff", write("old", old), write("new", new)]) == 1
+    out = capsys.readouterr().out
+    assert "host db2: 1 new, 0 fixed, 0 not checked again, 0 unchanged" in out
+    assert "host db1: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in out
 
 
 def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

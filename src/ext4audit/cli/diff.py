@@ -17,7 +17,7 @@ from ext4audit.cli.output import (
     wants_color,
     write,
 )
-from ext4audit.cli.policy.baseline import read_reports
+from ext4audit.cli.policy.baseline import are_of_one_host, read_reports
 from ext4audit.finding import Severity
 from ext4audit.policy import NEVER
 from ext4audit.policy.baseline import (
@@ -179,10 +179,11 @@ NOTHING: Document = {"filesystems": [], "verdicts": []}
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     """Yield each host's two reports, with nothing for one that only the other file has.
 
-    The host of a file with one report may have been renamed. Of hosts without keys that have one
-    name, each is paired with the one that has the most superblocks in common.
+    The host of a file with one report may have been renamed: it is the one that shares a
+    filesystem. Of hosts without keys that have one name, each is paired with the one that has the
+    most superblocks in common.
     """
-    if len(old) == len(new) == 1:
+    if len(old) == len(new) == 1 and are_of_one_host(old[0], new[0]):
         yield _name(new[0]), old[0], new[0]
         return
     left: dict[str, list[Document]] = {}

@@ -84,6 +84,18 @@ def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
     assert scan("--from", str(source), *words, to=tmp_path / "new.json") == 0
 
 
+def test_a_host_with_another_name_and_the_same_filesystem_is_named(
+    old: Path, tmp_path: Path
+) -> None:
+    """It was renamed, or both were made from one image: then its findings are of another host."""
+    source, kept, new = (tmp_path / name for name in ("db2.json", "kept.json", "new.json"))
+    source.write_bytes(Original(Path(NOBARRIER)).single("db2"))
+    kept.write_text(old.read_text().replace('"name": "lab"', '"name": "db1"'))
+    scan("--from", str(source), "--baseline", str(kept), to=new)
+    (notice,) = read(new)["notices"]
+    assert "is of 'lvm-linear-nobarrier', and counts because 'db2' has the UUID" in notice
+
+
 def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -> None:
     """Both lack nofail for /data, each on its own filesystem: CMP004 was known."""
     other = str(HOSTS / "al2-dioread-nolock-nodelalloc" / "snapshot")

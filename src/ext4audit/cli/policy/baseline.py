@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -145,13 +145,21 @@ def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[Know
 
 
 def of_another_host(baselines: Baselines, report: Report) -> tuple[str, ...]:
-    """Return a sentence where the only host of a baseline is another one than that of a report."""
+    """Return a sentence where the only host of a baseline may be another than that of a report.
+
+    Machines that were made from one image share filesystems, as one that was renamed does.
+    """
     only = _only(baselines)
-    if only is None or not only.findings or _is_of(only, report):
+    if only is None or not only.findings:
         return ()
-    known = only.identity.key or only.identity.name
-    why = f"which shares neither a name of its own nor a filesystem with {report.key!r}"
-    return (f"the baseline is of {known!r}, {why}: every finding is new",)
+    known, here = only.identity.key or only.identity.name, report.key
+    if not _is_of(only, report):
+        why = f"which shares neither a name of its own nor a filesystem with {here!r}"
+        return (f"the baseline is of {known!r}, {why}: every finding is new",)
+    if {only.identity.key, only.identity.name}.isdisjoint({here, report.host.name}):
+        why = f"{here!r} has the UUID of one of its filesystems"
+        return (f"the baseline is of {known!r}, and counts because {why}",)
+    return ()
 
 
 def _only(baselines: Baselines) -> KnownHost | None:
@@ -160,17 +168,32 @@ def _only(baselines: Baselines) -> KnownHost | None:
 
 
 def _is_of(known: KnownHost, report: Report) -> bool:
-    """Whether a host is that of a report: by its key or own name, or by one of its filesystems.
+    """Whether a host is that of a report."""
+    return _are_one((*known.identity, report.key, report.host.name), _in_common(known, report))
 
-    Another host can have the same findings without a filesystem (CMP004 of /data), and a name
-    that no host has of its own.
+
+def are_of_one_host(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two reports that were read are of one host, which may have a new name."""
+    superblocks = {*keys_in_document(old).values()} & {*keys_in_document(new).values()}
+    return _are_one((*identity_of(old), *identity_of(new)), superblocks - {""})
+
+
+def _are_one(names: Iterable[str | None], in_common: Collection[str]) -> bool:
+    """Whether hosts with these names are one: by a key or name of its own, or by a filesystem.
+
+    `names` are the keys and names of both. Another host can have the same findings without a
+    filesystem (CMP004 of /data), and a name that no host has of its own.
     """
-    names = {known.identity.key, known.identity.name} - NO_NAMES
-    return not names.isdisjoint({report.key, report.host.name}) or bool(_in_common(known, report))
+    key, name, *other = names
+    return bool(in_common) or not ({key, name} - NO_NAMES - {None}).isdisjoint(other)
 
 
 def _in_common(known: KnownHost, report: Report) -> frozenset[str]:
-    return known.superblocks & {key_of_filesystem(fs) for fs in report.host.filesystems}
+    return known.superblocks & _superblocks(report)
+
+
+def _superblocks(report: Report) -> frozenset[str]:
+    return frozenset(map(key_of_filesystem, report.host.filesystems))
 
 
 def _same(baselines: Baselines, key: str, name: str) -> list[KnownHost]:
