@@ -38,7 +38,7 @@ RUN = ProbeRun(
         ),
     ),
 )
-MEMBER = MemberFigures("sda", 1, 512, 0, None, None)
+NAMED = MemberFigures("sda", 0, 0, None, None, None)
 
 
 def document(**changes: Any) -> dict[str, Any]:
@@ -54,9 +54,11 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_is_printed_is_read() -> None:
-    """The members are for people: a scan does not read them."""
-    with_members = RUN._replace(results=(RUN.results[0]._replace(members=(MEMBER,)),))
-    assert parse_probe_run(render_json(with_members, tool_version="0.2.0")) == RUN
+    """Of the members, a scan reads the names: what they did is for people."""
+    measured = MemberFigures("sda", 1, 512, 0, 0.5, 0.25, 1.0, 1.0)
+    with_members = RUN._replace(results=(RUN.results[0]._replace(members=(measured,)),))
+    named = RUN._replace(results=(RUN.results[0]._replace(members=(NAMED,)),))
+    assert parse_probe_run(render_json(with_members, tool_version="0.2.0")) == named
     assert parse_probe_run(json.dumps(document(boot_id=None))).boot_id == ""
 
 
@@ -75,6 +77,9 @@ def test_what_is_printed_is_read() -> None:
         ({"results": {}}, "not a list"),
         ({"results": [1]}, "not an object"),
         ({"results": [{}] * 5}, "at most 4"),
+        ({"first__members": {}}, "members are not a list"),
+        ({"first__members": [{}] * 4097}, "at most 4096"),
+        ({"first__members": [{"name": 1}]}, "name is not a text"),
         ({"first__probe": "magic"}, "none of fsync"),
         ({"first__rule": "PRF001"}, "measures DUR001"),
         ({"first__verdict": "fine"}, "fine"),

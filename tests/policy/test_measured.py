@@ -10,6 +10,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.measurement import (
     MeasuredFilesystem,
     Measurement,
+    MemberFigures,
     ProbeRun,
     ProbeVerdict,
 )
@@ -17,9 +18,9 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.policy.measured import apply_measurements, unused_measurements
 from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
-from support.builders import filesystem, host, kernel, known, options, unknown
+from support.builders import filesystem, host, kernel, known, layout, options, unknown
 
-FS = filesystem(options=known(options("nobarrier")))
+FS = filesystem(options=known(options("nobarrier")), layout=known(layout((8, 8))))
 OPTIONS = (
     ("auto_da_alloc", "auto_da_alloc"),
     ("barrier", "nobarrier"),
@@ -48,6 +49,13 @@ def run(
     result = Measurement(PROBES[code], code, ProbeVerdict(verdict), f"as {verdict}", "1 flush")
     measured = MeasuredFilesystem(**{**values, **subject})
     return ProbeRun(mode, taken_at, "db1", "", "/data", measured, 1.0, 0, (result,))
+
+
+def of_members(number: int) -> ProbeRun:
+    """Build a healthy run on an array of that many members."""
+    healthy = run("healthy", "LAY001")
+    member = MemberFigures("sda", 0, 0, None, None, None)
+    return healthy._replace(results=(healthy.results[0]._replace(members=(member,) * number),))
 
 
 def together(*runs: ProbeRun) -> ProbeRun:
@@ -92,7 +100,9 @@ LATER_OBSERVED = run("healthy", taken_at=LATER, mode="observe")
         (verdict(LIKELY, unknowns=True), [run("healthy")], "undetermined", [], True),
         (verdict(), [run("affected")], "pass", [], False),
         (verdict(LIKELY), [run("healthy", "PRF002")], "fail", [LIKELY], False),
-        (verdict(LIKELY, code="LAY001"), [run("healthy", "LAY001")], "pass", [], True),
+        (verdict(LIKELY, code="LAY001"), [of_members(2)], "pass", [], True),
+        (verdict(LIKELY, code="LAY001"), [of_members(4)], "fail", [LIKELY], False),
+        (verdict(LIKELY, code="LAY001"), [run("healthy", "LAY001")], "fail", [LIKELY], False),
         (verdict(LIKELY), [run("healthy", uuid="another")], "fail", [LIKELY], False),
         (verdict(LIKELY), [run("healthy", kernel_release="6.12")], "fail", [LIKELY], False),
         (verdict(LIKELY), [run("healthy", options=())], "fail", [LIKELY], False),
@@ -172,6 +182,7 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
         ),
         (verdict(), [run("affected")], "is affected, and DUR001 has no finding"),
         (verdict(), [run("healthy")], None),
+        (verdict(LIKELY, code="LAY001"), [of_members(4)], "the array had 4 members"),
         (verdict(LIKELY), [run("affected", "PRF002")], None),
         # Each result of a run is looked at, and each run.
         (verdict(), [together(run("affected", "PRF002"), run("affected"))], "has no finding"),

@@ -15,6 +15,7 @@ from ext4audit.facts.measurement import (
     Figure,
     MeasuredFilesystem,
     Measurement,
+    MemberFigures,
     ProbeRun,
     ProbeVerdict,
 )
@@ -49,7 +50,9 @@ def parse_probe_run(text: str) -> ProbeRun:
         filesystem=_filesystem(document, subject),
         seconds=_number(document.get("seconds"), "seconds") or 0.0,
         written_bytes=int(_number(document.get("written_bytes"), "written_bytes") or 0),
-        results=tuple(_result(each) for each in _list(document.get("results"))),
+        results=tuple(
+            _result(each) for each in _list(document.get("results"), "results", len(RULES))
+        ),
     )
 
 
@@ -76,7 +79,13 @@ def _result(value: object) -> Measurement:
         why=_text(result, "why"),
         healthy=_text(result, "healthy"),
         figures=tuple(Figure(name, _number(each, name)) for name, each in measured.items()),
+        members=tuple(map(_member, _list(result.get("members", []), "members", MOST_ENTRIES))),
     )
+
+
+def _member(value: object) -> MemberFigures:
+    """Return a member by its name: what it did is for people."""
+    return MemberFigures(_text(_object(value, "a member"), "name"), 0, 0, None, None, None)
 
 
 def _no_number(word: str) -> NoReturn:
@@ -89,9 +98,9 @@ def _object(value: object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list) or len(value) > len(RULES):
-        raise ValueError(f"the results are not a list of at most {len(RULES)}")
+def _list(value: object, name: str, most: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError(f"the {name} are not a list of at most {most}")
     return value
 
 

@@ -1,8 +1,8 @@
 """Measurements of `ext4audit probe` applied to a report: findings are confirmed or passed.
 
 A measurement counts for the filesystem with its UUID on the host where it was made, as long as
-the kernel and the options that decide what was measured are the same. It never ends a confirmed
-finding.
+the kernel, the number of members and the options that decide what was measured are the same. It
+never ends a confirmed finding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,6 +21,8 @@ DECIDING = {
     "PRF002": ("auto_da_alloc", "data", "delalloc"),
 }
 """The options that decide what the measurement of a rule shows."""
+OF_MEMBERS = "LAY001"
+"""The rule that judges members: an array that was reshaped is another one (mdadm --grow)."""
 PROVES_HEALTH = "probe"
 """The mode whose healthy results count: an observation may have missed the load that hurts."""
 
@@ -59,9 +61,9 @@ def _of(
     found = [
         _Cited(run, result)
         for run in runs
-        if refusal(run, fs, report.host, code) is None
         for result in run.results
         if result.rule == code and _decides(run, result)
+        if refusal(run, result, fs, report.host) is None
     ]
     return max(found, key=lambda each: each.run.taken_at, default=None)
 
@@ -73,8 +75,8 @@ def _decides(run: ProbeRun, result: Measurement) -> bool:
     return result.verdict is ProbeVerdict.AFFECTED
 
 
-def refusal(run: ProbeRun, fs: Filesystem, host: Host, code: str) -> str | None:
-    """Return why a run says nothing of a rule's subject, None where it does."""
+def refusal(run: ProbeRun, result: Measurement, fs: Filesystem, host: Host) -> str | None:
+    """Return why a result of a run says nothing of a filesystem, None where it does."""
     if not fs.uuid or fs.shares_uuid or fs.uuid != run.filesystem.uuid:
         return "it was measured on another filesystem"
     if run.host != host.name:  # machines that were made from one image share their UUIDs
@@ -83,13 +85,25 @@ def refusal(run: ProbeRun, fs: Filesystem, host: Host, code: str) -> str | None:
         return "the kernel and the options in force are not known"
     if host.kernel.value.release != run.filesystem.kernel_release:
         return f"it was made with Linux {run.filesystem.kernel_release}"
+    return _change(run, result, fs)
+
+
+def _change(run: ProbeRun, result: Measurement, fs: Filesystem) -> str | None:
+    """Return what decided a result and has changed since, None where nothing has."""
     then = dict(run.filesystem.options)
-    for name in DECIDING[code]:
+    for name in DECIDING[result.rule]:
         option = option_of(fs, name)
         now = option.token if option else None
         if now != then.get(name):
             return f"{then.get(name, f'no {name}')} was in force"
+    if result.rule == OF_MEMBERS and len(result.members) != _members(fs):
+        return f"the array had {len(result.members)} members"
     return None
+
+
+def _members(fs: Filesystem) -> int:
+    """Return the number of members of the array below a filesystem; 0 where it is not known."""
+    return len(fs.layout.value.members) if isinstance(fs.layout, Known) else 0
 
 
 def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
@@ -141,7 +155,7 @@ def _unused_of(report: Report, run: ProbeRun, fs: Filesystem) -> Iterator[str]:
     for result in run.results:
         if result.rule not in of_rule:
             continue
-        reason = refusal(run, fs, report.host, result.rule)
+        reason = refusal(run, result, fs, report.host)
         name = f"the probe {result.probe} of {run.directory}"
         if reason is not None:
             yield f"{name} is not used for {result.rule}: {reason}"
