@@ -205,3 +205,18 @@ def test_two_mounts_of_one_profile_count_once() -> None:
     fs = filesystem(mounts=(mount("/data1"), mount("/srv/data")))
     both = (ActiveProfile(profile, "/data*"), ActiveProfile(profile, "/srv/data"))
     assert host(fs, profiles=both).profiles_of(fs) == (profile,)
+
+
+@pytest.mark.parametrize(
+    ("place", "point", "covered"),
+    [
+        ("/data[1]", "/data[1]", True),  # the name of a directory
+        ("/data[1]", "/data1", True),
+        ("/data[1]", "/data2", False),
+        ("/été*", "/été 2", True),
+    ],
+)
+def test_a_place_is_a_name_or_a_glob(place: str, point: str, *, covered: bool) -> None:
+    """As the subject of a suppression is."""
+    (profile,) = {each.profile for each in active_profiles((), parsed(FULL))}
+    assert ActiveProfile(profile, place).covers((point,)) is covered

@@ -62,9 +62,10 @@ class ActiveProfile(NamedTuple):
     place: str | None = None
 
     def covers(self, mount_points: tuple[str, ...]) -> bool:
-        """Whether the profile applies to a filesystem with these mount points."""
-        place = self.place
-        return place is None or any(fnmatchcase(point, place) for point in mount_points)
+        """Whether the profile applies to a filesystem with these mount points, also by name."""
+        if self.place is None or self.place in mount_points:
+            return True
+        return any(fnmatchcase(point, self.place) for point in mount_points)
 
 
 def all_profiles() -> Mapping[str, Profile]:
