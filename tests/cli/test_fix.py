@@ -75,6 +75,15 @@ def test_a_script_without_remedies_is_not_a_host_without_findings() -> None:
     assert (len(omitted), last) == (1, "ext4audit: no remedy is left: the script is empty")
 
 
+def test_nothing_to_fix_is_said_beside_what_was_not_determined() -> None:
+    """HLT003 lacks its evidence there, and might have found something; HLT001 has its own."""
+    source = str(HOSTS / "dm-linear" / "snapshot")
+    lacking, last = run("fix", "--from", source, "--select", "HLT003").stderr.splitlines()
+    assert last == "ext4audit: nothing to fix: the script is empty"
+    assert "the audit is incomplete" in lacking
+    assert run("fix", "--from", source, "--select", "HLT001").stderr == f"{last}\n"
+
+
 def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
     """And exit code 0: a pipe into sh goes on."""
     done = run("fix", "--from", HEALTHY)

@@ -42,6 +42,7 @@ ALLOWED = tuple(each.value for each in Disruption if each is not Disruption.RECR
 LIVE = "live"
 SCRIPT, PLAYBOOK = "sh", "ansible"
 EXECUTABLE = 0o700
+INCOMPLETE = "the audit is incomplete, so remedies may be missing: `ext4audit scan` shows why"
 _OF_REMEDIES = (
     click.option(
         "--disruption",
@@ -173,6 +174,8 @@ def _report(
     report = asked.post_processing.one(report, asked.rules, whole=whole)
     for notice in report.notices:
         print_diagnostic(notice)
+    if not report.complete_for(asked.threshold):
+        print_diagnostic(INCOMPLETE)
     return report
 
 
