@@ -151,6 +151,9 @@ def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFi
     out = capsys.readouterr().out
     assert "host db2: 1 new, 0 fixed, 0 not checked again, 0 unchanged" in out
     assert "host db1: 0 new, 0 fixed, 1 not checked again, 0 unchanged" in out
+    clean = report(name="db2", uuid="v")
+    assert run_program(["diff", write("old", old), write("new", clean)]) == 3
+    assert "host db1: " in capsys.readouterr().err
 
 
 def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:

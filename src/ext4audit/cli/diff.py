@@ -174,16 +174,19 @@ def _fails(severities: Sequence[Severity], fail_on: str) -> bool:
 Document = Mapping[str, Any]
 Pair = tuple[str, Document, Document]
 NOTHING: Document = {"filesystems": [], "verdicts": []}
+UNREAD: Document = {**NOTHING, "error": None}
+"""What the report of another host has of a host."""
 
 
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
     """Yield each host's two reports, with nothing for one that only the other file has.
 
     The host of a file with one report may have been renamed: it is the one that shares a
-    filesystem. Of hosts without keys that have one name, each is paired with the one that has the
-    most superblocks in common.
+    filesystem, and of any other the newer report lacks all evidence. Of hosts without keys that
+    have one name, each is paired with the one that has the most superblocks in common.
     """
-    if len(old) == len(new) == 1 and are_of_one_host(old[0], new[0]):
+    are_single = len(old) == len(new) == 1
+    if are_single and are_of_one_host(old[0], new[0]):
         yield _name(new[0]), old[0], new[0]
         return
     left: dict[str, list[Document]] = {}
@@ -193,7 +196,7 @@ def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
         yield _name(report), _taken(left, report), report
     for name, reports in left.items():
         for report in reports:
-            yield name, report, NOTHING
+            yield name, report, UNREAD if are_single else NOTHING
 
 
 def _name(report: Document) -> str:
