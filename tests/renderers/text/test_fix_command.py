@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
     Confidence,
@@ -19,7 +19,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers.text.short import fix_command
-from ext4audit.report import Report, ReportSource
+from ext4audit.report import DataFile, Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount
 from support.formats.sample_reports import changed, report
@@ -87,6 +87,27 @@ def test_fix_has_the_threshold_of_the_report(
     """Where nothing fails the audit there is nothing that it would choose."""
     judged = report(host(DATA), finding_rule(remedy("online"), severity=severity))
     assert fix_command(judged, threshold) == words
+
+
+SITE_WORDS = "--profile site --profile 'site=/d*'"
+SITE = Profile("site", "Site", "says", "site.toml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"policy": "my policy.toml"}, "--config 'my policy.toml'"),
+        ({"knowledge": (DataFile("k.toml", "profiles", "2027-01-31"),)}, "--knowledge k.toml"),
+        ({"profiles": (ActiveProfile(SITE), ActiveProfile(SITE, "/d*"))}, SITE_WORDS),
+        ({"judged": ONLINE._replace(default=False)}, "--select DUR005"),
+    ],
+)
+def test_fix_judges_as_the_report_does(changes: dict[str, Any], words: str) -> None:
+    """Without the policy it would also apply the remedy of a finding that is accepted."""
+    judged = changes.pop("judged", ONLINE)
+    on = host(DATA, profiles=changes.pop("profiles", ()))
+    shown = report(on, judged)._replace(**changes)
+    assert fix_command(shown, MEDIUM) == f"ext4audit fix {words} /data"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Remedy, Severity, listed
+from ext4audit.finding import Disruption, Finding, Remedy, Severity, listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
     USUAL_THRESHOLD,
@@ -245,8 +245,31 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     most = max((remedy.disruption for _, remedy in found), key=lambda each: each.rank)
     if most is not Disruption.ONLINE:
         words += ["--disruption", most.value]
-    words += _targets([fs for fs, _ in found])
+    words += [*_policy_words(report, threshold), *_targets([fs for fs, _ in found])]
     return " ".join(map(shlex.quote, words)) if all(map(_is_plain, words)) else ""
+
+
+def _policy_words(report: Report, threshold: Severity) -> Iterator[str]:
+    """Yield the options by which `fix` judges as the report does: it would accept other findings.
+
+    Rules that are off by default have to be selected; the same profiles may be named again.
+    """
+    if report.policy is not None:
+        yield from ("--config", report.policy)
+    for file in report.knowledge:
+        yield from ("--knowledge", file.path)
+    for active in report.host.profiles:
+        place = "" if active.place is None else f"={active.place}"
+        yield from ("--profile", f"{active.profile.name}{place}")
+    failing = {
+        v.rule for v in report.verdicts if any(_is_failing(f, threshold) for f in v.findings)
+    }
+    if not all(rule.default for rule in failing):
+        yield from ("--select", ",".join(sorted(rule.code for rule in failing)))
+
+
+def _is_failing(finding: Finding, threshold: Severity) -> bool:
+    return finding.counts and finding.severity.at_least(threshold)
 
 
 def _source_words(report: Report) -> list[str] | None:
@@ -266,8 +289,7 @@ def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem 
         fs = filesystems.get(verdict.filesystem_id or "")
         for finding in verdict.findings:
             remedy = finding.safest_remedy
-            counts = finding.counts and finding.severity.at_least(threshold)
-            if counts and remedy is not None and not _is_image(fs):
+            if _is_failing(finding, threshold) and remedy is not None and not _is_image(fs):
                 yield fs, remedy
 
 
