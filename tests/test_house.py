@@ -65,6 +65,7 @@ SUB_ROOMS: dict[str, frozenset[str]] = {
     "facts/knowledge": frozenset(),
     "renderers/html": frozenset({"shared", "json_v1"}),
     "renderers/json_v1": frozenset({"shared"}),
+    "renderers/markdown": frozenset({"shared"}),
     "renderers/shared": frozenset(),
     "renderers/text": frozenset({"shared"}),
     "rules/capacity": frozenset({"shared"}),

@@ -6,11 +6,12 @@ from hypothesis import given
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.renderers import Audited, visible
-from ext4audit.renderers.markdown import code, code_block, prose, render, table
+from ext4audit.renderers.markdown import render
+from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.builders import host
+from support.builders import UNREAD, host
 from support.examples import examples
 from support.formats.github_markdown import Shown
 from support.formats.sample_reports import (
@@ -27,8 +28,10 @@ from support.formats.sample_reports import (
     UNREADABLE,
     edits,
     hostile_report,
+    inodes,
     report,
     root,
+    slow_report,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import report_of, some_stories
@@ -151,6 +154,42 @@ def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
     ]
 
 
+def test_one_finding_on_many_filesystems_stands_once() -> None:
+    """It names all of them and what each message says, and shows one as an example."""
+    shown = Shown(one(Audited("x", slow_report(40))))
+    assert shown.headings[1:] == ["MEDIUM CAP002 slow-disk: 40 of 40 filesystems"]
+    (line,) = [row for row in shown.rows if row[0] == "MEDIUM"]
+    assert line[2].split(", ") == [f"/dev/d{n} on /srv/{n}" for n in range(40)]
+    assert line[3] == "the disk is slow"
+    assert ["/dev/d39 on /srv/39", "The disk /dev/d39 is slow."] in shown.rows
+    assert shown.blocks == ["mount -o remount,barrier /dev/d0\n"]
+    assert "Commands for 39 more: -v, or as a script ext4audit fix." in shown.everything
+
+
+def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
+    """The commands of each are there to copy."""
+    whole = PAGE._replace(verbosity=1)
+    few, each = one(Audited("x", slow_report(2))), render([Audited("x", slow_report(3))], whole)
+    assert Shown(few).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(2)]
+    assert Shown(each).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(3)]
+    assert "an example" not in few + each
+
+
+def test_a_host_of_many_alike_filesystems_fits_in_a_comment() -> None:
+    """GitHub refuses a comment beyond 65,536 characters, and 8 KB are enough."""
+    assert len(one(Audited("x", slow_report(40, edits)))) < 8192
+
+
+def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
+    """A scan without privileges has one gap in many rules and on many filesystems."""
+    unread = [each._replace(superblock=UNREAD) for each in slow_report(3).host.filesystems]
+    found = report(host(*unread), inodes)
+    lines = [row for row in Shown(one(Audited("x", found))).rows if row[0] == "CAP001"]
+    assert [row[1] for row in lines] == ["/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2"]
+    whole = Shown(render([Audited("x", found)], PAGE._replace(verbosity=1)))
+    assert [row[1] for row in whole.rows[1:]] == lines[0][1].split(", ")
+
+
 def test_a_clean_host_has_no_table() -> None:
     """One line states that nothing was found, and that the audit is complete."""
     assert one(CLEAN) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
@@ -230,12 +269,15 @@ def test_every_fixture_host_is_read_back(story: str) -> None:
 
 
 def assert_shown(found: Report) -> None:
-    """Assert that GitHub shows every finding and every command."""
+    """Assert that GitHub shows every finding, and with -v every command."""
     shown = Shown(one(Audited("x", found)))
-    assert shown.tags <= OURS
-    lines = "".join(shown.blocks).split("\n")
+    whole = Shown(render([Audited("x", found)], PAGE._replace(verbosity=1)))
+    assert shown.tags | whole.tags <= OURS
+    lines = "".join(whole.blocks).split("\n")
+    assert set("".join(shown.blocks).split("\n")) <= set(lines)
     for finding in found.findings:
         assert visible(finding.message).strip() in shown.everything
+        assert visible(finding.message).strip() in whole.everything
         for remedy in finding.remedies:
             expected = [line for part in phases(remedy) for line in part.commands]
             assert all(visible(line) in lines for line in expected)

@@ -14,6 +14,7 @@ from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.shared.rows import (
     Location,
     Row,
+    by_cause,
     by_urgency,
     fingerprints,
     folder,
@@ -61,6 +62,18 @@ def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
     found = by_urgency([milder, *[worst] * 3, other])
     assert [row.rule.code for row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
     assert found[-1] is milder
+
+
+def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
+    """Where few have it, each stands for itself; another host has causes of its own."""
+    assert NIGHT.report is not None
+    worst, milder = rows("db1", NIGHT.report)
+    elsewhere = replace(worst, host="db2")
+    found = [worst, milder, worst, elsewhere, worst]
+    assert by_cause(found, 2) == [(worst, worst, worst), (milder,), (elsewhere,)]
+    assert by_cause(found, 3) == [(each,) for each in found]
+    known = replace(worst, finding=worst.finding._replace(known=True))
+    assert by_cause([worst, known], 1) == [(worst,), (known,)]
 
 
 def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:

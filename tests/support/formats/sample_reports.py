@@ -138,6 +138,20 @@ def edits(_fs: Filesystem, _host: Host) -> RuleOutput:
     yield Finding("Slow.", Severity.MEDIUM, Confidence.CONFIRMED, (), (EDITS,))
 
 
+@rule("CAP002", "slow-disk", severity=Severity.MEDIUM, since="0.1")
+def slow(fs: Filesystem, _host: Host) -> RuleOutput:
+    """Find the same defect on every filesystem, with a message and a remedy of its own."""
+    remount = Step(Phase.IMMEDIATE, f"mount -o remount,barrier {fs.device}")
+    yield Finding(
+        f"The disk {fs.device} is slow.",
+        Severity.MEDIUM,
+        Confidence.CONFIRMED,
+        (Citation("device", fs.device, f"/sys{fs.device}"),),
+        (Remedy("Make it fast.", Disruption.REMOUNT, (remount,)),),
+        summary="the disk is slow",
+    )
+
+
 @rule("LAY001", "striped-metadata-hotspot", severity=Severity.HIGH, since="0.1")
 def hotspot(fs: Filesystem, _host: Host) -> RuleOutput:
     """Find an uneven stripe; apply to stripes only."""
@@ -250,6 +264,15 @@ def report(host_: Host, *rules: Rule) -> Report:
 def night_report() -> Report:
     """Audit two clean filesystems and one with a critical finding on a hostile mount point."""
     return report(host(root(), boot(), md127()), barriers, hotspot, renames)
+
+
+def slow_report(number: int, *rules: Rule) -> Report:
+    """Audit a number of filesystems that have the same defect."""
+    made = [
+        filesystem(uuid=f"u{n}", device=f"/dev/d{n}", mounts=(mount(f"/srv/{n}"),), name=f"d{n}")
+        for n in range(number)
+    ]
+    return report(host(*made), slow, *rules)
 
 
 def murky_report() -> Report:

@@ -24,7 +24,11 @@ from ext4audit.finding import Finding, Severity, listed
 from ext4audit.policy.baseline import key_of_filesystem
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared import severities_from, why_text
-from ext4audit.renderers.shared.subjects import is_undetermined, traceback_lines
+from ext4audit.renderers.shared.subjects import (
+    is_undetermined,
+    key_of_cause,
+    traceback_lines,
+)
 from ext4audit.report import (
     FixedFinding,
     Outcome,
@@ -139,6 +143,35 @@ def by_urgency(found: Iterable[Row]) -> list[Row]:
         placed.append(((severity, times[severity, code], code), row))
         times[severity, code] += 1
     return [row for _, row in sorted(placed, key=lambda each: each[0])]
+
+
+def by_cause(found: Sequence[Row], most: int) -> list[tuple[Row, ...]]:
+    """Return rows in order, those of one host with one cause together where more than `most` are.
+
+    A group stands in the place of its first row.
+    """
+    keyed = [((row.host, key_of_cause(row.rule, row.finding)), row) for row in found]
+    times = Counter(key for key, _ in keyed)
+    groups: dict[object, list[Row]] = {}
+    for place, (key, row) in enumerate(keyed):
+        groups.setdefault(key if times[key] > most else place, []).append(row)
+    return [tuple(group) for group in groups.values()]
+
+
+def message_of(group: Sequence[Row]) -> str:
+    """Return the message if all rows of a cause have the same, else their summary."""
+    first = group[0].finding
+    messages = {row.finding.message for row in group}
+    return first.message if len(messages) == 1 else first.short
+
+
+def count_text(group: Sequence[Row], total: int) -> str:
+    """Return how many of `total` filesystems these rows have; empty for one subject."""
+    unique = {(row.where, row.filesystem and row.filesystem.id) for row in group}
+    if len(unique) == 1:
+        return ""
+    of_host = any(row.filesystem is None for row in group)
+    return f"{len(unique)} places" if of_host else f"{len(unique)} of {total} filesystems"
 
 
 def severity_counts(found: Iterable[Row]) -> str:

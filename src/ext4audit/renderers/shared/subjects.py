@@ -173,11 +173,16 @@ def causes_set_aside(report: Report) -> tuple[Cause, ...]:
     return _grouped((subject, *pair) for subject in every for pair in subject.set_aside)
 
 
+def key_of_cause(rule: Rule, finding: Finding) -> object:
+    """Return what findings with the same cause share; it can be hashed."""
+    said = (finding.severity, finding.confidence, finding.short)
+    return rule.code, *said, finding.suppression, finding.known
+
+
 def _grouped(found: Iterable[tuple[Subject, Rule, Finding]]) -> tuple[Cause, ...]:
     groups: dict[object, tuple[Rule, list[Found]]] = {}
     for subject, rule, finding in found:
-        key = (rule.code, finding.severity, finding.confidence, finding.short)
-        _, same = groups.setdefault((key, finding.suppression, finding.known), (rule, []))
+        _, same = groups.setdefault(key_of_cause(rule, finding), (rule, []))
         same.append(Found(subject.filesystem, finding))
     made = (Cause(rule, tuple(same)) for rule, same in groups.values())
     return tuple(sorted(made, key=lambda each: (each.first.severity.rank, each.rule.code)))

@@ -1,0 +1,178 @@
+"""Markdown for GitHub: a step's summary, or the text of an issue or a pull request.
+
+A report of several hosts begins with a table of hosts and rules, in which "?" is a rule that was
+not determined. Each host then has its findings in a table, worst first, each finding with its
+evidence and remedies below, and its gaps. Findings that are suppressed or in the baseline do not
+alert: a table of their own has them with the reason. `-q` leaves out the sections below the
+tables. Text beyond 65,536 characters fits in no comment of GitHub, so that the same finding on
+many filesystems stands once, unless `-v` asks for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ext4audit.finding import Step
+from ext4audit.renderers import Audited, Page, data_files, named_hosts
+from ext4audit.renderers.markdown.findings import finding_line, gap_lines, section, set_aside_table
+from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
+from ext4audit.renderers.shared import counted
+from ext4audit.renderers.shared.rows import (
+    ACTIVE,
+    INCOMPLETE,
+    Gap,
+    Row,
+    by_cause,
+    completeness,
+    gaps,
+    rows,
+    severity_counts,
+)
+from ext4audit.report import FixedFinding, PlanAdvice, Report
+
+UNREAD = "could not be read"
+_WHOLE = 2
+"""Findings with one cause that have a section each: as many as the text report shows whole."""
+
+
+def render(hosts: Sequence[Audited], page: Page) -> str:
+    """Return all hosts as one Markdown text with a newline at the end."""
+    named = named_hosts(hosts)
+    parts = [] if len(named) == 1 else list(_overview(named, page))
+    parts += _unread([(name, host) for name, host in named if host.report is None])
+    for name, host in named:
+        parts += [] if host.report is None else _host(name, host.report, page)
+    return "\n\n".join(parts) + "\n"
+
+
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
+    """Return the report of a plan, what was assumed, and the commands to use."""
+    whole = render([Audited(report.source.label, report)], page)
+    return "\n\n".join((whole.rstrip("\n"), *_plan(advice))) + "\n"
+
+
+def _plan(advice: PlanAdvice) -> Iterator[str]:
+    if advice.assumed:
+        yield "### Assumed"
+        yield "\n".join(f"- {prose(each)}" for each in advice.assumed)
+    yield "### Commands to use"
+    if advice.changes:
+        yield "\n".join(f"- {prose(each)}" for each in advice.changes)
+    left = ", ".join(map(prose, advice.left)) or "nothing of low severity or worse"
+    yield f"The same rules then report: {left}."
+    for line in advice.lines:
+        yield f"{prose(line.purpose)}:"
+        yield code_block([line.command], "sh")
+
+
+def _overview(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
+    """Yield the table of hosts and rules: the worst severity of each rule's active findings."""
+    cells = {name: _cells(name, host.report) for name, host in named}
+    codes = sorted(
+        {code_ for each in cells.values() for code_, cell in each.items() if cell != "?"}
+    )
+    yield f"# ext4audit: {counted(len(named), 'host')}"
+    lines = [
+        (
+            prose(name),
+            _state(host, page),
+            *(cells[name].get(code_, _missing(host)) for code_ in codes),
+        )
+        for name, host in named
+    ]
+    yield table(("Host", "Audit", *codes), lines)
+
+
+def _cells(name: str, report: Report | None) -> dict[str, str]:
+    """Return the cell of each rule that has findings on a host, or was not determined there."""
+    if report is None:
+        return {}
+    shown = {gap.rule.code: "?" for gap in gaps(name, report) if gap.rule}
+    active = [row for row in rows(name, report) if row.state == ACTIVE]
+    return shown | {row.rule.code: row.finding.severity.value for row in reversed(active)}
+
+
+def _missing(host: Audited) -> str:
+    return "?" if host.report is None else ""
+
+
+def _state(host: Audited, page: Page) -> str:
+    return f"**{UNREAD}**" if host.report is None else _completeness(host.report, page)
+
+
+def _completeness(report: Report, page: Page) -> str:
+    state = completeness(report, page.threshold)
+    return f"**{state.upper()}**" if state == INCOMPLETE else state
+
+
+def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
+    if named:
+        yield f"## {UNREAD.capitalize()}"
+        lines = [(prose(name), prose(host.error or host.label)) for name, host in named]
+        yield table(("Host", "Why"), lines)
+
+
+def _host(name: str, report: Report, page: Page) -> Iterator[str]:
+    found = rows(name, report)
+    active = [row for row in found if row.state == ACTIVE]
+    yield from _head(name, report)
+    yield _summary(report, active, page)
+    most = len(report.verdicts) + len(found) if page.verbosity > 0 else _WHOLE
+    groups = by_cause(active, most)
+    if active:
+        yield table(("Severity", "Rule", "Where", "Finding"), list(map(finding_line, groups)))
+    if page.verbosity >= 0:
+        shown: dict[tuple[Step, ...], Row] = {}
+        for group in groups:
+            yield from section(group, len(report.host.filesystems), shown)
+        aside = [row for row in found if row.state != ACTIVE]
+        yield from _set_aside_and_fixed(report, by_cause(aside, most))
+    yield from _not_determined(gaps(name, report), most)
+
+
+def _head(name: str, report: Report) -> Iterator[str]:
+    if report.source.kind == "plan":
+        yield f"## Plan {prose(report.source.label)}"
+        yield "It does not exist yet; it is audited as planned."
+    else:
+        yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
+
+
+def _summary(report: Report, active: Sequence[Row], page: Page) -> str:
+    """Return whether the audit is complete, then how much was found."""
+    aside = len(report.findings) - len(active)
+    state = completeness(report, page.threshold)
+    parts = [
+        "**Audit INCOMPLETE**" if state == INCOMPLETE else f"Audit {state}",
+        counted(len(report.host.filesystems), "filesystem"),
+        severity_counts(active) or "no findings",
+        *([f"{aside} suppressed or in the baseline"] if aside else []),
+        *([f"policy {prose(report.policy)}"] if report.policy else []),
+        *([f"knowledge {prose(data_files(report.knowledge))}"] if report.knowledge else []),
+    ]
+    return f"{'; '.join(parts)}."
+
+
+def _set_aside_and_fixed(report: Report, aside: Sequence[Sequence[Row]]) -> Iterator[str]:
+    """Yield the findings that do not count, those that are fixed, and notices on the policy."""
+    if aside:
+        yield "### Suppressed, or in the baseline"
+        yield set_aside_table(aside)
+    if report.fixed:
+        yield "### Fixed since the baseline"
+        yield table(("Rule", "Where", "Finding"), [_gone(each) for each in report.fixed])
+    if report.notices:
+        yield "### Policy"
+        yield "\n".join(f"- {prose(f'policy: {notice}.')}" for notice in report.notices)
+
+
+def _gone(gone: FixedFinding) -> tuple[str, ...]:
+    return prose(gone.rule), code(gone.subject), prose(gone.message)
+
+
+def _not_determined(found: Sequence[Gap], most: int) -> Iterator[str]:
+    """Yield the gaps: a rule that could not be determined has not passed."""
+    if found:
+        head = ("Rule", "Where", "Missing evidence", "Hint")
+        yield "### Not determined"
+        yield table(head, gap_lines(found, most))

@@ -1,0 +1,161 @@
+"""Findings and gaps in Markdown: the lines of the tables, and a section for each finding.
+
+The same finding on more than two filesystems is one line and one section, which has evidence and
+remedies of one of them as an example. `-v` has those of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ext4audit.finding import Remedy, Step
+from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
+from ext4audit.renderers.shared import (
+    PHASE_TEXT,
+    disruption_text,
+    doubt_text,
+    remedy_label,
+)
+from ext4audit.renderers.shared.commands import phases
+from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of
+
+Group = Sequence[Row]
+"""Rows with one cause; a single row where it stands for itself."""
+
+
+def finding_line(group: Group) -> tuple[str, ...]:
+    """Return the cells of findings with one cause: severity, rule, subjects and message."""
+    first = group[0]
+    severity = first.finding.severity.value.upper()
+    return severity, _rule(first), _subjects(group), prose(message_of(group))
+
+
+def _rule(row: Row) -> str:
+    return f"{row.rule.code} {prose(row.rule.name)}"
+
+
+def _subjects(found: Sequence[Row | Gap]) -> str:
+    return ", ".join(dict.fromkeys(map(_subject, found)))
+
+
+def _subject(row: Row | Gap) -> str:
+    return THE_HOST if row.where == THE_HOST else code(row.where)
+
+
+def section(group: Group, total: int, shown: dict[tuple[Step, ...], Row]) -> Iterator[str]:
+    """Yield the section of a group: the consequence, the evidence and each remedy.
+
+    `total` is the number of filesystems of the host. `shown` are the findings above by the steps
+    of their remedies: those of the whole host stand once.
+    """
+    example = min(group, key=_is_worse_example)
+    finding = example.finding
+    severity = finding.severity.value.upper()
+    where = count_text(group, total) or _subject(example)
+    yield f"### {severity} {_rule(example)}{doubt_text(finding)}: {where}"
+    yield prose(message_of(group))
+    if len(group) > 1:
+        yield from _differences(group)
+        yield f"{_subject(example)} as an example (`-v` shows each):"
+    if finding.citations:
+        cited = [(prose(c.label), code(c.value), code(c.origin)) for c in finding.citations]
+        yield table(("Evidence", "Value", "Read from"), cited)
+    for index, remedy in enumerate(finding.remedies):
+        before = shown.setdefault(remedy.steps, example) if remedy.steps else example
+        yield from _remedy(remedy, remedy_label(index), None if before is example else before)
+    yield from _other_commands(group, example)
+
+
+def _is_worse_example(row: Row) -> tuple[bool, bool]:
+    """Return a sort key: a remedy that can be run is the better example."""
+    remedy = row.finding.main_remedy
+    return remedy is None or not remedy.steps, remedy is not None and remedy.destructive
+
+
+def _differences(group: Group) -> Iterator[str]:
+    """Yield the table of what findings with one cause do not share: messages and remedies."""
+    columns = [("Where", [_subject(row) for row in group])]
+    columns += [("Finding", [prose(row.finding.message) for row in group])]
+    columns += [("Remedy", [_main_remedy(row) for row in group])]
+    differ = [columns[0], *(each for each in columns[1:] if len(set(each[1])) > 1)]
+    if len(differ) > 1:
+        lines = dict.fromkeys(zip(*(cells for _, cells in differ), strict=True))
+        yield table([head for head, _ in differ], [*lines])
+
+
+def _main_remedy(row: Row) -> str:
+    remedy = row.finding.main_remedy
+    return "none" if remedy is None else prose(remedy.summary)
+
+
+def _other_commands(group: Group, example: Row) -> Iterator[str]:
+    """Yield where the commands are that the others have and the example does not."""
+    own = _steps(example)
+    number = sum(bool(_steps(row) - own) for row in group)
+    if number:
+        yield f"Commands for {number} more: `-v`, or as a script `ext4audit fix`."
+
+
+def _steps(row: Row) -> set[tuple[Step, ...]]:
+    return {remedy.steps for remedy in row.finding.remedies if remedy.steps}
+
+
+def _remedy(remedy: Remedy, label: str, before: Row | None) -> Iterator[str]:
+    """Yield a remedy; each phase has its own block, because people copy blocks as a whole."""
+    yield f"**{label}** ({disruption_text(remedy)}): {prose(remedy.summary)}"
+    if remedy.trade_off is not None:
+        yield f"Trade-off: {prose(remedy.trade_off)}"
+    if before is not None:
+        yield f"The commands are those of {_rule(before)} ({_subject(before)}) above."
+    for part in () if before else phases(remedy):
+        yield f"{PHASE_TEXT[part.phase].capitalize()}:"
+        if part.diff:
+            yield code_block(part.diff_texts, "diff")
+        yield code_block(part.commands, "sh")
+
+
+def set_aside_table(aside: Iterable[Group]) -> str:
+    """Return the findings that do not count, each with the reason."""
+    head = ("Severity", "Rule", "Where", "Finding", "Why it does not count")
+    return table(head, [_aside(group) for group in aside])
+
+
+def _aside(group: Group) -> tuple[str, ...]:
+    severity, *cells = finding_line(group)
+    return severity.lower(), *cells, prose(_why(group[0]))
+
+
+def _why(row: Row) -> str:
+    accepted = row.finding.suppression
+    if accepted is None:
+        return "in the baseline"
+    owner = f", {accepted.owner}" if accepted.owner else ""
+    until = f", until {accepted.expires}" if accepted.expires else ""
+    return f"suppressed: {accepted.reason}{owner}{until}"
+
+
+def gap_lines(found: Sequence[Gap], most: int) -> list[tuple[str, ...]]:
+    """Return the cells of gaps: rules, subjects, what is missing and a hint.
+
+    Where more than `most` lack the same evidence, a rule that lacks it on several filesystems is
+    one line, and so are rules that lack it on the same ones.
+    """
+    by_text: dict[tuple[str, str], list[Gap]] = {}
+    for gap in found:
+        by_text.setdefault((gap.text, gap.hint), []).append(gap)
+    alone = {id(gap) for same in by_text.values() if len(same) <= most for gap in same}
+    by_rule: dict[tuple[str, str, str, int], list[Gap]] = {}
+    for gap in found:
+        rule, own = _rule_of_gap(gap), id(gap) if id(gap) in alone else 0
+        by_rule.setdefault((gap.text, gap.hint, rule, own), []).append(gap)
+    lines: dict[tuple[str, str, str, int], list[str]] = {}
+    for (text, hint, rule, own), same in by_rule.items():
+        lines.setdefault((_subjects(same), text, hint, own), []).append(rule)
+    return [
+        (", ".join(rules), where, prose(text), prose(hint))
+        for (where, text, hint, _), rules in lines.items()
+    ]
+
+
+def _rule_of_gap(gap: Gap) -> str:
+    return "evidence of the host" if gap.rule is None else gap.rule.code
