@@ -11,6 +11,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.github import LEVELS, SHOWN, render
+from ext4audit.renderers.shared.subjects import causes
+from ext4audit.report import Report
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules import all_rules
 from support.builders import host
@@ -26,10 +28,12 @@ from support.formats.sample_reports import (
     PAGE,
     PROCESSED,
     UNREADABLE,
+    edits,
     hostile_report,
     rated_report,
     report,
     root,
+    slow_report,
 )
 from support.hosts.any_host import HOSTS
 
@@ -145,6 +149,28 @@ def test_ten_of_each_level_are_shown() -> None:
     assert "10 critical, 10 high, 10 medium, 10 low" in last
 
 
+def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
+    """Beyond ten of a level, those of one cause on a host are one annotation that names them."""
+    commands, last = read(Audited("x", slow_report(40, edits)))
+    assert [command.data.partition("\n")[0] for command in commands] == [
+        "MEDIUM: the disk is slow",
+        "MEDIUM: Slow.",
+    ]
+    assert commands[0].properties["title"].endswith("40 of 40 filesystems")
+    assert "On /dev/d0 on /srv/0, /dev/d1 on /srv/1, " in commands[0].data
+    assert "/dev/d19 on /srv/19 and 20 more\n" in commands[0].data
+    assert "80 medium" in last
+    assert len(read(Audited("x", slow_report(SHOWN)))[0]) == SHOWN
+
+
+def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
+    """The notice counts findings, however few annotations would have them."""
+    worse = [Audited("x", rated_report(Severity.HIGH), key=f"h{n}") for n in range(SHOWN - 1)]
+    slower = [Audited("x", slow_report(11), key=f"s{n}") for n in range(SHOWN + 1)]
+    commands, _ = read(*worse, *slower)
+    assert commands[-1].data == "11 more findings are not shown: use -f text."
+
+
 def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
     """Elsewhere nobody would find it."""
     many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
@@ -186,6 +212,13 @@ def test_any_host_is_read_back(judged: Host) -> None:
     titles = [command.properties["title"] for command in commands]
     assert ("audit incomplete" in titles) is not found.complete
     assert max(Counter(command.name for command in commands).values(), default=0) <= SHOWN
-    left = len(found.findings) - len(titles) + (not found.complete)
-    assert ("more findings" in titles) is (left > 0)
+    assert ("more findings" in titles) is any(number > SHOWN for number in needed(found).values())
     assert last.endswith("audit complete") is found.complete
+
+
+def needed(found: Report) -> Counter[str]:
+    """Return how many annotations of each level a report needs when causes are joined."""
+    single = Counter(LEVELS[finding.severity] for finding in found.findings)
+    joined = Counter(LEVELS[cause.first.severity] for cause in causes(found))
+    numbers = Counter({lv: n if n <= SHOWN else joined[lv] for lv, n in single.items()})
+    return numbers + Counter({} if found.complete else {"warning": 1})

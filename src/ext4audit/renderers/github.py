@@ -2,10 +2,11 @@
 
 An annotation is an alert, so findings that are suppressed or in the baseline have none. The
 step's summary, in the Markdown format, has all findings; annotations name it where there is one.
-GitHub shows ten annotations for each level and step (docs: workflow commands). The output
-therefore has the worst ones, each rule once before any repeats, then a notice with the number of
-the others. All gaps together are one warning, and all unreadable hosts are one error, so that
-neither displaces findings nor is displaced.
+GitHub shows ten annotations for each level and step (docs: workflow commands). Where a level has
+more, findings with one cause on a host are one annotation. The output has the worst ones, each
+rule once before any repeats, then a notice with the number of the other findings. All gaps
+together are one warning, and all unreadable hosts are one error, so that neither displaces
+findings nor is displaced.
 
 The runner executes a line that begins with "::" after blanks, and a line that contains "##["
 anywhere (actions/runner, ActionCommand.cs). Text from a host cannot trigger either: fixed text
@@ -37,9 +38,12 @@ from ext4audit.renderers.shared.rows import (
     INCOMPLETE,
     Location,
     Row,
+    by_cause,
     by_urgency,
     completeness,
+    count_text,
     location_of,
+    message_of,
     rows,
     severity_counts,
 )
@@ -60,16 +64,21 @@ SHOWN = 10
 LONGEST_TITLE = 255
 """Characters of a title that GitHub accepts (docs: REST API, check runs, annotations)."""
 _HOSTS_SHOWN = 5
+_SUBJECTS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """An annotation; `location` is that of the evidence in a folder of hosts."""
+    """An annotation; `location` is that of the evidence in a folder of hosts.
+
+    `findings` is the number of findings that it stands for.
+    """
 
     level: str
     title: str
     lines: tuple[str, ...]
     location: Location | None = None
+    findings: int = 1
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
@@ -78,7 +87,10 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     found = by_urgency(
         row for each in reports.items() for row in rows(*each) if row.state == ACTIVE
     )
-    notes = [*_incomplete(named, page), *(_note(row, reports[row.host]) for row in found)]
+    notes = [
+        *_incomplete(named, page),
+        *(_note(each, reports[each[0].host]) for each in _joined(found)),
+    ]
     lines = [_command(note) for note in _shown(notes, page)]
     return "".join(f"{line}\n" for line in (*lines, _summary(hosts, found, page)))
 
@@ -111,15 +123,25 @@ def _reasons(page: Page) -> str:
     )
 
 
-def _note(row: Row, report: Report) -> _Note:
-    finding = row.finding
-    title = f"{row.rule.title} on {row.host}, {row.where}"
-    remedy = finding.main_remedy
+def _joined(found: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
+    """Yield the rows of each level, by cause where there are more than GitHub shows."""
+    for level in (ERROR, WARNING, NOTICE):
+        same = [row for row in found if LEVELS[row.finding.severity] == level]
+        yield from by_cause(same, 1 if len(same) > SHOWN else SHOWN)
+
+
+def _note(group: Sequence[Row], report: Report) -> _Note:
+    row = group[0]
+    finding, remedy = row.finding, row.finding.main_remedy
+    number = count_text(group, len(report.host.filesystems))
+    names = listed([*dict.fromkeys(each.where for each in group)], _SUBJECTS_SHOWN)
     lines = (
-        f"{finding.severity.value.upper()}: {finding.message}",
+        f"{finding.severity.value.upper()}: {message_of(group)}",
+        *((f"On {names}",) if number else ()),
         *((f"Remedy: {remedy.summary}",) if remedy else ()),
     )
-    return _Note(LEVELS[finding.severity], title, lines, location_of(row, report))
+    title = f"{row.rule.title} on {row.host}, {number or row.where}"
+    return _Note(LEVELS[finding.severity], title, lines, location_of(row, report), len(group))
 
 
 def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
@@ -131,7 +153,8 @@ def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
     room = {ERROR: SHOWN, WARNING: SHOWN, NOTICE: SHOWN - 1}
     kept = [note for level, each in by_level.items() for note in each[: room[level]]]
     yield from kept
-    more = f"{len(notes) - len(kept)} more findings"
+    left = sum(note.findings for note in notes) - sum(note.findings for note in kept)
+    more = f"{left} more findings"
     place = "are in the step summary" if page.has_summary else "are not shown: use -f text"
     yield _Note(NOTICE, "more findings", (f"{more} {place}.",))
 
