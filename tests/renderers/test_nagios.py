@@ -10,7 +10,7 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Severity
 from ext4audit.renderers import Audited, Page, visible
-from ext4audit.renderers.nagios import STATUS, render, status
+from ext4audit.renderers.nagios import LARGEST_OUTPUT, STATUS, render, status
 from ext4audit.report import Report, nagios_code
 from ext4audit.rules import all_rules
 from support.examples import examples
@@ -162,6 +162,16 @@ def test_lines_end_at_fifty() -> None:
     assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")
     assert found.numbers["high"] == 60
     assert len(read(*many, page=PAGE._replace(verbosity=-1)).lines) == 0
+
+
+def test_lines_end_before_nagios_cuts_them() -> None:
+    """Beyond 8 KiB it drops the rest in silence, also the number of what it dropped."""
+    long = [Audited("x", hostile_report("/é" * 200), key=f"h{number}") for number in range(30)]
+    text = render(long, PAGE)
+    assert LARGEST_OUTPUT - 2048 < len(text.encode()) <= LARGEST_OUTPUT
+    whole = read(*long[:1])
+    found = read(*long)
+    assert found.lines[-1] == f"and {30 * len(whole.lines) - len(found.lines) + 1} more"
 
 
 @pytest.mark.parametrize(

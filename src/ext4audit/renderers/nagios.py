@@ -7,14 +7,16 @@ counts them. Gaps and hosts that could not be read are UNKNOWN, unless a finding
 
 Everything behind a bar is performance data, and a dollar sign begins a macro of the notification
 commands: the text has escapes for both (Monitoring Plugins Development Guidelines, "Plugin
-Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output, so
-the lines are sorted worst first, and there are 50 at most. `-q` leaves them out.
+Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output and
+drops the rest in silence, so the lines are sorted worst first and end before, at 50 at the latest,
+with the number of the others. `-q` leaves them out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from ext4audit.finding import Severity, listed
 from ext4audit.renderers import (
@@ -45,6 +47,10 @@ from ext4audit.report import NAGIOS_UNKNOWN, PlanAdvice, Report, nagios_code
 STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The names of the exit codes 0 to 3."""
 LARGEST_LINES = 50
+LARGEST_OUTPUT = 8191
+"""Bytes that Nagios Core keeps: MAX_PLUGIN_OUTPUT_LENGTH, with a NUL at its end."""
+_LAST_LINE = 32
+"""Bytes that the last line, with the number of the others, may take."""
 _SHOWN = 3
 _LONGEST = 60
 """Characters of a name in the first line, which is the only one that a pager shows."""
@@ -64,7 +70,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
     rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))
-    return "".join(f"{line}\n" for line in (first, *_shortened(rest)))
+    room = LARGEST_OUTPUT - _size(first) - _LAST_LINE
+    return "".join(f"{line}\n" for line in (first, *_shortened(rest, room)))
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
@@ -152,10 +159,19 @@ def _details(
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 
 
-def _shortened(lines: Sequence[str]) -> Iterator[str]:
-    yield from (_plain(line) for line in lines[:LARGEST_LINES])
-    if len(lines) > LARGEST_LINES:
-        yield f"and {len(lines) - LARGEST_LINES} more"
+def _shortened(lines: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the first lines that fit into `room` bytes, at least one, and how many are left."""
+    plain = [_plain(line) for line in lines[:LARGEST_LINES]]
+    fitting = sum(end <= room for end in accumulate(map(_size, plain)))
+    kept = plain[: max(fitting, 1)]
+    yield from kept
+    if len(lines) > len(kept):
+        yield f"and {len(lines) - len(kept)} more"
+
+
+def _size(line: str) -> int:
+    """Return the bytes of a line with its newline."""
+    return len(line.encode()) + 1
 
 
 def _plain(line: str) -> str:
