@@ -24,8 +24,10 @@ from support.formats.sample_reports import (
     PAGE,
     PROCESSED,
     UNREADABLE,
+    edits,
     hostile_report,
     rated_report,
+    slow_report,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import report_of, some_stories
@@ -157,11 +159,21 @@ def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
 
 def test_lines_end_at_fifty() -> None:
     """Nagios keeps 8 KiB; the last line has the number of the others."""
-    many = [Audited(f"x/{number}", rated_report(Severity.HIGH)) for number in range(60)]
+    many = [Audited("x", rated_report(Severity.HIGH), key=f"x{n}") for n in range(60)]
     found = read(*many)
     assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")
     assert found.numbers["high"] == 60
     assert len(read(*many, page=PAGE._replace(verbosity=-1)).lines) == 0
+
+
+def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
+    """Where their lines do not fit, they share one, which has their number and some names."""
+    found = read(Audited("x", slow_report(60, edits)), page=PAGE._replace(threshold=Severity.LOW))
+    names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 57 more"
+    where = f"db1, 60 of 60 filesystems ({names})"
+    assert found.lines[0] == f"[MEDIUM] CAP002 slow-disk on {where}: the disk is slow"
+    assert found.lines[1].endswith(f" on {where}: Slow.")
+    assert found.numbers["medium"] == 120
 
 
 def test_lines_end_before_nagios_cuts_them() -> None:

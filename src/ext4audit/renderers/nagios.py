@@ -8,14 +8,15 @@ counts them. Gaps and hosts that could not be read are UNKNOWN, unless a finding
 Everything behind a bar is performance data, and a dollar sign begins a macro of the notification
 commands: the text has escapes for both (Monitoring Plugins Development Guidelines, "Plugin
 Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output and
-drops the rest in silence, so the lines are sorted worst first and end before, at 50 at the latest,
-with the number of the others. `-q` leaves them out.
+drops the rest in silence. The lines are therefore sorted worst first and end before, at 50 at the
+latest, with the number of the others. Where they do not fit, findings with one cause on a host are
+a line. `-q` leaves the lines out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from ext4audit.finding import Severity, listed
@@ -37,8 +38,11 @@ from ext4audit.renderers.shared.rows import (
     SUPPRESSED,
     Gap,
     Row,
+    by_cause,
     by_urgency,
+    count_text,
     gaps,
+    message_of,
     rows,
     severity_counts,
 )
@@ -69,8 +73,9 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     text += in_force_text(policy_in_force(hosts), knowledge_in_force(hosts))
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
-    rest = [] if page.verbosity < 0 else list(_details(failing, found_gaps, unread))
     room = LARGEST_OUTPUT - _size(first) - _LAST_LINE
+    others = [*_unread(unread), *_gaps(found_gaps)]
+    rest = [] if page.verbosity < 0 else [*_findings(failing, dict(read), room), *others]
     return "".join(f"{line}\n" for line in (first, *_shortened(rest, room)))
 
 
@@ -145,15 +150,30 @@ def _ranges(severity: Severity, page: Page) -> str:
     return ";0" if severity.at_least(Severity.HIGH) else "0;"
 
 
-def _details(
-    failing: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]]
-) -> Iterator[str]:
-    for row in failing:
-        what = f"{row.rule.title} on {row.host}, {row.where}"
-        yield f"[{row.finding.severity.value.upper()}] {what}: {row.finding.message}"
+def _findings(failing: Sequence[Row], read: Mapping[str, Report], room: int) -> list[str]:
+    """Return a line for each finding, or for each cause on a host where they need more room."""
+    whole = [_finding((row,), read[row.host]) for row in failing]
+    if len(whole) <= LARGEST_LINES and sum(map(_size, map(_plain, whole))) <= room:
+        return whole
+    return [_finding(group, read[group[0].host]) for group in by_cause(failing, 1)]
+
+
+def _finding(group: Sequence[Row], report: Report) -> str:
+    row = group[0]
+    number = count_text(group, len(report.host.filesystems))
+    names = listed([*dict.fromkeys(_short(each.where) for each in group)], _SHOWN)
+    where = f"{number} ({names})" if number else row.where
+    what = f"{row.rule.title} on {row.host}, {where}"
+    return f"[{row.finding.severity.value.upper()}] {what}: {message_of(group)}"
+
+
+def _unread(unread: Sequence[tuple[str, str]]) -> Iterator[str]:
     for name, error in unread:
         yield f"[UNKNOWN] host {name} could not be read: {error}"
-    for gap in found_gaps:
+
+
+def _gaps(found: Sequence[Gap]) -> Iterator[str]:
+    for gap in found:
         rule = gap.rule.title if gap.rule else "evidence of the host"
         hint = f" (hint: {gap.hint})" if gap.hint else ""
         yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
