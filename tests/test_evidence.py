@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
@@ -61,6 +61,15 @@ def test_all_unknowns_are_named_at_once(
         need(*evidence)
     assert raised.value.unknowns == unknowns
     assert str(raised.value) == message
+
+
+def test_what_two_values_lack_alike_is_missing_once() -> None:
+    """One command that was refused is the reason for all that it would have shown."""
+    refused = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, hint="run as root")
+    with pytest.raises(Undetermined) as raised:
+        need(refused, Unknown("lsblk", Why.DENIED), replace(refused))
+    assert raised.value.unknowns == (refused, Unknown("lsblk", Why.DENIED))
+    assert str(raised.value) == "dumpe2fs -h /dev/sda, lsblk"
 
 
 def test_derived_evidence_joins_the_origins() -> None:

@@ -61,11 +61,11 @@ Evidence: TypeAlias = Known[T] | Unknown
 
 
 class Undetermined(Exception):  # noqa: N818 - an outcome, not a failure
-    """A rule needs evidence that is unknown; `unknowns` are all that one `need` met."""
+    """A rule needs evidence that is unknown; `unknowns` are all that one `need` met, each once."""
 
     def __init__(self, unknowns: tuple[Unknown, ...]) -> None:
-        super().__init__(", ".join(unknown.what for unknown in unknowns))
-        self.unknowns = unknowns
+        self.unknowns = tuple(dict.fromkeys(unknowns))
+        super().__init__(", ".join(unknown.what for unknown in self.unknowns))
 
 
 @overload
