@@ -92,7 +92,7 @@ def raise_for(unknowns: Iterable[Unknown]) -> None:
 
     Behind a finding, it says what could make the finding worse.
     """
-    found = tuple(dict.fromkeys(unknowns))
+    found = tuple(unknowns)
     if found:
         raise Undetermined(found)
 

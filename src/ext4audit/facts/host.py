@@ -63,9 +63,8 @@ class ActiveProfile(NamedTuple):
 
     def covers(self, mount_points: tuple[str, ...]) -> bool:
         """Whether the profile applies to a filesystem with these mount points, also by name."""
-        if self.place is None or self.place in mount_points:
-            return True
-        return any(fnmatchcase(point, self.place) for point in mount_points)
+        place = self.place
+        return place is None or any(p == place or fnmatchcase(p, place) for p in mount_points)
 
 
 def all_profiles() -> Mapping[str, Profile]:
