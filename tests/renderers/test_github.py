@@ -30,7 +30,6 @@ from support.formats.sample_reports import (
     UNREADABLE,
     edits,
     hostile_report,
-    night_report,
     rated_report,
     report,
     root,
@@ -162,14 +161,6 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     assert "/dev/d19 on /srv/19 and 20 more\n" in commands[0].data
     assert "80 medium" in last
     assert len(read(Audited("x", slow_report(SHOWN)))[0]) == SHOWN
-
-
-def test_a_rule_on_many_hosts_hides_no_milder_one_of_its_level() -> None:
-    """Critical and high are both errors."""
-    night = [Audited("x", night_report(), key=f"h{n}") for n in range(SHOWN + 1)]
-    commands, _ = read(*night, Audited("x", rated_report(Severity.HIGH), key="z"))
-    errors = [command.data.partition(":")[0] for command in commands if command.name == "error"]
-    assert errors == ["CRITICAL", "HIGH", *["CRITICAL"] * (SHOWN - 2)]
 
 
 def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:

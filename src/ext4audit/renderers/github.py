@@ -124,16 +124,10 @@ def _reasons(page: Page) -> str:
 
 
 def _joined(found: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
-    """Yield the rows of each level, by cause where there are more than GitHub shows.
-
-    Each rule is once before any repeats, whatever its severity: one rule on ten hosts would else
-    hide all others of the level.
-    """
+    """Yield the rows of each level, by cause where there are more than GitHub shows."""
     for level in (ERROR, WARNING, NOTICE):
         same = [row for row in found if LEVELS[row.finding.severity] == level]
-        groups = by_cause(same, 1 if len(same) > SHOWN else SHOWN)
-        firsts = {group[0].rule.code: group for group in reversed(groups)}
-        yield from sorted(groups, key=lambda group: firsts[group[0].rule.code] is not group)
+        yield from by_cause(same, 1 if len(same) > SHOWN else SHOWN)
 
 
 def _note(group: Sequence[Row], report: Report) -> _Note:
