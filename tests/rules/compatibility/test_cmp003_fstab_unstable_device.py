@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Host
@@ -146,11 +145,6 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
             "/dev/sda1",
             devices=known((listed(uuid=None)._replace(fstype=None),)),
             unmounted=unknown("filesystems that are not mounted"),
-        ),
-        naming(
-            "/dev/sda1",
-            devices=known((listed(uuid=None)._replace(fstype=None),)),
-            unmounted=OUT_OF_SCOPE,
         ),
         naming(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))

@@ -14,7 +14,7 @@ from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import DeviceNumber, FstabEntry
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, unmounted_anywhere
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
 
 DISK = r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)"
 WHOLE = r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)"
@@ -212,8 +212,7 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     """Whether another device has the UUID, or may: a mount by UUID would take either."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
-    is_untold = not any(row.fstype for row in host.devices.value)
-    if is_untold and isinstance(unmounted_anywhere(host), Unknown):
+    if isinstance(host.unmounted, Unknown) and not any(row.fstype for row in host.devices.value):
         return True
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
