@@ -68,7 +68,7 @@ def drf001_remounted_by_hand() -> JsonObject:
     by_hand = "dioread_lock,commit=30"
     with prepared("DRF001", "defaults") as patient:
         run("mount", "-o", f"remount,{by_hand}", WHERE)
-        cured = {"keep": patient.cure("Keep it: add")}
+        cured = {"keep": patient.cure("Keep them: add")}
         run("mount", "-o", f"remount,{by_hand}", WHERE)
         cured["go back"] = patient.cure("Revert to the options of fstab")
         return {**cured, "fsck": patient.fsck()}
