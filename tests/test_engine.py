@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import audit, judge, with_profile_severities
 from ext4audit.evidence import Undetermined, need
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile, all_profiles
@@ -76,6 +77,10 @@ def rule_that(
         ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), (CITED,)),
         ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (UNKNOWN, SECOND_UNKNOWN), ()),
         ((Undetermined(()),), Outcome.UNDETERMINED, (), (), ()),
+        # What the user left out of the audit is no gap, and never a pass.
+        ((Undetermined((OUT_OF_SCOPE,)),), Outcome.NOT_APPLICABLE, (), (), ()),
+        ((Undetermined((OUT_OF_SCOPE, UNKNOWN)),), Outcome.UNDETERMINED, (), (UNKNOWN,), ()),
+        ((FINDING, Undetermined((OUT_OF_SCOPE,))), Outcome.FAIL, (FINDING,), (), ()),
         ((NotApplicable("no stripe"),), Outcome.NOT_APPLICABLE, (), (), ()),
         ((FINDING, NotApplicable("late")), Outcome.ERROR, (FINDING,), (), ()),
     ],
@@ -122,6 +127,8 @@ def test_not_applicable_gives_its_reason() -> None:
     """The note is the message of the exception; other verdicts have none."""
     refused = judge(rule_that(NotApplicable("no stripe lies below")), filesystem(), host())
     assert refused.note == "no stripe lies below"
+    left_out = judge(rule_that(Undetermined((OUT_OF_SCOPE,))), filesystem(), host())
+    assert left_out.note == "the audit is limited to targets: other devices were not read"
     assert judge(rule_that(), filesystem(), host()).note is None
     assert judge(rule_that(UNDETERMINED), filesystem(), host()).note is None
 

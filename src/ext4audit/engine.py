@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Undetermined, Unknown
+from ext4audit.evidence import OutOfScope, Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
 from ext4audit.facts.mount import MOUNT_TABLE
 from ext4audit.finding import Citation, Disruption, Finding, Severity
@@ -77,7 +77,10 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 
         note = traceback.format_exc()
         return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
-    unknowns = undetermined.unknowns if undetermined else ()
+    met = undetermined.unknowns if undetermined else ()
+    unknowns = tuple(each for each in met if not isinstance(each, OutOfScope))
+    if met and not unknowns and not findings:
+        return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=met[0].detail)
     outcome = Outcome.FAIL if findings else Outcome.UNDETERMINED if undetermined else Outcome.PASS
     return Verdict(rule, subject, outcome, tuple(findings), unknowns, tuple(evidence))
 

@@ -20,8 +20,6 @@ D = TypeVar("D")
 R = TypeVar("R")
 
 OUTSIDE = "run on the host, outside containers"
-TARGETS_ONLY = "targets only: other devices were not read"
-"""The origin of what has no values because the user limited the audit to targets."""
 """The hint of what even root is refused: a container, or the device rules of its cgroup."""
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of evidence without one; the current time would make old evidence look fresh."""
@@ -55,6 +53,18 @@ class Unknown:
     why: Why
     detail: str = ""
     hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfScope(Unknown):
+    """What was not read because the user limited the audit to targets.
+
+    It is no gap of the audit: a rule that needs it does not apply (engine.py).
+    """
+
+    why: Why = Why.NOT_CAPTURED
+    detail: str = "the audit is limited to targets: other devices were not read"
+    hint: str = "audit the host without a target"
 
 
 Evidence: TypeAlias = Known[T] | Unknown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from ext4audit.remedies.superblock_fields import (
     errors_in_string,
     give_reserve_to_root,
     new_uuid,
+    only_carrier,
     reserve_nothing,
     set_inode_size,
     set_stripe,
@@ -254,6 +257,22 @@ def test_inodes_are_enlarged_between_two_checks() -> None:
         Step(Phase.IMMEDIATE, CHECK),
         Step(Phase.VERIFY, size),
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_alone"),
+    [
+        ((f'/dev/sda1: UUID="{UUID}" TYPE="ext4"', '/dev/sdb: UUID="2" TYPE="ext4"'), True),
+        ((f'/dev/sda1: LABEL="a" UUID="{UUID}"', f'/dev/sdb: UUID="{UUID}"'), False),
+        ((f'/dev/sda1: UUID="{UUID}" TYPE="ext4"', f'/dev/sdb1: PARTUUID="{UUID}"'), True),
+        ((), False),
+    ],
+)
+def test_a_uuid_is_that_of_one_device(lines: tuple[str, ...], *, is_alone: bool) -> None:
+    """The lines are those of blkid without arguments, in util-linux as in busybox."""
+    blkid = f"blkid() {{ printf '%s\\n' {' '.join(map(shlex.quote, lines))}; }}"
+    done = subprocess.run(["sh", "-c", f"{blkid}; {only_carrier(UUID).command}"], check=False)
+    assert (done.returncode == 0) is is_alone
 
 
 def test_a_new_uuid_is_another_one_and_the_old_one_comes_back() -> None:

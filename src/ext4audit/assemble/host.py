@@ -31,9 +31,9 @@ from ext4audit.assemble.inventory import (
 )
 from ext4audit.evidence import (
     OUTSIDE,
-    TARGETS_ONLY,
     Evidence,
     Known,
+    OutOfScope,
     Unknown,
     Why,
     absent_means,
@@ -62,7 +62,7 @@ from ext4audit.parsers.devices_and_mounts import parse_md_arrays
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
-OUT_OF_SCOPE: Known[tuple[Filesystem, ...]] = Known((), TARGETS_ONLY)
+OUT_OF_SCOPE = OutOfScope("filesystems on other devices")
 """The unmounted filesystems of a host of which only targets are audited."""
 
 

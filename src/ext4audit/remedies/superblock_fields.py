@@ -320,6 +320,15 @@ def _identifier_steps(
     )
 
 
+def only_carrier(uuid: str) -> Step:
+    """Return the check that one device has a UUID, before fstab names it.
+
+    All devices are listed, and none from a cache: blkid of busybox cannot search for a UUID.
+    """
+    found = f"BLKID_FILE=/dev/null blkid | grep -cF ' UUID=\"{uuid}\"'"
+    return Step(Phase.PERSISTENT, f'test "$({found})" = 1')
+
+
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     """Return the steps that grow an unmounted filesystem to the size of its device.
 

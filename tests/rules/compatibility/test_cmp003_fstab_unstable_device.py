@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
+from ext4audit.evidence import Unknown
 from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Confidence, Severity
+from ext4audit.remedies.superblock_fields import only_carrier
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.compatibility.cmp003_fstab_unstable_device import check
 from support.builders import UUID, filesystem, fstab_entry, host, known, listed, unknown
@@ -142,11 +145,6 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
         naming("/dev/sda1", devices=known((SDA, listed("sdb", DeviceNumber(8, 16))))),
         naming("/dev/sda1", devices=unknown("lsblk")),
         naming(
-            "/dev/sda1",
-            devices=known((listed(uuid=None)._replace(fstype=None),)),
-            unmounted=unknown("filesystems that are not mounted"),
-        ),
-        naming(
             "/dev/sda1", fstab=known((fstab_entry(spec="/dev/sda1", number=unknown("device")),))
         ),
         naming("/dev/sda1", filesystems=(filesystem(uuid="$(reboot)"),)),
@@ -157,6 +155,18 @@ def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None
     """A UUID that two devices have, or that is not known to be on one only, is not written."""
     (finding,) = verdict(on).findings
     assert finding.remedies[0].steps == ()
+
+
+@pytest.mark.parametrize("unread", [OUT_OF_SCOPE, unknown("filesystems that are not mounted")])
+def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> None:
+    """Without udev, lsblk does not show what is on devices that were not read."""
+    untold = known((listed(uuid=None)._replace(fstype=None),))
+    (finding,) = verdict(naming("/dev/sda1", devices=untold, unmounted=unread)).findings
+    check, edit, *_ = finding.remedies[0].steps
+    assert check == only_carrier(UUID)
+    assert plain([edit]) == [f"persistent: fstab 7: /dev/sda1 -> UUID={UUID}"]
+    (finding,) = verdict(naming("/dev/sda1", unmounted=unread)).findings
+    assert check not in finding.remedies[0].steps
 
 
 def test_cmp003_keeps_the_gap_beside_the_finding() -> None:

@@ -120,6 +120,14 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (with_rows(unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (
+            with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE, lower=(TWIN,)),
+            Outcome.FAIL,
+        ),
+        (
+            with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems"), lower=(TWIN,)),
+            Outcome.FAIL,
+        ),
+        (
             with_rows(
                 devices=known(UNTOLD), fs=filesystem(superblock=unknown("superblock"), uuid=None)
             ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.engine import judge
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -61,6 +62,9 @@ def lying(*idle_ones: Filesystem) -> Host:
         (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
         (host(unmounted(features=REPLAY)), Outcome.FAIL),
         (host(unmounted()), Outcome.PASS),
+        # Where only targets are audited, they are judged, and nothing else.
+        (host(unmounted(), unmounted=OUT_OF_SCOPE), Outcome.PASS),
+        (host(filesystem(), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (
             host(filesystem(), unmounted=unknown("filesystems")),
             Outcome.UNDETERMINED,

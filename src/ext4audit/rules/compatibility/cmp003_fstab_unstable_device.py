@@ -66,7 +66,8 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Use the UUID of the filesystem. The command edits the first field of that line, and changes
-    nothing if the line no longer contains the audited name. systemd reads fstab again after
+    nothing if the line no longer contains the audited name. Where other devices were not read, it
+    first checks that none of them has the UUID. systemd reads fstab again after
     `systemctl daemon-reload`.
 
     ## When to ignore
@@ -185,6 +186,8 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
             "new UUID to the copy first, or use a path below /dev/disk/by-id."
         )
     steps = remedies.configuration.device_steps(entry.line, f"UUID={uuid}")
+    if steps and _is_unsought(host):
+        steps = (remedies.superblock_fields.only_carrier(uuid), *steps)
     return Remedy(f"Use the UUID of the filesystem ({uuid}).", Disruption.ONLINE, steps)
 
 
@@ -212,9 +215,13 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     """Whether another device has the UUID, or may: a mount by UUID would take either."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
-    if isinstance(host.unmounted, Unknown) and not any(row.fstype for row in host.devices.value):
-        return True
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
+
+
+def _is_unsought(host: Host) -> bool:
+    """Whether copies may be on devices that were not read, and that lsblk shows no contents of."""
+    rows = for_wording(host.devices, ())
+    return isinstance(host.unmounted, Unknown) and not any(row.fstype for row in rows)
 
 
 @cached_by_identity

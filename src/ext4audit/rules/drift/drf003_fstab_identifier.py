@@ -18,8 +18,8 @@ from ext4audit.facts.superblock import (
     split_spec,
 )
 from ext4audit.finding import Citation, Confidence, Finding, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, host_rule
-from ext4audit.rules.shared import in_brief, refuse_container, superblock_field, unmounted_anywhere
+from ext4audit.rule import RuleOutput, host_rule
+from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
 
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
 CHANGES = "-cow"
@@ -181,7 +181,8 @@ def check(host: Host) -> RuleOutput:
 
     Whether several block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or
     the same label where fstab or root= uses that label. Components of another device (paths of a
-    multipath device, members of an array) do not count as a second filesystem.
+    multipath device, members of an array) do not count as a second filesystem. With a target, no
+    other device is read: the rule does not apply where lsblk, without udev, shows no contents.
 
     ## Why it matters
 
@@ -203,13 +204,16 @@ def check(host: Host) -> RuleOutput:
     identifier.
     """
     refuse_container(host, "a {} container does not show the host's devices")
-    rows = _identified(host, need(host.devices))
+    listed = need(host.devices)
+    # Without udev lsblk shows the content of no device: only the superblocks that were read do.
+    unread = () if any(row.fstype for row in listed) else _unknown(host.unmounted)
+    rows = _identified(host, listed)
     candidates = filesystems_of(rows, layers_below(host))
     yield Citation("ext2, ext3 and ext4 devices", str(len(candidates)), origin_of(host.devices))
     by_uuid = twins_of("UUID", candidates)
     by_label = twins_of("LABEL", candidates)
     if not by_uuid and not by_label:
-        _refuse_unread(host)
+        raise_for(unread)
         return
     uses, gaps = _uses(host)
     by_identifier: dict[tuple[str, str], list[Use]] = {}
@@ -219,7 +223,7 @@ def check(host: Host) -> RuleOutput:
         used = by_identifier.get((twins.key, twins.value), [])
         if used or twins.key == "UUID":
             yield _finding(host, twins, used)
-    raise_for(gaps)
+    raise_for((*gaps, *unread))
 
 
 def origin_of(evidence: Evidence[object]) -> str:
@@ -228,13 +232,7 @@ def origin_of(evidence: Evidence[object]) -> str:
 
 
 def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
-    """Return the devices of lsblk with the identifiers of their superblocks.
-
-    Without udev lsblk shows the content of no device. Then only the filesystems that were read
-    are known, and it is not known what else there is where unmounted ones were not read.
-    """
-    if not any(row.fstype for row in rows):
-        need(host.unmounted)
+    """Return the devices of lsblk with the identifiers of their superblocks."""
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)
@@ -247,15 +245,6 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
         else row
         for row in rows
     )
-
-
-def _refuse_unread(host: Host) -> None:
-    """Raise NotApplicable where copies of the targets would not have been noticed."""
-    is_untold = not any(row.fstype for row in need(host.devices))
-    if is_untold and isinstance(unmounted_anywhere(host), Unknown):
-        raise NotApplicable(
-            "only targets were read, and without udev lsblk shows no identifiers of other devices"
-        )
 
 
 def _label(superblock: Superblock) -> str | None:
@@ -271,8 +260,12 @@ def _go_by_label(host: Host) -> bool:
 
 def _uses(host: Host) -> tuple[list[Use], tuple[Unknown, ...]]:
     """Return the places that name a filesystem by an identifier, and what could not be read."""
-    gaps = tuple(e for e in (host.fstab, host.kernel_arguments) if isinstance(e, Unknown))
+    gaps = _unknown(host.fstab, host.kernel_arguments)
     return [*_in_fstab(host), *_in_root(host)], gaps
+
+
+def _unknown(*evidence: Evidence[object]) -> tuple[Unknown, ...]:
+    return tuple(each for each in evidence if isinstance(each, Unknown))
 
 
 def _in_fstab(host: Host) -> Iterator[Use]:

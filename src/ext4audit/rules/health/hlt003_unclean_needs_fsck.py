@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, for_wording, raise_for
+from ext4audit.evidence import Known, OutOfScope, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -62,7 +62,7 @@ def check(host: Host) -> RuleOutput:
             unknowns.append(fs.superblock)
         else:
             yield from _judge(fs, host, fs.superblock.value)
-    if isinstance(host.unmounted, Unknown):
+    if isinstance(host.unmounted, Unknown) and not isinstance(host.unmounted, OutOfScope):
         unknowns.append(host.unmounted)
     raise_for(unknowns)
     if not unmounted:

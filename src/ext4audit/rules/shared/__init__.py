@@ -8,7 +8,6 @@ from functools import partial
 from typing import NoReturn, TypeVar
 
 from ext4audit.evidence import (
-    TARGETS_ONLY,
     Evidence,
     Known,
     Undetermined,
@@ -62,18 +61,6 @@ def is_in_memory(device: BlockDevice) -> bool:
     zram-generator mounts its filesystems with discard, which frees memory (zram-generator.conf(5)).
     """
     return re.fullmatch(r"z?ram[0-9]+", device.name) is not None
-
-
-def unmounted_anywhere(host: Host) -> Evidence[tuple[Filesystem, ...]]:
-    """Return the unmounted filesystems of all devices; unknown where only targets were read."""
-    if isinstance(host.unmounted, Known) and host.unmounted.origin == TARGETS_ONLY:
-        return Unknown(
-            "filesystems on other devices",
-            Why.NOT_CAPTURED,
-            TARGETS_ONLY,
-            "audit the host without a target",
-        )
-    return host.unmounted
 
 
 def verb(words: Sequence[str]) -> str:
