@@ -197,3 +197,15 @@ def test_what_changes_nothing_is_reported(
     sentences = list(unused_measurements(report(one), runs))
     assert [sentence in each for each in sentences if sentence] == ([True] if sentence else [])
     assert bool(sentences) == bool(sentence)
+
+
+def test_an_array_that_is_not_known_is_not_said_to_be_another() -> None:
+    """The measurement is not used, because it cannot be seen to be of the same array."""
+    fs = FS._replace(layout=unknown("layout"))
+    one = report(verdict(LIKELY, code="LAY001", fs=fs), fs)
+    (sentence,) = unused_measurements(one, [of_members(2)])
+    assert sentence.endswith("is not used for LAY001: the members of its array are not known")
+    (sentence,) = unused_measurements(
+        report(one.verdicts[0], FS._replace(layout=None)), [of_members(2)]
+    )
+    assert sentence.endswith("the array had 2 members")

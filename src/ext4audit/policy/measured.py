@@ -8,7 +8,7 @@ never ends a confirmed finding.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.measurement import Measurement, ProbeRun, ProbeVerdict
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -96,14 +96,15 @@ def _change(run: ProbeRun, result: Measurement, fs: Filesystem) -> str | None:
         now = option.token if option else None
         if now != then.get(name):
             return f"{then.get(name, f'no {name}')} was in force"
-    if result.rule == OF_MEMBERS and len(result.members) != _members(fs):
-        return f"the array had {len(result.members)} members"
-    return None
+    return _change_of_members(result, fs) if result.rule == OF_MEMBERS else None
 
 
-def _members(fs: Filesystem) -> int:
-    """Return the number of members of the array below a filesystem; 0 where it is not known."""
-    return len(fs.layout.value.members) if isinstance(fs.layout, Known) else 0
+def _change_of_members(result: Measurement, fs: Filesystem) -> str | None:
+    if isinstance(fs.layout, Unknown):
+        return "the members of its array are not known"
+    members = fs.layout.value.members if fs.layout else ()
+    then = len(result.members)
+    return None if then == len(members) else f"the array had {then} members"
 
 
 def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
