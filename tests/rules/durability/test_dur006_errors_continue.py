@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.facts.mount import Provenance
-from ext4audit.facts.superblock import RecordedError
+from ext4audit.facts.superblock import RecordedError, Superblock
 from ext4audit.finding import Disruption, Finding, Phase, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rules.durability.dur006_errors_continue import check
@@ -142,12 +143,23 @@ def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
     assert record.severity is severity
 
 
-def test_an_old_record_may_be_of_this_mount_where_no_superblock_was_read() -> None:
+@pytest.mark.parametrize(
+    ("read", "gaps"),
+    [
+        (unknown("superblock"), ["superblock"]),
+        # The ioctl that everybody may use shows no times.
+        (known(superblock(block_bytes=None)), ["time of the last mount"]),
+        (known(superblock()), []),
+    ],
+)
+def test_an_old_record_may_be_of_this_mount_where_its_time_is_unknown(
+    read: Evidence[Superblock], gaps: list[str]
+) -> None:
     """It would be high then."""
     last = RecordedError(1, "ext4_lookup", 1, 0, 0)
-    counters = known(ErrorCounters(errors=3, last=last))
-    verdict = verdict_of(filesystem(errors=counters, superblock=unknown("superblock")))
-    assert [gap.what for gap in verdict.unknowns] == ["superblock"]
+    fs = filesystem(errors=known(ErrorCounters(errors=3, last=last)), superblock=read)
+    assert [gap.what for gap in verdict_of(fs).unknowns] == gaps
+    assert [gap.what for gap in judge(recorded_errors, fs, host(fs)).unknowns] == gaps
 
 
 @pytest.mark.parametrize("token", [READ_ONLY, "errors=panic"])

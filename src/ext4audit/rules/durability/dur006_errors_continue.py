@@ -12,7 +12,12 @@ from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
-from ext4audit.rules.shared.error_state import counted_errors, has_stopped, is_old_record
+from ext4audit.rules.shared.error_state import (
+    counted_errors,
+    has_stopped,
+    is_old_record,
+    time_of_last_mount,
+)
 
 MESSAGE = "errors=continue: after a metadata error the kernel logs it and keeps writing"
 SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
@@ -89,7 +94,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not recorded:
         need(fs.errors, fs.mounted_here)
     elif severity is Severity.MEDIUM:
-        need(fs.superblock)
+        need(time_of_last_mount(fs))
 
 
 def _in_force(options: EffectiveOptions) -> str:

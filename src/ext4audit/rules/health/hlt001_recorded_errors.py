@@ -16,6 +16,7 @@ from ext4audit.rules.shared.error_state import (
     has_stopped,
     is_marked,
     is_old_record,
+    time_of_last_mount,
 )
 
 
@@ -64,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         found = _finding(fs, host, counters)
         yield found
         if found.severity is Severity.MEDIUM:
-            need(fs.superblock)
+            need(time_of_last_mount(fs))
         return
     if isinstance(counters.warnings, Known) and counters.warnings.value:
         yield _warned(fs, counters.warnings.value)

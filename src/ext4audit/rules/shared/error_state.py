@@ -72,15 +72,26 @@ def is_marked(fs: Filesystem) -> bool:
     return MARK in need(state_of(fs))
 
 
+def time_of_last_mount(fs: Filesystem) -> Evidence[int]:
+    """Return the time of the last mount, 0 where none is recorded; only root can read it."""
+    return superblock_field(
+        fs,
+        "time of the last mount",
+        lambda each: each.last_mounted_at or (None if each.block_bytes is None else 0),
+    )
+
+
 def is_old_record(fs: Filesystem, host: Host, counters: ErrorCounters) -> bool:
-    """Whether the last error is surely older than this mount and seven days."""
+    """Whether the last error is older than seven days, and than this mount where that is known.
+
+    A finding that it makes milder needs `time_of_last_mount()` behind it.
+    """
     at = counters.last.at if counters.last else None
     now = seconds_since_1970(host.taken_at)
-    superblock = for_wording(fs.superblock, None)
-    mounted = superblock.last_mounted_at if superblock else None
-    since = (mounted, now - RECENT_SECONDS if now is not None else None)
-    known = [moment for moment in since if moment is not None]
-    return at is not None and bool(known) and all(at < moment for moment in known)
+    mounted = time_of_last_mount(fs)
+    since = [] if now is None else [now - RECENT_SECONDS]
+    since += [mounted.value] if isinstance(mounted, Known) and mounted.value else []
+    return at is not None and bool(since) and at < min(since)
 
 
 def counted_errors(number: int) -> str:
