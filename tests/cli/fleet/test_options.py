@@ -143,8 +143,8 @@ def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
 ) -> None:
     """db1 does not answer; what was kept of it is moved, and what was moved before stays."""
     wanted = GatherOptions((), {}, 1, str(tmp_path), quiet=False)
-    for day in (1, 2):
-        (tmp_path / "db1.txt").write_text(f"day {day}")
+    for text, day in (("day 1", 1), ("day 2", 2), ("day 2, too", 2)):
+        (tmp_path / "db1.txt").write_text(text)
         os.utime(tmp_path / "db1.txt", (day * 86400, day * 86400))
         (place,) = answered_places(NoAnswer(), wanted, Stop())
         assert place is not None
@@ -154,9 +154,10 @@ def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
     assert moved == {
         ".earlier/19700102T000000Z/db1.txt": "day 1",
         ".earlier/19700103T000000Z/db1.txt": "day 2",
+        ".earlier/19700103T000000Z-2/db1.txt": "day 2, too",
     }
     notice = f"earlier snapshots of hosts that did not answer are now in {tmp_path}/.earlier"
-    assert capsys.readouterr().err.splitlines() == [f"ext4audit: {notice}"] * 2
+    assert capsys.readouterr().err.splitlines() == [f"ext4audit: {notice}"] * 3
     with pytest.raises(ArchiveError, match="holds no snapshot"):
         hosts_in(str(tmp_path))
 

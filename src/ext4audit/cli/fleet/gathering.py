@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
@@ -133,13 +134,16 @@ def _place(answer: Answer, keep: Path | None) -> Place:
 def _set_aside(kept: Path, note: Callable[[str], None]) -> None:
     """Move the snapshot of an earlier run to where no scan takes it for one of this run.
 
-    The time of the file is in its new place, so that none is replaced. Raises OutputFailed.
+    Its time is in the new place, and a number where that time is taken: none is replaced. Raises
+    OutputFailed.
     """
     try:
         taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.lstat().st_mtime))
-        folder = kept.parent / EARLIER / taken
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        kept.rename(folder / kept.name)
+        names = chain([taken], (f"{taken}-{number}" for number in count(2)))
+        places = (kept.parent / EARLIER / name / kept.name for name in names)
+        place = next(place for place in places if not place.exists())
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept.rename(place)
     except FileNotFoundError:
         return
     except OSError as error:
