@@ -318,6 +318,12 @@ def _wrong_number(spec: Mapping[str, Any], value: str | None) -> str:
     return ""
 
 
+def number_of(option: str) -> int | None:
+    """Return the number behind "=" as the kernel reads it, None where there is none."""
+    value = option.partition("=")[2]
+    return _number(value) if re.fullmatch(NUMBER, value) else None
+
+
 def _number(text: str) -> int:
     digits = text.lstrip("+").lower()
     if digits.startswith("0x"):

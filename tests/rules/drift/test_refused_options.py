@@ -147,6 +147,36 @@ def test_no_journal() -> None:
     assert not refusals(found)
 
 
+@pytest.mark.parametrize(
+    ("word", "release", "refused"),
+    [
+        ("sb=0", NEW, True),
+        ("sb=1", NEW, False),
+        ("sb=32768", NEW, False),
+        ("sb=65535", NEW, False),
+        ("sb=65536", NEW, True),
+        ("sb=0x10000", NEW, True),
+        ("sb=65536", OLD, False),
+        ("debug_want_extra_isize=0", NEW, True),
+        ("debug_want_extra_isize=2", NEW, True),
+        ("debug_want_extra_isize=4", NEW, False),
+        ("debug_want_extra_isize=30", NEW, False),
+        ("debug_want_extra_isize=31", NEW, True),
+        ("debug_want_extra_isize=128", NEW, False),
+        ("debug_want_extra_isize=130", NEW, True),
+    ],
+)
+def test_what_a_filesystem_of_this_size_does_not_have(
+    word: str, release: str, *, refused: bool
+) -> None:
+    """As Linux 6.18 mounts 64 MiB with inodes of 256 bytes: sb= needs a backup there as well."""
+    sized = known(superblock(size_blocks=16384, block_bytes=4096, inode_bytes=256))
+    found = verdict(asked(word, release=release, superblock=sized), release)
+    assert bool(refusals(found)) is refused
+    unread = verdict(asked(word, release=release, superblock=unknown("superblock")), release)
+    assert bool(unread.unknowns) is (release == NEW)
+
+
 @pytest.mark.parametrize("word", ["journal_dev=2049", "journal_path=/dev/sdb1"])
 def test_a_device_of_a_journal_that_is_inside(word: str) -> None:
     """Linux 6.18 refuses both: "filesystem has both journal inode and journal device"."""

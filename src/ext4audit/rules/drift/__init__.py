@@ -16,8 +16,10 @@ from ext4audit.facts.options import (
     handling_of,
     is_refused_for,
     needs_journal,
+    number_of,
 )
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.demands import demanded, discouraged, replaced_demands, states_of
 from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
 
@@ -32,6 +34,11 @@ QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
 WITHOUT_THE_JOURNAL = frozenset({"norecovery", "noload"})
 """Options with which ext4 does not load the journal, and refuses all options of one."""
 JOURNAL_DEVICES, NO_DEVICE = ("journal_dev=", "journal_path="), "journal_dev=0"
+SUPERBLOCK, EXTRA_BYTES = "sb=", "debug_want_extra_isize="
+SIZES_CHECKED_SINCE = (6, 1)
+"""Seen on 6.18. Before 5.17, sb= counts only as the first option, and large inodes are clamped."""
+SUPERBLOCK_UNIT_BYTES = 1024
+SMALLEST_INODE_BYTES, LEAST_EXTRA_BYTES = 128, 4
 DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
@@ -120,6 +127,7 @@ def _conflicts(
     yield from _by_data_mode(tokens, host.kernel, options, gaps)
     yield from _by_quota(fs, tokens, gaps)
     yield from _by_journal_device(fs, tokens, gaps)
+    yield from _by_size(fs, tokens, host.kernel, gaps)
     judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
     skipped = next((token for token in tokens if token in WITHOUT_THE_JOURNAL), None)
     if judged and skipped:
@@ -158,6 +166,31 @@ def _by_journal_device(
         gaps.append(fs.superblock)
     elif fs.superblock.value.inode_of_journal:
         yield from ((token, "the journal is inside the filesystem") for token in named)
+
+
+def _by_size(
+    fs: Filesystem, tokens: Sequence[str], kernel: Evidence[Kernel], gaps: list[Unknown]
+) -> Iterator[tuple[str, str]]:
+    """Yield a superblock outside the filesystem, and space that its inodes do not have."""
+    named = {w: number_of(w) or 0 for w in tokens if w.startswith((SUPERBLOCK, EXTRA_BYTES))}
+    if not named or not _since(kernel, SIZES_CHECKED_SINCE, gaps):
+        return
+    size = superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
+    inode = superblock_field(fs, "inode size", lambda superblock: superblock.inode_bytes)
+    for token, number in named.items():
+        limit = size if token.startswith(SUPERBLOCK) else inode
+        if isinstance(limit, Unknown):
+            gaps.append(limit)
+        elif limit is size and not 0 < number * SUPERBLOCK_UNIT_BYTES < limit.value:
+            yield token, "the filesystem has no superblock there"
+        elif limit is inode and not _fits(number, limit.value):
+            yield token, f"it takes even numbers that an inode of {limit.value} bytes has room for"
+
+
+def _fits(number: int, inode_bytes: int) -> bool:
+    """Whether inodes have so many bytes beside those that all have; the kernel wants 4 at least."""
+    most = inode_bytes - SMALLEST_INODE_BYTES
+    return number % 2 == 0 and LEAST_EXTRA_BYTES <= number <= most
 
 
 def _by_quota(
