@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.host import assemble_host
+from ext4audit.assemble.host import OUT_OF_SCOPE, assemble_host
 from ext4audit.assemble.inventory import (
     OtherMountTables,
     mark_overmounted,
@@ -458,7 +458,8 @@ def test_without_lsblk_it_is_not_known() -> None:
 def test_targets_and_containers_have_no_idle_filesystems() -> None:
     """Other devices are of no concern to the one, and are not the other's; none is looked at."""
     recorder = RecordingSource(with_spare().source())
-    assert need(assemble_host(recorder, TAKEN_AT, only={DeviceNumber(8, 16)}).unmounted) == ()
+    only = {DeviceNumber(8, 16)}
+    assert assemble_host(recorder, TAKEN_AT, only=only).unmounted == OUT_OF_SCOPE
     contained = with_spare().unmount(25).mount(25, "0:40", "/", "overlay", fstype="overlay")
     inside = RecordingSource(contained.file("/run/systemd/container", "lxc\n").source())
     assert need(assemble_host(inside, TAKEN_AT).unmounted) == ()

@@ -420,6 +420,19 @@ def test_a_directory_of_slaves_that_cannot_be_listed_is_unknown_below() -> None:
     assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")
 
 
+@pytest.mark.parametrize("is_array", [True, False])
+def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
+    """An archive that leaves out symbolic links has the directory of slaves, and none in it."""
+    host = debian_host().stacked("md0", "9:0", sdb="8:16").md("9:0", ["sdb"])
+    if not is_array:
+        host = debian_host().stacked("dm-0", "253:0", sdb="8:16").dm("253:0", "a", "LVM-a", LINEAR)
+    number = DeviceNumber(9, 0) if is_array else DeviceNumber(253, 0)
+    assert isinstance(stack(host, number).below, Known)
+    below = stack(host.tell(ListDir(f"/sys/dev/block/{number}/slaves"), ""), number).below
+    assert isinstance(below, Unknown)
+    assert below.why is Why.UNPARSABLE
+
+
 def test_udev_is_enrichment() -> None:
     """Its properties are sorted, or empty where they are unknown."""
     host = debian_host()

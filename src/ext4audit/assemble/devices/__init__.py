@@ -218,8 +218,7 @@ class StackReader:
         directory = f"/sys/dev/block/{number}"
         uevent = read(self.source, f"{directory}/uevent", parse_key_values)
         if isinstance(uevent, Unknown):
-            hint = uevent.hint or HINT
-            return Unknown(f"block device {number}", uevent.why, uevent.detail, hint)
+            return Unknown(f"block device {number}", uevent.why, uevent.detail, uevent.hint or HINT)
         return derive(
             f"block device {number}",
             lambda fields: self._device(number, directory, fields, above | {number}),
@@ -250,7 +249,7 @@ class StackReader:
             kind="partition" if partition else _kind(md, dm, loop),
             size_sectors=read_integer(self.source, f"{directory}/size"),
             queue=read_queue(self.source, f"{directory}/.." if partition else directory),
-            below=self._below(directory, above, loop=loop, partition=partition),
+            below=self._below(directory, above, loop, partition=partition, made=bool(md or dm)),
             start_sectors=for_wording(start, None) if start else None,
             md=md,
             md_state=state,
@@ -269,10 +268,12 @@ class StackReader:
         self,
         directory: str,
         above: frozenset[DeviceNumber],
-        *,
         loop: LoopDevice | None,
+        *,
         partition: bool,
+        made: bool,
     ) -> Evidence[tuple[BlockDevice, ...]]:
+        """Return the devices below one; `made` says that it is made of others, and has some."""
         if partition:
             origin = f"{directory}/.."
             numbers = [read(self.source, f"{origin}/dev", parse_device_number)]
@@ -284,6 +285,8 @@ class StackReader:
             slaves = list_directory(self.source, origin)
             if isinstance(slaves, Unknown):
                 return slaves
+            if made and not slaves.value:
+                return Unknown(origin, Why.UNPARSABLE, "empty, below a device made of others")
             numbers = [
                 read(self.source, f"{origin}/{slave}/dev", parse_device_number)
                 for slave in slaves.value
@@ -306,9 +309,7 @@ class StackReader:
         if number.value in above:
             self._met_itself = True
             return None
-        if number.value.major == 0:
-            return None
-        return self.read(number.value, above)
+        return None if number.value.major == 0 else self.read(number.value, above)
 
     def _dm(self, number: DeviceNumber, directory: str, kernel_name: str) -> DmDevice | None:
         """Return the device-mapper device; its name is "" where only the kernel's is known."""
