@@ -90,7 +90,8 @@ def is_old_record(fs: Filesystem, host: Host, counters: ErrorCounters) -> bool:
     now = seconds_since_1970(host.taken_at)
     mounted = time_of_last_mount(fs)
     since = [] if now is None else [now - RECENT_SECONDS]
-    since += [mounted.value] if isinstance(mounted, Known) and mounted.value else []
+    if isinstance(mounted, Known) and mounted.value:
+        since.append(mounted.value)
     return at is not None and bool(since) and at < min(since)
 
 
