@@ -29,6 +29,7 @@ SWAPPED = (
     "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
     "or stops"
 )
+UNSOUGHT = "It stops where another device has this UUID: not all devices were read."
 MOVED = (
     "the hypervisor gives the name, and another configuration or type of instance changes it, so "
     "the boot then stops"
@@ -186,9 +187,11 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
             "new UUID to the copy first, or use a path below /dev/disk/by-id."
         )
     steps = remedies.configuration.device_steps(entry.line, f"UUID={uuid}")
-    if steps and _is_unsought(host):
-        steps = (remedies.superblock_fields.only_carrier(uuid), *steps)
-    return Remedy(f"Use the UUID of the filesystem ({uuid}).", Disruption.ONLINE, steps)
+    summary = f"Use the UUID of the filesystem ({uuid})."
+    if not steps or not _is_unsought(host):
+        return Remedy(summary, Disruption.ONLINE, steps)
+    steps = (remedies.superblock_fields.only_carrier(uuid), *steps)
+    return Remedy(summary, Disruption.ONLINE, steps, trade_off=UNSOUGHT)
 
 
 def _advice(text: str) -> Remedy:
