@@ -64,6 +64,7 @@ def test_upstream_is_the_version_that_was_built(
         ("6.1.0\n#1\nx86_64\ndb1", "db1"),
         ("6.1.0\n#1\nx86_64\na\nb\x1b[31m\udcff\n", "a\nb\x1b[31m\udcff"),
         ("6.1.0\n#1\nx86_64\n\n", ""),
+        ("6.1.0\n#1\nx86_64\n", ""),
     ],
 )
 def test_a_host_name_may_hold_anything(text: str, name: str) -> None:

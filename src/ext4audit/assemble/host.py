@@ -119,7 +119,7 @@ def assemble_host(
     is_contained = for_wording(container, None) is not None
     fstrim, trims_all = read_trimming(source)
     return Host(
-        name=for_wording(ask(source, Uname(), parse_nodename, "host name"), UNKNOWN_NAME),
+        name=for_wording(ask(source, Uname(), parse_nodename, "host name"), "") or UNKNOWN_NAME,
         taken_at=taken_at,
         kernel=kernel,
         os=read_os(source),

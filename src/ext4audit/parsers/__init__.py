@@ -41,12 +41,12 @@ def parse_kernel(text: str) -> Kernel:
 
 def parse_nodename(text: str) -> str:
     """Parse the host name: the rest of the text, since sethostname(2) takes a newline too."""
-    return _lines(text)[-1]
+    return _lines(text)[-1].removesuffix("\n")
 
 
 def _lines(text: str) -> list[str]:
-    """Split the text into its four values."""
-    lines = text.removesuffix("\n").split("\n", _LINES - 1)
+    """Split the text into its four values; the last one, the host name, may be empty."""
+    lines = text.split("\n", _LINES - 1)
     if len(lines) != _LINES:
         raise ValueError(f"{text[:80]!r} is not the answer of uname")
     return lines

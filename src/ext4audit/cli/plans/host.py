@@ -127,7 +127,7 @@ def _setting(
 def _kernel(text: str, version: str = "") -> Kernel:
     if not text.isprintable() or " " in text:
         raise ValueError(f"{text!r} is not a release (uname -r)")
-    return parse_kernel(f"{text}\n{version}\n\n\n")
+    return parse_kernel(f"{text}\n{version}\n\n")
 
 
 def _system(text: str) -> OperatingSystem:
