@@ -150,7 +150,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     _check_several(plans, options)
     for sentence in read.skipped:
         print_diagnostic(f"not planned: {sentence}")
-    if given["size"] and all(each.get(STATED_SIZE) for each in read.filesystems):
+    stated = (each.get(STATED_SIZE) and "size" in each for each in read.filesystems)
+    if given["size"] and all(stated):
         print_diagnostic("--size is not used: the document states every size")
     codes = [_one(plan, given, options) for plan in plans]
     return next((code for code in BY_WEIGHT if code in codes), max(codes))

@@ -203,6 +203,7 @@ def test_cloud_init_is_planned(tmp_path: Path) -> None:
     words = ["--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12"]
     done = run("plan", *words)
     assert done.returncode == 0, done.stderr
+    assert "--size is not used" not in done.stderr
     assert "mkfs.ext4 -L data -m 0 /dev/nvme1n1p1" in done.stdout
     assert "-o noatime,nofail /dev/nvme1n1p1 /srv/data" in done.stdout
     report = json.loads(run("plan", *words, "-f", "json").stdout)
@@ -235,6 +236,7 @@ def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw:
     file.write_bytes(raw)
     done = run("plan", "--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12")
     assert done.returncode == 0, done.stderr
+    assert "--size is not used" not in done.stderr
     assert "mkfs.ext4 -L data -m 0 /dev/nvme1n1p1" in done.stdout
     assert "not planned: a part is an #include" in done.stderr
 
