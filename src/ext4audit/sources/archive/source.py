@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
@@ -317,6 +318,12 @@ class ArchiveSource:
         return Known(output.text, output.origin) if output else None
 
     def _lsblk(self, argv: tuple[str, ...]) -> Found:
+        """Answer `lsblk -P` from all listings, if they have each device that blkid found."""
+        seen = (path for path in self._blkid if path.startswith("/dev/"))
+        unlisted = [path for path in seen if self._devices.number_of(path) is None]
+        if unlisted:
+            detail = f"no listing has the number of {first_few(unlisted)}, which blkid found"
+            return replace(self._not_captured(RunCommand(argv)), detail=detail)
         if argv[1] != "-P":
             return None
         pairs = lsblk_pairs(self._capture, self._devices, self._blkid)
