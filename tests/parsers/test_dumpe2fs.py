@@ -178,6 +178,18 @@ def test_a_filesystem(stored: Stored, name: str, fields: dict[str, object]) -> N
     assert {field: getattr(superblock, field) for field in fields} == fields
 
 
+def test_bits_that_an_older_dumpe2fs_cannot_name_have_their_names(stored: Stored) -> None:
+    """e2fsprogs names fast_commit since 1.46, and orphan_file since 1.47."""
+    text = stored("dumpe2fs/1.47.0-default.txt")
+    numbers = "FEATURE_C10 FEATURE_C12 FEATURE_R16 FEATURE_I31"
+    text = text.replace("has_journal", f"has_journal {numbers}")
+    text = text.replace("user_xattr acl", "user_xattr acl MNTOPT_8 MNTOPT_31")
+    found = parse_superblock(text)
+    extra = {"fast_commit", "orphan_file", "orphan_present", "FEATURE_I31"}
+    assert found.features == DEFAULT.features | extra
+    assert found.default_mount_options == ("user_xattr", "acl", "nobarrier", "MNTOPT_31")
+
+
 def test_hostile_names_forge_no_field(stored: Stored) -> None:
     """A label and a mount point that hold lines of dumpe2fs are read as label and mount point."""
     superblock = parse_superblock(stored("dumpe2fs/1.47.0-hostile-names.txt"))

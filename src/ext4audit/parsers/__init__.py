@@ -288,6 +288,17 @@ def mount_option_names(bits: int) -> tuple[str, ...]:
     return tuple(names)
 
 
+def spelt_out(word: str) -> str:
+    """Name what a dumpe2fs older than the feature prints by its bit: FEATURE_C12, MNTOPT_8."""
+    found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
+    if found is None:
+        return word
+    bit = 1 << int(found[2])
+    if found[1] is None:
+        return mount_option_names(bit)[0]
+    return next(iter(feature_names(*(bit * (letter == found[1]) for letter in "CIR"))))
+
+
 def errors_behaviour(number: int) -> str:
     """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
     return _ERRORS.get(number, "remount-ro")

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock
-from ext4audit.parsers import parse_ctime, parse_integer
+from ext4audit.parsers import parse_ctime, parse_integer, spelt_out
 
 
 def _error_pattern(which: str) -> str:
@@ -272,7 +272,7 @@ def _hexadecimal(fields: _Fields, key: str) -> int | None:
 
 def _names(text: str) -> tuple[str, ...]:
     """Return the names on a line, none for "(none)"."""
-    return () if text.strip() == "(none)" else tuple(text.split())
+    return () if text.strip() == "(none)" else tuple(map(spelt_out, text.split()))
 
 
 def _string(text: str) -> str | None:
