@@ -39,7 +39,7 @@ Personalities : [raid0] [raid6] [raid5]
 md127 : active raid0 sdc1[1] sdb1[0]
       6282240 blocks super 1.2 512k chunks
 
-md5 : active (auto-read-only) raid5 sdf[3](S) sde[1] sdd[0]
+md5 : active (auto-read-only) raid5 sdf[3](S) sde[1] sdd[0](W)
       100 blocks super 1.2 level 5, 64k chunk, algorithm 2 [3/3] [UUU]
 
 unused devices: <none>

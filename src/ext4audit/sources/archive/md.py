@@ -212,6 +212,6 @@ def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, st
         }
     for member in _MDSTAT_MEMBER.finditer(members):
         # The number in brackets is a slot only until a member was replaced; mdadm -D knows.
-        in_array = not member[3]  # (S) is a spare, (F) has failed
+        in_array = member[3] in {"", "(W)"}  # (S) is a spare, (F) has failed, (W) is write-mostly
         attributes[f"dev-{member[1].replace('/', '!')}/slot"] = member[2] if in_array else "none"
     return attributes
