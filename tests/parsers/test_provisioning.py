@@ -329,10 +329,12 @@ def test_options_that_no_kickstart_has_are_named() -> None:
 
 
 def test_kickstart_skips_sections_and_other_types() -> None:
-    """Scripts are not commands of storage."""
+    """Scripts are not commands of storage; a file that may have some is named."""
     text = "part / --fstype=xfs --size=1\n%pre\npart /a --fstype=ext4 --size=1\n%end\npart swap\n"
+    text += "%include /tmp/disks\n%packages\n%include more\n%end\n"
     found = parse_kickstart(text)
-    assert (found.planned, found.skipped) == ((), ("/ is xfs",))
+    included = "%include /tmp/disks, a file that is not read"
+    assert (found.planned, found.skipped) == ((), ("/ is xfs", included))
 
 
 @pytest.mark.parametrize(

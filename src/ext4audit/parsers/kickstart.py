@@ -1,7 +1,7 @@
 """`part`, `raid`, `logvol` and `mount` of a kickstart file, as settings of plans.
 
 Source: pykickstart.readthedocs.io, "Kickstart Documentation". Sizes are MiB. Sections (%pre,
-%packages, ...) are skipped, and files that %include names are not read.
+%packages, ...) are skipped, and files that %include names are not read, which is said.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ def parse_kickstart(text: str) -> Provisioned:
     found, skipped = [], []
     for each in commands:
         place = each.arguments[0] if each.arguments else ""
+        if each.name in OF_ONE_LINE:
+            skipped.append(f"{each.name} {place[:100]}, a file that is not read")
+            continue
         if not place.startswith("/"):
             continue  # swap, and the members of arrays and volume groups
         below = volumes.get(each.options.get("vgname", ""), ())
@@ -98,6 +101,8 @@ def _commands(text: str) -> Iterator[_Command]:
             in_section = stripped.split()[0] != "%end"
             continue
         words = stripped.split(maxsplit=1)
+        if not in_section and stripped.startswith(OF_ONE_LINE):
+            yield _Command(words[0], tuple(words[1:]), {})
         if in_section or not words or words[0] not in COMMANDS:
             continue
         if len(line) > LONGEST_TEXT:
