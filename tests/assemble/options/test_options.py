@@ -637,11 +637,20 @@ def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> No
     assert [each.token for each in options.options] == ["nobarrier", "new_one"]
 
 
-def test_a_gap_always_says_how_to_fill_it() -> None:
+@pytest.mark.parametrize(
+    ("release", "hint"),
+    [
+        ("6.1.76", "run on the host, outside containers"),
+        ("2.6.32-754.el6.x86_64", "Linux lists all options since 3.4"),
+    ],
+)
+def test_a_gap_always_says_how_to_fill_it(release: str, hint: str) -> None:
     """The superblock is known; the options that it does not contain need the options file."""
-    gap = resolve(file=NO_FILE).token("journal_checksum")
+    found = resolve_options(sources(file=NO_FILE)._replace(kernel=known(kernel(release))))
+    assert isinstance(found, Known)
+    gap = found.value.token("journal_checksum")
     assert isinstance(gap, Unknown)
-    assert gap.hint == "run on the host, outside containers"
+    assert gap.hint == hint
 
 
 def test_without_any_place_nothing_is_known() -> None:

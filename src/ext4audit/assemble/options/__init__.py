@@ -37,6 +37,8 @@ SUPERBLOCK_PROVENANCE = (
     Provenance.SUPERBLOCK_FIELD,
     Provenance.SUPERBLOCK,
 )
+LISTED_SINCE = (3, 4)
+"""The first Linux with an options file (docs/options.md)."""
 X86_PAGE_BYTES = 4096
 PAGES_OF_4_KIB = "x86_64|i[3-6]86|s390x|riscv64|armv[67]l"
 """Machines (`uname -m`) whose kernels have pages of 4 KiB; others choose 16 or 64 KiB, too."""
@@ -76,7 +78,9 @@ def _gap(sources: OptionSources) -> Unknown | None:
     if isinstance(sources.file, Known):
         return None
     other = sources.superblock.hint if isinstance(sources.superblock, Unknown) else ""
-    return replace(sources.file, hint=sources.file.hint or other or OUTSIDE)
+    old = sources.upstream is not None and sources.upstream < LISTED_SINCE
+    missing = "Linux lists all options since 3.4" if old else OUTSIDE
+    return replace(sources.file, hint=sources.file.hint or other or missing)
 
 
 def _best_origin(sources: OptionSources) -> str:
