@@ -392,6 +392,10 @@ def volume(**spec: object) -> dict[str, object]:
             {"mkfs": "-m 0 -O encrypt", "mount_options": "", "on": "aws-ebs"},
         ),
         (
+            {**CLASS, "provisioner": "ebs.csi.eks.amazonaws.com"},
+            {"mkfs": "-m 0", "mount_options": "", "on": "aws-ebs"},
+        ),
+        (
             longhorn({"fsType": "ext4", "mkfsParams": "-I 256 -O ^metadata_csum,^64bit"}),
             {"mkfs": "-m 0 -I 256 -O ^metadata_csum,^64bit", "mount_options": ""},
         ),

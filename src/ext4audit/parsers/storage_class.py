@@ -1,7 +1,8 @@
 """StorageClass and PersistentVolume of Kubernetes, as settings of plans.
 
 Sources: kubernetes.io, "Storage Classes" and "Persistent Volumes"; the parameters of the drivers:
-docs/parameters.md of kubernetes-sigs/aws-ebs-csi-driver, longhorn.io, "Storage Class Parameters",
+docs/parameters.md of kubernetes-sigs/aws-ebs-csi-driver, "Create a storage class" of the Amazon EKS
+User Guide (Auto Mode, which has the same), longhorn.io, "Storage Class Parameters",
 examples/rbd/storageclass.yaml of ceph/ceph-csi. What drivers pass to mke2fs by themselves:
 mount_linux.go of kubernetes/mount-utils, which they share.
 """
@@ -25,6 +26,7 @@ DEFAULT_FSTYPE = "ext4"
 default."""
 DISKS = {
     "ebs.csi.aws.com": "aws-ebs",
+    "ebs.csi.eks.amazonaws.com": "aws-ebs",
     "kubernetes.io/aws-ebs": "aws-ebs",
     "pd.csi.storage.gke.io": "gcp-pd",
     "kubernetes.io/gce-pd": "gcp-pd",
