@@ -98,7 +98,8 @@ class Report(NamedTuple):
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
     `policy` is the path of that file, None where none is in force. `knowledge` are the data files
-    in force in addition to the built-in data.
+    in force in addition to the built-in data. `options` are the words of the command line that
+    decide what is found and what counts.
     """
 
     source: ReportSource
@@ -108,6 +109,7 @@ class Report(NamedTuple):
     notices: tuple[str, ...] = ()
     policy: str | None = None
     knowledge: tuple[DataFile, ...] = ()
+    options: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,6 +57,19 @@ def test_shellcheck_finds_nothing(name: str) -> None:
     assert re.findall("shellcheck disable=(.*)", text) == [
         "SC2016 # commands are data until their step runs"
     ]
+
+
+def test_a_report_names_the_call_that_judges_as_it_did(tmp_path: Path) -> None:
+    """What the baseline has, or an option left out, came back in the script."""
+    policy = tmp_path / "policy.toml"
+    policy.write_text('fail_on = "critical"\n')
+    known = str(HOSTS / "lvm-striped" / "expected.1.json")
+    options = ["--from", f"db1={NOBARRIER}", "--config", str(policy), "--select", "DUR,DRF,CMP"]
+    options += ["--ignore", "DRF001", "--profile", "tidb=/srv/*", "--baseline", known]
+    options += ["--fail-on", "low", "--pedantic"]
+    call = re.findall("As a script: ext4audit (.*)", run("scan", *options).stdout)
+    assert call == [shlex.join(["fix", *options, "--disruption", "remount", "/data"])]
+    assert "DUR001" in run(*shlex.split(call[0])).stdout
 
 
 def test_what_is_left_out_is_reported_twice() -> None:

@@ -17,6 +17,7 @@ from ext4audit.cli.options import (
     ReportOptions,
     deadline_option,
     findings_of,
+    probe_option,
     rule_options,
     timeout_option,
 )
@@ -86,6 +87,7 @@ def remedy_options(command: Command) -> Command:
 )
 @output_option("Write FILE atomically; a script is executable for its owner.")
 @remedy_options
+@probe_option
 @rule_options
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)
 @deadline_option

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -146,7 +146,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
-        )._replace(knowledge=newer),
+        )._replace(knowledge=newer, options=tuple(_words(given, policy.path))),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -155,6 +155,32 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         group_by=given.get("group_by", ()),
         asked=named_one_by_one(given["wanted"], rules),
     )
+
+
+def _words(given: dict[str, Any], config: str | None) -> Iterator[str]:
+    """Yield the options that decide what is found and what counts, as `fix` takes them."""
+    named = {
+        "--config": (config,),
+        "--knowledge": given["knowledge"],
+        "--select": given["wanted"],
+        "--ignore": given["ignored"],
+        "--profile": given["profiles"],
+        "--probe": given.get("probes", ()),
+        "--baseline": (given["baseline"],),
+        "--fail-on": (given["fail_on"],),
+    }
+    for option, values in named.items():
+        yield from (word for value in values if value for word in (option, value))
+    yield from ("--pedantic",) if given["pedantic"] else ()
+
+
+probe_option = path_option(
+    "--probe",
+    "probes",
+    multiple=True,
+    help="Results of `ext4audit probe -f json`, which confirm or clear likely findings; "
+    "repeatable.",
+)
 
 
 _OF_RULES = (

@@ -14,6 +14,7 @@ from ext4audit.cli.options import (
     chosen,
     deadline_option,
     print_report,
+    probe_option,
     report_options,
     timeout_option,
 )
@@ -43,13 +44,7 @@ def _process(_context: click.Context, _option: click.Parameter, pid: int | None)
     help="List of expected hosts, one name per line or an Ansible inventory (INI): hosts that are "
     "missing are reported as unread.",
 )
-@path_option(
-    "--probe",
-    "probes",
-    multiple=True,
-    help="Results of `ext4audit probe -f json`, which confirm or clear likely findings; "
-    "repeatable.",
-)
+@probe_option
 @click.option(
     "--mounts-of",
     type=click.IntRange(min=1),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import (
     Confidence,
@@ -19,7 +19,7 @@ from ext4audit.finding import (
     Suppression,
 )
 from ext4audit.renderers.text.short import fix_command
-from ext4audit.report import DataFile, Report, ReportSource
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, RuleOutput, rule
 from support.builders import disk, filesystem, host, known, mount
 from support.formats.sample_reports import changed, report
@@ -75,39 +75,18 @@ def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | No
 @pytest.mark.parametrize(
     ("threshold", "severity", "words"),
     [
-        (Severity.LOW, "low", "ext4audit fix --fail-on low /data"),
-        (Severity.HIGH, "high", "ext4audit fix --fail-on high /data"),
+        (Severity.LOW, "low", "ext4audit fix --config 'my policy.toml' --fail-on low /data"),
         (Severity.HIGH, "medium", ""),
         (None, "critical", ""),
     ],
 )
-def test_fix_has_the_threshold_of_the_report(
+def test_fix_has_the_options_of_the_report(
     threshold: Severity | None, severity: str, words: str
 ) -> None:
     """Where nothing fails the audit there is nothing that it would choose."""
     judged = report(host(DATA), finding_rule(remedy("online"), severity=severity))
-    assert fix_command(judged, threshold) == words
-
-
-SITE_WORDS = "--profile site --profile 'site=/d*'"
-SITE = Profile("site", "Site", "says", "site.toml")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"policy": "my policy.toml"}, "--config 'my policy.toml'"),
-        ({"knowledge": (DataFile("k.toml", "profiles", "2027-01-31"),)}, "--knowledge k.toml"),
-        ({"profiles": (ActiveProfile(SITE), ActiveProfile(SITE, "/d*"))}, SITE_WORDS),
-        ({"judged": ONLINE._replace(default=False)}, "--select DUR005"),
-    ],
-)
-def test_fix_judges_as_the_report_does(changes: dict[str, Any], words: str) -> None:
-    """Without the policy it would also apply the remedy of a finding that is accepted."""
-    judged = changes.pop("judged", ONLINE)
-    on = host(DATA, profiles=changes.pop("profiles", ()))
-    shown = report(on, judged)._replace(**changes)
-    assert fix_command(shown, MEDIUM) == f"ext4audit fix {words} /data"
+    options = ("--config", "my policy.toml", "--fail-on", "low")
+    assert fix_command(judged._replace(options=options), threshold) == words
 
 
 @pytest.mark.parametrize(
@@ -116,6 +95,9 @@ def test_fix_judges_as_the_report_does(changes: dict[str, Any], words: str) -> N
         (ReportSource("live", "db1"), "ext4audit fix /data"),
         (ReportSource("snapshot", "db 1.tar"), "ext4audit fix --from 'db 1.tar' /data"),
         (ReportSource("sosreport", "s.tar.xz"), "ext4audit fix --from s.tar.xz /data"),
+        (ReportSource("snapshot", "db1.tar", "db1"), "ext4audit fix --from db1.tar /data"),
+        (ReportSource("snapshot", "d/snapshot", "d"), "ext4audit fix --from d/snapshot /data"),
+        (ReportSource("snapshot", "db12.tar", "db1"), "ext4audit fix --from db1=db12.tar /data"),
         (ReportSource("snapshot", "standard input"), ""),
         (ReportSource("snapshot", "a\x1b"), ""),
         (ReportSource("plan", "/dev/sda on /data"), ""),

@@ -382,14 +382,14 @@ def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
 def test_the_script_is_named_once() -> None:
     """Below the only finding, or below all of them; not where no remedy can be run."""
     judged = report(host(root()), edits)
-    line = "As a script: ext4audit fix --disruption remount --select PRF003 /"  # off by default
+    line = "As a script: ext4audit fix --disruption remount /"
     assert f"\n  {line}\n" in as_text(judged)
     assert f"\n{line}\n" in as_text(judged, verbosity=1)
     assert "ext4audit fix" not in as_text(judged, verbosity=-1)
     assert "ext4audit fix" not in as_text(report(host(root()), inodes))
     two = [(code, 1, finding(remedies=(remounting(1),))) for code in ("DUR005", "CAP006")]
     shown = as_text(found(1, *two))
-    line = "As a script: ext4audit fix --disruption remount --select CAP006,DUR005 /mnt/d1"
+    line = "As a script: ext4audit fix --disruption remount /mnt/d1"
     assert f"\n\n{line}\n\n" in shown
 
 

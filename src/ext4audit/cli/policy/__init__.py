@@ -204,8 +204,8 @@ class PostProcessing(NamedTuple):
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
     for a mount point, `idle` the names of those that the file defines and nothing chooses.
-    `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data
-    files.
+    `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data files. `options`
+    are the words by which another command judges in the same way.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
@@ -216,12 +216,13 @@ class PostProcessing(NamedTuple):
     measurements: tuple[Any, ...] = ()
     knowledge: tuple[Any, ...] = ()
     idle: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     def apply(self, report: Report, *, alone: bool = False) -> Processed:
         """Process one host's report; `alone` means that no other host is audited in this run."""
         used, undetermined = self._matched(report), frozenset[str]()
         files = tuple(DataFile(each.path, each.table, each.dated) for each in self.knowledge)
-        report = report._replace(policy=self.policy, knowledge=files)
+        report = report._replace(policy=self.policy, knowledge=files, options=self.options)
         if self.measurements:
             report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
         if self.suppressions:

@@ -13,7 +13,6 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Disruption, Finding, Remedy, Severity, listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
-    USUAL_THRESHOLD,
     disruption_text,
     doubt_text,
 )
@@ -239,33 +238,12 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     found = list(_runnable(report, threshold))
     if not found:
         return ""
-    words = ["ext4audit", "fix", *source]
-    if threshold is not USUAL_THRESHOLD:
-        words += ["--fail-on", threshold.value]
+    words = ["ext4audit", "fix", *source, *report.options]
     most = max((remedy.disruption for _, remedy in found), key=lambda each: each.rank)
     if most is not Disruption.ONLINE:
         words += ["--disruption", most.value]
-    words += [*_policy_words(report, threshold), *_targets([fs for fs, _ in found])]
+    words += _targets([fs for fs, _ in found])
     return " ".join(map(shlex.quote, words)) if all(map(_is_plain, words)) else ""
-
-
-def _policy_words(report: Report, threshold: Severity) -> Iterator[str]:
-    """Yield the options by which `fix` judges as the report does: it would accept other findings.
-
-    Rules that are off by default have to be selected; the same profiles may be named again.
-    """
-    if report.policy is not None:
-        yield from ("--config", report.policy)
-    for file in report.knowledge:
-        yield from ("--knowledge", file.path)
-    for active in report.host.profiles:
-        place = "" if active.place is None else f"={active.place}"
-        yield from ("--profile", f"{active.profile.name}{place}")
-    failing = {
-        v.rule for v in report.verdicts if any(_is_failing(f, threshold) for f in v.findings)
-    }
-    if not all(rule.default for rule in failing):
-        yield from ("--select", ",".join(sorted(rule.code for rule in failing)))
 
 
 def _is_failing(finding: Finding, threshold: Severity) -> bool:
@@ -279,7 +257,9 @@ def _source_words(report: Report) -> list[str] | None:
         return []
     if kind not in {"snapshot", *ARCHIVES} or label == _UNNAMED:
         return None
-    return ["--from", label]
+    key = report.source.key
+    is_of_path = any(f"{part}.".startswith(f"{key}.") for part in label.split("/")[-2:])
+    return ["--from", f"{key}={label}" if key and not is_of_path else label]
 
 
 def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem | None, Remedy]]:
