@@ -11,7 +11,7 @@ from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.report import Report, ReportSource
 from ext4audit.rules import all_rules
-from support.builders import UNREAD, host
+from support.builders import host
 from support.examples import examples
 from support.formats.github_markdown import Shown
 from support.formats.sample_reports import (
@@ -28,10 +28,10 @@ from support.formats.sample_reports import (
     UNREADABLE,
     edits,
     hostile_report,
-    inodes,
     report,
     root,
     slow_report,
+    unread_report,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import report_of, some_stories
@@ -182,12 +182,13 @@ def test_a_host_of_many_alike_filesystems_fits_in_a_comment() -> None:
 
 def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
     """A scan without privileges has one gap in many rules and on many filesystems."""
-    unread = [each._replace(superblock=UNREAD) for each in slow_report(3).host.filesystems]
-    found = report(host(*unread), inodes)
+    found = unread_report(3)
     lines = [row for row in Shown(one(Audited("x", found))).rows if row[0] == "CAP001"]
     assert [row[1] for row in lines] == ["/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2"]
+    assert lines[0][2] == "superblock of ... (permission denied)"
     whole = Shown(render([Audited("x", found)], PAGE._replace(verbosity=1)))
     assert [row[1] for row in whole.rows[1:]] == lines[0][1].split(", ")
+    assert "superblock of /dev/d2 (permission denied)" in whole.everything
 
 
 def test_a_clean_host_has_no_table() -> None:

@@ -28,6 +28,7 @@ from support.formats.sample_reports import (
     hostile_report,
     rated_report,
     slow_report,
+    unread_report,
 )
 from support.hosts.any_host import HOSTS
 from support.hosts.stories import report_of, some_stories
@@ -123,19 +124,19 @@ def test_what_nobody_could_judge_is_unknown() -> None:
     found = read(MURKY)
     assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
     assert found.text == "no findings that fail on m; 5 not determined"
-    assert found.lines[1] == (
-        "[UNKNOWN] CAP001 inode-exhaustion on m, /dev/sda on /data: something (permission denied) "
-        "(hint: run as root)"
+    assert found.lines[2] == (
+        "[UNKNOWN] m: not determined, for CAP001 on /dev/sda on /data, /dev/sdb on /data: "
+        "something (permission denied) (run as root)"
     )
     allowed = read(MURKY, page=PAGE._replace(allow_incomplete=True))
-    assert (allowed.status, len(allowed.lines)) == ("OK", 5)
+    assert (allowed.status, len(allowed.lines)) == ("OK", 3)
 
 
 def test_a_host_that_could_not_be_read_is_unknown() -> None:
     """It never hides a finding, and nothing that was read is no success."""
     found = read(CLEAN, UNREADABLE)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
-    assert "[UNKNOWN] host bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
+    assert "[UNKNOWN] bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
         found.lines
     )
     assert read(*FLEET).status == "CRITICAL"
@@ -174,6 +175,15 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
     assert found.lines[0] == f"[MEDIUM] CAP002 slow-disk on {where}: the disk is slow"
     assert found.lines[1].endswith(f" on {where}: Slow.")
     assert found.numbers["medium"] == 120
+
+
+def test_gaps_with_one_cause_are_a_line() -> None:
+    """Forty disks that only root can read hid all other gaps."""
+    names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 37 more"
+    lacks = "superblock of ... (permission denied) (run as root)"
+    assert read(Audited("x", unread_report(40))).lines == [
+        f"[UNKNOWN] db1: not determined, for CAP001 on {names}: {lacks}"
+    ]
 
 
 def test_lines_end_before_nagios_cuts_them() -> None:

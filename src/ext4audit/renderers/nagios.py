@@ -9,8 +9,8 @@ Everything behind a bar is performance data, and a dollar sign begins a macro of
 commands: the text has escapes for both (Monitoring Plugins Development Guidelines, "Plugin
 Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output and
 drops the rest in silence. The lines are therefore sorted worst first and end before, at 50 at the
-latest, with the number of the others. Where they do not fit, findings with one cause on a host are
-a line. `-q` leaves the lines out.
+latest, with the number of the others. Gaps of a host with one cause are a line, and so are findings
+where they do not fit. `-q` leaves the lines out.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from ext4audit.renderers.shared.rows import (
     by_cause,
     by_urgency,
     count_text,
+    gap_groups,
     gaps,
     message_of,
     rows,
@@ -74,7 +75,9 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
     room = LARGEST_OUTPUT - _size(first) - _LAST_LINE
-    others = [*_unread(unread), *_gaps(found_gaps)]
+    groups = [group for name, host in named for group in gap_groups(host, name, _SHOWN)]
+    groups.sort(key=lambda group: not group.is_error)
+    others = [f"[UNKNOWN] {group.sentence}" for group in groups]
     rest = [] if page.verbosity < 0 else [*_findings(failing, dict(read), room), *others]
     return "".join(f"{line}\n" for line in (first, *_shortened(rest, room)))
 
@@ -165,18 +168,6 @@ def _finding(group: Sequence[Row], report: Report) -> str:
     where = f"{number} ({names})" if number else row.where
     what = f"{row.rule.title} on {row.host}, {where}"
     return f"[{row.finding.severity.value.upper()}] {what}: {message_of(group)}"
-
-
-def _unread(unread: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for name, error in unread:
-        yield f"[UNKNOWN] host {name} could not be read: {error}"
-
-
-def _gaps(found: Sequence[Gap]) -> Iterator[str]:
-    for gap in found:
-        rule = gap.rule.title if gap.rule else "evidence of the host"
-        hint = f" (hint: {gap.hint})" if gap.hint else ""
-        yield f"[UNKNOWN] {rule} on {gap.host}, {gap.where}: {gap.text}{hint}"
 
 
 def _shortened(lines: Sequence[str], room: int) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why, need
@@ -273,6 +274,15 @@ def slow_report(number: int, *rules: Rule) -> Report:
         for n in range(number)
     ]
     return report(host(*made), slow, *rules)
+
+
+def unread_report(number: int) -> Report:
+    """Audit a number of filesystems whose superblocks only root can read."""
+    named = [
+        fs._replace(superblock=replace(UNREAD, what=f"superblock of {fs.device}"))
+        for fs in slow_report(number).host.filesystems
+    ]
+    return report(host(*named), inodes)
 
 
 def murky_report() -> Report:

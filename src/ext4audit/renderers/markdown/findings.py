@@ -6,6 +6,7 @@ remedies of one of them as an example. `-v` has those of each.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit.finding import Remedy, Step
@@ -17,7 +18,7 @@ from ext4audit.renderers.shared import (
     remedy_label,
 )
 from ext4audit.renderers.shared.commands import phases
-from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of
+from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of, text_of
 
 Group = Sequence[Row]
 """Rows with one cause; a single row where it stands for itself."""
@@ -140,17 +141,14 @@ def gap_lines(found: Sequence[Gap], most: int) -> list[tuple[str, ...]]:
     Where more than `most` lack the same evidence, a rule that lacks it on several filesystems is
     one line, and so are rules that lack it on the same ones.
     """
-    by_text: dict[tuple[str, str], list[Gap]] = {}
-    for gap in found:
-        by_text.setdefault((gap.text, gap.hint), []).append(gap)
-    alone = {id(gap) for same in by_text.values() if len(same) <= most for gap in same}
+    times = Counter((gap.cause, gap.hint) for gap in found)
     by_rule: dict[tuple[str, str, str, int], list[Gap]] = {}
     for gap in found:
-        rule, own = _rule_of_gap(gap), id(gap) if id(gap) in alone else 0
-        by_rule.setdefault((gap.text, gap.hint, rule, own), []).append(gap)
+        own = 0 if times[gap.cause, gap.hint] > most else id(gap)
+        by_rule.setdefault((gap.cause, gap.hint, _rule_of_gap(gap), own), []).append(gap)
     lines: dict[tuple[str, str, str, int], list[str]] = {}
-    for (text, hint, rule, own), same in by_rule.items():
-        lines.setdefault((_subjects(same), text, hint, own), []).append(rule)
+    for (cause, hint, rule, own), same in by_rule.items():
+        lines.setdefault((_subjects(same), text_of(same, cause), hint, own), []).append(rule)
     return [
         (", ".join(rules), where, prose(text), prose(hint))
         for (where, text, hint, _), rules in lines.items()

@@ -97,6 +97,15 @@ class Gap:
         return "; ".join((*unknowns, *raised)) or "not determined"
 
     @property
+    def cause(self) -> str:
+        """The text with dots for the names of the filesystem: disks can lack the same evidence."""
+        text, fs = self.text, self.filesystem
+        named = (fs.device, fs.uuid, *fs.mount_points, fs.name, str(fs.device_number)) if fs else ()
+        for name in named:
+            text = text.replace(name, "...") if name and name != "/" else text
+        return text
+
+    @property
     def hint(self) -> str:
         """How to determine it; empty where nothing can be done."""
         return "; ".join(dict.fromkeys(each.hint for each in self.unknowns if each.hint))
@@ -230,29 +239,39 @@ class GapGroup(NamedTuple):
     is_error: bool
 
 
-def gap_groups(host: Audited, name: str) -> tuple[GapGroup, ...]:
+def text_of(same: Sequence[Gap], cause: str) -> str:
+    """Return the text if all gaps of a cause have the same, else the cause."""
+    texts = {gap.text for gap in same}
+    return texts.pop() if len(texts) == 1 else cause
+
+
+def gap_groups(host: Audited, name: str, most: int | None = None) -> tuple[GapGroup, ...]:
     """Return the gaps of a host by cause; for a host without a report, why there is none.
 
     A scan without privileges has the same gap in twenty rules: twenty entries for each of a
-    thousand hosts are more than a reader of alerts can use.
+    thousand hosts are more than a reader of alerts can use. `most` limits the rules and subjects
+    that a sentence names.
     """
     if host.report is None:
         sentence = visible(f"{name} could not be read: {host.error or 'no reason is known'}")
         return (GapGroup(name, "unread", sentence, is_error=True),)
+    found = gaps(name, host.report)
+    causes = {gap.text: gap.cause for gap in found if gap.filesystem}  # the host lacks it, too
     groups: dict[tuple[str, str], list[Gap]] = {}
-    for gap in gaps(name, host.report):
-        groups.setdefault((gap.text, gap.hint), []).append(gap)
-    return tuple(_group(name, text, hint, same) for (text, hint), same in groups.items())
+    for gap in found:
+        groups.setdefault((causes.get(gap.text, gap.text), gap.hint), []).append(gap)
+    return tuple(_group(name, key, same, most) for key, same in groups.items())
 
 
-def _group(name: str, text: str, hint: str, same: Sequence[Gap]) -> GapGroup:
+def _group(name: str, key: tuple[str, str], same: Sequence[Gap], most: int | None) -> GapGroup:
+    cause, hint = key
     rules = dict.fromkeys(gap.rule.code for gap in same if gap.rule)
     subjects = dict.fromkeys(gap.where for gap in same if gap.rule)
-    affects = f", for {listed([*rules])} on {listed([*subjects])}" if rules else ""
+    affects = f", for {listed([*rules], most)} on {listed([*subjects], most)}" if rules else ""
     advice = f" ({hint})" if hint else ""
     is_error = any(gap.error is not None for gap in same)
-    sentence = visible(f"{name}: not determined{affects}: {text}{advice}")
-    return GapGroup(name, f"{text}\n{hint}", sentence, is_error)
+    sentence = visible(f"{name}: not determined{affects}: {text_of(same, cause)}{advice}")
+    return GapGroup(name, f"{cause}\n{hint}", sentence, is_error)
 
 
 _FSTAB = "/etc/fstab"
