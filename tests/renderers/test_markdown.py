@@ -236,6 +236,32 @@ def test_many_hosts_begin_with_hosts_by_rules() -> None:
     assert "fleet/bad.tar.gz: not a snapshot" in shown.everything
 
 
+def test_one_defect_of_many_hosts_stands_once() -> None:
+    """It was printed for each: 50 hosts with one were 100 KB, beyond what a comment takes."""
+    many = [Audited("x", slow_report(1 + n // 49, edits), key=f"h{n}") for n in range(50)]
+    shown = Shown(text := render(many, PAGE))
+    assert shown.headings[2:] == [
+        "MEDIUM CAP002 slow-disk: 50 of 50 hosts",
+        "MEDIUM PRF003 nodelalloc-without-profile: 50 of 50 hosts",
+    ]
+    where = [*(f"h{n} /dev/d0 on /srv/0" for n in range(49)), "h49 (2 places)"]
+    assert shown.rows[52][2].split(", ") == where
+    assert "1 more: -v" in shown.everything
+    assert len(text) < 16384
+    whole = Shown(render(many, PAGE._replace(verbosity=1)))
+    assert [each for each in whole.headings if each.startswith("Host h")] == [
+        f"Host h{n}" for n in range(50)
+    ]
+
+
+def test_gaps_of_many_hosts_name_them() -> None:
+    """The host itself has no other name than its own."""
+    many = [Audited("x", unread_report(1), key=f"h{n}") for n in range(3)]
+    lacks = "superblock of /dev/d0 (permission denied)"
+    where = ", ".join(f"h{n} /dev/d0 on /srv/0" for n in range(3))
+    assert Shown(render(many, PAGE)).rows[-1] == ["CAP001", where, lacks, "run as root"]
+
+
 def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
     """An empty cell means that nothing was found; this cell is not empty."""
     assert MURKY.report is not None

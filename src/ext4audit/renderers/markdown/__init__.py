@@ -1,21 +1,36 @@
 """Markdown for GitHub: a step's summary, or the text of an issue or a pull request.
 
 A report of several hosts begins with a table of hosts and rules, in which "?" is a rule that was
-not determined. Each host then has its findings in a table, worst first, each finding with its
-evidence and remedies below, and its gaps. Findings that are suppressed or in the baseline do not
-alert: a table of their own has them with the reason. `-q` leaves out the sections below the
-tables. Text beyond 65,536 characters fits in no comment of GitHub, so that the same finding on
-many filesystems stands once, unless `-v` asks for each.
+not determined. The findings follow in a table, worst first, each with its evidence and remedies
+below, and the gaps. Findings that are suppressed or in the baseline do not alert: a table of their
+own has them with the reason. `-q` leaves out the sections below the tables. Text beyond 65,536
+characters fits in no comment of GitHub, so that the same finding on many filesystems, or hosts,
+stands once, unless `-v` asks for each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit.finding import Step
-from ext4audit.renderers import Audited, Page, data_files, named_hosts
-from ext4audit.renderers.markdown.findings import finding_line, gap_lines, section, set_aside_table
-from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
+from ext4audit.renderers import (
+    Audited,
+    Page,
+    data_files,
+    in_force_text,
+    knowledge_in_force,
+    named_hosts,
+    named_reports,
+    policy_in_force,
+)
+from ext4audit.renderers.markdown.findings import (
+    finding_line,
+    gap_lines,
+    section,
+    set_aside_table,
+    subject_text,
+)
+from ext4audit.renderers.markdown.syntax import code_block, prose, table
 from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
@@ -25,10 +40,11 @@ from ext4audit.renderers.shared.rows import (
     by_cause,
     completeness,
     gaps,
+    rank,
     rows,
     severity_counts,
 )
-from ext4audit.report import FixedFinding, PlanAdvice, Report
+from ext4audit.report import PlanAdvice, Report
 
 UNREAD = "could not be read"
 _WHOLE = 2
@@ -40,8 +56,11 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     named = named_hosts(hosts)
     parts = [] if len(named) == 1 else list(_overview(named, page))
     parts += _unread([(name, host) for name, host in named if host.report is None])
-    for name, host in named:
-        parts += [] if host.report is None else _host(name, host.report, page)
+    if len(named) > 1 and page.verbosity <= 0:
+        parts += _fleet(named, page)
+    else:
+        for name, report in named_reports(hosts):
+            parts += _host(name, report, page)
     return "\n\n".join(parts) + "\n"
 
 
@@ -113,21 +132,44 @@ def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
 
 
 def _host(name: str, report: Report, page: Page) -> Iterator[str]:
-    found = rows(name, report)
-    active = [row for row in found if row.state == ACTIVE]
     yield from _head(name, report)
-    yield _summary(report, active, page)
-    most = len(report.verdicts) + len(found) if page.verbosity > 0 else _WHOLE
-    groups = by_cause(active, most)
-    if active:
+    yield _summary(report, page)
+    yield from _findings([("", report)], page, {"": len(report.host.filesystems)})
+
+
+def _fleet(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
+    """Yield the findings and gaps of several hosts by cause; their names stand in the tables."""
+    read = [(name, host.report) for name, host in named if host.report is not None]
+    hosts = [host for _, host in named]
+    in_force = in_force_text(policy_in_force(hosts), knowledge_in_force(hosts))
+    if in_force:
+        yield f"In force: {prose(in_force.removeprefix('; '))}."
+    if any(report.findings for _, report in read):
+        yield "## Findings"
+    totals = {name: 0 for name, _ in named} | {n: len(each.host.filesystems) for n, each in read}
+    yield from _findings(read, page, totals)
+
+
+def _findings(
+    read: Sequence[tuple[str, Report]], page: Page, totals: Mapping[str, int]
+) -> Iterator[str]:
+    """Yield the findings, then the gaps. A host that is alone has no name in its rows.
+
+    `totals` are the numbers of filesystems by host.
+    """
+    found = sorted((row for each in read for row in rows(*each)), key=rank)
+    most = len(found) if page.verbosity > 0 else _WHOLE
+    groups = by_cause([row for row in found if row.state == ACTIVE], most, across_hosts=True)
+    if groups:
         yield table(("Severity", "Rule", "Where", "Finding"), list(map(finding_line, groups)))
     if page.verbosity >= 0:
         shown: dict[tuple[Step, ...], Row] = {}
         for group in groups:
-            yield from section(group, len(report.host.filesystems), shown)
+            yield from section(group, totals, shown)
         aside = [row for row in found if row.state != ACTIVE]
-        yield from _set_aside_and_fixed(report, by_cause(aside, most))
-    yield from _not_determined(gaps(name, report), most)
+        yield from _set_aside_and_fixed(read, by_cause(aside, most, across_hosts=True))
+    missing = [gap for each in read for gap in gaps(*each)]
+    yield from _not_determined(missing, len(missing) if page.verbosity > 0 else _WHOLE)
 
 
 def _head(name: str, report: Report) -> Iterator[str]:
@@ -138,8 +180,9 @@ def _head(name: str, report: Report) -> Iterator[str]:
         yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
 
 
-def _summary(report: Report, active: Sequence[Row], page: Page) -> str:
+def _summary(report: Report, page: Page) -> str:
     """Return whether the audit is complete, then how much was found."""
+    active = [row for row in rows("", report) if row.state == ACTIVE]
     aside = len(report.findings) - len(active)
     state = completeness(report, page.threshold)
     parts = [
@@ -153,21 +196,25 @@ def _summary(report: Report, active: Sequence[Row], page: Page) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _set_aside_and_fixed(report: Report, aside: Sequence[Sequence[Row]]) -> Iterator[str]:
+def _set_aside_and_fixed(
+    read: Sequence[tuple[str, Report]], aside: Sequence[Sequence[Row]]
+) -> Iterator[str]:
     """Yield the findings that do not count, those that are fixed, and notices on the policy."""
     if aside:
         yield "### Suppressed, or in the baseline"
         yield set_aside_table(aside)
-    if report.fixed:
+    fixed = [
+        (prose(each.rule), subject_text(name, each.subject), prose(each.message))
+        for name, report in read
+        for each in report.fixed or ()
+    ]
+    if fixed:
         yield "### Fixed since the baseline"
-        yield table(("Rule", "Where", "Finding"), [_gone(each) for each in report.fixed])
-    if report.notices:
+        yield table(("Rule", "Where", "Finding"), fixed)
+    notices = [prose(f"policy: {each}.") for _, report in read for each in report.notices]
+    if notices:
         yield "### Policy"
-        yield "\n".join(f"- {prose(f'policy: {notice}.')}" for notice in report.notices)
-
-
-def _gone(gone: FixedFinding) -> tuple[str, ...]:
-    return prose(gone.rule), code(gone.subject), prose(gone.message)
+        yield "\n".join(f"- {each}" for each in notices)
 
 
 def _not_determined(found: Sequence[Gap], most: int) -> Iterator[str]:

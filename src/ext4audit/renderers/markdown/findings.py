@@ -1,18 +1,19 @@
 """Findings and gaps in Markdown: the lines of the tables, and a section for each finding.
 
-The same finding on more than two filesystems is one line and one section, which has evidence and
-remedies of one of them as an example. `-v` has those of each.
+The same finding on more than two filesystems, of one host or several, is one line and one section,
+which has evidence and remedies of one of them as an example. `-v` has those of each.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ext4audit.finding import Remedy, Step
 from ext4audit.renderers.markdown.syntax import code, code_block, prose, table
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
+    counted,
     disruption_text,
     doubt_text,
     remedy_label,
@@ -20,6 +21,8 @@ from ext4audit.renderers.shared import (
 from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of, text_of
 
+_MOST_LINES = 50
+"""Lines of what findings with one cause do not share."""
 Group = Sequence[Row]
 """Rows with one cause; a single row where it stands for itself."""
 
@@ -36,23 +39,40 @@ def _rule(row: Row) -> str:
 
 
 def _subjects(found: Sequence[Row | Gap]) -> str:
-    return ", ".join(dict.fromkeys(map(_subject, found)))
+    """Return the subjects; of several hosts, those with many by their number."""
+    by_host: dict[str, dict[str, None]] = {}
+    for each in found:
+        by_host.setdefault(each.host, {})[_subject(each)] = None
+    parts = (
+        f"{prose(host)} ({len(names)} places)" if host and len(names) > 1 else ", ".join(names)
+        for host, names in by_host.items()
+    )
+    return ", ".join(parts)
 
 
 def _subject(row: Row | Gap) -> str:
-    return THE_HOST if row.where == THE_HOST else code(row.where)
+    return subject_text(row.host, row.where)
 
 
-def section(group: Group, total: int, shown: dict[tuple[Step, ...], Row]) -> Iterator[str]:
+def subject_text(host: str, where: str) -> str:
+    """Return a subject, behind the name of its host where there are several."""
+    if where == THE_HOST:
+        return prose(host) or THE_HOST
+    return f"{prose(host)} {code(where)}" if host else code(where)
+
+
+def section(
+    group: Group, totals: Mapping[str, int], shown: dict[tuple[Step, ...], Row]
+) -> Iterator[str]:
     """Yield the section of a group: the consequence, the evidence and each remedy.
 
-    `total` is the number of filesystems of the host. `shown` are the findings above by the steps
+    `totals` are the numbers of filesystems by host. `shown` are the findings above by the steps
     of their remedies: those of the whole host stand once.
     """
     example = min(group, key=_is_worse_example)
     finding = example.finding
     severity = finding.severity.value.upper()
-    where = count_text(group, total) or _subject(example)
+    where = _count(group, totals) or _subject(example)
     yield f"### {severity} {_rule(example)}{doubt_text(finding)}: {where}"
     yield prose(message_of(group))
     if len(group) > 1:
@@ -65,6 +85,12 @@ def section(group: Group, total: int, shown: dict[tuple[Step, ...], Row]) -> Ite
         before = shown.setdefault(remedy.steps, example) if remedy.steps else example
         yield from _remedy(remedy, remedy_label(index), None if before is example else before)
     yield from _other_commands(group, example)
+
+
+def _count(group: Group, totals: Mapping[str, int]) -> str:
+    hosts = {row.host for row in group}
+    several = f"{len(hosts)} of {counted(len(totals), 'host')}"
+    return several if len(hosts) > 1 else count_text(group, totals[group[0].host])
 
 
 def _is_worse_example(row: Row) -> tuple[bool, bool]:
@@ -80,8 +106,10 @@ def _differences(group: Group) -> Iterator[str]:
     columns += [("Remedy", [_main_remedy(row) for row in group])]
     differ = [columns[0], *(each for each in columns[1:] if len(set(each[1])) > 1)]
     if len(differ) > 1:
-        lines = dict.fromkeys(zip(*(cells for _, cells in differ), strict=True))
-        yield table([head for head, _ in differ], [*lines])
+        lines = [*dict.fromkeys(zip(*(cells for _, cells in differ), strict=True))]
+        yield table([head for head, _ in differ], lines[:_MOST_LINES])
+        if len(lines) > _MOST_LINES:
+            yield f"{len(lines) - _MOST_LINES} more: `-v`"
 
 
 def _main_remedy(row: Row) -> str:

@@ -154,12 +154,17 @@ def by_urgency(found: Iterable[Row]) -> list[Row]:
     return [row for _, row in sorted(placed, key=lambda each: each[0])]
 
 
-def by_cause(found: Sequence[Row], most: int) -> list[tuple[Row, ...]]:
+def by_cause(
+    found: Sequence[Row], most: int, *, across_hosts: bool = False
+) -> list[tuple[Row, ...]]:
     """Return rows in order, those of one host with one cause together where more than `most` are.
 
-    A group stands in the place of its first row.
+    A group stands in the place of its first row; `across_hosts` it is of all hosts.
     """
-    keyed = [((row.host, key_of_cause(row.rule, row.finding)), row) for row in found]
+    keyed = [
+        (("" if across_hosts else row.host, key_of_cause(row.rule, row.finding)), row)
+        for row in found
+    ]
     times = Counter(key for key, _ in keyed)
     groups: dict[object, list[Row]] = {}
     for place, (key, row) in enumerate(keyed):
