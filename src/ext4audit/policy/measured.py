@@ -141,6 +141,16 @@ def _passed(verdict: Verdict, cited: _Cited) -> Verdict:
     )
 
 
+def used_measurements(report: Report, runs: Sequence[ProbeRun]) -> frozenset[ProbeRun]:
+    """Return the runs with a measurement that says something of a filesystem of the host."""
+    return frozenset(
+        run
+        for run in runs
+        for fs in report.host.filesystems
+        if any(refusal(run, result, fs, report.host) is None for result in run.results)
+    )
+
+
 def unused_measurements(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
     """Yield a sentence for each measurement that changes nothing, and should be known to."""
     for run in runs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,15 @@ def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
     missing = run("scan", "--probe", str(tmp_path / "missing"))
     assert missing.returncode == 2
     assert "No such file" in missing.stderr
+
+
+def test_a_fleet_names_the_runs_that_no_host_uses(tmp_path: Path) -> None:
+    """It said nothing of them, and its findings looked as if they were measured."""
+    host = scan("--select", "PRF002")
+    run_ = measured(host, "healthy")
+    for name, changes in (("used", {}), ("unused", {"host": "other", "directory": "/other"})):
+        (tmp_path / name).write_text(json.dumps({**run_, **changes}))
+    options = [word for name in ("used", "unused") for word in ("--probe", str(tmp_path / name))]
+    sources = [f"--from={name}={HOST / 'snapshot'}" for name in "ab"]
+    done = run("scan", *sources, "--select", "PRF002", *options)
+    assert re.findall("the probe of (.*) is used for no", done.stderr) == ["/other on other"]

@@ -154,9 +154,9 @@ def _end(
         lines.hosts.sort(key=lambda host: host_names((host,)))
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
-    for notice in asked.post_processing.notices(
-        lines.used, lines.undetermined, asked.rules, whole=whole
-    ):
+    processing = asked.post_processing
+    notices = processing.notices(lines.used, lines.undetermined, asked.rules, whole=whole)
+    for notice in (*notices, *processing.unused_by_all(lines.used)):
         print_diagnostic(notice)
     quiet = asked.verbosity < 0
     one_line = {DEFAULT, NAGIOS} if quiet else {DEFAULT}

@@ -225,6 +225,7 @@ class PostProcessing(NamedTuple):
         report = report._replace(policy=self.policy, knowledge=files, options=self.options)
         if self.measurements:
             report = lazily("policy.measured", "apply_measurements")(report, self.measurements)
+            used |= lazily("policy.measured", "used_measurements")(report, self.measurements)
         if self.suppressions:
             report, accepting = suppress(report, self.suppressions, self.today)
             used |= accepting
@@ -254,6 +255,15 @@ class PostProcessing(NamedTuple):
             unused_measurements = lazily("policy.measured", "unused_measurements")
             notices = (*notices, *unused_measurements(processed.report, self.measurements))
         return processed.report._replace(notices=notices)
+
+    def unused_by_all(self, used: frozenset[object]) -> tuple[str, ...]:
+        """Return a sentence for each run of `ext4audit probe` that no host of a fleet uses."""
+        return tuple(
+            f"the probe of {run.directory} on {run.host} is used for no audited filesystem: "
+            "a scan of this host alone says why"
+            for run in self.measurements
+            if run not in used
+        )
 
     def notices(
         self,
