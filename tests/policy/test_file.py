@@ -108,6 +108,7 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
             f"[[suppress]]\n{GIVEN}ownr = 'x'",
             "suppress: unknown key 'ownr' (did you mean owner?",
         ),
+        ('[[suppress]]\nrule = "DUR001"\nsubject = 3\nreason = "so"', "subject is not a string"),
         (f"[[suppress]]\n{GIVEN}owner = 3", "suppress: owner is not a string"),
         (f"[[suppress]]\n{GIVEN.replace('DUR001', 'DUR')}", "suppress: unknown rule 'DUR'"),
         (f"[[suppress]]\n{GIVEN.replace('DUR001', 'DUR0O1')}", "(did you mean DUR001?)"),

@@ -28,7 +28,7 @@ rates = { DUR007 = "info", PRF002 = "+low" }
 mounts = ["/data*", "/srv/data"]
 product = "our data volumes"
 features = ["metadata_csum"]
-reserved_percent = 1
+reserved_percent = 1.5
 enable = ["PRF007"]
 """
 
@@ -49,7 +49,7 @@ def test_a_profile_has_all_that_vendors_have() -> None:
         source="/etc/site.toml",
         options=("noatime", "nodelalloc"),
         features=("metadata_csum",),
-        reserved_percent=1,
+        reserved_percent=1.5,
         forbid=(("nobarrier", ""), ("data=writeback", "")),
         enable=("PRF007",),
         rate=(("DUR007", "info"), ("PRF002", "+low")),
@@ -106,6 +106,9 @@ def test_profiles_are_active_by_their_mounts_and_by_name() -> None:
         (f'[profile.data]\n{WHY}rates = {{ DUR001 = "lo" }}', "unknown severity 'lo' (did you"),
         (f'[profile.data]\n{WHY}enable = ["DUR099"]', "unknown rule 'DUR099'"),
         (f"[profile.data]\n{WHY}reserved_percent = 99", "reserved_percent: it is not between"),
+        (f"[profile.data]\n{WHY}reserved_percent = nan", "reserved_percent: it is not between"),
+        (f"[profile.data]\n{WHY}cluster_bytes = 1.5", "cluster_bytes: it is not a number of"),
+        ('[profile.data]\nrequires = ["noatime"]\nreason = 3', "reason is not a text of one line"),
         (
             f'[profile.data]\n{WHY}requires = ["noatime"]\nmounts = ["data"]',
             "mounts: 'data' does not start with / or *",

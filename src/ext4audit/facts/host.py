@@ -47,7 +47,7 @@ class Profile(NamedTuple):
     shown: bool = False
     features: tuple[str, ...] = ()
     cluster_bytes: int | None = None
-    reserved_percent: int | None = None
+    reserved_percent: float | None = None
     forbid: tuple[tuple[str, str], ...] = ()
     enable: tuple[str, ...] = ()
     rate: tuple[tuple[str, str], ...] = ()

@@ -343,12 +343,12 @@ def _fail_on(table: Mapping[str, Any], near: Near) -> str | None:
 def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) -> SuppressionRule:
     _check_keys(table, SUPPRESS_KEYS, "suppress: ", near)
     for key in REQUIRED:
-        value = table.get(key)
-        if not isinstance(value, str) or not value.strip():
+        if not str(table.get(key, "")).strip():
             raise PolicyError(f"suppress: {key} is missing: each needs {', '.join(REQUIRED)}")
+    for key in (*REQUIRED, "owner"):
+        if not isinstance(table.get(key, ""), str):
+            raise PolicyError(f"suppress: {key} is not a string")
     owner = table.get("owner")
-    if owner is not None and not isinstance(owner, str):
-        raise PolicyError("suppress: owner is not a string")
     suppression = Suppression(table["reason"], owner, _day(table.get("expires")))
     return SuppressionRule(_code(table["rule"], rules, near), table["subject"], suppression)
 

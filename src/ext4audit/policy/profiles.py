@@ -68,9 +68,11 @@ def _site_profile(name: str, table: object, context: ProfileContext) -> SiteProf
 def _profile(name: str, table: Mapping[str, Any], context: ProfileContext) -> Profile:
     where = f"profile.{name}"
     for key in ("reason", "product"):
-        value = table.get(key, "" if key == "reason" else name)
+        value = table.get(key, name)
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise ProfileError(f"{where}: {key} is missing: why the site demands it, in one line")
+            raise ProfileError(f"{where}: {key} is not a text of one line")
+    if "reason" not in table:
+        raise ProfileError(f"{where}: reason is missing: why the site demands it, in one line")
     entry = {
         SPELLED.get(key, key): value
         for key, value in table.items()

@@ -47,7 +47,7 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
             raise InvalidEntry((name, "value"), "it is not a list of texts")
     else:
         check_choice(place, entry, "value", KINDS, near)
-    check_kind(place, entry, "most", int, "a number")
+    check_kind(place, entry, "most", int, "a whole number")
     if not isinstance(entry.get("needs_journal"), list):
         check_kind(place, entry, "needs_journal", bool, "true, false, or a list of values")
     else:
@@ -293,7 +293,7 @@ def check_demands(name: str, entry: Mapping[str, Any], near: Near) -> None:
     _codes((name, "enable"), texts_of(place, entry, "enable"))
     check_kind(place, entry, "shown", bool, "true or false")
     check_kind(place, entry, "cluster_bytes", int, "a number of bytes")
-    check_kind(place, entry, "reserved_percent", int, "a number")
+    check_kind(place, entry, "reserved_percent", int | float, "a number")
     if not 0 <= entry.get("reserved_percent", 0) <= MOST_PERCENT:
         raise InvalidEntry((name, "reserved_percent"), f"it is not between 0 and {MOST_PERCENT}")
     for key in ("forbid", "rate"):

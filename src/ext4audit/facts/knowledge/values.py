@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import UnionType
 from typing import Any
 
 Near = Callable[[str, Sequence[str]], str]
@@ -47,7 +48,9 @@ def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = 
     return value
 
 
-def check_kind(place: Place, entry: Mapping[str, Any], key: str, kind: type, words: str) -> None:
+def check_kind(
+    place: Place, entry: Mapping[str, Any], key: str, kind: type | UnionType, words: str
+) -> None:
     """Refuse a value of another type; a truth value is no number."""
     value = entry.get(key)
     is_truth = isinstance(value, bool) and kind is not bool

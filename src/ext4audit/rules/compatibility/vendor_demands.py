@@ -162,7 +162,7 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
         yield Citation("cluster size", f"{has // KIB} KiB", origin_of(fs.superblock))
 
 
-def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
+def _reserve(fs: Filesystem, profile: Profile, most: float) -> RuleOutput:
     reserved = need(
         superblock_field(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
     )
@@ -171,7 +171,7 @@ def _reserve(fs: Filesystem, profile: Profile, most: int) -> RuleOutput:
         yield Citation("reserved blocks", str(reserved), origin_of(fs.superblock))
         return
     share = reserved * PERCENT / blocks
-    what = f"{share:.1f} % is reserved for root; the limit is {most} %"
+    what = f"{share:.1f} % is reserved for root; the limit is {most:g} %"
     yield _creation_finding(profile, what, "reserve", _free(fs, reserved))
 
 
