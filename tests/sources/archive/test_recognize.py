@@ -109,6 +109,10 @@ def test_an_empty_archive_is_none_of_these() -> None:
             {"sos_commands/kernel/uname_-a": UNAME, "sos_commands/host/hostname": "web-2\n"},
             "the files of several hosts: 'web-2', 'db-1'",
         ),
+        (
+            {"sos_commands/kernel/uname_-a": UNAME, "sos_commands/host/hostname": "db-1\r\n"},
+            "its texts have the line ends of Windows (CRLF): unpack it without converting them",
+        ),
     ],
 )
 def test_the_files_of_several_hosts_are_refused_by_name(

@@ -30,7 +30,7 @@ from ext4audit.sources import (
     describe,
 )
 from ext4audit.sources.archive import HostArchive, first_few
-from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge
+from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge, output_of
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
 from ext4audit.sources.archive.machine import container, hypervisor
@@ -338,7 +338,7 @@ class ArchiveSource:
 def host_archive(archive: Archive, root: str, kind: str) -> HostArchive:
     """Return the evidence below a directory of an archive; raises ArchiveError for two hosts'."""
     capture = _capture(archive, root, kind)
-    _refuse_two_names(archive, capture)
+    _refuse_unusable(archive, capture)
     label = host_name(capture) or root or archive.label
     return HostArchive(
         kind, label, taken_at(capture, f"{archive.label} {root}"), ArchiveSource(capture)
@@ -352,8 +352,14 @@ def _capture(archive: Archive, root: str, kind: str) -> Capture:
     return SosCapture(archive, root, kind=kind, commands=commands)
 
 
-def _refuse_two_names(archive: Archive, capture: Capture) -> None:
-    """Refuse files of two hosts in one tree, which would be audited as one machine."""
+def _refuse_unusable(archive: Archive, capture: Capture) -> None:
+    """Refuse files of two hosts in one tree, which would be audited as one machine.
+
+    Also texts whose line ends were converted: no value in them could be compared with any other.
+    """
+    if output_of(capture, "hostname", "uname -a").text.endswith("\r\n"):
+        why = "its texts have the line ends of Windows (CRLF): unpack it without converting them"
+        raise ArchiveError(f"{archive.label}: {why}")
     names = [name for name in (printed_name(capture), node_name(capture)) if name]
     if len({name.partition(".")[0].lower() for name in names}) > 1:
         raise ArchiveError(f"{archive.label}: the files of several hosts: {first_few(names)}")
