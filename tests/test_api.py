@@ -7,19 +7,23 @@ import math
 import pickle
 import sys
 import tarfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from inspect import isfunction
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 
 import ext4audit
 from ext4audit import (
+    ActiveProfile,
     ArchiveError,
     Outcome,
     Report,
     Rule,
     Severity,
+    all_profiles,
     audit_host,
     audit_snapshot,
     select_rules,
@@ -179,6 +183,34 @@ def test_the_interface_is_what_it_exports() -> None:
     assert dir(ext4audit) == ext4audit.__all__
     with pytest.raises(AttributeError):
         _ = ext4audit.engine_of_the_world
+
+
+def test_what_public_functions_and_reports_have_is_public() -> None:
+    """A caller can name the type of every argument and result; facts have one of their own."""
+    public = [getattr(ext4audit, name) for name in ext4audit.__all__]
+    reported = {Report, ext4audit.Verdict, ext4audit.Finding, ext4audit.Remedy, Rule}
+    owners = [each for each in public if isfunction(each) or each in reported]
+    named = {
+        each for owner in owners for hint in get_type_hints(owner).values() for each in inside(hint)
+    }
+    assert {each for each in named if each.__module__.startswith("ext4audit.")} <= set(public)
+
+
+def inside(hint: Any) -> Iterator[type]:
+    """Yield the classes in a type hint."""
+    for part in (get_origin(hint), hint):
+        if isinstance(part, type):
+            yield part
+    for part in get_args(hint):
+        yield from inside(part)
+
+
+def test_profiles_add_the_rules_that_judge_them() -> None:
+    """Their demands were not judged, and read as met."""
+    profiles = [ActiveProfile(all_profiles()["tidb"])]
+    codes = {each.rule.code for each in audit_snapshot(SNAPSHOT, profiles=profiles).verdicts}
+    usual = {each.code for each in select_rules([])}
+    assert codes - usual == {"CMP007", *profiles[0].profile.enable} - usual
 
 
 def test_importing_the_package_costs_nothing() -> None:

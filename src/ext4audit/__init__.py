@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         need,
         origin_of,
     )
-    from ext4audit.facts.host import Filesystem, Host
+    from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile, all_profiles
     from ext4audit.finding import (
         Citation,
         Confidence,
@@ -34,37 +34,53 @@ if TYPE_CHECKING:
         Remedy,
         Severity,
         Step,
+        Suppression,
     )
-    from ext4audit.report import Outcome, Report, Verdict
-    from ext4audit.rule import NotApplicable, Rule, RuleOutput, filesystem_rule, host_rule
+    from ext4audit.report import DataFile, FixedFinding, Outcome, Report, ReportSource, Verdict
+    from ext4audit.rule import (
+        NotApplicable,
+        Rule,
+        RuleOutput,
+        Scope,
+        filesystem_rule,
+        host_rule,
+    )
     from ext4audit.sources import ArchiveError
 
 __version__ = "0.2.0"
 __all__ = [
+    "ActiveProfile",
     "ArchiveError",
     "Citation",
     "Confidence",
+    "DataFile",
     "Disruption",
     "Evidence",
     "Filesystem",
     "Finding",
+    "FixedFinding",
     "Host",
     "Known",
     "NotApplicable",
     "Outcome",
     "Phase",
+    "Profile",
     "Remedy",
     "Report",
+    "ReportSource",
     "Rule",
     "RuleOutput",
+    "Scope",
     "Severity",
     "Step",
+    "Suppression",
     "Undetermined",
     "Unknown",
     "Verdict",
     "Why",
     "__version__",
     "absent_means",
+    "all_profiles",
     "audit_host",
     "audit_snapshot",
     "filesystem_rule",
@@ -80,13 +96,13 @@ _MODULES = {
         *("Evidence", "Known", "Undetermined", "Unknown", "Why"),
         *("absent_means", "for_wording", "need", "origin_of"),
     ),
-    "facts.host": ("Filesystem", "Host"),
+    "facts.host": ("ActiveProfile", "Filesystem", "Host", "Profile", "all_profiles"),
     "finding": (
         *("Citation", "Confidence", "Disruption", "Finding", "Phase", "Remedy", "Severity"),
-        "Step",
+        *("Step", "Suppression"),
     ),
-    "report": ("Outcome", "Report", "Verdict"),
-    "rule": ("NotApplicable", "Rule", "RuleOutput", "filesystem_rule", "host_rule"),
+    "report": ("DataFile", "FixedFinding", "Outcome", "Report", "ReportSource", "Verdict"),
+    "rule": ("NotApplicable", "Rule", "RuleOutput", "Scope", "filesystem_rule", "host_rule"),
     "sources": ("ArchiveError",),
 }
 

@@ -15,7 +15,7 @@ from ext4audit import lazily
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.facts.host import ActiveProfile
-from ext4audit.policy import select
+from ext4audit.policy import rules_of_profiles, select
 from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
@@ -50,20 +50,21 @@ def audit_host(
 ) -> Report:
     """Audit every ext4 superblock of this host; nothing on it is changed.
 
-    `rules` are those of `select_rules`, by default the rules that are on by default. `profiles`
-    add the requirements of vendors. `timeout_seconds` limits each external command, and what was
-    not read after `deadline_seconds` is unknown. `mounts_of` is the process whose mount table is
-    read: 1 for a program with a mount namespace of its own. `progress` is called with the name of
-    each device that is read. Missing evidence raises nothing: the report lists it, and `complete`
-    is false. Raises ValueError for a limit that is none: at most a day, and no process below 1; and
-    for no rules, or one twice.
+    `rules` are those of `select_rules`, by default the rules that are on by default and those of
+    the profiles. `profiles` add the requirements of vendors, at all mount points or by a glob:
+    `ActiveProfile(all_profiles()["tidb"], "/srv/*")`. `timeout_seconds` limits each external
+    command, and what was not read after `deadline_seconds` is unknown. `mounts_of` is the process
+    whose mount table is read: 1 for a program with a mount namespace of its own. `progress` is
+    called with the name of each device that is read. Missing evidence raises nothing: the report
+    lists it, and `complete` is false. Raises ValueError for a limit that is none: at most a day,
+    and no process below 1; and for no rules, or one twice.
     """
     for name, seconds in (("timeout", timeout_seconds), ("deadline", deadline_seconds)):
         if not 0 < seconds <= LONGEST_SECONDS:
             raise ValueError(f"{name}_seconds: not between 0 and {LONGEST_SECONDS}: {seconds}")
     if mounts_of is not None and mounts_of < 1:
         raise ValueError(f"mounts_of: not a process: {mounts_of}")
-    chosen = _checked(rules)
+    chosen = _checked(rules, profiles)
     source = lazily("sources.live", "LiveSource")(
         timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
     )
@@ -95,7 +96,7 @@ def audit_snapshot(
     Raises ArchiveError, with the reason, for anything else, and ValueError for a target that
     names no ext4 filesystem of that host, and for no rules, or one twice.
     """
-    chosen = _checked(rules)
+    chosen = _checked(rules, profiles)
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(os.fspath(path), in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
@@ -106,14 +107,19 @@ def audit_snapshot(
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
 
 
-def _checked(rules: Iterable[Rule] | None) -> tuple[Rule, ...]:
-    """Return the rules of an audit; raises ValueError.
+def _checked(rules: Iterable[Rule] | None, profiles: Sequence[ActiveProfile]) -> tuple[Rule, ...]:
+    """Return the rules of an audit, by default with those of the profiles; raises ValueError.
 
     An audit without rules would report any host as clean, and one of a rule that judges twice
     counts its findings twice.
     """
     if rules is None:
-        return default_rules()
+        added = rules_of_profiles(profiles)
+        return (
+            select(all_rules(), usual=lambda rule: rule.default or rule.code in added)
+            if added
+            else default_rules()
+        )
     chosen = tuple(rules)
     if not chosen:
         raise ValueError("rules: there is none to run")

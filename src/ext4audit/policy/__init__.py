@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
-from ext4audit.facts.host import Filesystem
+from ext4audit.facts.host import ActiveProfile, Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
 from ext4audit.report import Outcome, Report, Verdict, filesystems_by_fact, subject_of
 from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
@@ -58,6 +58,15 @@ def select(
     if not left:
         raise NothingSelected
     return left
+
+
+DEMANDS = "CMP007"
+"""The rule that judges what profiles demand."""
+
+
+def rules_of_profiles(profiles: Iterable[ActiveProfile]) -> frozenset[str]:
+    """Return the codes of the rules that profiles add to those that judge when nobody chooses."""
+    return frozenset(code for active in profiles for code in (DEMANDS, *active.profile.enable))
 
 
 def _matches_any(selectors: Iterable[str], rule: Rule) -> bool:

@@ -18,6 +18,7 @@ from ext4audit.policy import (
     not_judged,
     parse_policy,
     rule_sources,
+    rules_of_profiles,
     select,
     stale_suppressions,
     suppress,
@@ -118,10 +119,6 @@ def _read(path: str, *, found: bool) -> str:
     return text
 
 
-DEMANDS = "CMP007"
-"""The rule that judges what profiles demand."""
-
-
 def on_hosts(rule: Rule) -> bool:
     """Whether a rule judges hosts by default."""
     return rule.default
@@ -149,7 +146,7 @@ def selected(
     pedantic: bool = given["pedantic"] or policy.pedantic
     if not (wanted or ignored or pedantic or profiles) and usual is on_hosts:
         return (*default_rules(), *policy.site_rules)
-    added = {code for active in profiles for code in (DEMANDS, *active.profile.enable)}
+    added = rules_of_profiles(profiles)
     rules = (*all_rules(), *policy.site_rules)
     try:
         chosen = select(
