@@ -11,7 +11,7 @@ from ext4audit.cli.rules import page_of
 from ext4audit.facts.features_and_bugs import all_ranges
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
-from support.program import run
+from support.program import run, run_python
 
 HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore", "References"]
 
@@ -43,6 +43,13 @@ def test_a_rule_is_found_by_code_or_name_in_any_case(word: str) -> None:
 def test_a_code_needs_no_zeros(word: str) -> None:
     """The number decides."""
     assert run("explain", word).stdout == run("explain", "PRF002").stdout
+
+
+def test_a_page_is_not_empty_where_python_removes_docstrings() -> None:
+    """Its head stood alone, as if there were nothing to say."""
+    done = run_python("-OO", "-m", "ext4audit", "explain", "LAY001")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "docstrings, which python -OO removes" in done.stderr
 
 
 @pytest.mark.parametrize("word", ["DUR", "dur"])

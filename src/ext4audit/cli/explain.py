@@ -67,6 +67,10 @@ def _family(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
 
 
 def _print_page(rule: Rule, fmt: str, color: str) -> None:
+    if not rule.docstring:
+        raise click.UsageError(
+            "the pages are docstrings, which python -OO removes: run it without (PYTHONOPTIMIZE)"
+        )
     colored = fmt == "text" and wants_color(color, sys.stdout)
     text = json_page_of(rule) if fmt == "json" else page_of(rule)
     if fmt == "text" and is_drawn(color):
