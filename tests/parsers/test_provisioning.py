@@ -447,6 +447,7 @@ def test_storage_classes(document: object, expected: dict[str, str]) -> None:
             volume(csi={"driver": "ebs.csi.aws.com"}, volumeMode="Block"),
             "PersistentVolume fast is a block device",
         ),
+        ({**CLASS, "kind": "PersistentVolumeClaim"}, "PersistentVolumeClaim fast is not read"),
     ],
 )
 def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:

@@ -63,7 +63,7 @@ OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
 """Mount options of a PersistentVolume, which replace those of its spec (kubernetes.io, "Persistent
 Volumes": it still works)."""
 LONGEST_NAME = 80
-VOLUME, CLASS = "PersistentVolume", "StorageClass"
+VOLUME, CLASS, CLAIM = "PersistentVolume", "StorageClass", "PersistentVolumeClaim"
 
 
 def parse_storage(documents: Iterable[object]) -> Provisioned:
@@ -74,6 +74,8 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
     for document in documents:
         for item in _items(document):
             kind, name = text_of(item.get("kind")), _name(item)
+            if kind == CLAIM:
+                skipped.append(f"{kind} {name} is not read: the size of a {CLASS} is --size")
             if kind not in {CLASS, VOLUME}:
                 continue
             fields = _of_class(item) if kind == CLASS else _of_volume(item)
