@@ -90,6 +90,14 @@ def test_a_path_is_followed_to_its_node(path: str) -> None:
     assert resolve(labelled_host().node(path, "8:32"), path) == Known(SDC, f"path {path}")
 
 
+def test_an_id_is_the_link_of_udev() -> None:
+    """No other program shows it: a link that nobody could read is no device that is gone."""
+    link = "/dev/disk/by-id/wwn-1"
+    assert resolve(labelled_host().node(link, "8:32"), "ID=wwn-1") == Known(SDC, f"path {link}")
+    lost = Unknown(f"path {link}", Why.TIMED_OUT)
+    assert resolve(labelled_host().tell(ResolvePath(link), lost), "ID=wwn-1") == lost
+
+
 def test_a_superblocks_own_uuid_counts_first() -> None:
     """What was read from the superblock is newer than what udev remembers."""
     found = resolve(labelled_host(), f"UUID={CLONE}", {CLONE.lower(): SDD})

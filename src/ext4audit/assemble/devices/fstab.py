@@ -109,12 +109,15 @@ class DeviceResolver(NamedTuple):
     probed: Evidence[tuple[Filesystem, ...]] = NOT_PROBED
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
-        """Return the device that the first field of an fstab entry names."""
+        """Return the device that the first field of an fstab entry names.
+
+        `ID=` is a link of udev (mount(8)), which neither lsblk nor a superblock shows.
+        """
         parts = split_spec(spec)
-        if parts is None:
-            found = self._path(spec)
-            return self._unlinked(spec, found) if is_absent(found) else found
-        link = f"{LINKS}{parts[0].lower()}/{parts[1]}"
+        link = f"{LINKS}{parts[0].lower()}/{parts[1]}" if parts else spec
+        if parts is None or parts[0] == "ID":
+            found = self._path(link)
+            return self._unlinked(link, found) if is_absent(found) else found
         return first_known(lambda: self._listed(*parts, spec), lambda: self._path(link))
 
     def _unlinked(self, path: str, found: Unknown) -> Evidence[DeviceNumber]:
