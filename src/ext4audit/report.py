@@ -59,13 +59,15 @@ class ReportSource(NamedTuple):
     """The kind of source of the evidence ("live", "snapshot", …) and its label for people.
 
     `key` is what the operator calls the host; empty where only the host names itself. `groups`
-    are those of the host in the inventory that the run was made over.
+    are those of the host in the inventory that the run was made over. `has_path` is false where the
+    label is no path that can be read again.
     """
 
     kind: str
     label: str
     key: str = ""
     groups: tuple[str, ...] = ()
+    has_path: bool = True
 
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})

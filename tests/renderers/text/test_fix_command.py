@@ -99,13 +99,15 @@ def test_fix_has_the_options_of_the_report(
         (ReportSource("snapshot", "d/snapshot", "d"), "ext4audit fix --from d/snapshot /data"),
         (ReportSource("snapshot", "db12.tar", "db1"), "ext4audit fix --from db1=db12.tar /data"),
         (ReportSource("snapshot", "standard input"), ""),
+        (ReportSource("snapshot", "db1", "db1", has_path=False), ""),
+        (ReportSource("snapshot", "db1", "db1"), "ext4audit fix --from db1 /data"),
         (ReportSource("snapshot", "a\x1b"), ""),
         (ReportSource("plan", "/dev/sda on /data"), ""),
         (ReportSource("image", "disk.img"), ""),
     ],
 )
 def test_fix_names_the_source_of_the_report(source: ReportSource, words: str) -> None:
-    """A plan and an image are no host, and standard input cannot be read again."""
+    """A plan and an image are no host; standard input and hosts of Ansible are not read again."""
     assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
 
 

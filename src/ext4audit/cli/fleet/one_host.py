@@ -87,7 +87,9 @@ def _report(place: Place, job: Job) -> Report:
         key=place.key,
         may_lack_targets=True,
     )
-    source = report.source._replace(label=place.label or report.source.label, groups=place.groups)
+    source = report.source._replace(groups=place.groups)
+    if place.label:
+        source = source._replace(label=place.label, has_path=False)
     return report._replace(source=source)
 
 

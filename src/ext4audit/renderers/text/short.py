@@ -252,12 +252,11 @@ def _is_failing(finding: Finding, threshold: Severity) -> bool:
 
 def _source_words(report: Report) -> list[str] | None:
     """Return the words that name the host; none for this one, None where no words can."""
-    kind, label = report.source.kind, report.source.label
+    kind, label, key, *_ = report.source
     if kind == "live":
         return []
-    if kind not in {"snapshot", *ARCHIVES} or label == _UNNAMED:
+    if kind not in {"snapshot", *ARCHIVES} or label == _UNNAMED or not report.source.has_path:
         return None
-    key = report.source.key
     is_of_path = any(f"{part}.".startswith(f"{key}.") for part in label.split("/")[-2:])
     return ["--from", f"{key}={label}" if key and not is_of_path else label]
 
