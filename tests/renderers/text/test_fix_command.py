@@ -99,6 +99,7 @@ def test_fix_has_the_options_of_the_report(
         (ReportSource("snapshot", "d/snapshot", "d"), "ext4audit fix --from d/snapshot /data"),
         (ReportSource("snapshot", "db12.tar", "db1"), "ext4audit fix --from db1=db12.tar /data"),
         (ReportSource("snapshot", "standard input"), ""),
+        (ReportSource("snapshot", "/dev/fd/63", "db1"), ""),
         (ReportSource("snapshot", "db1", "db1", has_path=False), ""),
         (ReportSource("snapshot", "db1", "db1"), "ext4audit fix --from db1 /data"),
         (ReportSource("snapshot", "a\x1b"), ""),

@@ -48,6 +48,8 @@ _NICKNAME = re.compile(r" \([^()]*\)")
 """The code name of a distribution, " (bookworm)"."""
 _UNNAMED = "standard input"
 """The label of captured evidence that no command can read a second time."""
+_OPEN_FILE = re.compile(r"(?:[^/]+=)?/(?:dev/(?:stdin|fd/.*)|proc/[^/]+/fd/.*)")
+"""What only this process has open, such as `<(...)` of a shell: another one cannot read it."""
 _MOST_TARGETS = 3
 
 
@@ -243,7 +245,8 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     if most is not Disruption.ONLINE:
         words += ["--disruption", most.value]
     words += _targets([fs for fs, _ in found])
-    return " ".join(map(shlex.quote, words)) if all(map(_is_plain, words)) else ""
+    can_be_typed = all(map(_is_plain, words)) and not any(map(_OPEN_FILE.fullmatch, words))
+    return " ".join(map(shlex.quote, words)) if can_be_typed else ""
 
 
 def _is_failing(finding: Finding, threshold: Severity) -> bool:
