@@ -109,10 +109,7 @@ class DeviceResolver(NamedTuple):
     probed: Evidence[tuple[Filesystem, ...]] = NOT_PROBED
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
-        """Return the device that the first field of an fstab entry names.
-
-        `ID=` is a link of udev (mount(8)), which neither lsblk nor a superblock shows.
-        """
+        """Return the device that the first field of an entry names; ID= is a link of udev only."""
         parts = split_spec(spec)
         link = f"{LINKS}{parts[0].lower()}/{parts[1]}" if parts else spec
         if parts is None or parts[0] == "ID":
