@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,13 @@ def test_the_plans_of_one_file_are_told_apart(
     assert known("--baseline", str(out)) == [0, 1, 1]
 
 
-def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> None:
-    """Of several hosts a baseline is only the one's that it names."""
+def test_another_host_of_a_fleet_is_not_hidden(
+    old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of several hosts a baseline is only the one's that it names; those that it lacks are told.
+
+    The file of each new sosreport has another name, so that no finding was known.
+    """
     folder = tmp_path / "fleet"
     folder.mkdir()
     for name in ("one", "two"):
@@ -168,6 +174,7 @@ def test_another_host_of_a_fleet_is_not_hidden(old: Path, tmp_path: Path) -> Non
         report["host"]["name"]: report["summary"]["known"]
         for report in map(json.loads, new.read_text().splitlines())
     }
+    assert re.findall("not in the baseline.*: (.*)", capsys.readouterr().err) == ["three"]
     assert known["three"] == 0
     assert known["one"] == known["two"] > 0
     assert scan("--from", str(folder), "--baseline", str(old), to=new, fmt="ndjson") == 1

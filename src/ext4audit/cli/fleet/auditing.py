@@ -24,10 +24,12 @@ from ext4audit.cli.captured import Place, refuse_same_names
 from ext4audit.cli.fleet.one_host import Job, audit_place, ignore_interrupts, unread
 from ext4audit.cli.options import ReportOptions, page_of, write_pages
 from ext4audit.cli.output import DEFAULT, NAGIOS, ONE_BY_ONE, Output, is_ascii_only, writing
+from ext4audit.cli.policy import OUTSIDE_BASELINE
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import by_file
+from ext4audit.finding import listed
 from ext4audit.renderers import Audited, data_files, host_names
-from ext4audit.renderers.shared.fleet import FleetSums, HostLine
+from ext4audit.renderers.shared.fleet import SHOWN, FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
 EXIT_INTERNAL = 70
@@ -131,9 +133,12 @@ class _Lines:
         self.used: frozenset[object] = frozenset()
         self.undetermined: frozenset[str] = frozenset()
         self.hosts: list[Audited] = []
+        self.outside_baseline: list[str] = []
 
     def add(self, line: HostLine) -> None:
         self.codes.add(line.code)
+        if line.found and OUTSIDE_BASELINE in line.used:
+            self.outside_baseline.append(line.name)
         self.used |= line.used
         self.undetermined |= line.undetermined
         if line.host is not None:
@@ -158,6 +163,9 @@ def _end(
     notices = processing.notices(lines.used, lines.undetermined, asked.rules, whole=whole)
     for notice in (*notices, *processing.unused_by_all(lines.used)):
         print_diagnostic(notice)
+    if lines.outside_baseline:
+        names = listed(lines.outside_baseline, SHOWN)
+        print_diagnostic(f"not in the baseline, so that every finding is new: {names}")
     quiet = asked.verbosity < 0
     one_line = {DEFAULT, NAGIOS} if quiet else {DEFAULT}
     if all(output.fmt not in one_line for output in asked.outputs):

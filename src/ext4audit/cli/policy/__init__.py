@@ -183,6 +183,8 @@ def _words(values: Sequence[str]) -> list[str]:
 
 
 DAY_LETTERS = len("2026-01-31")
+OUTSIDE_BASELINE = "no host of the baseline"
+"""Stands in `Processed.used` for a host that the baseline lacks."""
 
 
 class Processed(NamedTuple):
@@ -228,6 +230,8 @@ class PostProcessing(NamedTuple):
             used |= accepting
             undetermined = not_judged(report)
         if self.baselines is not None:
+            if not lazily("cli.policy.baseline", "has_host")(self.baselines, report):
+                used |= {OUTSIDE_BASELINE}
             report = lazily("cli.policy.baseline", "compared")(self.baselines, report, alone=alone)
         return Processed(report, used, undetermined)
 

@@ -129,6 +129,11 @@ def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
     return apply_baseline(report, _of_host(baselines, report, alone=alone))
 
 
+def has_host(baselines: Baselines, report: Report) -> bool:
+    """Whether the baselines have a host with the key of a report, or with its name without keys."""
+    return bool(_same(baselines, report.key, report.host.name))
+
+
 def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
     """Return what the baseline knows of a host; a single one may have been renamed since.
 
