@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.renderers.shared.rows import (
+    Gap,
     Location,
     Row,
     by_cause,
@@ -116,6 +118,15 @@ def test_gaps_have_what_is_unknown_and_a_hint() -> None:
         ("CAP001", "something (permission denied)", "run as root"),
         ("HLT009", "stopped with an error: KeyError: 'sd'", ""),
     ]
+
+
+@pytest.mark.parametrize("place", ["/", "/s"])
+def test_the_cause_of_a_gap_has_no_names_of_its_filesystem(place: str) -> None:
+    """Two disks lack the same evidence; a path of the kernel stays as it is."""
+    fs = filesystem(uuid="u-1", device="/dev/sda1", name="sda1", mounts=(mount(place),))
+    what = "/sys/block/sda1 of /dev/sda1, u-1"
+    gap = Gap("h", None, fs, (Unknown(what, Why.DENIED),))
+    assert gap.cause == "/sys/block/... of ..., ... (no permission)"
 
 
 def test_only_an_incomplete_report_has_gaps() -> None:

@@ -42,6 +42,8 @@ from ext4audit.rule import Rule
 ACTIVE, SUPPRESSED, KNOWN = "active", "suppressed", "known"
 """State of a finding: it counts, the policy accepts it, or the baseline has it."""
 THE_HOST = "the host"
+_SHORTEST = 3
+"""Letters of a name that is recognized in a text; "/" and "/s" are in "/sys" as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class Gap:
         text, fs = self.text, self.filesystem
         named = (fs.device, fs.uuid, *fs.mount_points, fs.name, str(fs.device_number)) if fs else ()
         for name in named:
-            text = text.replace(name, "...") if name and name != "/" else text
+            text = text.replace(name, "...") if name and len(name) >= _SHORTEST else text
         return text
 
     @property
