@@ -183,6 +183,14 @@ def test_a_filesystem_without_a_line_of_mounts_is_named() -> None:
     assert sentence.startswith("the mount of /dev/xvdb, which no line of mounts names")
 
 
+def test_a_mount_of_a_filesystem_that_is_there_already_is_named() -> None:
+    """Its options were dropped without a word; swap and network filesystems are not ext4."""
+    mounts = [["vdb", "/srv", "ext4", "nobarrier"], ["x:/y", "/nfs", "nfs"], ["swap", None]]
+    mounts += [["LABEL=data", "/data", "ext4"]]
+    found = parse_cloud_init({"fs_setup": [DISK], "mounts": mounts})
+    assert found.skipped == ("the mount of vdb on /srv, which no fs_setup makes",)
+
+
 def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None:
     """Two at the place of all plans could not be planned at all."""
     setups = [DISK, {**DISK, "label": "a/b", "device": "/dev/xvdc"}, {**DISK, "label": None}]

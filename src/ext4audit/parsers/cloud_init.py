@@ -17,7 +17,7 @@ from ext4audit.parsers.provisioning import Planned, Provisioned, listed, mapping
 
 DEFAULT_FIELDS = ("", "", "auto", "defaults,nofail,x-systemd.after=cloud-init.service", "0", "2")
 """`mount_default_fields` where the document sets none (cloudinit/config/cc_mounts.py)."""
-DEVICE, PLACE, OPTIONS = 0, 1, 3
+DEVICE, PLACE, TYPE, OPTIONS = range(4)
 WHOLE_DEVICE = frozenset({"", "auto", "any", "none", "0"})
 CHOSEN = frozenset({"", "auto", "any"})
 """What cloud-init replaces by a partition, where the device has one (cc_disk_setup.py)."""
@@ -47,8 +47,16 @@ def parse_cloud_init(document: object) -> Provisioned:
         (
             *(f"{_name(each)} {why}" for each, why in skipped if why),
             *(f"the mount of {_name(each)}, {NO_LINE}" for each in unmounted),
+            *_other_mounts(config, {found.settings.get(PLACE_KEY) for _, found in planned}),
         ),
     )
+
+
+def _other_mounts(config: Mapping[str, Any], places: set[object]) -> Iterator[str]:
+    """Yield the mounts of ext filesystems that are there already: nothing is known of them."""
+    for line in _lines(config):
+        if line[PLACE] not in places and not EXT_FSTYPES.isdisjoint(line[TYPE : TYPE + 1]):
+            yield f"the mount of {line[DEVICE]} on {line[PLACE]}, which no fs_setup makes"
 
 
 def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
@@ -140,17 +148,21 @@ def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
     has one.
     """
     defaults = listed(config.get("mount_default_fields") or DEFAULT_FIELDS, "mount_default_fields")
-    entries = (listed(entry, "mounts") for entry in listed(config.get("mounts"), "mounts"))
-    lines = [[text_of(field) for field in entry] for entry in entries]
-    placed = [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
     for named in (_as_written, _first_partition):
-        for line in placed:
+        for line in _lines(config):
             if not names & named(_spec(line[DEVICE])):
                 continue
             fields = [*line, *("" for _ in range(len(line), len(DEFAULT_FIELDS)))]
             options = fields[OPTIONS] or text_of(_at(defaults, OPTIONS))
             return {"mount_point": fields[PLACE], "mount_options": options}
     return {}
+
+
+def _lines(config: Mapping[str, Any]) -> list[list[str]]:
+    """Return the fields of the lines of `mounts` that have a mount point."""
+    entries = (listed(entry, "mounts") for entry in listed(config.get("mounts"), "mounts"))
+    lines = [[text_of(field) for field in entry] for entry in entries]
+    return [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
 
 
 def _by_content(mkfs: str) -> Iterator[str]:
