@@ -443,6 +443,13 @@ def test_storage_classes(document: object, expected: dict[str, str]) -> None:
     assert found == [{**expected, "mount_point": "/mnt/fast"}]
 
 
+def test_the_items_of_a_list_have_its_kind() -> None:
+    """The API server does not repeat it: the classes were dropped in silence."""
+    bare = {key: value for key, value in CLASS.items() if key != "kind"}
+    found = parse_storage([{"kind": "StorageClassList", "items": [bare]}, CLASS])
+    assert len(found.planned) == 2
+
+
 @pytest.mark.parametrize(
     ("document", "skipped"),
     [

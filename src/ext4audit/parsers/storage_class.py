@@ -95,12 +95,19 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
 
 
 def _items(document: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a document, those of a List each by itself."""
+    """Yield the objects of a document, those of a List each by itself.
+
+    The API server leaves out the kind of the items of a StorageClassList.
+    """
     if document is None:
         return
     item = mapping(document, "a document")
-    if text_of(item.get("kind")).endswith("List"):
-        yield from (mapping(each, "items") for each in listed(item.get("items"), "items"))
+    kind = text_of(item.get("kind"))
+    if kind.endswith("List"):
+        own = {"kind": kind.removesuffix("List")}
+        yield from (
+            {**own, **mapping(each, "items")} for each in listed(item.get("items"), "items")
+        )
     else:
         yield item
 
