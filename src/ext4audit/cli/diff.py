@@ -223,10 +223,6 @@ def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
 
 
 def _differences(pairs: Sequence[Pair]) -> Iterator[tuple[str, Difference]]:
-    try:
-        for name, old, new in pairs:
-            if old["verdicts"] or new["verdicts"]:  # else it could be read neither time
-                yield name, difference(old, new)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = f"not reports of `ext4audit scan -f json`: {type(error).__name__}: {error}"
-        raise click.UsageError(message) from None
+    for name, old, new in pairs:
+        if old["verdicts"] or new["verdicts"]:  # else it could be read neither time
+            yield name, difference(old, new)

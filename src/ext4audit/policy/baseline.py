@@ -100,7 +100,7 @@ def key_of_filesystem(fs: Filesystem) -> str:
 
 
 def keys_in_document(document: Mapping[str, Any]) -> dict[str | None, str]:
-    """Return the key of each superblock of a report in JSON by its id; raises as `known_host`."""
+    """Return the key of each superblock of a report in JSON by its id; raises as `check_document`."""
     keys: dict[str | None, str] = {None: ""}
     for fs in document["filesystems"]:
         subject = original_text(fs, "id")
@@ -149,7 +149,7 @@ class HostIdentity(NamedTuple):
 
 
 def identity_of(document: Mapping[str, Any]) -> HostIdentity:
-    """Return the identity of the host of one report in JSON; raises as `known_host`."""
+    """Return the identity of the host of one report in JSON; raises as `check_document`."""
     source = document.get("source", {})
     key = original_text(source, "key") if "key" in source else None
     return HostIdentity(key, original_text(document["host"], "name"))
@@ -163,17 +163,23 @@ class KnownHost(NamedTuple):
     findings: tuple[KnownFinding, ...]
 
 
-def known_host(document: Mapping[str, Any]) -> KnownHost:
-    """Return the contents of one report in JSON, version 1.
+def check_document(document: Mapping[str, Any]) -> None:
+    """Read all that a baseline or a comparison needs of one report in JSON.
 
     Raises KeyError, TypeError, ValueError or AttributeError for another document.
     """
+    known_host(document)
+    _judged_in_document(document)
+
+
+def known_host(document: Mapping[str, Any]) -> KnownHost:
+    """Return the contents of one report in JSON, version 1; raises as `check_document`."""
     superblocks = frozenset(filter(None, keys_in_document(document).values()))
     return KnownHost(identity_of(document), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
-    """Return the findings of one report in JSON, version 1; raises as `known_host`."""
+    """Return the findings of one report in JSON, version 1; raises as `check_document`."""
     subjects = {original_text(fs, "id"): _subject(fs) for fs in document["filesystems"]}
     keys = keys_in_document(document)
     return tuple(
@@ -264,10 +270,7 @@ class Difference(NamedTuple):
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
-    """Compare two reports in JSON, version 1.
-
-    Raises KeyError, TypeError, ValueError or AttributeError for another document.
-    """
+    """Compare two reports in JSON, version 1; raises as `check_document`."""
     before, after = known_findings(old), known_findings(new)
     earlier = FindingIndex(before)
     same = [each for each in after if _is_known(each, earlier)]
@@ -285,7 +288,7 @@ def lacks_verdicts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether an incomplete report lacks verdicts that the earlier one had: some may be new.
 
     A rule that was not selected again lacks nothing, nor does a filesystem that is gone where no
-    other could be missed. Raises as `known_host`.
+    other could be missed. Raises as `check_document`.
     """
     if new.get("complete", True) and "error" not in new:
         return False

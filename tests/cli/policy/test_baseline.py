@@ -270,6 +270,11 @@ def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
         ("[" * 100000, "it is nested too deep"),
         ('{"a": ' + "9" * 5000 + "}", "a number has thousands of digits"),
         ('{"schema_version": "1.1", "host": {"name": 3}, "filesystems": [], "verdicts": []}', "3"),
+        (
+            '{"schema_version": "1.1", "host": {"name": "x"}, "filesystems": [], "verdicts": '
+            '[{"rule": "DUR001", "filesystem": null, "findings": [], "outcome": "odd"}]}',
+            "'odd' is not a valid Outcome",
+        ),
     ],
 )
 def test_what_is_no_report_ends_with_2(
@@ -283,6 +288,8 @@ def test_what_is_no_report_ends_with_2(
     assert f"{path}: not a report of `ext4audit scan -f json`" in reported.err
     assert words in reported.err
     assert not reported.out
+    assert run_program(["diff", str(path), str(path)]) == 2
+    assert capsys.readouterr().err.splitlines()[0] == reported.err.splitlines()[0]
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/"])

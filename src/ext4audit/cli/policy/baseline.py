@@ -16,6 +16,7 @@ from ext4audit.policy.baseline import (
     KnownFinding,
     KnownHost,
     apply_baseline,
+    check_document,
     identity_of,
     key_of_filesystem,
     keys_in_document,
@@ -30,8 +31,6 @@ Baselines = Mapping[str, Sequence[KnownHost]]
 Several hosts may have one name of their own, such as "localhost".
 """
 
-MALFORMED = (KeyError, TypeError, ValueError, AttributeError)
-"""What readers of reports raise for other documents."""
 MAJOR = "1."
 NO_NAMES = frozenset({"", "(none)", "localhost", "localhost.localdomain", UNKNOWN_NAME})
 """What kernels and images call hosts before anybody has, and what stands for a name not read."""
@@ -44,19 +43,16 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
     """Return what is known of each host of a report, by its key or name; raises UsageError."""
     hosts: dict[str, list[KnownHost]] = {}
     for document in read_reports(path):
-        try:
-            host = known_host(document)
-        except MALFORMED as error:
-            raise _malformed(path, error) from None
+        host = known_host(document)
         known_as = host.identity.key or host.identity.name
         hosts.setdefault(known_as, []).append(host)
     return hosts
 
 
 def read_reports(path: str) -> list[Mapping[str, Any]]:
-    """Return the reports in a file of JSON or NDJSON; raises UsageError.
+    """Return the reports in a file of JSON or NDJSON, all readable by policy.baseline.
 
-    Hosts that could not be read have an empty one, so that no other host is taken for them; how
+    Raises UsageError. Hosts that could not be read have an empty one, so that no other host is taken for them; how
     many there are is told on standard error.
     """
     try:
@@ -69,13 +65,25 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
         version = each.get("schema_version")
         if not (isinstance(version, str) and version.startswith(MAJOR)):
             raise no_report(path, f"its schema_version is {version!r}")
+    reports = [{**each, **EMPTY} if "error" in each else each for each in documents]
+    _refuse_malformed(path, reports)
     _refuse_twice(path, documents)
     unread = sum("error" in each for each in documents)
     if unread == len(documents):
         raise no_report(path, "no host could be read" if documents else "it is empty")
     if unread:
         print_diagnostic(f"{path}: {unread} of its hosts could not be read")
-    return [{**each, **EMPTY} if "error" in each else each for each in documents]
+    return reports
+
+
+def _refuse_malformed(path: str, reports: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse what has the version of a report and not its members; raises UsageError."""
+    try:
+        for each in reports:
+            check_document(each)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        why = f"a member is missing or has another type ({error})"
+        raise no_report(path, why) from None
 
 
 def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -84,23 +92,16 @@ def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
     Hosts without keys can share a name, the plans of one file share a key, and a host that could
     not be read may be there again.
     """
-    try:
-        met = Counter(
-            (identity_of(each).key, superblock)
-            for each in documents
-            if "error" not in each
-            for superblock in {*keys_in_document(each).values()}
-        )
-    except MALFORMED as error:
-        raise _malformed(path, error) from None
+    met = Counter(
+        (identity_of(each).key, superblock)
+        for each in documents
+        if "error" not in each
+        for superblock in {*keys_in_document(each).values()}
+    )
     twice = {key for (key, superblock), times in met.items() if key and superblock and times > 1}
     if twice:
         names = ", ".join(sorted(twice))
         raise click.UsageError(f"{path}: there are several reports of {names}: keep one of each")
-
-
-def _malformed(path: str, error: Exception) -> click.UsageError:
-    return no_report(path, f"a member is missing or has another type ({error})")
 
 
 def _baseline_text(path: str) -> str:
