@@ -345,8 +345,11 @@ def _open_closed_streams() -> None:
     """Replace streams that the caller closed (`>&-`): Python sets them to None.
 
     A report that is written to standard output is then an error, as on a full disk; what is
-    printed on standard error is lost.
+    printed on standard error is lost. No file that is opened later gets the number of a stream:
+    a program that is run with it would find its own standard input there.
     """
+    if sys.stdin is None:
+        os.open(os.devnull, os.O_RDONLY)
     for name, access in (("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, access), "w"))

@@ -255,6 +255,13 @@ def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
     assert done.stdout.split() == [str(len(run("schema").stdout.encode())), "0"]
 
 
+def test_no_file_takes_the_place_of_a_closed_stream() -> None:
+    """mke2fs found /dev/null in place of the file that it was given as descriptor 0."""
+    script = "import os; from ext4audit.cli import run_program; run_program(['-V']); os.fstat(0)"
+    closed = ["bash", "-c", '"$0" -c "$1" <&-', sys.executable, script]
+    subprocess.run(closed, env=environment(), timeout=PATIENCE_SECONDS, check=True)
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
