@@ -20,9 +20,10 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
-from ext4audit.cli.options import timeout_option
+from ext4audit.cli.options import Number, timeout_option
 from ext4audit.cli.output import color_option, format_option, look, output_option, write
 from ext4audit.cli.plans.values import size_of
+from ext4audit.facts import decoded
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
 from ext4audit.parsers.probe_run import parse_probe_run
@@ -66,7 +67,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
 )
 @click.option(
     "--observe",
-    type=click.IntRange(1, LONGEST_SECONDS),
+    type=Number(1, LONGEST_SECONDS),
     metavar="SECONDS",
     help="Write nothing; observe counters and waits under the current load.",
 )
@@ -81,7 +82,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
 @click.option(
     "--time",
     "seconds",
-    type=click.IntRange(1, LONGEST_SECONDS),
+    type=Number(1, LONGEST_SECONDS),
     default=60,
     show_default=True,
     metavar="SECONDS",
@@ -233,7 +234,7 @@ def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
 
 def _read_run(path: str) -> ProbeRun:
     try:
-        return parse_probe_run(read_bytes(path, LARGEST_BYTES).decode("utf-8-sig"))
+        return parse_probe_run(decoded(read_bytes(path, LARGEST_BYTES)))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

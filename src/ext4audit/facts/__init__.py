@@ -16,6 +16,14 @@ MOST_DOTS = 64
 """In a line of TOML: tomllib takes 50 s for a key of 50,000 parts."""
 
 
+def decoded(raw: bytes) -> str:
+    """Return the text of a file in UTF-8, with or without a byte order mark; raises ValueError."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 (byte {error.start})") from None
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return what a TOML file holds; raises ValueError, also for what would take long to read."""
     for number, line in enumerate(text.split("\n"), start=1):

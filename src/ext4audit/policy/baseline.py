@@ -100,7 +100,7 @@ def key_of_filesystem(fs: Filesystem) -> str:
 
 
 def keys_in_document(document: Mapping[str, Any]) -> dict[str | None, str]:
-    """Return the key of each superblock of a report in JSON by its id; raises as `check_document`."""
+    """Return the key of each superblock of a report by its id; raises as `check_document`."""
     keys: dict[str | None, str] = {None: ""}
     for fs in document["filesystems"]:
         subject = original_text(fs, "id")

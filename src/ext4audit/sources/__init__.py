@@ -299,8 +299,6 @@ def why_no_json(error: ValueError | RecursionError) -> str:
     """Return what is wrong with a text that json.loads() refuses, in words for users."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    if isinstance(error, UnicodeDecodeError):
-        return f"it is not UTF-8 (byte {error.start})"
     has_digits = "set_int_max_str_digits" in str(error)
     return "a number has thousands of digits" if has_digits else str(error)
 

@@ -254,6 +254,12 @@ def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
     assert scan("--from", str(tmp_path / "fleet"), *words, to=new, fmt="ndjson") == 0
 
 
+ODD_OUTCOME = (
+    '{"schema_version": "1.1", "host": {"name": "x"}, "filesystems": [], "verdicts": '
+    '[{"rule": "DUR001", "filesystem": null, "findings": [], "outcome": "odd"}]}'
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -270,11 +276,7 @@ def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
         ("[" * 100000, "it is nested too deep"),
         ('{"a": ' + "9" * 5000 + "}", "a number has thousands of digits"),
         ('{"schema_version": "1.1", "host": {"name": 3}, "filesystems": [], "verdicts": []}', "3"),
-        (
-            '{"schema_version": "1.1", "host": {"name": "x"}, "filesystems": [], "verdicts": '
-            '[{"rule": "DUR001", "filesystem": null, "findings": [], "outcome": "odd"}]}',
-            "'odd' is not a valid Outcome",
-        ),
+        (ODD_OUTCOME, "'odd' is not a valid Outcome"),
     ],
 )
 def test_what_is_no_report_ends_with_2(

@@ -232,7 +232,7 @@ def test_every_format_names_the_policy_in_force(
         ("select = 'DUR01'", "unknown rule 'DUR01' (did you mean DUR001?)"),
         ("profile = 'tdib'", "unknown profile 'tdib' (did you mean tidb?)"),
         ("select = ", "Invalid value"),
-        ("\udcff = 1", "utf-8"),
+        ("\udcff = 1", "it is not UTF-8 (byte 0)"),
         (f"x = {'[' * 100000}", ""),
         (f"#{'x' * (1 << 20)}", "it is longer than 1 MiB"),
     ],
@@ -248,6 +248,27 @@ def test_what_cannot_be_ends_with_2_and_the_files_name(
     assert f"{path}: " in reported.err
     assert words in reported.err
     assert not reported.out
+
+
+@pytest.mark.parametrize(
+    "words", ["scan --knowledge", "scan --probe", "plan", "plan --from-kickstart"]
+)
+def test_a_file_that_is_no_text_is_refused_in_words(
+    words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not in those of Python's codec."""
+    path = tmp_path / "binary"
+    path.write_bytes(b"ab\xff")
+    assert run_program([*words.split(), str(path)]) == 2
+    reported = capsys.readouterr().err.splitlines()[0]
+    assert reported.endswith("it is not UTF-8 (byte 2)")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_policy(tmp_path: Path) -> None:
+    """PowerShell 5 and some editors of Windows write one."""
+    path = tmp_path / "policy"
+    path.write_bytes(b'\xef\xbb\xbfselect = "DUR001"\n')
+    assert read_policy(str(path)).select == ("DUR001",)
 
 
 @pytest.mark.parametrize("word", ["", "/nowhere", "/", "/proc/self/mem"])

@@ -17,7 +17,7 @@ from ext4audit import lazily
 from ext4audit.cli import did_you_mean
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.plans.values import size_of
-from ext4audit.facts import parse_toml
+from ext4audit.facts import decoded, parse_toml
 from ext4audit.finding import Severity
 from ext4audit.parsers.provisioning import Planned, Provisioned
 from ext4audit.policy import NEVER
@@ -68,7 +68,7 @@ def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
 
 def _text(path: str) -> str:
     try:
-        return _raw(path).decode("utf-8")
+        return decoded(_raw(path))
     except ValueError as error:
         raise click.UsageError(f"{path}: {error}") from None
 

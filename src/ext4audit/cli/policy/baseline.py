@@ -11,6 +11,7 @@ import click
 
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.files import read_bytes
+from ext4audit.facts import decoded
 from ext4audit.facts.host import UNKNOWN_NAME
 from ext4audit.policy.baseline import (
     KnownFinding,
@@ -52,8 +53,8 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
 def read_reports(path: str) -> list[Mapping[str, Any]]:
     """Return the reports in a file of JSON or NDJSON, all readable by policy.baseline.
 
-    Raises UsageError. Hosts that could not be read have an empty one, so that no other host is taken for them; how
-    many there are is told on standard error.
+    Raises UsageError. Hosts that could not be read have an empty one, so that no other host is
+    taken for them; how many there are is told on standard error.
     """
     try:
         documents = _documents(_baseline_text(path))
@@ -106,7 +107,7 @@ def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
 
 def _baseline_text(path: str) -> str:
     """Return a file's text; raises OSError or ValueError."""
-    return read_bytes(path, LARGEST_BASELINE_BYTES).decode("utf-8-sig")
+    return decoded(read_bytes(path, LARGEST_BASELINE_BYTES))
 
 
 def _documents(text: str) -> list[Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from ext4audit.cli import did_you_mean
-from ext4audit.facts import put_in_force
+from ext4audit.facts import decoded, put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.timeouts import answered_for
 
@@ -29,7 +29,7 @@ def read_text(path: str, largest_bytes: int, *, trusted: bool, advice: str) -> s
         raw = file.read(largest_bytes + 1)
     if len(raw) > largest_bytes:
         raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
-    return raw.decode("utf-8")
+    return decoded(raw)
 
 
 def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
