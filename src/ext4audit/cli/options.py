@@ -53,6 +53,12 @@ _LONGEST_SECONDS = 86400
 Command = Callable[..., int]
 
 
+class Number(click.IntRange):
+    """click's IntRange, which calls itself an "integer range" in error messages."""
+
+    name = "integer"
+
+
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
     """A duration that can be waited for: click's FloatRange accepts "nan" and "inf"."""
 

@@ -11,6 +11,7 @@ from ext4audit import lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS, audit_host
 from ext4audit.cli import completer, path_option
 from ext4audit.cli.options import (
+    Number,
     chosen,
     deadline_option,
     print_report,
@@ -47,7 +48,7 @@ def _process(_context: click.Context, _option: click.Parameter, pid: int | None)
 @probe_option
 @click.option(
     "--mounts-of",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     callback=_process,
     metavar="PID",
     help="Read the mount table of this process: 1 for a service or a container that has a mount "

@@ -45,6 +45,7 @@ from support.program import run
             "--timeout: 0 is not a number above 0 and of at most 86400 seconds",
         ),
         ("scan --deadline x", "--deadline: x is not a number above 0 and of at most 86400 seconds"),
+        ("scan --mounts-of x", "--mounts-of: 'x' is not a valid integer"),
         ("scan --mounts-of 4194305", "--mounts-of: there is no /proc/4194305"),
         ("knowledge profils", "TABLE: invalid value 'profils' (did you mean profiles?)"),
         ("diff Monday.json b", "Monday.json: No such file or directory"),

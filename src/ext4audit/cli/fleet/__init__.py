@@ -14,7 +14,7 @@ import click
 
 from ext4audit import lazily
 from ext4audit.cli import completed, completer, path_option
-from ext4audit.cli.options import chosen, report_options
+from ext4audit.cli.options import Number, chosen, report_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
 
@@ -53,7 +53,7 @@ def ansible_options(command: Command, complete_rest: Completer | None = None) ->
         command
     )
     command = click.option(
-        "--forks", type=click.IntRange(min=1), metavar="N", help="Hosts at the same time."
+        "--forks", type=Number(min=1), metavar="N", help="Hosts at the same time."
     )(command)
     for name, (short, what, text) in reversed(_VALUES.items()):
         flags = [flag for flag in (short, _long(name)) if flag]
@@ -135,7 +135,7 @@ def host_timeout_option(command: Any) -> Any:  # noqa: ANN401 - a decorator
     return click.option(
         "--host-timeout",
         "host_seconds",
-        type=click.IntRange(1, 86400),
+        type=Number(1, 86400),
         default=HOST_SECONDS,
         show_default=True,
         metavar="SECONDS",
