@@ -81,8 +81,10 @@ def test_rules_can_come_from_a_generator() -> None:
 
 def test_a_term_that_selects_nothing_is_an_error() -> None:
     """A misspelt rule must not silently audit less."""
-    with pytest.raises(ValueError, match="DUR999"):
+    with pytest.raises(ValueError, match=r"^unknown rule 'DUR999'$"):
         select_rules(["DUR999"])
+    with pytest.raises(ValueError, match=r"^the selection leaves no rule to run$"):
+        select_rules(["DUR"], ["DUR"])
 
 
 def test_what_is_no_evidence_is_an_error_with_the_reason() -> None:

@@ -19,6 +19,10 @@ class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
         super().__init__(word)
         self.word = word
 
+    def __str__(self) -> str:
+        """Return the message for a caller of the Python interface."""
+        return f"unknown rule {self.word!r}"
+
 
 class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
     """A selection leaves no rule: an audit without rules would report any host as clean."""
@@ -56,7 +60,7 @@ def select(
     chosen = [r for r in rules if _matches_any(wanted, r) or (not wanted and usual(r))]
     left = tuple(r for r in chosen if not _matches_any(ignored, r))
     if not left:
-        raise NothingSelected
+        raise NothingSelected("the selection leaves no rule to run")
     return left
 
 
