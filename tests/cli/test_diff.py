@@ -280,6 +280,11 @@ def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
     """Two reports of a host that has never shown it are compared as they are."""
     unknown = {**report(**UNDETERMINED), "complete": False}
     assert run_program(["diff", write("old", unknown), write("new", unknown)]) == 0
+    partly = {**report(finding()), "complete": False}
+    partly["verdicts"][0]["unknowns"] = [{"what": "a second file"}]
+    assert run_program(["diff", write("old", partly), write("new", partly)]) == 0
+    assert run_program(["diff", write("old", report(finding())), write("new", partly)]) == 3
+    assert run_program(["diff", write("old", partly), write("new", unknown)]) == 3
 
 
 def test_a_host_that_is_unread_now_lacks_everything(write: Write) -> None:

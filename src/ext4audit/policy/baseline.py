@@ -292,13 +292,9 @@ def lacks_verdicts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """
     if new.get("complete", True) and "error" not in new:
         return False
-    keys = keys_in_document(old)
-    had = {
-        (text_of(verdict["rule"]), _key_in(keys, subject_of(verdict)))
-        for verdict in old["verdicts"]
-        if Outcome(verdict["outcome"]) in CHECKED
-    }
-    lost = had - _judged_in_document(new)
+    had = _checked_in_document(old)
+    lost = had - _checked_in_document(new)
+    lost |= _judged_in_document(old) - _judged_in_document(new)
     if "error" in new or not lost:
         return bool(lost)
     selected = {verdict["rule"] for verdict in new["verdicts"]}
@@ -312,12 +308,16 @@ def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
 
 def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
     """Return the rules and superblocks that a report has judged with all evidence."""
+    return fully_judged(_verdicts(document))
+
+
+def _checked_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
+    """Return the rules and superblocks of which a report has a verdict, perhaps with unknowns."""
+    return frozenset(pair for pair, outcome, _ in _verdicts(document) if outcome in CHECKED)
+
+
+def _verdicts(document: Mapping[str, Any]) -> Iterator[tuple[Pair, Outcome, bool]]:
     keys = keys_in_document(document)
-    return fully_judged(
-        (
-            (text_of(verdict["rule"]), _key_in(keys, subject_of(verdict))),
-            Outcome(verdict["outcome"]),
-            bool(verdict["unknowns"]),
-        )
-        for verdict in document["verdicts"]
-    )
+    for verdict in document["verdicts"]:
+        pair = text_of(verdict["rule"]), _key_in(keys, subject_of(verdict))
+        yield pair, Outcome(verdict["outcome"]), bool(verdict["unknowns"])
