@@ -153,7 +153,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     stated = (each.get(STATED_SIZE) and "size" in each for each in read.filesystems)
     if given["size"] and all(stated):
         print_diagnostic("--size is not used: the document states every size")
-    codes = [_one(plan, given, options) for plan in plans]
+    own_file = given["file"] if not named and given["file"] != STANDARD_INPUT else None
+    codes = [_one(plan, own_file, given, options) for plan in plans]
     return next((code for code in BY_WEIGHT if code in codes), max(codes))
 
 
@@ -168,10 +169,9 @@ def _plan(settings: dict[str, Any], *, named: bool) -> Plan:
         raise click.UsageError(f"{name}: {error.message}") from None
 
 
-def _one(plan: Plan, given: dict[str, Any], options: ReportOptions) -> int:
-    """Judge one plan, write its report, and return its exit code."""
-    place = f"{plan.device} on {plan.mount_point}"
-    label = given["file"] if given["file"] not in {None, STANDARD_INPUT} else place
+def _one(plan: Plan, file: str | None, given: dict[str, Any], options: ReportOptions) -> int:
+    """Judge one plan, write its report, and return its exit code; `file` has no other plan."""
+    label = file or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     with progress(quiet=options.verbosity < 0, doing=f"simulating {label}"):
         report, advice = judge_plan(plan, judge)

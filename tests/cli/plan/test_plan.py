@@ -295,7 +295,7 @@ def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
 
 def test_quiet_is_one_line() -> None:
     """The summary alone, as of a scan."""
-    assert re.fullmatch(r"planned: 1 filesystem: .*\n", run("plan", "-q", *DISK).stdout)
+    assert re.fullmatch(r"/dev/sdX on /data: 1 filesystem: .*\n", run("plan", "-q", *DISK).stdout)
 
 
 def test_no_locale_makes_it_crash() -> None:

@@ -48,7 +48,10 @@ def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
     reports = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["filesystems"][0]["mount_points"] for each in reports] == [["/a"], ["/b"]]
     assert "mkfs" in reports[1]["plan"]["lines"]
-    assert run("plan", str(file), "--ignore", "DUR001,PRF002").returncode == 0
+    quiet = run("plan", str(file), "--ignore", "DUR001,PRF002", "-q")
+    assert quiet.returncode == 0
+    names = [line.partition(": ")[0] for line in quiet.stdout.splitlines()]
+    assert names == ["/dev/sdX on /a", "/dev/sdX on /b"]
 
 
 @pytest.mark.parametrize(

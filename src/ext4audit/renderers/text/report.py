@@ -119,8 +119,8 @@ def summary_block(report: Report, look: Look) -> Prose:
 
 
 def _quiet_block(report: Report, look: Look) -> Prose:
-    name = Span(f"{host_name(report)}: ", "bold")
-    return Prose((name, *summary_block(report, look).spans))
+    name = report.source.label if report.source.kind == PLAN else host_name(report)
+    return Prose((Span(f"{name}: ", "bold"), *summary_block(report, look).spans))
 
 
 def _findings(report: Report) -> tuple[Span, ...]:
