@@ -59,7 +59,8 @@ def test_what_is_printed_is_read() -> None:
     with_members = RUN._replace(results=(RUN.results[0]._replace(members=(measured,)),))
     named = RUN._replace(results=(RUN.results[0]._replace(members=(NAMED,)),))
     assert parse_probe_run(render_json(with_members, tool_version="0.2.0")) == named
-    assert parse_probe_run(json.dumps(document(boot_id=None))).boot_id == ""
+    unknown = RUN._replace(boot_id="", filesystem=RUN.filesystem._replace(uuid=""))
+    assert parse_probe_run(render_json(unknown, tool_version="0.2.0")) == unknown
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_what_is_printed_is_read() -> None:
         ({"mode": "guess"}, "none of probe, observe"),
         ({"taken_at": "yesterday"}, "not a time"),
         ({"filesystem": []}, "filesystem is not an object"),
-        ({"filesystem__uuid": None}, "uuid is not a text"),
+        ({"filesystem__uuid": 1}, "uuid is not a text"),
         ({"filesystem__options": {"barrier": 1}}, "barrier is not a text"),
         ({"kernel_release": None}, "kernel_release"),
         ({"results": {}}, "not a list"),

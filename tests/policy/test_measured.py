@@ -172,6 +172,7 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
     [
         (verdict(LIKELY), [run("healthy")], None),
         (verdict(LIKELY), [run("healthy", uuid="another")], "to no audited filesystem"),
+        (verdict(LIKELY), [run("healthy", uuid="")], "could not read the UUID"),
         (verdict(LIKELY), [run("healthy")._replace(host="db2")], "made on the host 'db2'"),
         (verdict(LIKELY), [run("healthy", kernel_release="5.10")], "made with Linux 5.10"),
         (verdict(LIKELY), [run("healthy", options=())], "no barrier was in force"),

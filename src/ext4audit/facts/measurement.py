@@ -62,7 +62,7 @@ class Skipped(NamedTuple):
 
 
 class MeasuredFilesystem(NamedTuple):
-    """The filesystem that was measured, as it can be recognized later.
+    """The filesystem that was measured, as it can be recognized later; not without its UUID.
 
     `options` are the tokens in force by the option's name ("barrier": "nobarrier"), as far as they
     were known: a measurement says nothing of other options, nor of another kernel release.

@@ -59,7 +59,7 @@ def parse_probe_run(text: str) -> ProbeRun:
 def _filesystem(document: Mapping[str, Any], subject: Mapping[str, Any]) -> MeasuredFilesystem:
     options = _object(subject.get("options"), "options")
     return MeasuredFilesystem(
-        uuid=_text(subject, "uuid"),
+        uuid=_text(subject, "uuid", ""),
         device=_text(subject, "device"),
         kernel_release=_text(document, "kernel_release"),
         options=tuple((name, _text(options, name)) for name in options),

@@ -23,6 +23,7 @@ DECIDING = {
 """The options that decide what the measurement of a rule shows."""
 OF_MEMBERS = "LAY001"
 """The rule that judges members: an array that was reshaped is another one (mdadm --grow)."""
+NAMELESS = "is not used: it could not read the UUID of its filesystem"
 PROVES_HEALTH = "probe"
 """The mode whose healthy results count: an observation may have missed the load that hurts."""
 
@@ -156,7 +157,8 @@ def unused_measurements(report: Report, runs: Sequence[ProbeRun]) -> Iterator[st
     for run in runs:
         subjects = [fs for fs in report.host.filesystems if fs.uuid == run.filesystem.uuid]
         if not subjects:
-            yield f"the probe of {run.directory} belongs to no audited filesystem"
+            which = "belongs to no audited filesystem" if run.filesystem.uuid else NAMELESS
+            yield f"the probe of {run.directory} {which}"
         for fs in subjects:
             yield from _unused_of(report, run, fs)
 
