@@ -151,6 +151,8 @@ def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
     """The directory is named."""
     path = tmp_path / "missing" / "out"
     assert refused(str(path)) == f"ext4audit: --output {path}: {path.parent}: no such directory"
+    folder = f"{path.parent}/"  # with its slash, a directory is meant and no file of that name
+    assert refused(folder) == f"ext4audit: --output {folder}: no such directory"
 
 
 @pytest.mark.parametrize("name", ["a/b", "x" * 300])

@@ -86,6 +86,8 @@ def _refusal(path: str) -> str | None:
         return "is empty"
     if Path(path).is_dir():
         return "is a directory"
+    if path.rpartition("/")[2] in {"", ".", ".."}:
+        return "no such directory"
     if Path(path).is_block_device():
         # A slip of the hand: the report would be written over its first sectors.
         return "is a block device; output to block devices is refused"
