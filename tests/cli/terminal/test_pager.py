@@ -65,6 +65,7 @@ def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
         (PAGE, 24, {"EXT4AUDIT_NO_PAGER": "1"}),
         (PAGE, 24, {"PAGER": "cat"}),
         (PAGE, 24, {"PAGER": ""}),
+        (PAGE, 24, {"PAGER": "less -P 'it's'"}),
         (PAGE, 24, {"TERM": "dumb"}),
         (PAGE, 500, {}),
         (("--version",), 24, {}),

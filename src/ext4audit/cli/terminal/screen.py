@@ -136,7 +136,10 @@ def page(text: str) -> bool:
     os.environ.setdefault("LESS", LESS)
     encoding = sys.stdout.encoding or "ascii"
     printable = text.encode(encoding, "backslashreplace").decode(encoding)
-    click.echo_via_pager(printable.removesuffix("\n"), color=True)
+    try:
+        click.echo_via_pager(printable.removesuffix("\n"), color=True)
+    except ValueError:  # PAGER has a quote without its other half, and nothing is shown yet
+        return False
     return True
 
 
