@@ -221,6 +221,8 @@ mount-point = "/b"
         ("size = [1]", "size is not a string, number or boolean"),
         ("size = 1e12", 'size = 1e12 is a number in TOML: quote it, size = "1e12"'),
         ("size = 1.5", 'size = 1.5 is a number in TOML: quote it, size = "1.5"'),
+        ("mke2fs-conf = 1", 'mke2fs-conf = 1 is a number in TOML: quote it, mke2fs-conf = "1"'),
+        ("from = true", 'from = true is a boolean in TOML: quote it, from = "true"'),
         ("kernel = 6.10", 'kernel = 6.10 is a number in TOML: quote it, kernel = "6.10"'),
         ('ignore = [1]\nsize = "1G"', "ignore is not a string or a list of strings"),
         ('fail-on = "bad"\nsize = "1G"', "fail-on is none of critical, high"),

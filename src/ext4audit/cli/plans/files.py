@@ -28,7 +28,10 @@ MOST_FILESYSTEMS = 64
 STATED_SIZE = "stated_size"
 """The key of a size that --size does not replace."""
 FILESYSTEMS = "filesystem"
-TEXT_KEYS = frozenset({"kernel", "os", "target_e2fsprogs", "device", "mount_point", "mkfs", "on"})
+TEXT_KEYS = frozenset(
+    "kernel os target_e2fsprogs device mount_point mount_options mkfs mke2fs_conf on from "
+    "virtualization write_cache".split()
+)
 POLICY_KEYS = {"select": "wanted", "ignore": "ignored", "profile": "profiles", "fail_on": "fail_on"}
 """Keys of the policy that a file of plans may have, and the parameters of the command line."""
 THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
@@ -102,12 +105,12 @@ def _checked(
         if name not in keys:
             known = (*keys, *POLICY_KEYS, FILESYSTEMS)
             raise click.UsageError(f"{path}: unknown key {key!r}{did_you_mean(key, known)}")
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if isinstance(value, float) or (is_number and name in TEXT_KEYS):
+        if isinstance(value, float) or (isinstance(value, int) and name in TEXT_KEYS):
+            kind = "boolean" if isinstance(value, bool) else "number"
             written = re.search(rf"^\s*{re.escape(key)}\s*=\s*([^\s#]+)", text, re.MULTILINE)
             raw = written[1] if written else str(value)
             raise click.UsageError(
-                f'{path}: {key} = {raw} is a number in TOML: quote it, {key} = "{raw}"'
+                f'{path}: {key} = {raw} is a {kind} in TOML: quote it, {key} = "{raw}"'
             )
         if not isinstance(value, str | int):
             raise click.UsageError(f"{path}: {key} is not a string, number or boolean")
