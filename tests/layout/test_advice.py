@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import chain, product
 from math import gcd
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ext4audit.evidence import Known
+from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.layout import EVEN, LayoutAdvice, MetadataLayout, MkfsAdvice, Spread
 from ext4audit.facts.superblock import Sizes, sizes_of
 from ext4audit.layout.advice import advice_on, effectively, growth, growth_for, layout_advice
@@ -28,8 +30,10 @@ from ext4audit.layout.group_search import (
 from ext4audit.layout.groups import predict_table
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import DEFAULT_FEATURES, MkfsOptions, mke2fs_sizes
+from ext4audit.layout.stack import map_stack
 from support.builders import layout, sizes
 from support.examples import examples, sample_of
+from support.hosts.stacks import dm, md, sd
 from support.images.mke2fs import (
     TWELVE_DISKS_BLOCKS,
     layout_of,
@@ -236,7 +240,57 @@ def test_growing_a_stripe_of_odd_chunks_is_not_computed() -> None:
 
 def test_a_stripe_over_arrays_does_not_grow_by_a_disk() -> None:
     """md127 of two RAID0s has two members, not the four disks below them."""
-    assert growth(stripe(4, 512, nested=2), made()) is None
+    assert growth(stripe(4, 512, components=(("m0", "m1"), ("m2", "m3"))), made()) is None
+
+
+MIRRORS = (md(sd(a), sd(b), level="raid1", number=ord(a)) for a, b in ("bc", "de", "fg"))
+RAID5S = (
+    md(*map(sd, names), level="raid5", layout=2, number=ord(names[0]), chunk_bytes=256 << 10)
+    for names in ("abcd", "efgh")
+)
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        pytest.param(md(sd("a"), *MIRRORS, chunk_bytes=512 << 10), id="one has lost its mirror"),
+        pytest.param(md(*RAID5S, chunk_bytes=512 << 10), id="chunks below are smaller"),
+    ],
+)
+def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None:
+    """Their members are not the columns of one stripe: the first has four, and seven disks."""
+    found = map_stack(stack)
+    assert isinstance(found, Known)
+    hot = measure(predict_table(made(100 << 30)), made(100 << 30), found.value)
+    advice = layout_advice(hot, made(100 << 30)).advice
+    assert advice is not None
+    new = as_advised(made(100 << 30), advice)
+    evenness = measure(predict_table(new), new, found.value).evenness
+    assert evenness == pytest.approx(advice.evenness, abs=0.01)
+    assert evenness > hot.evenness + 0.2
+
+
+def test_arrays_that_repeat_together_late_are_not_computed() -> None:
+    """A search over them took minutes."""
+    names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]
+    arrays = tuple(stripe(1, 4, "raid6", layout=2)._replace(members=each) for each in names)
+    over = stripe(1, 512, components=arrays)._replace(members=tuple(chain(*names)))
+    few = made(1 << 30)
+    found = layout_advice(measure(predict_table(few), few, map_of(over)), few)
+    assert found.curable.startswith("No group size is advised: none is computed")
+
+
+def test_a_volume_of_two_arrays_is_promised_the_first_one_only() -> None:
+    """The numbers of one array are not those of all members."""
+    pairs = ((1, "ab"), (2, "cd"))
+    first, second = (md(*map(sd, names), number=n, chunk_bytes=512 << 10) for n, names in pairs)
+    volume = map_stack(
+        dm("0 99999744 linear 9:1 0\n99999744 999999999 linear 9:2 0", first, second)
+    )
+    assert isinstance(volume, Known)
+    hot = measure(predict_table(made(100 << 30)), made(100 << 30), volume.value)
+    curable = layout_advice(hot, made(100 << 30)).curable
+    assert curable == "The bitmaps on md1: -g 32760 -G 16 spreads them over all disks of it."
 
 
 def test_an_array_of_unequal_disks_does_not_grow() -> None:

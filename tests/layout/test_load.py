@@ -103,7 +103,7 @@ def test_small_chunks_below_large_ones_are_distinguished() -> None:
         lower = byte // (64 << 10) % 2
         return (Place(2 * (byte // (1 << 20) % 2) + lower, byte),)
 
-    nested = StackMap(upper.members, upper, data, lambda _: (), 2 << 20)
+    nested = StackMap(upper.members, upper, data, lambda _: (), 2 << 20, 64 << 10)
     measured = measure(FEW, TWO_GROUPS, nested)
     assert [each.block_bitmaps for each in measured.members] == [2, 0, 0, 0]
     assert [each.inode_bitmaps for each in measured.members] == [0, 2, 0, 0]

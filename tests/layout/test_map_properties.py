@@ -176,6 +176,21 @@ def test_distinct_blocks_of_a_stack_lie_at_distinct_places(
     period_bytes = found.value.period_bytes
     if period_bytes is not None:
         assert members_of(found.value, 0) == members_of(found.value, period_bytes)
+    run_bytes = found.value.run_bytes or C
+    for byte in (block * C for block in blocks):
+        assert members_of(found.value, byte) == members_of(
+            found.value, byte // run_bytes * run_bytes
+        )
+    described = found.value.geometry
+    all_members = set(described.members) == set(found.value.members) if described else False
+    if period_bytes and described and described.is_described and all_members:
+        again = map_of(described)
+        assert all(named(again, block * C) == named(found.value, block * C) for block in blocks)
+
+
+def named(found: StackMap, byte: int) -> list[str]:
+    """Return the names of the members of a byte, in any order."""
+    return sorted(found.members[member] for member in members_of(found, byte))
 
 
 NUMBERS = st.one_of(st.integers(-2, 9), st.integers(-(1 << 65), 1 << 65))

@@ -167,18 +167,25 @@ GEOMETRIES: list[Any] = [
         id="LVM",
     ),
     pytest.param(
-        dm("0 4096 striped 2 128 9:1 0 9:2 0", md(A, B, number=1), md(C, D, number=2)),
-        geometry("dm-0", "dm-striped", 0, "abcd")._replace(nested=2),
+        dm("0 4096 striped 2 128 9:1 2048 9:2 0", md(A, B, number=1), md(C, D, number=2)),
+        geometry("dm-0", "dm-striped", 0, "abcd")._replace(
+            components=(geometry("md1", "raid0", START, "ab"), geometry("md2", "raid0", 0, "cd"))
+        ),
         id="LVM over two RAID0",
     ),
     pytest.param(
         md(md(A, B, level="raid1", number=1), md(C, D, level="raid1", number=2)),
-        geometry("md127", "raid0", 0, "abcd")._replace(nested=2),
+        geometry("md127", "raid0", 0, "abcd")._replace(components=(("sda", "sdb"), ("sdc", "sdd"))),
         id="RAID0 of two mirrors",
     ),
     pytest.param(
+        md(dm("0 64 linear 8:0 0\n64 4096 linear 8:16 0", A, B), C),
+        geometry("md127", "raid0", 0, "abc")._replace(components=((), ("sdc",))),
+        id="RAID0 of a concatenation and a disk",
+    ),
+    pytest.param(
         md(part(A), part(A, 2, 4096), B),
-        geometry("md127", "raid0", 0, "ab")._replace(nested=3),
+        geometry("md127", "raid0", 0, "ab")._replace(components=(("sda",), ("sda",), ("sdb",))),
         id="RAID0 with two partitions of one disk",
     ),
     pytest.param(

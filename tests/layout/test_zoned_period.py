@@ -29,7 +29,7 @@ def unequal(*sizes_gib: int, layout: int = ALTERNATE, **changes: Any) -> StripeG
     """Build a RAID0 of disks of these sizes."""
     names = tuple(f"disk{slot}" for slot in range(len(sizes_gib)))
     used_bytes = tuple(size * GIB for size in sizes_gib)
-    plain = StripeGeometry("md0", "raid0", CHUNK_BYTES, 0, names, layout, None, used_bytes)
+    plain = StripeGeometry("md0", "raid0", CHUNK_BYTES, 0, names, layout, (), used_bytes)
     return plain._replace(**changes)
 
 
@@ -94,12 +94,12 @@ def test_the_advice_for_unequal_members_states_what_is_possible() -> None:
 
 def test_nothing_is_promised_for_zones_over_arrays() -> None:
     """A geometry names the disks below the arrays, and not which array each is of."""
-    geometry = unequal(100, 30, nested=2, members=("disk0", "disk1"))
+    geometry = unequal(100, 30, components=(("disk0",), ("disk1", "disk2")))
     made = made_on(geometry)
     loads = measure(predict_table(made), made, map_of(unequal(65, 65)))
     advice = layout_advice(loads._replace(geometry=geometry), made)
     assert advice.advice is None
-    assert advice.curable.startswith("No group size is advised: for a stripe over arrays")
+    assert advice.curable.startswith("No group size is advised")
 
 
 @pytest.mark.parametrize(

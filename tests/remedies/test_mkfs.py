@@ -22,6 +22,7 @@ from support.images.mke2fs import (
 
 FEATURES = superblock().features
 FAST_COMMIT = FEATURES | {"fast_commit"}
+SIX_MIRRORS = tuple((f"vd{a}", f"vd{b}") for a, b in zip("bdfhjl", "cegikm", strict=True))
 HOT = (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0)
 
 
@@ -52,8 +53,8 @@ def recreated(of: MetadataLayout, made: Superblock | None = None) -> list[str]:
         ({"level": "raid10", "layout": None}, 6),
         ({"level": "raid10", "layout": 0x102}, 6),
         ({"level": "raid10", "layout": 0x103}, 4),
-        ({"nested": 6}, 6),  # over six mirrors
-        ({"level": "raid5", "layout": 2, "nested": 6}, 5),
+        ({"components": SIX_MIRRORS}, 6),
+        ({"level": "raid5", "layout": 2, "components": SIX_MIRRORS}, 5),
     ],
 )
 def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], columns: int) -> None:

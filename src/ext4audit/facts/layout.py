@@ -1,5 +1,6 @@
 """The layout of block-group metadata on the member devices of a stripe, and the advice for it."""
 
+from math import gcd
 from typing import Literal, NamedTuple, TypeAlias
 
 from ext4audit.evidence import Unknown
@@ -73,10 +74,10 @@ class StripeGeometry(NamedTuple):
 
     `offset_bytes` is where the filesystem starts on the striped device (partitions, LVM).
     `device` names the striped device ("md127"). `layout` is md's number for the order of copies
-    or parity (`md/layout`), None where the level has none or it is not set. `nested` is the number
-    of devices that the stripe itself has, None where they are the members: a stripe over two
-    mirrors has four members. `member_bytes` is how much the stripe uses of each device that it
-    has, empty where that is the same of all: beyond the smallest, it goes on over the others.
+    or parity (`md/layout`), None where the level has none or it is not set. `components` are the
+    devices that the stripe itself has, empty where they are the members: a stripe over two mirrors
+    has four members. `member_bytes` is how much the stripe uses of each device that it has, empty
+    where that is the same of all: beyond the smallest, it goes on over the others.
     """
 
     device: str
@@ -85,7 +86,7 @@ class StripeGeometry(NamedTuple):
     offset_bytes: int
     members: tuple[str, ...]
     layout: int | None = None
-    nested: int | None = None
+    components: tuple["StripeComponent", ...] = ()
     member_bytes: tuple[int, ...] = ()
 
     @property
@@ -96,7 +97,7 @@ class StripeGeometry(NamedTuple):
     @property
     def columns(self) -> int:
         """The number of devices that the chunks of a stripe take turns on, parity included."""
-        return len(self.members) if self.nested is None else self.nested
+        return len(self.components or self.members)
 
     @property
     def data_columns(self) -> int:
@@ -110,6 +111,23 @@ class StripeGeometry(NamedTuple):
             return self.columns // copies if copies and self.columns % copies == 0 else self.columns
         return self.columns - PARITY_MEMBERS.get(self.level, 0)
 
+    @property
+    def is_described(self) -> bool:
+        """Whether the place of each byte follows: not with an empty one, or zones over arrays."""
+        below = (each for each in self.components if isinstance(each, StripeGeometry))
+        is_whole = all(self.components) and not (self.is_zoned and self.components)
+        return is_whole and all(each.is_described for each in below)
+
+    @property
+    def run_bytes(self) -> int:
+        """The length of the aligned runs of the stripe that lie on the same members."""
+        below = (each for each in self.components if isinstance(each, StripeGeometry))
+        return gcd(self.chunk_bytes, *(gcd(each.run_bytes, each.offset_bytes) for each in below))
+
+
+StripeComponent: TypeAlias = StripeGeometry | tuple[str, ...]
+"""A device of a stripe: a stripe itself, whose `offset_bytes` is where the upper one begins on it,
+or the members that each hold all of it. It is empty for a device that is neither."""
 
 PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
 """How many members' worth of parity each level has."""

@@ -28,6 +28,7 @@ from ext4audit.layout.group_search import (
     described,
     evenness,
     evenness_with_stride,
+    period_of,
 )
 from ext4audit.layout.levels import map_of
 from ext4audit.layout.mkfs_parameters import TIB
@@ -46,9 +47,7 @@ NO_HELP = (
     "another power-of-two chunk size: the bitmaps remain on the same share of the disks",
 )
 NO_BETTER = "No group size and no flex_bg size spreads the bitmaps better over this stripe."
-NOT_COMPUTED = (
-    "No group size is advised: for a stripe over arrays of different sizes it is not computed."
-)
+NOT_COMPUTED = "No group size is advised: none is computed for such a stripe."
 ONE_GROUP = "It has one block group, whose two bitmaps are all there is to spread."
 MITIGATIONS = (
     "a larger journal, or one on a separate device: busy blocks are written in place less often",
@@ -130,7 +129,7 @@ def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
     one zone").
     """
     now = len(geometry.members)
-    if geometry.level != "raid0" or geometry.nested is not None or geometry.is_zoned:
+    if geometry.level != "raid0" or geometry.components or geometry.is_zoned:
         return None
     for members in range(now + 1, now + MOST_NEW_MEMBERS + 1):
         wider = geometry._replace(members=tuple(str(slot) for slot in range(members)))
@@ -162,6 +161,8 @@ def _curable(layout: MetadataLayout, geometry: StripeGeometry, advice: MkfsAdvic
     if advice is None:
         return _no_advice(layout, geometry)
     how = over_all if advice.evenness >= EVEN * advice.attainable else "over more disks"
+    if len(layout.members) > len(geometry.members):
+        return f"The bitmaps on {geometry.device}: {advice.options} spreads them {how} of it."
     return (
         f"The bitmaps: {advice.options} spreads them {how}, "
         f"evenness {advice.evenness:.2f} instead of {layout.evenness:.2f}."
@@ -171,7 +172,11 @@ def _curable(layout: MetadataLayout, geometry: StripeGeometry, advice: MkfsAdvic
 def _no_advice(layout: MetadataLayout, geometry: StripeGeometry) -> str:
     if layout.groups == 1:
         return ONE_GROUP
-    return NOT_COMPUTED if geometry.is_zoned and geometry.nested is not None else NO_BETTER
+    try:
+        period_of(map_of(geometry), layout.block_bytes)
+    except ValueError:
+        return NOT_COMPUTED
+    return NO_BETTER
 
 
 def _incurable(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:

@@ -43,7 +43,6 @@ from ext4audit.layout import (
     reserved_blocks,
 )
 from ext4audit.layout.byte_map import StackMap
-from ext4audit.layout.levels import map_of
 
 
 class BitmapPlacement(NamedTuple):
@@ -90,6 +89,11 @@ class _BitmapExtents(NamedTuple):
     end: int
 
 
+MOST_NESTED_CHUNKS = 1 << 14
+"""The most chunks in the period of a stripe over arrays: half a second at 30 µs each. A few arrays
+that are alike have hundreds; RAID6 arrays of 7, 11, 13 and 17 disks have millions."""
+
+
 class StripePeriod:
     """One period of a stripe: its chunks, each with the members that a write into it writes."""
 
@@ -98,10 +102,13 @@ class StripePeriod:
         geometry, period_bytes = stack_map.geometry, stack_map.period_bytes
         if geometry is None or not period_bytes:
             raise ValueError("the stripe geometry is not uniform")
-        if geometry.chunk_bytes % block_bytes or period_bytes % geometry.chunk_bytes:
+        chunk_bytes = geometry.run_bytes
+        if chunk_bytes % block_bytes or period_bytes % chunk_bytes:
             raise ValueError("the chunk size is not a multiple of the block size")
+        if geometry.components and period_bytes // chunk_bytes > MOST_NESTED_CHUNKS:
+            raise ValueError("the arrays below it repeat together after too many chunks")
         self.members = judged_members(geometry)
-        self.chunk_blocks = geometry.chunk_bytes // block_bytes
+        self.chunk_blocks = chunk_bytes // block_bytes
         self.period_blocks = period_bytes // block_bytes
         self._offset_blocks = geometry.offset_bytes // block_bytes
         self._map = stack_map
@@ -176,10 +183,6 @@ class StripePeriod:
         return self._members_of_chunk[chunk]
 
 
-PART_BYTES = 64 << 10
-"""Parts of a volume begin at multiples of this: LVM's extents and the zones of an array do."""
-
-
 def measure(
     table: GroupTable,
     sizes: Sizes,
@@ -230,8 +233,8 @@ class _MemberCounter:
         self.members = stack_map.members
         self._map = stack_map
         self._block_bytes = block_bytes
-        run_blocks, rest = divmod(_run_bytes(stack_map), block_bytes)
-        self._run_blocks = 1 if rest else run_blocks
+        run_blocks, rest = divmod(stack_map.run_bytes, block_bytes)
+        self._run_blocks = 1 if rest else max(run_blocks, 1)
         period_bytes = stack_map.period_bytes
         self._period_blocks = lcm(period_bytes, block_bytes) // block_bytes if period_bytes else 0
 
@@ -260,19 +263,6 @@ class _MemberCounter:
             for place in self._map.parity(block * self._block_bytes):
                 loads[place.member] += count
         return loads
-
-
-def _run_bytes(stack_map: StackMap) -> int:
-    """Return the length of an aligned run of bytes that certainly lies on the same members."""
-    geometry = stack_map.geometry
-    if geometry is None:
-        return 1
-    chunk_bytes = gcd(geometry.chunk_bytes, geometry.offset_bytes)
-    if stack_map.period_bytes is None:
-        return gcd(chunk_bytes, PART_BYTES)
-    # Below the members of the top stripe there may be another one, with smaller chunks.
-    is_plain = map_of(geometry).period_bytes == stack_map.period_bytes
-    return chunk_bytes if is_plain else 1
 
 
 def _members(table: GroupTable, sizes: Sizes, counter: _MemberCounter) -> tuple[MemberLoad, ...]:

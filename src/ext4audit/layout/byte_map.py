@@ -38,8 +38,9 @@ class Layer(NamedTuple):
 
     `data` and `parity` return the locations of a byte, at most `max_locations` together. Bytes
     that are `period_bytes` apart lie on the same components, `advance_bytes` further on each;
-    None where that holds nowhere. `begins_bytes` has, for a concatenation, the byte of the device
-    at which each component starts; it is empty where every component starts with the device.
+    None where that holds nowhere. Aligned runs of `run_bytes` lie side by side on one component, 0
+    where all bytes do. `begins_bytes` has, for a concatenation, the byte of the device at which
+    each component starts; it is empty where every component starts with the device.
     """
 
     data: Callable[[int], tuple[Location, ...]]
@@ -47,6 +48,7 @@ class Layer(NamedTuple):
     max_locations: int
     period_bytes: int | None
     advance_bytes: int
+    run_bytes: int
     begins_bytes: tuple[int, ...] = ()
 
 
@@ -61,7 +63,7 @@ def mirrored(components: int) -> Layer:
     def data(byte: int) -> tuple[Location, ...]:
         return tuple((component, byte) for component in range(components))
 
-    return Layer(data, no_parity, components, 1, 1)
+    return Layer(data, no_parity, components, 1, 1, 0)
 
 
 def striped(components: int, chunk_bytes: int) -> Layer:
@@ -74,7 +76,7 @@ def striped(components: int, chunk_bytes: int) -> Layer:
         stripe, component = divmod(chunk, components)
         return ((component, stripe * chunk_bytes + inside),)
 
-    return Layer(data, no_parity, 1, components * chunk_bytes, chunk_bytes)
+    return Layer(data, no_parity, 1, components * chunk_bytes, chunk_bytes, chunk_bytes)
 
 
 def concatenated(lengths_bytes: Sequence[int]) -> Layer:
@@ -90,7 +92,7 @@ def concatenated(lengths_bytes: Sequence[int]) -> Layer:
         component = bisect_right(ends, byte)
         return ((component, byte - begins[component]),)
 
-    return Layer(data, no_parity, 1, None, 0, begins)
+    return Layer(data, no_parity, 1, None, 0, gcd(*lengths_bytes), begins)
 
 
 class Stripes(NamedTuple):
@@ -145,6 +147,7 @@ class StackMap(NamedTuple):
 
     Bytes that are `period_bytes` apart lie on the same members (not at the same byte). It is None
     where that holds nowhere (zones, several segments), and 64 KiB where it holds for any distance.
+    Aligned runs of `run_bytes` lie on the same members, 0 where all bytes do.
     """
 
     members: tuple[str, ...]
@@ -152,6 +155,7 @@ class StackMap(NamedTuple):
     data: Find
     parity: Find
     period_bytes: int | None
+    run_bytes: int = 0
 
 
 class ByteMap(NamedTuple):
@@ -167,6 +171,7 @@ class ByteMap(NamedTuple):
     places: int
     period_bytes: int | None
     geometry: StripeGeometry | None
+    run_bytes: int = 0
 
 
 Component = tuple[ByteMap, int]
@@ -216,13 +221,16 @@ def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | Non
         return (*beside, *below)
 
     leaves = tuple(dict.fromkeys(leaf for below in maps for leaf in below.leaves))
-    return ByteMap(data, parity, leaves, places, _period(layer, maps), _geometry(layer, components))
+    geometry = _geometry(layer, components)
+    run_bytes = gcd(layer.run_bytes, *map(_run_bytes, components))
+    return ByteMap(data, parity, leaves, places, _period(layer, maps), geometry, run_bytes)
 
 
 def as_map(byte_map: ByteMap, members: tuple[str, ...]) -> StackMap:
     """Return the stack map of a device; `members` are the names of its leaf devices."""
     period_bytes = ANY_PERIOD_BYTES if byte_map.period_bytes == 1 else byte_map.period_bytes
-    return StackMap(members, byte_map.geometry, byte_map.data, byte_map.parity, period_bytes)
+    data, parity = byte_map.data, byte_map.parity
+    return StackMap(members, byte_map.geometry, data, parity, period_bytes, byte_map.run_bytes)
 
 
 def _refuse_outside(byte: int, size_bytes: int | None) -> None:
@@ -237,6 +245,12 @@ def _period(layer: Layer, maps: Sequence[ByteMap]) -> int | None:
         return None
     repeats = (period // gcd(period, layer.advance_bytes) for period in periods)
     return layer.period_bytes * lcm(*repeats)
+
+
+def _run_bytes(component: Component) -> int:
+    """Return the length of aligned runs of a component, counted from where its data starts."""
+    below, start = component
+    return gcd(below.run_bytes, start) if below.run_bytes else 0
 
 
 def _geometry(layer: Layer, components: Sequence[Component]) -> StripeGeometry | None:

@@ -114,7 +114,7 @@ def _default(sizes: Sizes, device_bytes: int | None) -> Sizes | None:
 def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
     """Return the period of a stack that stripes, or those of its zones; ValueError without one."""
     geometry = stack_map.geometry
-    if geometry is None or not geometry.is_zoned or geometry.nested is not None:
+    if geometry is None or not geometry.is_zoned or geometry.components:
         return StripePeriod(stack_map, block_bytes)
     zoned: StripePeriod = lazily("layout.zoned_period", "ZonedPeriod")(geometry, block_bytes)
     return zoned

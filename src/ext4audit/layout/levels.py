@@ -19,10 +19,12 @@ from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.facts.devices import SECTOR_BYTES, MdArray, MdMember
-from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
+from ext4audit.facts.layout import PARITY_MEMBERS, StripeComponent, StripeGeometry
 from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS
 from ext4audit.layout.byte_map import (
     MDSTAT,
+    ByteMap,
+    Component,
     Layer,
     Location,
     Split,
@@ -80,6 +82,7 @@ def raid10(members: int, chunk_bytes: int, layout: int, member_bytes: int) -> La
         copies.near * copies.far,
         members // common * chunk_bytes,
         rows * chunk_bytes,
+        chunk_bytes,
     )
 
 
@@ -193,7 +196,7 @@ def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:
         return tuple((member, at) for member in row_of(stripe % stripes)[1])
 
     period_bytes = stripes * data_chunks * chunk_bytes
-    return Layer(data, parity_of, 1 + parity, period_bytes, stripes * chunk_bytes)
+    return Layer(data, parity_of, 1 + parity, period_bytes, stripes * chunk_bytes, chunk_bytes)
 
 
 def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Callable[[int], Row]:
@@ -270,20 +273,35 @@ def map_of(geometry: StripeGeometry, member_bytes: int | None = None) -> StackMa
 
     `member_bytes` is how much of each of equal members the array uses. A concatenation needs it.
     Without it the far copies of a RAID10 are on the right member, at a byte that is not the real
-    one. ValueError for a level, a layout or numbers of which no array can be made, and for zones
-    over other arrays, whose members a geometry does not describe.
+    one. ValueError for a level, a layout or numbers of which no array can be made, and for
+    components that the geometry does not describe.
     """
-    if geometry.is_zoned and geometry.nested is not None:
-        raise ValueError("its members are arrays of different sizes")
-    count = len(geometry.members)
-    if geometry.level == "linear" and member_bytes is None:
-        raise ValueError("where the members of a concatenation end depends on their size")
-    equal = [UNLIMITED_BYTES if member_bytes is None else member_bytes] * count
-    sizes = geometry.member_bytes or equal
-    layer = layer_of(geometry.level, geometry.chunk_bytes, geometry.layout, sizes)
-    array = stacked(layer, [(leaf_device(slot, member_bytes), 0) for slot in range(count)], None)
+    if not geometry.is_described:
+        raise ValueError("the arrays below it differ")
+    array = _array_map(geometry, geometry.members.index, member_bytes)
     byte_map = stacked(mirrored(1), [(array, geometry.offset_bytes)], None)
     return as_map(byte_map._replace(geometry=geometry), geometry.members)
+
+
+def _array_map(
+    geometry: StripeGeometry, slot_of: Callable[[str], int], member_bytes: int | None
+) -> ByteMap:
+    below = geometry.components or tuple((name,) for name in geometry.members)
+    if geometry.level == "linear" and member_bytes is None:
+        raise ValueError("where the members of a concatenation end depends on their size")
+    equal = [UNLIMITED_BYTES if member_bytes is None else member_bytes] * len(below)
+    sizes = geometry.member_bytes or equal
+    layer = layer_of(geometry.level, geometry.chunk_bytes, geometry.layout, sizes)
+    return stacked(layer, [_component(each, slot_of, member_bytes) for each in below], None)
+
+
+def _component(
+    each: StripeComponent, slot_of: Callable[[str], int], member_bytes: int | None
+) -> Component:
+    if isinstance(each, StripeGeometry):
+        return _array_map(each, slot_of, None), each.offset_bytes
+    copies = [(leaf_device(slot_of(name), member_bytes), 0) for name in each]
+    return stacked(mirrored(len(copies)), copies, None), 0
 
 
 def split_md(name: str, array: MdArray) -> Split:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, Why, need
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment
-from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.layout import StripeComponent, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout import LVM_STRIPES, STRIPING_LEVELS, is_leaf_device
 from ext4audit.layout.byte_map import (
@@ -138,9 +138,9 @@ class _Walk:
         byte_map = stacked(split.layer, components, _size_bytes(device))
         if split.stripes is None or len(components) == 1:
             return byte_map
-        members = tuple(self.members[leaf] for leaf in byte_map.leaves)
+        members = self._names(byte_map)
         stripes = split.stripes
-        nested = None if len(components) == len(members) else len(components)
+        below = tuple(self._described(each) for each in components)
         geometry = StripeGeometry(
             device.name,
             stripes.level,
@@ -148,10 +148,23 @@ class _Walk:
             0,
             members,
             stripes.layout,
-            nested,
+            () if below == tuple((name,) for name in members) else below,
             stripes.zoned_bytes,
         )
         return byte_map._replace(geometry=geometry)
+
+    def _names(self, byte_map: ByteMap) -> tuple[str, ...]:
+        return tuple(self.members[leaf] for leaf in byte_map.leaves)
+
+    def _described(self, component: Component) -> StripeComponent:
+        """Return a component as a geometry has it; empty where its parts differ."""
+        below, start = component
+        names, geometry = self._names(below), below.geometry
+        if below.places == len(names):
+            return names
+        if geometry is None or below.period_bytes is None or set(geometry.members) != set(names):
+            return ()
+        return geometry._replace(offset_bytes=geometry.offset_bytes + start)
 
     def _component(self, device: BlockDevice, name: str, start_bytes: int) -> Component:
         below = self._below(device).get(name)

@@ -68,7 +68,7 @@ def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original
         at = zone.component_begin_bytes + chunk // count * chunk_bytes + inside
         return ((zone.components[number % count], at),)
 
-    return Layer(data, no_parity, 1, None, 0)
+    return Layer(data, no_parity, 1, None, 0, chunk_bytes)
 
 
 def zones_of(geometry: StripeGeometry) -> tuple[Zone, ...]:
@@ -85,7 +85,7 @@ def attainable_evenness(geometry: StripeGeometry | None, size_bytes: int) -> flo
     `size_bytes` is how much of the array the filesystem takes, from its offset on. It is 1 for
     equal members, and taken for 1 where the members are arrays themselves.
     """
-    if geometry is None or not geometry.is_zoned or geometry.nested is not None:
+    if geometry is None or not geometry.is_zoned or geometry.components:
         return 1.0
     begin, end = geometry.offset_bytes, geometry.offset_bytes + size_bytes
     shares = [0] * len(geometry.members)
