@@ -33,9 +33,12 @@ LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
 """Features that mke2fs makes unless it is told not to; the kernel sets large_file by itself."""
 ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
+MIB = 1 << 20
+SMALL_BYTES = 512 * MIB
+"""Below this size mke2fs 1.46.2 makes inodes of 128 bytes, which end in 2038 and have no room for
+inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""
 USUAL_RESERVED_PERCENT = 5
 FAST_COMMIT_SHARE = 64
-MIB = 1 << 20
 
 
 def even_out_bitmaps(
@@ -154,7 +157,8 @@ def _mkfs(
 
 def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> Iterator[str]:
     """Yield the options of the present filesystem that mke2fs would choose otherwise."""
-    if superblock.inode_bytes not in {None, USUAL_INODE_BYTES}:
+    is_small = superblock.size_blocks * layout.block_bytes < SMALL_BYTES
+    if superblock.inode_bytes and (is_small or superblock.inode_bytes != USUAL_INODE_BYTES):
         yield f"-I {superblock.inode_bytes}"
     reserved, blocks = superblock.reserved_blocks, superblock.size_blocks
     if reserved is not None and abs(reserved - blocks * USUAL_RESERVED_PERCENT / 100) > 1:
