@@ -237,6 +237,16 @@ def test_what_a_configuration_moves_is_a_doubt(
 
 
 @needs_e2fsprogs
+def test_a_configuration_sets_the_number_of_backups(tmp_path: Path) -> None:
+    """The second backup would have the bitmaps of the last group behind it."""
+    file = tmp_path / "mke2fs.conf"
+    file.write_text(CONFIGURATION.format(line="num_backup_sb = 1"))
+    of = plan("-O sparse_super2", size_bytes=TIB)
+    made = computed(replace(of, host=replace(of.host, configuration=str(file))))
+    assert superblock_of(made).backup_bgs == (1,)
+
+
+@needs_e2fsprogs
 def test_another_version_sets_other_features() -> None:
     """1.42 sets neither 64bit nor metadata_csum; 1.47 sets two that move nothing."""
     old = superblock_of(predict(disk_plan(e2fsprogs="1.42.13")))

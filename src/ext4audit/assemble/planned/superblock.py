@@ -30,6 +30,7 @@ from ext4audit.facts.features_and_bugs import (
 )
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock, sizes_of
+from ext4audit.layout.group_search import backup_superblocks
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
@@ -194,7 +195,7 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
         inode_count=dry.inodes,
         inode_bytes=sizes.inode_bytes,
         cluster_bytes=sizes.cluster_blocks * dry.block_bytes,
-        backup_superblocks=_backups(words),
+        backup_superblocks=_backups(words, backup_superblocks(sizes)),
         stride_blocks=small.stride_blocks,
         stripe_width_blocks=small.stripe_width_blocks,
     )
@@ -243,12 +244,10 @@ def _journal_mib(words: MkfsArguments) -> str:
     return sizes[-1] if sizes else ""
 
 
-def _backups(words: MkfsArguments) -> int:
+def _backups(words: MkfsArguments, otherwise: int) -> int:
     prefix = "num_backup_sb="
     numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
-    if not numbers:
-        return MkfsOptions().backup_superblocks
-    return _parsed(f"-E {prefix}", numbers[-1])
+    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else otherwise
 
 
 def _placed(
@@ -339,7 +338,7 @@ def _upstream(plan: Plan) -> MkfsOptions:
         inode_count=_number(words, "-N"),
         inode_bytes=_number(words, "-I") or 256,
         cluster_bytes=_number(words, "-C"),
-        backup_superblocks=_backups(words),
+        backup_superblocks=_backups(words, MkfsOptions().backup_superblocks),
     )
     block_bytes = mke2fs_sizes(plan.size_bytes, options).block_bytes
     chunk_blocks = plan.chunk_bytes // block_bytes if plan.geometry else 0
