@@ -355,6 +355,7 @@ def test_a_real_superblock_is_taken(real: bytes) -> None:
         ["-t", "ext3", "-b", "1024"],
         ["-t", "ext4", "-O", "^metadata_csum,uninit_bg"],
         ["-t", "ext4", "-O", "bigalloc", "-C", "65536"],
+        ["-t", "ext4", "-O", "bigalloc", "-C", "4096", "-b", "1024"],
         ["-t", "ext4", "-O", "meta_bg,^resize_inode", "-b", "1024"],
         ["-t", "ext4", "-O", "^64bit", "-g", "8192", "-N", "3000"],
         ["-t", "ext4", "-r", "0", "-O", "none"],
@@ -380,6 +381,12 @@ def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> N
         (0x28, "I", 0, "claims 4096 inodes"),
         (0x0, "I", 4095, "claims 4095 inodes"),
         (0x60, "I", 0x8 | 0x80, "an external journal"),
+        (0x1C, "I", 3, "claims 32768 clusters in a group"),
+        (0x24, "I", 32760, "claims 32760 clusters in a group"),
+        (0x58, "H", 768, "claims inodes of 768 bytes"),
+        (0x58, "H", 64, "claims inodes of 64 bytes"),
+        (0x14, "I", 1, "claims that block 1 is the first"),
+        (0xCE, "H", 1025, "reserves 1025 blocks to grow"),
     ],
 )
 def test_what_no_kernel_would_mount_is_refused(

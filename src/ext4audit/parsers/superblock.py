@@ -26,6 +26,7 @@ _SMALLEST_BLOCK_BYTES = 1024
 _LARGEST_LOG_BLOCK = 6
 _SMALL_DESCRIPTOR_BYTES = 32
 _FIRST_REVISION_INODE_BYTES = 128
+_BLOCK_NUMBER_BYTES = 4
 # s_jnl_blocks ends with the size of the journal's inode, if its type says so.
 _JOURNAL_BACKUP_OF_INODE = 1
 # i_block of the journal's inode, copied to s_jnl_blocks: an extent header, or a block map.
@@ -112,6 +113,7 @@ def parse_image_superblock(data: bytes) -> Superblock:
     if superblock.is_journal:
         raise ValueError("it is an external journal, not a filesystem")
     _check_sizes(superblock)
+    _check_units(superblock, _Fields(data))
     if "metadata_csum" in superblock.features:
         stored = int.from_bytes(data[_CHECKSUM_AT:], "little")
         if crc32c(data[:_CHECKSUM_AT]) != stored:
@@ -202,6 +204,23 @@ def _check_sizes(superblock: Superblock) -> None:
         raise ValueError(f"its superblock claims {superblock.blocks_per_group} blocks in a group")
     if not 0 < inodes <= bits or inodes * groups != superblock.inode_count:
         raise ValueError(f"its superblock claims {superblock.inode_count} inodes")
+
+
+def _check_units(superblock: Superblock, at: _Fields) -> None:
+    """Raise ValueError for clusters, inodes or descriptors that do not fit the blocks."""
+    block, inode = superblock.block_bytes or 0, superblock.inode_bytes or 0
+    ratio, clusters = superblock.cluster_blocks or 1, at.u32(0x24)
+    is_plain = "bigalloc" not in superblock.features
+    if clusters * ratio != superblock.blocks_per_group or (
+        is_plain and at.u32(0x1C) != at.u32(0x18)
+    ):
+        raise ValueError(f"its superblock claims {clusters} clusters in a group")
+    if not _FIRST_REVISION_INODE_BYTES <= inode <= block or inode & (inode - 1):
+        raise ValueError(f"its superblock claims inodes of {inode} bytes")
+    if ratio == 1 and superblock.first_block != int(block == _SMALLEST_BLOCK_BYTES):
+        raise ValueError(f"its superblock claims that block {superblock.first_block} is the first")
+    if (superblock.reserved_gdt_blocks or 0) > block // _BLOCK_NUMBER_BYTES:
+        raise ValueError(f"its superblock reserves {superblock.reserved_gdt_blocks} blocks to grow")
 
 
 class _Fields:
