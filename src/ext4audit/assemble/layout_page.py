@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
-from ext4audit.assemble.image.unreadable import is_read
+from ext4audit.assemble.image.unreadable import cut_off
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table, size_of_device
 from ext4audit.assemble.superblock import (
@@ -88,7 +88,7 @@ def page_of_image(
     groups = read_image_groups(source, found)
     # A file of e2image holds the metadata only, at places of its own.
     made_in = None if found.descriptors_at_bytes is not None else found.file
-    doubts = _cut_off(source, found)
+    doubts = cut_off(source, found)
     return _page(
         _Parts(
             found.device,
@@ -100,17 +100,6 @@ def page_of_image(
             found.start_bytes,
         )
     )
-
-
-def _cut_off(source: Source, found: ImageFilesystem) -> tuple[Unknown, ...]:
-    """Return a doubt where the image ends before its filesystem does."""
-    if found.descriptors_at_bytes is not None:  # e2image leaves the data out
-        return ()
-    size_bytes = found.superblock.value.size_bytes
-    if size_bytes is None or is_read(source, found.path, found.start_bytes + size_bytes - 1):
-        return ()
-    detail = f"it is truncated: it should have {found.start_bytes + size_bytes} bytes"
-    return (Unknown(f"end of {found.path}", Why.ABSENT, detail, "copy it again"),)
 
 
 def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:

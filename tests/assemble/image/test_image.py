@@ -183,6 +183,8 @@ def test_an_image_that_is_cut_short_is_audited_and_told(tmp_path: Path, kept: in
     found = look(image)
     assert isinstance(found, Image)
     assert found.note == "the image is cut short: its filesystem has 16777216 bytes"
+    gaps = [gap.what for gap in image_gaps(LiveSource(), found.filesystems)]
+    assert gaps[0] == f"end of {image}"
 
 
 def test_a_partition_that_is_cut_short_is_named(disk: Path) -> None:

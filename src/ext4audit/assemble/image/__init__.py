@@ -13,6 +13,7 @@ from ext4audit.assemble.devices.target import (
     PlainFile,
 )
 from ext4audit.assemble.image.unreadable import (
+    cut_off,
     damaged,
     destroyed,
     explain,
@@ -233,11 +234,10 @@ def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] |
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
     """Return a remark where the image ends before its filesystem, else an empty string."""
-    size_bytes = fs.superblock.value.size_bytes
-    if size_bytes is None or is_read(source, fs.path, fs.start_bytes + size_bytes - 1):
+    if not cut_off(source, fs):
         return ""
     where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
-    return f"{where} is cut short: its filesystem has {size_bytes} bytes"
+    return f"{where} is cut short: its filesystem has {fs.superblock.value.size_bytes} bytes"
 
 
 def reason_of(unknown: Unknown) -> str:

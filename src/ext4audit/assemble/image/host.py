@@ -30,6 +30,7 @@ from ext4audit.assemble.image import (
     read_journal_inode,
     reason_of,
 )
+from ext4audit.assemble.image.unreadable import cut_off
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
@@ -89,12 +90,15 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
     No rule needs the block groups or the journal of an image. But what is rejected is damage, and
     an audit that did not see it is not complete.
     """
-    return tuple(
-        Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
-        for image in images
-        for evidence in _metadata(source, image)
-        if isinstance(evidence, Unknown)
-    )
+    gaps: list[Unknown] = []
+    for image in images:
+        gaps += cut_off(source, image)
+        gaps += (
+            Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
+            for evidence in _metadata(source, image)
+            if isinstance(evidence, Unknown)
+        )
+    return tuple(gaps)
 
 
 def _metadata(source: Source, image: ImageFilesystem) -> tuple[Evidence[object], ...]:

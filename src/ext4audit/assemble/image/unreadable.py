@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.assemble.devices.target import BadImage, PlainFile
-from ext4audit.evidence import Known, derive, for_wording
+from ext4audit.assemble.devices.target import BadImage, ImageFilesystem, PlainFile
+from ext4audit.evidence import Known, Unknown, Why, derive, for_wording
 from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
@@ -30,6 +30,17 @@ _BACKUPS_SHOWN = 3
 def is_read(source: Source, path: str, byte: int) -> bool:
     """Whether an image has a byte that can be read."""
     return isinstance(source.fetch(ReadBytes(path, byte, 1)), Known)
+
+
+def cut_off(source: Source, fs: ImageFilesystem) -> tuple[Unknown, ...]:
+    """Return a gap where the image ends before its filesystem does: no kernel mounts it."""
+    if fs.descriptors_at_bytes is not None:  # e2image leaves the data out
+        return ()
+    size_bytes = fs.superblock.value.size_bytes
+    if size_bytes is None or is_read(source, fs.path, fs.start_bytes + size_bytes - 1):
+        return ()
+    detail = f"it is truncated: it should have {fs.start_bytes + size_bytes} bytes"
+    return (Unknown(f"end of {fs.path}", Why.ABSENT, detail, f"copy {fs.path} again"),)
 
 
 def explain(source: Source, path: str) -> BadImage | PlainFile:
