@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import Provenance
+from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.finding import Disruption, Phase, Step
 from ext4audit.remedies.options import change_option, change_options, disruption, in_force
 from support.builders import filesystem, fstab_entry, known, mount, options, superblock, unknown
@@ -347,12 +347,24 @@ def test_delalloc_is_put_in_force_before_fstab_is_corrected() -> None:
     assert phases == [Phase.IMMEDIATE, Phase.PERSISTENT, Phase.VERIFY]
 
 
-def test_a_rollback_to_delalloc_does_not_rest_on_a_remount() -> None:
-    """Where the kernel refuses nodelalloc by remount, the filesystem is mounted anew."""
-    fs = filesystem(options=known(options("nodelalloc")), fstab=known((fstab_entry("nodelalloc"),)))
+LISTED = "/proc/fs/ext4/sda/options"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "check"),
+    [
+        ((mount(),), ""),
+        ((mount(), mount("/also")), f" && grep -q . {LISTED} && ! grep -qx delalloc {LISTED}"),
+    ],
+)
+def test_a_rollback_to_delalloc_does_not_rest_on_a_remount(
+    mounts: tuple[Mount, ...], check: str
+) -> None:
+    """Where the kernel refuses it, a new mount does it, unless another mount holds the old one."""
+    fs = filesystem(options=known(options("nodelalloc")), mounts=mounts)
     assert commands(change_option(fs, "delalloc", "delalloc"), Phase.ROLLBACK)[-1] == (
         "mount -o remount,rw,relatime,nodelalloc /dev/sda /data || "
-        "{ umount /data && mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data; }"
+        f"{{ umount /data && mount -t ext4 -o rw,relatime,nodelalloc /dev/sda /data{check}; }}"
     )
 
 

@@ -68,6 +68,11 @@ TUNED = superblock(
 )
 FREE = "test ! -e /sys/fs/ext4/sda"
 STRING = "set_super_value mount_opts commit=30,nobarrier"
+OFFLINE = (
+    f"umount /data && {{ {FREE} && debugfs -w -R '{STRING}' /dev/sda; mount /data; }} && "
+    r"tune2fs -l /dev/sda | grep -qxE 'Mount options: +commit=30,nobarrier'"
+)
+"""It ends mounted, and fails, where another mount namespace holds the filesystem."""
 
 
 def changing(
@@ -97,7 +102,7 @@ def changing(
                 "tune2fs -E mount_opts=commit=30 /dev/sda",
             ],
             [
-                f"umount /data && {FREE} && debugfs -w -R '{STRING}' /dev/sda && mount /data",
+                OFFLINE,
                 "tune2fs -o journal_data_writeback /dev/sda",
             ],
             id="a bit and the string",
@@ -106,7 +111,7 @@ def changing(
             {"commit": "commit=5"},
             ("commit=30",),
             ["tune2fs -E mount_opts=nobarrier /dev/sda"],
-            [f"umount /data && {FREE} && debugfs -w -R '{STRING}' /dev/sda && mount /data"],
+            [OFFLINE],
             id="the string",
         ),
         pytest.param({"barrier": "nobarrier"}, (), [], [], id="as it is"),

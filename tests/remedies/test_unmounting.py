@@ -71,6 +71,7 @@ CLEARED, KEPT, UNSEEN = looped(known(value=True)), looped(known(value=False)), l
         (on(disk()), None),
         (filesystem(stack=unknown("stack")), None),
         (filesystem(mounts=(mount()._replace(mount_options=("rw", "idmapped")),)), "idmapped"),
+        (filesystem(mounts=(mount(), mount("/also"))), "it is mounted on /data, /also, and"),
         (on(CLEARED)._replace(alive=False, mounts=()), None),
     ],
 )

@@ -121,8 +121,10 @@ def string_steps(
         yield step
         yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
         return
-    online = _string_step(quote(fs.device) or "", before, after)
-    offline = f"{unmount} && {step.undo} && {again}"
+    device = quote(fs.device) or ""
+    online = _string_step(device, before, after)
+    # It is mounted again also where another mount namespace still holds it.
+    offline = f"{unmount} && {{ {step.undo}; {again}; }} && {_has_string(device, before)}"
     yield online._replace(undo=offline if "," in before else online.undo)
 
 
@@ -163,14 +165,17 @@ def verify_command(fs: Filesystem, change: SuperblockChange) -> str:
 
 def _string_step(device: str, before: str, after: str) -> Step:
     """Return the step that writes s_mount_opts and nothing else."""
+    new, undo = (_set_string(device, string) for string in (after, before))
+    done, audited = (_has_string(device, string) for string in (after, before))
+    return Step(Phase.PERSISTENT, new, undo, done, Setting(audited))
+
+
+def _has_string(device: str, string: str) -> str:
+    """Return the command that fails while s_mount_opts is another string."""
     listed = f"tune2fs -l {device}"
-    pattern = re.escape(after)
-    done = f"{listed} | grep -qxE 'Mount options: +{pattern}'"
-    cleared = f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
-    undo = _set_string(device, before)
-    audited = Setting(f"{listed} | grep -qxE 'Mount options: +{re.escape(before)}'")
-    new = _set_string(device, after)
-    return Step(Phase.PERSISTENT, new, undo, done if after else cleared, audited)
+    if not string:
+        return f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
+    return f"{listed} | grep -qxE 'Mount options: +{re.escape(string)}'"
 
 
 def _set_bits(device: str | None, bits: Sequence[str]) -> str:
@@ -361,7 +366,9 @@ def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) ->
     if old.get("delalloc") != "nodelalloc":
         return command
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
-    return f"{command}{OR_UNMOUNT}{quote(mount.mount_point)} && {again}; }}"
+    # A new mount beside another one succeeds, and gets the options of that one.
+    check = "".join(f" && {each}" for each in in_force(fs, old) if len(fs.mounts) > 1)
+    return f"{command}{OR_UNMOUNT}{quote(mount.mount_point)} && {again}{check}; }}"
 
 
 def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:

@@ -16,8 +16,8 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
-from ext4audit.finding import Check, Remedy, Step, Unmount
-from ext4audit.remedies import has_errors
+from ext4audit.finding import Check, Remedy, Step, Unmount, listed
+from ext4audit.remedies import MOST_NAMED, has_errors
 from ext4audit.remedies.remount import OR_UNMOUNT, kept_by_mount
 
 IDMAPPED = "idmapped"
@@ -78,6 +78,9 @@ def losses(fs: Filesystem, host: Host) -> Iterator[str]:
             f"the unmount {'detaches' if is_known else 'may detach'} {device.path} from its image "
             "(autoclear). Attach the image with losetup and mount that device, then scan again."
         )
+    if len(fs.mounts) > 1:
+        places = listed(fs.mount_points, MOST_NAMED)
+        yield f"it is mounted on {places}, and a new mount beside another one gets the old options."
     if any(IDMAPPED in mount.mount_options for mount in fs.mounts):
         yield "it is an idmapped mount, and mount would show its files with other owners."
     for mount in fs.mounts:
