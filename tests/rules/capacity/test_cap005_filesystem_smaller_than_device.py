@@ -174,6 +174,7 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
         (of(20, 100, superblock=NONE_RESERVED), "5.4.273", "reserved group descriptors is unknown"),
         (of(20, 100, superblock=NONE_RESERVED), "5.4.274", ""),
         (of(20, 100, **with_features("meta_bg")), "", "this kernel may lack"),
+        (of(20, 100, **with_features("sparse_super2")), "6.12.1", "with sparse_super2"),
         (of(20, 100), "", ""),
     ],
 )
@@ -234,6 +235,14 @@ OFFLINE = (
         prepare=enlarge,
         restores=False,
         alter=on_kernel("6.8.2"),
+    ),
+    RemedyCase(
+        name="unmounted, with sparse_super2",
+        remedy="Grow it to the size of its device while it is unmounted: no kernel grows it",
+        mke2fs=("-O", "sparse_super2"),
+        size="1G",
+        prepare=enlarge,
+        restores=False,
     ),
 )
 ONLINE = RemedyCase(

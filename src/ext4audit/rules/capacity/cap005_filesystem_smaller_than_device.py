@@ -61,7 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
     resize_inode, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB of
     growth, or 16 TiB in total). In these cases, and where the kernel or the features are unknown,
-    unmount it first.
+    unmount it first; so do with sparse_super2, which no kernel grows while it is mounted.
 
     ## When to ignore
 
@@ -154,10 +154,13 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
 
 def _danger(fs: Filesystem, host: Host, device: int) -> str:
     """Return why it may not grow while it is mounted; empty where it may."""
+    superblock = need(fs.superblock)
+    if "sparse_super2" in superblock.features:
+        return "no kernel grows it with sparse_super2 while it is mounted"
     exposed = exposure("CAP005", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:
         return ""
-    reason = _leaves(need(fs.superblock), device)
+    reason = _leaves(superblock, device)
     if not reason:
         return ""
     is_sure = isinstance(exposed, Known) and exposed.value.confidence == "confirmed"
