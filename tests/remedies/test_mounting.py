@@ -102,13 +102,13 @@ def test_of_several_mounts_only_fstab_is_corrected() -> None:
 def test_a_directory_is_listed_before_it_is_mounted_over() -> None:
     """It is free, and what is then mounted is the device. A name that no shell takes has none."""
     number = DeviceNumber(8, 16)
-    assert there_and_back(mount_by_fstab("/my data", number)) == [
+    assert there_and_back(mount_by_fstab("/my data", number, "/disk/my data")) == [
         "immediate: ls -A '/my data' && ! mountpoint -q '/my data'",
         "immediate: mount '/my data'",
         "verify: mountpoint -d '/my data' | grep -qx 8:16",
-        "rollback: umount '/my data'",
+        "rollback: umount '/disk/my data'",
     ]
-    assert mount_by_fstab("/a\n", number) == ()
+    assert mount_by_fstab("/a\n", number, "/a\n") == ()
 
 
 TUNED = superblock(default_mount_options=("user_xattr", "nodelalloc"))

@@ -145,19 +145,20 @@ def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
             yield option.token
 
 
-def mount_by_fstab(mount_point: str, device_number: DeviceNumber) -> tuple[Step, ...]:
+def mount_by_fstab(mount_point: str, device_number: DeviceNumber, place: str) -> tuple[Step, ...]:
     """Return the steps that list the directory, mount what fstab names for it, and unmount it.
 
     They fail where something is mounted there, which a mount would hide, and where what is then
     mounted is another device: mount(8) finds the line by the directory, the first of several.
+    `place` is the mount point as the mount table will spell it, without symbolic links.
     """
-    where = quote(mount_point)
-    if where is None:
+    where, real = quote(mount_point), quote(place)
+    if where is None or real is None:
         return ()
     check = f"mountpoint -d {where} | grep -qx {device_number}"
     return (
         Step(Phase.IMMEDIATE, f"ls -A {where} && ! mountpoint -q {where}"),
-        Step(Phase.IMMEDIATE, f"mount {where}", f"umount {where}", check),
+        Step(Phase.IMMEDIATE, f"mount {where}", f"umount {real}", check),
         Step(Phase.VERIFY, check),
     )
 

@@ -332,16 +332,19 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
         run("losetup", "--detach", device)
 
 
-@pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b"])
+@pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link"])
 def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> None:
-    """A name that the script spells by printf was not found in the mount table."""
+    """A name that the script spells by printf, or a link, was not found in the mount table."""
     place = scene.folder / name
-    place.mkdir()
+    real = scene.folder / "real" if name == "link" else place
+    real.mkdir()
+    if name == "link":
+        place.symlink_to(real)
     (fs,) = scan(scene.where).filesystems
     run("umount", scene.where)
     escaped = str(place).replace(" ", "\\040")
     scene.fstab.write_text(f"{scene.device} {escaped} ext4 noatime 0 0\n")
-    steps = remedies.mounting.mount_by_fstab(str(place), fs.device_number)
+    steps = remedies.mounting.mount_by_fstab(str(place), fs.device_number, str(real))
     chosen = ChosenRemedy(RULE, "it", Remedy("Mount it.", Disruption.ONLINE, steps), (fs,))
     scene.script.write_text(
         build_script(AuditedHost(os.uname().nodename, None, "now", "0"), [chosen], []).text
