@@ -167,7 +167,7 @@ def test_a_superblock_that_no_mount_table_shows_is_audited_by_its_options_file()
     "spec",
     [
         f"UUID={DATA_UUID}",
-        f'UUID="{DATA_UUID.upper()}"',
+        f'UUID="{DATA_UUID}"',
         "LABEL=data",
         "/dev/sdb",
         "/dev/disk/by-id/x",

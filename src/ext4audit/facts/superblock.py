@@ -328,5 +328,8 @@ def split_link(path: str) -> tuple[str, str] | None:
 
 
 def comparable(key: str, value: str) -> tuple[str, str]:
-    """Return an identifier as it compares with others of its key; only UUIDs ignore case."""
+    """Return an identifier as it compares with others of its key; only UUIDs ignore case.
+
+    mount(8) of util-linux compares UUIDs as text, that of busybox does not.
+    """
     return key, value.lower() if key in {"UUID", "PARTUUID"} else value

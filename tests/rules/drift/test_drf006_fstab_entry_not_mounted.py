@@ -10,7 +10,7 @@ from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount
 from ext4audit.finding import Confidence, Severity
 from ext4audit.report import Outcome, Verdict
-from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import check
+from ext4audit.rules.drift.drf006_fstab_entry_not_mounted import IN_CAPITALS, check
 from support.builders import (
     UUID,
     disk,
@@ -166,6 +166,17 @@ def test_drf006_says_what_a_boot_does_without_the_device(
     assert reported in finding.message
     (remedy,) = finding.remedies
     assert remedy.summary.startswith(f"Attach the device. {advice}")
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_said"), [("UUID=AB", True), ("PARTUUID=aB-01", True), ("LABEL=AB", False)]
+)
+def test_drf006_names_capitals_in_a_uuid(spec: str, *, is_said: bool) -> None:
+    """No device has them, and mount(8) compares UUIDs as text."""
+    entry = fstab_entry(mount_point="/srv", number=AWAY)
+    entry = entry._replace(line=entry.line._replace(spec=spec))
+    ((remedy,),) = (finding.remedies for finding in verdict(having(entry)).findings)
+    assert (remedy.summary == IN_CAPITALS) is is_said
     assert remedy.steps == ()
 
 

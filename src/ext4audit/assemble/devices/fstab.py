@@ -46,12 +46,7 @@ from ext4audit.sources import ReadFile, RealPath, ResolvePath, RunCommand, Sourc
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 RAM_MAJOR = 1
-IDENTIFIERS = {
-    "UUID": "uuid",
-    "LABEL": "label",
-    "PARTUUID": "partuuid",
-    "PARTLABEL": "partlabel",
-}
+IDENTIFIERS = {"UUID": "uuid", "LABEL": "label", "PARTUUID": "partuuid", "PARTLABEL": "partlabel"}
 """The keys of the first field of fstab(5), and the attribute of `LsblkDevice` for each."""
 _Shown: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None]
 
@@ -99,6 +94,7 @@ NOT_PROBED = Unknown("identifiers", Why.UNSUPPORTED, "lsblk shows no identifiers
 class DeviceResolver(NamedTuple):
     """Resolves the first field of fstab entries; `uuids` are read from superblocks.
 
+    UUIDs are compared as text, as mount(8) does: in capitals, they name no device.
     Without udev, lsblk shows no identifiers, and only the superblocks tell which device has one:
     `probed` are the filesystems on all devices, unknown where not all were read.
     """
@@ -126,11 +122,11 @@ class DeviceResolver(NamedTuple):
         return found if has_udev or not path.startswith(LINKS) else NO_LINKS
 
     def _listed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
-        if key == "UUID" and value.lower() in self.uuids:
-            return Known(self.uuids[value.lower()], "superblock")
+        if key == "UUID" and value in self.uuids:
+            return Known(self.uuids[value], "superblock")
         if isinstance(self.devices, Unknown):
             return self.devices
-        number = _identified(self.devices.value).get(comparable(key, value))
+        number = _identified(self.devices.value).get((key, value))
         if number is not None:
             return Known(number, self.devices.origin)
         if not has_types(self.devices.value):
@@ -145,7 +141,7 @@ class DeviceResolver(NamedTuple):
         if isinstance(probed, Unknown):
             return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
         devices, gap = _shown(probed.value)[key if key in SUPERBLOCK_KEYS else ""]
-        number = devices.get(comparable(key, value))
+        number = devices.get((key, value))
         if number is not None:
             return Known(number, "superblock")
         if gap is not None:
@@ -168,9 +164,9 @@ class DeviceResolver(NamedTuple):
 
 @cached_by_identity
 def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], DeviceNumber]:
-    """Return the first device with each identifier, by key and comparable value."""
+    """Return the first device with each identifier, by key and value."""
     return {
-        comparable(key, value): device.device_number
+        (key, value): device.device_number
         for device in reversed(devices)
         for key, attribute in IDENTIFIERS.items()
         if (value := getattr(device, attribute)) is not None
@@ -189,7 +185,7 @@ def _shown_as(key: str, filesystems: tuple[Filesystem, ...]) -> _Shown:
     for fs in filesystems:
         shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
         if shown:
-            devices.setdefault(comparable(key, shown), fs.device_number)
+            devices.setdefault((key, shown), fs.device_number)
         elif shown is None and isinstance(fs.superblock, Unknown):
             return devices, fs.superblock
     return devices, None
@@ -214,7 +210,7 @@ def read_fstab(
     unmounted: Evidence[tuple[Filesystem, ...]] = NOT_PROBED,
 ) -> Evidence[tuple[FstabEntry, ...]]:
     """Read the ext4 entries of fstab, none where the file does not exist."""
-    uuids = {fs.uuid.lower(): fs.device_number for fs in filesystems if fs.uuid}
+    uuids = {fs.uuid: fs.device_number for fs in filesystems if fs.uuid}
     probed = derive("filesystems", lambda found: (*filesystems, *found), unmounted)
     resolver = DeviceResolver(source, devices, uuids, probed)
     reader = _EntryReader(source, devices, mounts, filesystems, resolver)

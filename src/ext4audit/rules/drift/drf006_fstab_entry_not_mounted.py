@@ -9,6 +9,7 @@ from ext4audit.evidence import Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
+from ext4audit.facts.superblock import split_spec
 from ext4audit.finding import (
     Citation,
     Confidence,
@@ -27,6 +28,7 @@ NOT_AT_BOOT = (
     "If the host is to boot without it, add nofail to its line of fstab, or remove the line."
 )
 NOT_READ = "was not read, and may be another way to a mounted filesystem"
+IN_CAPITALS = "Write its UUID in lower case, because mount(8) compares UUIDs as text."
 NOT_NEEDED = "If it will not come back, remove its line from fstab."
 
 
@@ -56,7 +58,7 @@ def check(host: Host) -> RuleOutput:
 
     Check the directory for files that were written in the meantime, then mount the filesystem. If
     its device is gone, attach it, or correct the line before the next boot: add `nofail`, or remove
-    it.
+    it. mount(8) compares UUIDs as text, and finds no device for one in capitals.
 
     ## When to ignore
 
@@ -245,7 +247,10 @@ def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator
         yield from _mount(host, entry, entry.device_number.value)
     elif _is_missing(entry):
         how = NOT_NEEDED if _is_optional(entry) else NOT_AT_BOOT
-        yield Remedy(f"Attach the device. {how}", Disruption.ONLINE)
+        key, value = split_spec(entry.line.spec) or ("", "")
+        in_capitals = key.endswith("UUID") and value != value.lower()
+        first = IN_CAPITALS if in_capitals else f"Attach the device. {how}"
+        yield Remedy(first, Disruption.ONLINE)
 
 
 def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Remedy]:
