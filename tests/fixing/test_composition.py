@@ -23,13 +23,16 @@ BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
         ("noatime", "noatime", "noatime"),
     ],
 )
-def test_options_are_merged_one_by_one(after: str, present: str, expected: str) -> None:
-    """Blanks and the other fields stay as they are in the present line."""
+@pytest.mark.parametrize("end", [" 0 2", "\r"])
+def test_options_are_merged_one_by_one(after: str, present: str, expected: str, end: str) -> None:
+    """Blanks and the other fields stay as they are in the present line, and so does its end."""
 
     def line(options: str) -> str:
-        return BASE.replace("noatime,nobarrier,commit=300", options)
+        head = BASE.partition("noatime,nobarrier,commit=300")[0]
+        return f"{head}{options}{end}"
 
-    assert merged(BASE, line(after), line(present)) == line(expected)
+    base = line("noatime,nobarrier,commit=300")
+    assert merged(base, line(after), line(present)) == line(expected)
 
 
 def test_other_fields_are_merged_as_a_whole() -> None:

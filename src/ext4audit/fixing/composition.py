@@ -22,7 +22,7 @@ from ext4audit.remedies.configuration import COMMA, OPTIONS
 MOUNT = re.compile(rf"(?P<head>\bmount -t \S+ -o )(?P<options>{WORD_OF_SHELL})")
 FIELD = re.compile(r"\btune2fs (?:-f )?(?P<option>-[eEcirmugUL]) (?P<value>\S+) (?P<device>\S+)")
 STRING = re.compile(r"\b(?:s_mount_opts|mount_opts=)")
-WORD = re.compile(r"[^ \t]+")
+WORD = re.compile(r"[^ \t\r]+")
 T = TypeVar("T")
 
 
