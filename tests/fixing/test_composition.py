@@ -101,6 +101,17 @@ def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
     assert again.command == kept.format("")
 
 
+@pytest.mark.parametrize(("fstype", "left"), [("ext4", ""), ("ext3", ",delalloc")])
+def test_a_later_mount_leaves_delalloc_to_be_the_default(fstype: str, left: str) -> None:
+    """The kernel refuses it with data=journal, which norecovery had kept out of force."""
+    old = AGAIN.format("nodelalloc,norecovery").replace("ext4", fstype)
+    step = Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old))
+    made = Composition()
+    made.add(remount("delalloc"))
+    (unmount,) = made.add(Remedy("Anew.", Disruption.UNMOUNT, (step,))).steps
+    assert unmount.undo == f"mount -t {fstype} -o rw,noatime,norecovery{left} /dev/a /data"
+
+
 def test_steps_behind_a_remount_stay() -> None:
     """As do those behind an edit, in their order."""
     check = Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/a/options")

@@ -96,7 +96,7 @@ class Composition:
         words = self._options.get(place)
         if not words:
             return command
-        return MOUNT.sub(lambda found: found["head"] + _replaced(found["options"], words), command)
+        return MOUNT.sub(lambda found: _replaced(found["head"], found["options"], words), command)
 
     def _edited(self, edit: LineEdit) -> LineEdit:
         line = edit.path, edit.line_number
@@ -214,9 +214,14 @@ def _difference(again: str, command: str) -> dict[str, str]:
     return {**gone, **{name_of(word): word for word in after if word not in before}}
 
 
-def _replaced(options: str, words: Mapping[str, str]) -> str:
-    """Return a shell word of options in which others stand for some, by name."""
+def _replaced(head: str, options: str, words: Mapping[str, str]) -> str:
+    """Return the start of a mount command with options in the place of others, by name.
+
+    delalloc is left to be the default of ext4: with data=journal, which the superblock may set,
+    the kernel refuses it, and the filesystem would stay unmounted (6.18).
+    """
     present = re.split(COMMA, unquote(options))
     kept = [word for word in present if name_of(word) not in words]
-    made = ",".join((*kept, *filter(None, words.values())))
-    return quote(made) or options
+    default = "delalloc" if "-t ext4 " in head else ""
+    made = ",".join((*kept, *(word for word in words.values() if word not in ("", default))))
+    return head + (quote(made) or options)
