@@ -36,8 +36,11 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     A rollback that unmounts is left out, and the remedy stays. What nobody saw of a mount that
     comes back is named.
     """
-    reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
     unmounts = any(isinstance(step.change, Unmount) for step in remedy.steps)
+    reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
+    if unmounts and len(fs.mounts) > 1:
+        places = listed(fs.mount_points, MOST_NAMED)
+        reason = f"it is mounted on {places}, and stays in use until all of these are unmounted."
     if not fs.alive:
         return remedy
     if reason is None:
@@ -78,9 +81,6 @@ def losses(fs: Filesystem, host: Host) -> Iterator[str]:
             f"the unmount {'detaches' if is_known else 'may detach'} {device.path} from its image "
             "(autoclear). Attach the image with losetup and mount that device, then scan again."
         )
-    if len(fs.mounts) > 1:
-        places = listed(fs.mount_points, MOST_NAMED)
-        yield f"it is mounted on {places}, and a new mount beside another one gets the old options."
     if any(IDMAPPED in mount.mount_options for mount in fs.mounts):
         yield "it is an idmapped mount, and mount would show its files with other owners."
     for mount in fs.mounts:
