@@ -44,12 +44,18 @@ OPPOSITE = {"delalloc": "delalloc"}
 
 
 def change_by_new_mount(
-    fs: Filesystem, wanted: Mapping[str, str], *, inspect: bool = False, explicit: bool = False
+    fs: Filesystem,
+    wanted: Mapping[str, str],
+    *,
+    inspect: bool = False,
+    explicit: bool = False,
+    replay: bool = False,
 ) -> tuple[Step, ...]:
     """Return the steps that put options, by name, into the wanted states by a new mount.
 
     fstab is corrected first, and the superblock while it is unmounted: the new mount reads it,
-    and so does the mount of the rollback. `inspect` runs e2fsck read-only before. `explicit`
+    and so does the mount of the rollback. `inspect` runs e2fsck read-only before. `replay` stops
+    before the unmount on a read-only device, where no mount can replay the journal. `explicit`
     repeats the states on the command line of the mount, for states that no default gives and no
     fstab entry may hold. Where one command cannot unmount it, only fstab and the superblock are
     corrected; empty where there is nothing to correct.
@@ -65,23 +71,28 @@ def change_by_new_mount(
     new = [typed(token) for name, token in wanted.items() if name not in stored]
     checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
     there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
+    writable = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
+    before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
     inspection = in_phase(Phase.IMMEDIATE, _inspection(fs) if inspect else ())
     return (
         *fstab_edits(fs, wanted),
-        *_around(
+        *_in_one_phase(
+            *before,
             there[0],
-            (*inspection, *superblock_steps(fs, change), *offline_string(fs, change)),
+            *inspection,
+            *superblock_steps(fs, change),
+            *offline_string(fs, change),
             there[1]._replace(done=" && ".join(checks)),
         ),
         *in_phase(Phase.VERIFY, checks),
     )
 
 
-def _around(unmount: Step, work: Sequence[Step], again: Step) -> Iterator[Step]:
+def _in_one_phase(*steps: Step) -> Iterator[Step]:
     """Yield unmount, work and mount, all in one phase: one chain, which stops at a failure."""
-    phases = {step.phase for step in work}
+    phases = {step.phase for step in steps}
     phase = Phase.PERSISTENT if Phase.PERSISTENT in phases else Phase.IMMEDIATE
-    yield from (step._replace(phase=phase) for step in (unmount, *work, again))
+    yield from (step._replace(phase=phase) for step in steps)
 
 
 def mount_anew(
@@ -182,9 +193,10 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     unmount, again = mount_anew(fs, mount, new, (), tokens)
     return (
         *_edits_to(fs, tokens),
-        *_around(
+        *_in_one_phase(
             unmount,
-            (*superblock_steps(fs, change), *offline_string(fs, change)),
+            *superblock_steps(fs, change),
+            *offline_string(fs, change),
             again._replace(done=" && ".join(checks)),
         ),
         *in_phase(Phase.VERIFY, checks),

@@ -105,10 +105,15 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
+WRITABLE_DEVICE = 'test "$(blockdev --getro /dev/sda)" = 0'
+"""On another, the kernel refuses to mount what it cannot replay (6.18), and it stayed unmounted."""
+
+
 def test_a_read_only_mount_is_mounted_anew() -> None:
     """The new mount replays the journal, and stays read-only."""
     (remedy,) = finding_of(unreplayed(fstab=known(()))).remedies
     assert [step.command for step in remedy.lines] == [
+        WRITABLE_DEVICE,
         "umount /data",
         "mount -t ext4 -o ro,relatime /dev/sda /data",
         ("grep -q . /proc/fs/ext4/sda/options && ! grep -qx norecovery /proc/fs/ext4/sda/options"),
@@ -123,7 +128,8 @@ def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> 
     """It ran without a journal; the check changes nothing, and not while it is alive anywhere."""
     fs = unreplayed(read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),))
     commands = [step.command for step in finding_of(fs).remedies[0].lines]
-    assert commands[:2] == [
+    assert commands[:3] == [
+        WRITABLE_DEVICE,
         "umount /data",
         "test ! -e /sys/fs/ext4/sda && e2fsck -fn /dev/sda",
     ]

@@ -59,7 +59,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Unmount it and mount it without the option, which replays the journal. After a writable mount,
-    which ran without a journal, run e2fsck first.
+    which ran without a journal, run e2fsck first. On a read-only device no mount can replay it.
 
     ## When to ignore
 
@@ -124,12 +124,13 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
     inspected = " e2fsck checks it first, without repairs: if it reports errors, copy the disk "
     inspected += "before you repair it."
+    *_, message = _grade(fs)
     return Remedy(
         f"Mount it without norecovery.{inspected if unsure else ''}"
         f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(
-            fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure
+            fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure, replay=message != CLEAN
         ),
         trade_off="The replay writes to the disk, also for a read-only mount: take an image first "
         "if the state after the crash is needed as evidence.",
