@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.options import recognize, spec_named
+from ext4audit.facts.options import canonical, recognize, spec_named
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,28 @@ def test_the_default_of_an_option_by_version(
 def test_nothing_is_no_option() -> None:
     """Two commas of fstab have an empty option between them."""
     assert recognize("") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "token"),
+    [
+        ("barrier=0x0", "nobarrier"),
+        ("barrier=00", "nobarrier"),
+        ("barrier=+0", "nobarrier"),
+        ("barrier=2", "barrier"),
+        ("auto_da_alloc=0X0", "noauto_da_alloc"),
+        ("commit=0x1e", "commit=30"),
+        ("commit=0", "commit=5"),
+        ("commit=00", "commit=5"),
+        ("resuid=010", "resuid=8"),
+        ("init_itable=0x14", "init_itable=20"),
+        ("delalloc=1", "delalloc=1"),
+        ("usrjquota=010", "usrjquota=010"),
+        ("commit=08", "commit=08"),
+        ("shutdown=0x0", "shutdown=0x0"),
+        ("commit=0x" + "f" * 5000, "commit=0x" + "f" * 5000),
+    ],
+)
+def test_a_number_has_one_spelling(written: str, token: str) -> None:
+    """The kernel reads decimal, octal and hexadecimal numbers, and prints decimal ones."""
+    assert canonical(written) == token

@@ -41,6 +41,7 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
         ("warn_on_error", (3, 10, 0), Handling.NOT_KNOWN),
         ("nobh", (4, 14, 0), Handling.IGNORED),
         ("stripe=0", (6, 18, 0), Handling.IGNORED),
+        ("stripe=0x0", (6, 18, 0), Handling.IGNORED),
         ("stripe=64", (6, 18, 0), Handling.TAKEN),
         ("bogus_opt=1", (6, 18, 0), Handling.REFUSED),
         ("commit=x", (6, 18, 0), Handling.REFUSED),

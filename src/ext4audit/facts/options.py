@@ -90,11 +90,24 @@ class _Vocabulary:
         self.recognize = lru_cache(maxsize=1024)(self._recognize)
 
     def _recognize(self, token: str) -> tuple[OptionSpec, str] | None:
+        plain = self._with_plain_number(token)
         for spec in self.options.values():
-            canonical = spec.recognize(token)
+            canonical = spec.recognize(plain)
             if canonical is not None:
                 return spec, canonical
         return None
+
+    def _with_plain_number(self, token: str) -> str:
+        """Return a token with its number as the kernel prints it: "commit=30" of "commit=0x1e".
+
+        Every number but 0 turns on what has two states: "barrier=1" of "barrier=2".
+        """
+        key, number = token.partition("=")[0], number_of(token)
+        if number is None or number > LARGEST or key not in self.options:
+            return token
+        plain = f"{key}={number if self.options[key].has_value else min(number, 1)}"
+        takes_number = plain != token and ext4_options().get(key, {}).get("value") in NUMBERS
+        return plain if takes_number else token
 
 
 @cached_by_identity
@@ -220,6 +233,8 @@ def sets_option(token: str, name: str) -> bool:
 _GRAMMAR = "option_grammar.toml"
 NUMBER = r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 """A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
+NUMBERS = frozenset({"int", "optional-int"})
+"""The kinds of values that are numbers, in the data file."""
 LARGEST = 2**32 - 1
 """The highest number that any option takes, on kernels that read it unsigned."""
 LARGEST_SIGNED = 2**31 - 1
@@ -261,7 +276,7 @@ def handling_of(option: str, upstream: Version) -> OptionHandling:
     wrong = _wrong(spec, value if equals else None)
     if wrong:
         return OptionHandling(Handling.REFUSED, wrong)
-    if option == "stripe=0":
+    if key == "stripe" and number_of(option) == 0:
         return OptionHandling(Handling.IGNORED, "the superblock's stripe remains in force")
     if upstream < READ_UNSIGNED_FROM and re.fullmatch(NUMBER, value) and _is_unsigned(value):
         known = upstream[:2] <= READ_SIGNED_TO

@@ -260,6 +260,11 @@ PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd
             "/",
             "SRC=/dev/vdb TARGET=/a\\040b OPTS=rw,relatime,_netdev,x-w=c\\040d\n",
         ),
+        (
+            {"sos_commands/filesys/mount_-l": "/dev/vdb on /a type ext4 (rw) [l]b[]\n"},
+            "/",
+            "SRC=/dev/vdb TARGET=/a OPTS=rw\n",
+        ),
         ({"sos_commands/filesys/mount_-l": PRINTED}, "/host", None),
         ({"sos_commands/filesys/mount_-l": "mount: command not found\n"}, "/", None),
         ({}, "/", None),

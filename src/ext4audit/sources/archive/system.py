@@ -161,7 +161,7 @@ _OF_A_MOUNT = frozenset(
     ("nosuid nodev noexec noatime nodiratime relatime strictatime nosymfollow idmapped").split()
 )
 """Flags of one mount; all other options are of the superblock (fs/proc_namespace.c)."""
-_MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[[^\]]*\])?")
+_MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[.*\])?")
 _NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
 _NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
 _DEVICES = "0:5"
