@@ -202,10 +202,16 @@ def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None
 def test_cloud_init_says_what_it_leaves_out() -> None:
     """Other types, and commands, are not planned, and hinder no others."""
     others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]
-    found = parse_cloud_init({"fs_setup": [DISK, *others]})
+    disks = {"/dev/xvdb": {"layout": [50], "typ": "gpt"}}
+    known = {**DISK, "overwrite": True, "replace_fs": "xfs", "opts": "-m 0"}
+    found = parse_cloud_init({"fs_setup": [known, *others], "disk_setup": disks})
     assert len(found.planned) == 1
     assert found.skipped[0] == "/dev/xvdb is xfs"
     assert "a command of one's own" in found.skipped[1]
+    assert found.skipped[-2:] == (
+        "opts in fs_setup of /dev/xvdb, which is not known",
+        "typ in disk_setup of /dev/xvdb, which is not known",
+    )
 
 
 ARRAY = "".join(f"part raid.{number} --size=1000\n" for number in (1, 2, 3))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,13 @@ CHOSEN = frozenset({"", "auto", "any"})
 FIRST = "1"
 EPHEMERAL, FIRST_EPHEMERAL = "ephemeral", "ephemeral0"
 """A short name in `mounts` (cc_mounts.py)."""
+KEYS = {
+    "fs_setup": frozenset(
+        "label filesystem device partition overwrite replace_fs extra_opts cmd".split()
+    ),
+    "disk_setup": frozenset("table_type layout overwrite".split()),
+}
+"""What cloud-init reads of a filesystem and of a disk (cc_disk_setup.py); it ignores the rest."""
 TAGS = {"-L": "LABEL", "-U": "UUID"}
 _TAG = re.compile(r'(LABEL|UUID)="?([^"]+)"?|/dev/disk/by-(label|uuid)/(.+)')
 PLACE_KEY, MOUNTS = "mount_point", "/mnt"
@@ -48,6 +55,8 @@ def parse_cloud_init(document: object) -> Provisioned:
             *(f"{_name(each)} {why}" for each, why in skipped if why),
             *(f"the mount of {_name(each)}, {NO_LINE}" for each in unmounted),
             *_other_mounts(config, {found.settings.get(PLACE_KEY) for _, found in planned}),
+            *_unknown_keys(((_name(each), each) for each, _ in planned), "fs_setup"),
+            *_unknown_keys(_disks(config), "disk_setup"),
         ),
     )
 
@@ -57,6 +66,19 @@ def _other_mounts(config: Mapping[str, Any], places: set[object]) -> Iterator[st
     for line in _lines(config):
         if line[PLACE] not in places and not EXT_FSTYPES.isdisjoint(line[TYPE : TYPE + 1]):
             yield f"the mount of {line[DEVICE]} on {line[PLACE]}, which no fs_setup makes"
+
+
+def _unknown_keys(entries: Iterable[tuple[str, Mapping[str, Any]]], section: str) -> Iterator[str]:
+    """Yield the keys that cloud-init does not know, and the plan cannot have either."""
+    for name, entry in entries:
+        unknown = (f"{key}"[:40] for key in entry if key not in KEYS[section])
+        yield from (f"{key} in {section} of {name}, which is not known" for key in unknown)
+
+
+def _disks(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the names that `disk_setup` gives disks, and what it makes of each."""
+    for name, disk in mapping(config.get("disk_setup") or {}, "disk_setup").items():
+        yield text_of(name), mapping(disk, "disk_setup")
 
 
 def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
@@ -106,19 +128,16 @@ def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
 
 def _disk_of(config: Mapping[str, Any], device: str) -> tuple[str, str]:
     """Return the disk that `disk_setup` divides and the number of a partition named as a device."""
-    for name in mapping(config.get("disk_setup") or {}, "disk_setup"):
-        number = re.search(r"[0-9]{1,3}$", device)
-        if number and _partition_of(text_of(name), number[0]) == device:
-            return text_of(name), number[0]
+    number = re.search(r"[0-9]{1,3}$", device)
+    for name, _ in _disks(config):
+        if number and _partition_of(name, number[0]) == device:
+            return name, number[0]
     return device, ""
 
 
 def _layout(config: Mapping[str, Any], names: set[str]) -> object:
     """Return the partitions that `disk_setup` makes of a device, None where it makes none."""
-    disks = mapping(config.get("disk_setup") or {}, "disk_setup")
-    found = [
-        mapping(disk, "disk_setup").get("layout") for name, disk in disks.items() if name in names
-    ]
+    found = [disk.get("layout") for name, disk in _disks(config) if name in names]
     return next((each for each in found if each is True or isinstance(each, list)), None)
 
 
