@@ -133,6 +133,14 @@ def test_several_mounts_of_one_superblock_are_one_filesystem() -> None:
     assert data_of(host).mount_points == ("/data", "/again", "/srv")
 
 
+def test_a_filesystem_is_not_named_by_a_file_of_a_container() -> None:
+    """Docker mounts three files of a disk before the volume that lies on it."""
+    files = [mount(f"/etc/{name}", root=f"/docker/{name}") for name in ("resolv.conf", "hosts")]
+    mounts = (*files, mount("/var/lib/postgresql/data", root="/docker/volumes/x/_data"))
+    points = filesystem(mounts=mounts).mount_points
+    assert points == ("/var/lib/postgresql/data", "/etc/resolv.conf", "/etc/hosts")
+
+
 def test_the_mount_points_have_the_order_of_the_table() -> None:
     """The kernel uses the numbers of mounts again: they tell no order."""
     mounts = (mount("/data", mount_id=41), mount("/again", mount_id=11))

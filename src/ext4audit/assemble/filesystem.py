@@ -242,7 +242,7 @@ def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) 
     statfs(2) returns the quota instead at the top of a project with one, which a bind mount can
     show.
     """
-    ordered = tuple(sorted(mounts, key=lambda mount: mount.root != "/"))
+    ordered = tuple(sorted(mounts, key=lambda mount: mount.shown_part))
     mount_point = own_mount_point(source, number, ordered)
     if mount_point is None:
         hint = "run in its mount namespace"

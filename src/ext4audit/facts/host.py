@@ -215,8 +215,8 @@ class Filesystem(NamedTuple):
 
     @property
     def mount_points(self) -> tuple[str, ...]:
-        """The mount points in our namespace, each once; whole-tree mounts before bind mounts."""
-        ordered = sorted(self.mounts, key=lambda mount: mount.root != "/")
+        """The mount points in our namespace, each once; by how much they show of it."""
+        ordered = sorted(self.mounts, key=lambda mount: mount.shown_part)
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
 

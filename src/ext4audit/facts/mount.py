@@ -13,6 +13,13 @@ EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
 
 
+FILES_OF_CONTAINERS = frozenset(
+    "/etc/resolv.conf /etc/hostname /etc/hosts /etc/localtime /etc/timezone "
+    "/dev/termination-log /run/.containerenv".split()
+)
+"""Files that runtimes, and those who run them, mount one by one: mountinfo does not tell files."""
+
+
 class DeviceNumber(NamedTuple):
     """A device number, printed as the kernel prints it: "9:127"."""
 
@@ -56,6 +63,11 @@ class Mount(NamedTuple):
         """How mounts on it propagate: shared, master, unbindable; empty where it is private."""
         tags = {tag.partition(":")[0] for tag in self.propagation}
         return frozenset(tags & {"shared", "master", "unbindable"})
+
+    @property
+    def shown_part(self) -> int:
+        """Which part of the filesystem it shows: 0 for all, 1 for a directory, 2 for one file."""
+        return 0 if self.root == "/" else 2 if self.mount_point in FILES_OF_CONTAINERS else 1
 
 
 class UserOptions(NamedTuple):

@@ -38,6 +38,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
         (array("raid10", 4, 1), Severity.HIGH, 1),
         (array("raid1", 2, 1), Severity.HIGH, 1),
         (array("raid1", 12, 10), Severity.LOW, 1),
+        (array("raid1", 32, 31), Severity.HIGH, 1),
         (array("raid1", 2, 0, "check"), Severity.INFO, 0),
         (array("raid5", 4, 0, "reshape"), Severity.INFO, 0),
     ],
@@ -55,6 +56,7 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
     ("stack", "outcome"),
     [
         (known(array("raid5", 4, 0)), Outcome.PASS),
+        (known(array("raid1", 24, 20)), Outcome.PASS),
         (known(array("raid5", 4, 0, "frozen")), Outcome.PASS),
         (known(array("raid0", 4, None, None)), Outcome.NOT_APPLICABLE),
         (known(disk()), Outcome.NOT_APPLICABLE),

@@ -11,6 +11,9 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 SPARE_MEMBERS = {"raid6": 2}
 """How many members a level can lose; one for the other levels, all but one for a mirror."""
+SLOTS_FOR_BAYS = 24
+"""A mirror of so many slots is the system array of an appliance, with a slot for each bay that a
+model of the maker can have: QNAP's md9 and md13 are [24/4] or [32/4] with four disks."""
 IDLE = frozenset({"idle", "frozen"})
 DOING = {
     "recover": "is rebuilding",
@@ -40,7 +43,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     (`md/degraded`), and whether a resync, recovery, check or reshape is running
     (`md/sync_action`). Severity is high where one more failure can lose data, medium where
     redundancy is left, low for a mirror that still has two disks or more, and info while a
-    complete array synchronizes. Mirrors and RAIDs of LVM are not checked.
+    complete array synchronizes. A mirror of 24 slots or more, as storage appliances make them
+    over bays that can be empty, passes with two disks. Mirrors and RAIDs of LVM are not checked.
 
     ## Why it matters
 
@@ -56,7 +60,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     ## When to ignore
 
     Arrays that were created with fewer members than slots on purpose, such as the system mirrors
-    of some storage appliances.
+    of storage appliances with fewer slots.
     """
     devices = tuple(need(fs.stack).walk())
     below = [(d, d.md_state) for d in devices if d.md_state is not None]
@@ -77,7 +81,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _missing(state: MdState) -> int:
     """Return how many members are seen to be missing; `check` names what was not seen."""
-    return for_wording(state.degraded, 0)
+    missing, slots = for_wording(state.degraded, 0), for_wording(state.raid_disks, 0)
+    for_bays = state.level == "raid1" and slots >= SLOTS_FOR_BAYS and slots - missing > 1
+    return 0 if for_bays else missing
 
 
 def _running(state: MdState) -> str:
