@@ -55,6 +55,7 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
         (asked("nousers", "nogroup", "noowner"), Outcome.PASS),
         (asked("nobh"), Outcome.FAIL),
         (asked("nobarrier", mounts=()), Outcome.NOT_APPLICABLE),
+        (asked("nobarrier", mounts=(mount(root="/sub"),)), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=known(())), Outcome.NOT_APPLICABLE),
         (filesystem(fstab=unknown("/etc/fstab")), Outcome.UNDETERMINED),
     ],

@@ -44,6 +44,7 @@ def verdict(fs: Filesystem, *arguments: str, **changes: Any) -> Verdict:
 
 
 WRITEBACK = known(superblock(default_mount_options=("journal_data_writeback", "acl")))
+OSTREE = (mount("/sysroot"), mount("/", root="/ostree/deploy/fedora/deploy/1.0"))
 STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
 
 
@@ -53,6 +54,8 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
         (root("defaults"), (), Outcome.NOT_APPLICABLE),
         (root("data=ordered"), (), Outcome.PASS),
         (root("data=writeback"), (), Outcome.FAIL),
+        # The root of an ostree system shows one directory.
+        (root("data=writeback", mounts=OSTREE), (), Outcome.FAIL),
         (root("data=writeback", superblock=WRITEBACK), (), Outcome.PASS),
         (root("data=ordered", live="data=writeback", superblock=WRITEBACK), (), Outcome.FAIL),
         (root("data=journal", superblock=STRING), (), Outcome.PASS),

@@ -185,8 +185,12 @@ def _boot_options(mount: Mount, host: Host) -> tuple[str, ...]:
 
 
 def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, FstabEntry]]:
-    """Pair each mount point with its first entry; entries that name the device come first."""
-    whole = {mount.mount_point: mount for mount in fs.mounts if mount.root == "/"}
+    """Pair each mount point with its first entry; entries that name the device come first.
+
+    No entry is of a part of a filesystem, but for the root: that of an ostree system shows one
+    directory, and systemd-remount-fs.service(8) gives it the options of its entry.
+    """
+    whole = {m.mount_point: m for m in fs.mounts if m.root == "/" or m.mount_point == "/"}
     found: dict[str, tuple[Mount, FstabEntry]] = {}
     for entry in sorted(entries, key=lambda entry: isinstance(entry.device_number, Unknown)):
         mount = whole.get(entry.place)
