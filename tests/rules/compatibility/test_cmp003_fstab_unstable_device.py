@@ -26,6 +26,10 @@ NVME = tuple(
     for i, name in enumerate(["nvme0n1", "nvme0n1p1", "nvme1n1"])
 )
 
+ZVOLS = tuple(
+    listed(name, DeviceNumber(230, i), uuid=None) for i, name in enumerate(["zd0", "zd0p1", "zd16"])
+)
+
 
 def naming(spec: str, *options: str, **changes: Any) -> Host:
     """Build a host whose fstab names the filesystem by `spec`."""
@@ -50,6 +54,10 @@ def verdict(on: Host) -> Verdict:
         (naming("/dev/nvme1n1p2", devices=known(NVME[:2])), Severity.MEDIUM),
         (naming("/dev/xvdf", virtualization="xen", devices=known((SDA, SDB))), Severity.LOW),
         (naming("/dev/vdb", virtualization="kvm"), Severity.LOW),
+        (naming("/dev/zd16p1", devices=known(ZVOLS)), Severity.HIGH),
+        (naming("/dev/zd0", devices=known(ZVOLS[:2])), Severity.MEDIUM),
+        (naming("/dev/bcache0", virtualization="kvm"), Severity.LOW),
+        (naming("/dev/rbd1", "noauto"), Severity.LOW),
         (naming("/dev/dm-3"), Severity.MEDIUM),
         (naming("/dev/loop7"), Severity.MEDIUM),
         (naming("/dev/md127"), Severity.MEDIUM),
@@ -95,6 +103,8 @@ def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], name
                 "/dev/vda_data/lv",
                 "/dev/md/data",
                 "/dev/mmcblk0p2",
+                "/dev/zvol/tank/data",
+                "/dev/bcache/by-uuid/x",
             )
         ),
         (naming("/dev/md0", md_arrays=known(("/dev/md0",))), Outcome.PASS),

@@ -16,8 +16,10 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
 
-DISK = r"/dev/(?:(sd|hd|vd|xvd)[a-z]+[0-9]*|(nvme)[0-9]+n[0-9]+(?:p[0-9]+)?)"
-WHOLE = r"(?:(sd|hd|vd|xvd)[a-z]+|(nvme)[0-9]+n[0-9]+)"
+LETTERED, COUNTED = "(sd|hd|vd|xvd)[a-z]+", "(zd|bcache|rbd)[0-9]+"
+"""Disks by letters; ZFS volumes, bcache devices and Ceph images by the order of their setup."""
+DISK = rf"/dev/(?:{LETTERED}[0-9]*|(?:(nvme)[0-9]+n[0-9]+|{COUNTED})(?:p[0-9]+)?)"
+WHOLE = rf"(?:{LETTERED}|(nvme)[0-9]+n[0-9]+|{COUNTED})"
 NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
 ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
 UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
@@ -44,6 +46,8 @@ MOVED = (
     references=(
         "https://man7.org/linux/man-pages/man5/fstab.5.html",
         "https://github.com/ubicloud/ubicloud/issues/5429",
+        "https://github.com/openzfs/zfs/issues/11028",
+        "https://bugs.launchpad.net/bugs/1729145",
         "mdadm.conf(5)",
     ),
     in_plans=False,
@@ -53,10 +57,11 @@ def check(host: Host) -> RuleOutput:
 
     ext2, ext3 and ext4 entries of fstab whose first field is a name that depends on the order of
     device detection: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`, `/dev/loop0`, and
-    `/dev/md0` without an ARRAY line in mdadm.conf. UUID=, LABEL=, PARTUUID=, `/dev/disk/by-…`,
-    `/dev/mapper/…` and paths of logical volumes are stable. High if the host has several disks of
-    that kind, low on a virtual machine with one, and for `/dev/xvdf`, which Xen names by the
-    configuration of the virtual machine.
+    `/dev/md0` without an ARRAY line in mdadm.conf; also `/dev/zd0` of ZFS, `/dev/bcache0` and
+    `/dev/rbd0`. UUID=, LABEL=, PARTUUID=, `/dev/disk/by-…`, `/dev/mapper/…`, `/dev/zvol/…` and
+    paths of logical volumes are stable. High if the host has several disks of that kind, low on a
+    virtual machine with one, and for `/dev/xvdf`, which Xen names by the configuration of the
+    virtual machine.
 
     ## Why it matters
 
@@ -115,7 +120,7 @@ def _array_name(name: str) -> str:
 def _family(spec: str) -> str | None:
     """Return "sd" for "/dev/sda1", None for what is no disk or partition."""
     found = re.fullmatch(DISK, spec)
-    return found[1] or found[2] if found else None
+    return found[found.lastindex or 0] if found else None
 
 
 def _disks(host: Host, family: str) -> int | None:
@@ -129,7 +134,7 @@ def _disks(host: Host, family: str) -> int | None:
 def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
     """Count the disks of each kind."""
     names = (re.fullmatch(WHOLE, device.kernel_name) for device in devices)
-    return Counter(found[1] or found[2] for found in names if found)
+    return Counter(found[found.lastindex or 0] for found in names if found)
 
 
 def _grade(entry: FstabEntry, host: Host) -> Severity:
