@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, Unknown
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
@@ -58,9 +58,14 @@ def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> 
     return filesystem(**(values | changes))
 
 
-def reporting(optimal_io_bytes: int) -> Known[BlockDevice]:
+def reporting(optimal_io_bytes: int, **limits: Any) -> Known[BlockDevice]:
     """Build a disk that reports an optimal I/O size and no chunk."""
-    return known(disk(limits=queue(optimal_io_bytes=optimal_io_bytes)))
+    return known(disk(limits=queue(optimal_io_bytes=optimal_io_bytes, **limits)))
+
+
+def zvol(block: int | Unknown) -> Known[BlockDevice]:
+    """Build a ZFS volume with blocks of 16 KiB."""
+    return reporting(16384, minimum_io_bytes=16384, physical_block_bytes=block)
 
 
 def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
@@ -83,6 +88,9 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
         (having(2048, 128, 2048, stack=known(UNHINTED)), Outcome.PASS),
         (having(512, 0, 512, stack=reporting(512 * 4096)), Outcome.PASS),
         (having(512, 0, 512, stack=reporting(1024 * 4096)), Outcome.FAIL),
+        (having(4, 4, 4, stack=zvol(16384)), Outcome.PASS),
+        (having(4, 4, 4, stack=reporting(16384)), Outcome.FAIL),
+        (having(4, 4, 4, stack=zvol(unknown("block"))), Outcome.UNDETERMINED),
         (having(8190, 0, 8190, stack=reporting(8190 * 4096)), Outcome.FAIL),
         (having(8191, 8191, 8191), Outcome.FAIL),
         (having(8191, 0, 8191), Outcome.FAIL),

@@ -47,7 +47,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     The stripe in force on filesystems that are not on a striped array (LAY002 checks those). On a
     single disk and on mirrors, any stripe is reported, unless the device reports exactly this size
-    as its optimal I/O size. Elsewhere, a stripe is reported if it is 65535 sectors (8191 blocks of
+    as its optimal I/O size, and it can be a stripe or the physical block, as that of a ZFS volume
+    is. Elsewhere, a stripe is reported if it is 65535 sectors (8191 blocks of
     4 KiB: the largest transfer of some devices, not a stripe), larger than a block group, or not a
     multiple of the stride. Stripe 0 means no stripe and is right for a single disk.
 
@@ -101,7 +102,9 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     """Return the reason why a device has no stripe, None where it may have one.
 
     Of an image it is not known what it will be written to. A controller may report its stripe as
-    the optimal I/O size alone, which mke2fs then takes for the stripe width.
+    the optimal I/O size alone, which mke2fs then takes for the stripe width. A ZFS volume
+    reports its physical block there, which a smaller write reads and writes whole (OpenZFS,
+    zvol_os.c: blk_queue_io_opt()).
     """
     if stack.kind in IMAGES:
         return None
@@ -110,8 +113,10 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
         return None
     recommended_stripe(stack)  # raises where I/O sizes that would hint at a stripe are not known
     optimal = need(stack.queue.optimal_io_bytes)
-    if optimal == stripe_bytes and optimal % SMALLEST_CHUNK_BYTES == 0:
-        return None
+    if optimal == stripe_bytes:
+        is_chunk = optimal % SMALLEST_CHUNK_BYTES == 0
+        if is_chunk or optimal == need(stack.queue.physical_block_bytes):
+            return None
     return f"but {stack.name} is not on a striped array"
 
 
