@@ -89,11 +89,15 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
     """Return a finding whose remedies name what stands in their way on this host.
 
     That is what an unmount would lose, what must be stopped before one, a feature that makes
-    commands fail, a device that cannot be opened, and a mounted filesystem that may be the same.
+    commands fail, a device that cannot be opened, and a mounted filesystem that may be the same;
+    and a program that writes fstab.
     """
-    if fs is None or not isinstance(output, Finding):
+    if not isinstance(output, Finding):
         return output
-    found = remedies.with_losses(output.remedies, fs, host)
+    found = tuple(remedies.with_generator(each, host) for each in output.remedies)
+    if fs is None:
+        return output._replace(remedies=found)
+    found = remedies.with_losses(found, fs, host)
     if any(remedy.disruption is Disruption.UNMOUNT for remedy in found):
         found = tuple(remedies.with_users(each, fs, host) for each in found)
     found = tuple(remedies.with_mmp(remedies.with_bigalloc(each, fs), fs) for each in found)

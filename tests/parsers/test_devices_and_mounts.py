@@ -392,6 +392,24 @@ def test_a_file_of_zeros_is_no_empty_table() -> None:
         parse_fstab("\0" * 512)
 
 
+@pytest.mark.parametrize(
+    ("before", "generator"),
+    [
+        (
+            "# To make changes, edit the fileSystems and swapDevices NixOS options\n#\n",
+            "NixOS",
+        ),
+        ("# This file was generated from your Guix configuration.  Any changes\n", "Guix"),
+        ("# >>> [openmediavault]\n/dev/sda1 / ext4\n", "openmediavault"),
+        ("# >>> [openmediavault]\n/dev/sda1 / ext4\n# <<< [openmediavault]\n", ""),
+        ("# / was on /dev/sda1 during installation\n", ""),
+    ],
+)
+def test_who_writes_a_line_of_fstab_is_read_from_comments(before: str, generator: str) -> None:
+    """They are those of nixpkgs, of gnu/system.scm, and of OpenMediaVault's deploy/fstab."""
+    assert parse_fstab(f"{before}/dev/sdb /data ext4\n")[-1].generator == generator
+
+
 @given(st.one_of(st.text(), st.text(alphabet="a/ \t\n\\0134#,\r")))
 def test_any_text_is_parsed_or_refused_as_fstab(text: str) -> None:
     """Nothing but ValueError leaves the parser, and line numbers lie within the text."""

@@ -146,7 +146,8 @@ class FstabLine(NamedTuple):
 
     `text` is the whole line as it is in the file, empty where it was not read from one. Where
     `is_numbered` is unset, the file was read without its comments: `line_number` counts what is
-    left, and is not the number on the host.
+    left, and is not the number on the host. `generator` is the program whose configuration the
+    line is made of, as a comment says ("NixOS"), empty where none does.
     """
 
     line_number: int
@@ -159,6 +160,7 @@ class FstabLine(NamedTuple):
     fsck_pass: int
     text: str = ""
     is_numbered: bool = True
+    generator: str = ""
 
     @property
     def where(self) -> str:

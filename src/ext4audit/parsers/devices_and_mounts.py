@@ -6,7 +6,8 @@ Mount tables are mountinfo, fstab and /proc/fs/ext4/*/options, with their escape
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
@@ -26,6 +27,13 @@ _NUMBER = r"[+-]?[0-9]{1,10}"
 _BLANKS = r"[ \t]+"
 _REQUIRED_FIELDS = 3
 _DEFAULTS = ["defaults", "0", "0"]
+_MARKS = {
+    "# To make changes, edit the fileSystems and swapDevices NixOS": "NixOS",
+    "# This file was generated from your Guix": "Guix",
+    "# >>> [openmediavault]": "openmediavault",
+    "# <<< [openmediavault]": "",
+}
+"""Comments of what writes the lines of fstab below them."""
 UNKNOWN_NUMBER = "?:?"
 """Stands for the device number in a table that was composed without it; the kernel has no such."""
 
@@ -148,9 +156,13 @@ def parse_fstab(text: str) -> tuple[FstabLine, ...]:
     """
     if "\0" in text:
         raise ValueError("it holds NUL")
-    numbered = enumerate(text.split("\n"), start=1)
-    parsed = (_line(number, line) for number, line in numbered)
-    return tuple(line for line in parsed if line is not None)
+    generator, found = "", list[FstabLine]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        generator = next((by for mark, by in _MARKS.items() if line.startswith(mark)), generator)
+        parsed = _line(number, line)
+        if parsed is not None:
+            found.append(parsed._replace(generator=generator))
+    return tuple(found)
 
 
 def _line(number: int, line: str) -> FstabLine | None:
@@ -203,7 +215,7 @@ _MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
 _FIXED_FIELDS = 3
 _POOL_MODES, _FAILED_POOLS = frozenset({"rw", "ro", "out_of_data_space"}), {"Fail", "Error"}
-_KEYWORD, _SHORTEST = "array", 3
+_ARRAY = "arr(a|ay)?"
 _STANDARD_FOLDER = "/dev/md/"
 
 
@@ -358,38 +370,25 @@ def parse_md_arrays(text: str) -> tuple[str, ...]:
     Keywords are matched whatever their case, and may be cut to three letters. A line that begins
     with a blank continues the one before. "home" is /dev/md/home; `<ignore>` is no device.
     """
-    found = (_array_device(tokens) for tokens in _logical_lines(text) if _is_array(tokens[0]))
-    return tuple(device for device in found if device)
+    lines = (tokens for tokens in _logical_lines(text) if re.fullmatch(_ARRAY, tokens[0].lower()))
+    return tuple(device for device in map(_array_device, lines) if device)
 
 
-def _logical_lines(text: str) -> Iterator[list[str]]:
-    tokens: list[str] = []
+def _logical_lines(text: str) -> list[list[str]]:
+    logical: list[list[str]] = []
     for line in text.split("\n"):
         own = _tokens(line)
-        if not own:
-            continue
-        if tokens and line[0].isspace():
-            tokens += own
-            continue
-        if tokens:
-            yield tokens
-        tokens = own
-    if tokens:
-        yield tokens
+        if own and logical and line[0].isspace():
+            logical[-1] += own
+        elif own:
+            logical.append(own)
+    return logical
 
 
 def _tokens(line: str) -> list[str]:
     """Return the tokens before a comment, which starts with a token that starts with "#"."""
-    tokens: list[str] = []
-    for token in line.split():
-        if token.startswith("#"):
-            break
-        tokens.append(token.replace('"', "").replace("'", ""))
-    return tokens
-
-
-def _is_array(token: str) -> bool:
-    return len(token) >= _SHORTEST and _KEYWORD.startswith(token.lower())
+    own = takewhile(lambda token: not token.startswith("#"), line.split())
+    return [token.replace('"', "").replace("'", "") for token in own]
 
 
 def _array_device(tokens: list[str]) -> str | None:

@@ -32,7 +32,7 @@ from ext4audit.facts.mount import (
     mounts_by_id,
     propagates_anew,
 )
-from ext4audit.finding import Disruption, Phase, Remedy, Step, Unmount, listed
+from ext4audit.finding import Disruption, LineEdit, Phase, Remedy, Step, Unmount, listed
 
 if TYPE_CHECKING:
     from ext4audit.remedies import checking as checking
@@ -270,6 +270,17 @@ def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
                 name = f"the loop device {device.name} (image {loop.backing_file})"
                 found.setdefault(number, {})[name] = None
     return {number: list(names) for number, names in found.items()}
+
+
+def with_generator(remedy: Remedy, host: Host) -> Remedy:
+    """Return a remedy with the sentence that a program writes the line of fstab it edits, if so."""
+    made = {each.line.line_number: each.line.generator for each in for_wording(host.fstab, ())}
+    edits = (step.change for step in remedy.steps if isinstance(step.change, LineEdit))
+    by = next(filter(None, (made.get(edit.line_number) for edit in edits)), None)
+    if by is None:
+        return remedy
+    note = f"Change it in the configuration of {by} too, which writes this line of fstab again."
+    return remedy._replace(summary=f"{remedy.summary} {note}")
 
 
 _ON_DEVICES = r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b"

@@ -179,6 +179,17 @@ def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> N
     assert check not in finding.remedies[0].steps
 
 
+def test_an_edit_of_a_generated_line_names_what_writes_it_again() -> None:
+    """The engine says so of the remedies of all rules."""
+    entry = fstab_entry(spec="/dev/sda1")
+    entry = entry._replace(line=entry.line._replace(generator="NixOS"))
+    (finding,) = verdict(naming("/dev/sda1", fstab=known((entry,)))).findings
+    assert finding.remedies[0].summary == (
+        f"Use the UUID of the filesystem ({UUID}). Change it in the configuration of NixOS too, "
+        "which writes this line of fstab again."
+    )
+
+
 def test_cmp003_keeps_the_gap_beside_the_finding() -> None:
     """Without lsblk the name is as unstable, and the severity is a guess."""
     reported = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
