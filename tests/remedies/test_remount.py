@@ -217,6 +217,7 @@ FROZEN = mount("/frozen", mount_id=27, flags=("ro",))
     [
         ((mount("/b", mount_id=31), mount("/a")), "/a", None),
         ((HIDDEN, PART, FROZEN, mount("/a")), "/a", None),
+        ((HIDDEN, PART, FROZEN), PART.mount_point, None),
         ((), None, "in the mount namespace that has it mounted"),
         ((HIDDEN,), None, "as soon as no other mount hides it"),
         (
@@ -230,7 +231,10 @@ FROZEN = mount("/frozen", mount_id=27, flags=("ro",))
 def test_the_mount_to_work_on(
     mounts: tuple[Any, ...], chosen: str | None, words: str | None
 ) -> None:
-    """The oldest of the whole tree that nothing hides, read-only as the superblock is."""
+    """The oldest of the whole tree that nothing hides, read-only as the superblock is.
+
+    Where the whole tree has no such mount, one of a part is as good.
+    """
     fs = filesystem(mounts=mounts)
     found = usable_mount(fs)
     assert (found.mount_point if found else None) == chosen

@@ -47,12 +47,13 @@ def usable_mount(fs: Filesystem) -> Mount | None:
     """Return the mount to work on: of the whole tree, not overmounted, ro as the superblock is.
 
     A remount sets the superblock's ro as well as the mount's, so that one through a read-only
-    mount of a writable filesystem would make all of it read-only.
+    mount of a writable filesystem would make all of it read-only. Where the whole tree is mounted
+    so, as /sysroot of an ostree system is, a mount of a part serves.
     """
-    seen = [m for m in sorted(fs.mounts, key=lambda m: m.mount_id) if not m.overmounted]
-    whole = [mount for mount in seen if mount.root == "/"]
-    fitting = (m for m in whole if ("ro" in m.mount_options) == ("ro" in m.super_options))
-    return next(fitting, None)
+    seen = [m for m in fs.mounts if not m.overmounted]
+    seen.sort(key=lambda mount: (mount.shown_part, mount.mount_id))
+    fitting = (m for m in seen if ("ro" in m.mount_options) == ("ro" in m.super_options))
+    return next(fitting, None) if seen and seen[0].root == "/" else None
 
 
 def single_mount(fs: Filesystem) -> Mount | None:
