@@ -100,10 +100,25 @@ def csv_part(text: str, key: str) -> object:
 
 
 def markdown_part(text: str, key: str) -> object:
-    """Return the host's section, or its row in the table of hosts that could not be read."""
-    own = re.findall(rf"^## Host {key}\n.*?(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    unread = text.partition("## Could not be read")[2].splitlines()
-    return [each.strip() for each in own], [row for row in unread if row.startswith(f"| {key} |")]
+    """Return what the tables of hosts say of it, and the rule and place of each finding on it.
+
+    Findings are grouped by cause, not by host.
+    """
+    tables, _, causes = text.partition("## Findings")
+    rows = re.findall(r"^\| ([A-Z]+) \| ([A-Z]{3}\d{3}) .*? \| (.*?) \| ", causes, re.MULTILINE)
+    found: list[object] = [
+        (severity, code, place)
+        for severity, code, where in rows
+        for place in re.findall(rf"\b{key} (`+ ?.*? ?`+)", where)
+    ]
+    head: list[str] = []
+    for line in tables.splitlines():
+        row = [cell.strip() for cell in line.split("|")]
+        head = row if row[1:2] == ["Host"] else head
+        if row[1:2] == [key]:
+            cells = zip(head, row, strict=True)
+            found.append({name: cell for name, cell in cells if cell not in {"", "?"}})
+    return found
 
 
 def html_part(text: str, key: str) -> object:
