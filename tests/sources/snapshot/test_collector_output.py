@@ -15,12 +15,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from ext4audit.sources.snapshot import LARGEST_ANSWER_BYTES
 from ext4audit.sources.snapshot import collector as module
 from support.shells.collector import (
     NOBODY,
     SCRIPT,
     changed,
     collect,
+    entries,
     leftovers,
     manifest,
     some_shells,
@@ -136,6 +138,17 @@ def test_an_answer_that_finds_no_room_ends_it(shell: str) -> None:
     script = changed(SCRIPT, ("exec 3>list;", ": >list&&exec 3>/dev/full;"))
     done = collect(shell, script=script)
     assert (done.returncode, done.stdout) == (1, b"")
+
+
+@some_shells
+def test_a_program_that_never_ends_to_write_fills_no_disk(shell: str) -> None:
+    """It is ended where a scan would read no more: one of 20 seconds wrote 39 GB."""
+    limit = f"ulimit -f {LARGEST_ANSWER_BYTES // 512};"  # POSIX: in units of 512 bytes
+    script = re.sub(r"^capture$", "run yes", SCRIPT, flags=re.MULTILINE)
+    script = changed(script, (limit, "ulimit -f 8;"))
+    (entry,) = entries(collect(shell, script=script))
+    assert entry["status"] != 0
+    assert len(entry["stdout"]) <= 8 * 512
 
 
 @some_shells

@@ -1,9 +1,9 @@
 #!/bin/sh
-# ext4audit @VERSION@: capture what an ext4 audit needs of this host.
+# ext4audit @VERSION@: what an ext4 audit needs of this host
 # Usage: sh collect.sh [--text] [--lean] [-o FILE], then: ext4audit scan --from FILE
 #   --text  base64 lines, for terminals
 #   --lean  no group descriptors, no udev, less sysfs
-# Root sees most. Nothing is changed but a directory in TMPDIR.
+# Root sees most. It writes to TMPDIR only.
 set +Cefu
 # Also under sh -e: what fails here is an answer.
 # dumpe2fs rewrites blkid's cache when it meets a bad magic.
@@ -51,10 +51,11 @@ argv() { # sets a
 }
 
 # Run a command for 20 s at most; sets n (it wrote o$n and e$n), status, late. Not by timeout(1),
-# which waits for ever for a process that a dead device holds.
+# which waits for ever for a process that a dead device holds. It writes at most 64 MiB, which is as
+# much as a scan reads of it.
 try() {
 	n=$((n + 1)) late=false
-	"$@" </dev/null >o$n 2>e$n 3>&- &
+	(ulimit -f 131072; exec "$@") </dev/null >o$n 2>e$n 3>&- &
 	child=$!
 	{
 		# Whoever waits for the text may be gone: a blank line each second finds out. The sleep
