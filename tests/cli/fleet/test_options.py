@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -171,6 +172,26 @@ class NoAnswer(Gathering):
     def answers(self, *_: object) -> Iterator[Answer | None]:
         """Yield the reason."""
         yield Answer("db1", (), reason="unreachable")
+
+
+def test_ctrl_c_before_any_host_is_known_writes_no_report() -> None:
+    """One of no host looked clean: github had "audit complete", gitlab an empty list."""
+    stop = Stop()
+    stop.number = signal.SIGINT
+    with pytest.raises(click.Abort):
+        list(answered_places(NobodyAsked(), GatherOptions((), {}, 1, None, quiet=True), stop))
+
+
+class NobodyAsked(Gathering):
+    """A run that ends before its first host is asked."""
+
+    def __init__(self) -> None:
+        """Make nothing."""
+        self.members = {}
+
+    def answers(self, *_: object) -> Iterator[Answer | None]:
+        """Yield nothing."""
+        yield from ()
 
 
 @pytest.mark.parametrize("word", ["--step", "--ste"])

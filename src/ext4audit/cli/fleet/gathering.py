@@ -90,7 +90,11 @@ def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
 
 
 def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
-    """Yield the place of each host as it answers; raises UsageError where Ansible does not run."""
+    """Yield the place of each host as it answers; raises UsageError where Ansible does not run.
+
+    Raises Abort where the run was stopped before any host was known: a report of no host would
+    look clean.
+    """
     keep = None if wanted.keep is None else _folder(wanted.keep)
     notes: set[str] = set()
 
@@ -109,6 +113,8 @@ def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Itera
             yield None if answer is None else _place(answer, keep)
     except AnsibleError as error:
         raise click.UsageError(str(error)) from None
+    if stop() and not made.members:
+        raise click.Abort
 
 
 def _folder(path: str) -> Path:
