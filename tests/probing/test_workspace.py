@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections import namedtuple
@@ -11,6 +12,7 @@ import pytest
 
 from ext4audit.probing.workspace import (
     MIB,
+    PREFIX,
     Refused,
     leftovers,
     opened_directory,
@@ -75,6 +77,23 @@ def test_a_directory_that_took_its_name_stays(tmp_path: Path) -> None:
         here.rename(tmp_path / "moved")
         here.symlink_to(tmp_path / "moved")
     assert {path.name for path in tmp_path.iterdir()} == {"moved", room.name}
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EPERM])
+def test_what_cannot_be_removed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A filesystem that became read-only was an internal error; `chattr +a` was "all removed"."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with (
+        opened_directory(str(tmp_path)) as parent,
+        pytest.raises(Refused, match=rf"{PREFIX}\w+ cannot be removed: {os.strerror(number)}"),
+        workspace(parent),
+    ):
+        monkeypatch.setattr(os, "rmdir", refuse)
 
 
 @pytest.mark.parametrize(("path", "reason"), [("nowhere", "No such file"), ("file", "Not a dir")])

@@ -130,7 +130,7 @@ def workspace(parent: int) -> Iterator[Workspace]:
     """Make a directory that only this user can enter, and remove it whatever happens.
 
     SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt meanwhile; during the removal they wait.
-    Raises Refused where nothing can be made.
+    Raises Refused where nothing can be made, or what was made stays.
     """
     name = f"{PREFIX}{secrets.token_hex(8)}"
     made: Workspace | None = None
@@ -161,13 +161,22 @@ def _open(parent: int, name: str) -> int:
 
 
 def _remove(made: Workspace | None, parent: int, name: str) -> None:
-    """Remove the workspace, also where a signal came as soon as mkdir(2) had returned."""
-    with contextlib.suppress(FileNotFoundError, PermissionError):
+    """Remove the workspace, also where a signal came as soon as mkdir(2) had returned.
+
+    Raises Refused where it stays: the filesystem may have become read-only.
+    """
+    try:
         room = made or Workspace(_open(parent, name), parent, name)
-        try:
-            room.remove()
-        finally:
-            os.close(room.descriptor)
+    except OSError:  # it was not made, or is another user's
+        return
+    try:
+        room.remove()
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise Refused(f"{name} cannot be removed: {error.strerror}") from None
+    finally:
+        os.close(room.descriptor)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
