@@ -210,6 +210,7 @@ def test_the_way_back_of_a_flag(in_force: tuple[str, ...], flag: str, back: str)
 HIDDEN = mount("/old", mount_id=29)._replace(overmounted=True)
 PART = mount("/part", mount_id=28, root="/sub")
 FROZEN = mount("/frozen", mount_id=27, flags=("ro",))
+STOPPED = mount("/stopped", mount_id=26)._replace(super_options=("ro",))
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,12 @@ FROZEN = mount("/frozen", mount_id=27, flags=("ro",))
             None,
             "through a mount of the whole filesystem, which this namespace lacks",
         ),
-        ((FROZEN,), None, "through a mount of the whole filesystem, which this namespace lacks"),
+        (
+            (FROZEN, PART),
+            None,
+            "through a writable mount of the whole filesystem, which this namespace lacks",
+        ),
+        ((STOPPED,), None, "as soon as the filesystem is writable again"),
     ],
 )
 def test_the_mount_to_work_on(

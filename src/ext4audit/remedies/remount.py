@@ -39,8 +39,7 @@ NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcac
 """Options that make a remount fail where it names another state of them. The others never could
 change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
 DELALLOC_STAYS_SINCE = (6, 13)
-"""From here on delalloc may not be switched off by remount: allowed on 6.12.95, refused on 6.18
-and 7.2 ("can't disable delalloc during remount")."""
+"""From here on, no remount switches delalloc off: 6.12.95 allows it, 6.18 and 7.2 refuse it."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:
@@ -63,9 +62,8 @@ def single_mount(fs: Filesystem) -> Mount | None:
     a new mount beside another one gets the old options.
     """
     mount = usable_mount(fs)
-    if mount is None or len(fs.mounts) > 1 or mount.mount_point == "/":
-        return None
-    return mount
+    is_single = mount is not None and len(fs.mounts) == 1 and mount.mount_point != "/"
+    return mount if is_single else None
 
 
 def without_mount(fs: Filesystem) -> str:
@@ -74,7 +72,11 @@ def without_mount(fs: Filesystem) -> str:
         return "in the mount namespace that has it mounted"
     if all(mount.overmounted for mount in fs.mounts):
         return "as soon as no other mount hides it"
-    return "through a mount of the whole filesystem, which this namespace lacks"
+    whole = [mount for mount in fs.mounts if mount.root == "/" and not mount.overmounted]
+    if any("ro" in mount.super_options for mount in whole):
+        return "as soon as the filesystem is writable again"
+    writable = "writable " if whole else ""
+    return f"through a {writable}mount of the whole filesystem, which this namespace lacks"
 
 
 def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:

@@ -128,7 +128,7 @@ def _by_hand(fs: Filesystem, flags: list[str]) -> str:
     if "dirsync" in flags and remedies.remount.single_mount(fs) is None:
         return " Remove the option from fstab, then unmount it everywhere and mount it, or restart."
     if mount is None:
-        return " Remount it through a mount of the whole filesystem, which this namespace lacks."
+        return f" Remount it {remedies.remount.without_mount(fs)}."
     named = any(entry.is_for(mount) for entry in for_wording(fs.fstab, ()))
     return "" if named else " Also correct the unit or script that mounts it."
 
