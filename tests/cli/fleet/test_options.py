@@ -30,6 +30,7 @@ from ext4audit.cli.fleet.gathering import (
     Stop,
     answered_places,
     file_name,
+    gathering,
     progress_text,
 )
 from ext4audit.finding import Disruption, Severity
@@ -192,6 +193,22 @@ class NobodyAsked(Gathering):
     def answers(self, *_: object) -> Iterator[Answer | None]:
         """Yield nothing."""
         yield from ()
+
+
+def test_a_second_ctrl_c_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While Ansible was being ended, it ended the program: the folder stayed."""
+    close, handler = Gathering.close, signal.getsignal(signal.SIGINT)
+
+    def interrupted(made: Gathering) -> None:
+        signal.raise_signal(signal.SIGINT)
+        close(made)
+
+    monkeypatch.setattr(Gathering, "close", interrupted)
+    with gathering(GatherOptions((), {}, 1, None, quiet=True)) as made:
+        folder = Path(made.folder)
+        assert folder.is_dir()
+    assert not folder.exists()
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.parametrize("word", ["--step", "--ste"])

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
@@ -84,9 +84,15 @@ def stopped_by_signals() -> Iterator[Stop]:
 
 @contextmanager
 def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
-    """Yield the run, and remove whatever it made."""
-    with closing(Gathering(__version__, wanted.host_seconds)) as made:
+    """Yield the run, and remove whatever it made, also where Ctrl-C comes again meanwhile."""
+    made = Gathering(__version__, wanted.host_seconds)
+    try:
         yield made
+    finally:
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPPING}
+        made.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
