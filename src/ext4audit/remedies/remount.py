@@ -1,12 +1,10 @@
-"""Remount a filesystem so that only the named options change; or unmount it, work on it, and go on.
+"""Remount a filesystem so that only the named options change; or unmount it for e2fsck and tune2fs.
 
 Device and directory are named, so that no mount(8) reads fstab: it finds a line there by the
 directory alone, also one that names another device, and takes flags and options from it. Without
 fstab it takes the flags from the command line only, so that all in force are repeated. ext4 keeps
 each option of its own that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
 mount(8) of util-linux 2.23 and later documents it).
-
-Work on an unmounted filesystem is e2fsck and tune2fs between umount(8) and mount(8).
 """
 
 from __future__ import annotations
