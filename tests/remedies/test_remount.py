@@ -227,7 +227,7 @@ STOPPED = mount("/stopped", mount_id=26)._replace(super_options=("ro",))
             "through a mount of the whole filesystem, which this namespace lacks",
         ),
         (
-            (FROZEN, PART),
+            (FROZEN,),
             None,
             "through a writable mount of the whole filesystem, which this namespace lacks",
         ),
