@@ -1,4 +1,4 @@
-"""README.md and docs/ lead to what exists: links, headings, and paths of the tree."""
+"""README.md and docs/ lead to what exists: links, headings, paths of the tree. The changelog."""
 
 from __future__ import annotations
 
@@ -66,3 +66,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 def test_the_readme_is_short() -> None:
     """What is longer lies in docs/."""
     assert len(README.read_text(encoding="utf-8").splitlines()) <= LONGEST_README
+
+
+def test_the_changelog_has_each_topic_once() -> None:
+    """Two changes of one line, merged as two lines, say it twice and differ."""
+    lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
+    heads = [line[:28] for line in lines if line.startswith("- ")]
+    assert [head for head in set(heads) if heads.count(head) > 1] == []
