@@ -327,6 +327,7 @@ HOST = host(
         ("/data/", ["dm-3"]),
         ("/data/mysql/ibdata1", ["dm-3"]),
         ("/database", ["sda1"]),
+        ("/dev/sdz", []),
         ("/data/run/x", []),
         ("root", []),
         ("", []),

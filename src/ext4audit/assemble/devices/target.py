@@ -248,10 +248,15 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
 
 
 def mount_holding(host: Host, target: str) -> Mount | None:
-    """Return the mount that holds a path, None for a target that names a filesystem itself."""
+    """Return the mount that holds a path, None for a target that names a filesystem itself.
+
+    No device is a file of the root: an archive can lack the line of the mount of /dev.
+    """
     if target in _named(host.filesystems):
         return None
-    return mount_of(for_wording(host.mounts, ()), target)
+    mount = mount_of(for_wording(host.mounts, ()), target)
+    is_device = target.startswith("/dev/") and mount is not None and mount.mount_point == "/"
+    return None if is_device else mount
 
 
 @cached_by_identity
