@@ -311,6 +311,7 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
         ('{"format": 1, "format": 2}', "duplicate key"),
         ([], "not a manifest of the format ext4audit-snapshot"),
         (manifest(format="other"), "not a manifest of the format ext4audit-snapshot"),
+        ({"schema_version": "1.0"}, "ext4audit-snapshot, but a report, which diff and --baseline"),
         (manifest(version=2), "version 2 of the format; this program reads 1"),
         (manifest(version=True), "version True of the format"),
         (manifest(version=1.0), "version 1.0 of the format"),

@@ -106,7 +106,9 @@ def parse_manifest(manifest: bytes) -> object:
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"not JSON: {why_no_json(error)}") from None
     if not isinstance(top, dict) or top.get("format") != FORMAT:
-        raise SnapshotError(f"not a manifest of the format {FORMAT}")
+        is_report = isinstance(top, dict) and "schema_version" in top
+        other = ", but a report, which diff and --baseline read" if is_report else ""
+        raise SnapshotError(f"not a manifest of the format {FORMAT}{other}")
     version = top.get("version")
     if type(version) is not int or version != VERSION:
         raise SnapshotError(f"version {version!r:.40} of the format; this program reads {VERSION}")
