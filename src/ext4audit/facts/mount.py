@@ -122,6 +122,11 @@ def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
     return places[place][-1] if path.startswith("/") and place in places else None
 
 
+def below(path: str, folders: Iterable[str]) -> bool:
+    """Whether a path is one of the folders or lies in one."""
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
 @cached_by_identity
 def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
     """Return the first mount with each id."""

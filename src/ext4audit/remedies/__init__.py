@@ -28,6 +28,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     DeviceNumber,
     Mount,
+    below,
     mount_of,
     mounts_by_id,
     propagates_anew,
@@ -270,6 +271,22 @@ def _loops(host: Host) -> Mapping[DeviceNumber, list[str]]:
                 name = f"the loop device {device.name} (image {loop.backing_file})"
                 found.setdefault(number, {})[name] = None
     return {number: list(names) for number, names in found.items()}
+
+
+VOLUMES = ("/var/lib/kubelet/pods", "/var/lib/kubelet/plugins", "/var/lib/nomad")
+"""The directories where orchestrators mount volumes of workloads."""
+
+
+def holds_volume(fs: Filesystem) -> bool:
+    """Whether an orchestrator mounted it for a workload."""
+    return any(below(point, VOLUMES) for point in fs.mount_points)
+
+
+def mounted_by(fs: Filesystem) -> str:
+    """Return what gives a filesystem its options where fstab does not have it."""
+    if holds_volume(fs):
+        return "the specification of its volume (mountOptions in Kubernetes)"
+    return "the unit or script that mounts it"
 
 
 def with_generator(remedy: Remedy, host: Host) -> Remedy:

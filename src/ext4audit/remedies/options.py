@@ -12,7 +12,7 @@ from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import FstabLine, Mount, Provenance
 from ext4audit.facts.options import canonical, recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
-from ext4audit.remedies import in_phase, is_writable, quote
+from ext4audit.remedies import in_phase, is_writable, mounted_by, quote
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
     OR_UNMOUNT,
@@ -343,11 +343,11 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
     return Disruption.ONLINE
 
 
-def not_persistent(steps: tuple[Step, ...]) -> str:
+def not_persistent(fs: Filesystem, steps: tuple[Step, ...]) -> str:
     """Return the sentence for steps of which none is persistent; else empty."""
     if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
         return ""
-    return " It has no fstab entry: also correct the unit or script that mounts it."
+    return f" It has no fstab entry: also correct {mounted_by(fs)}."
 
 
 def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[Step]:

@@ -126,7 +126,7 @@ def test_no_commands_where_they_would_not_cure_all(odd: Any) -> None:
 def test_without_an_fstab_entry_the_remedy_says_that_it_does_not_last() -> None:
     """What mounts it is not known."""
     finding = finding_of(fstab=known(()))
-    assert "Mounts without an fstab entry" in finding.remedies[0].summary
+    assert "It has a mount without an fstab entry" in finding.remedies[0].summary
     assert commands(finding, 0, Phase.PERSISTENT) == []
 
 

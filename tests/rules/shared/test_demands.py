@@ -8,17 +8,16 @@ import pytest
 
 from ext4audit.evidence import Evidence
 from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
-from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance
+from ext4audit.facts.mount import DeviceNumber, EffectiveOptions, Provenance, below
 from ext4audit.facts.options import canonical
+from ext4audit.remedies import holds_volume, mounted_by
 from ext4audit.rules.shared.demands import (
-    below,
     container_layers,
     demanded,
     demands_features,
     discouraged,
     holds_database,
     holds_tenants,
-    holds_volume,
     kept_text,
     replaced_demands,
     states_of,
@@ -146,6 +145,7 @@ def test_a_mount_point_tells_who_uses_it(place: str, kinds: str) -> None:
         "tenants": holds_tenants(fs),
     }
     assert [kind for kind, true in found.items() if true] == kinds.split()
+    assert ("mountOptions in Kubernetes" in mounted_by(fs)) is ("volume" in kinds)
 
 
 def overlays(*uppers: str, **changes: object) -> Host:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import has_room_to_grow, percent, size
 
 FULL = (99, Severity.CRITICAL), (95, Severity.HIGH), (85, Severity.MEDIUM)

@@ -38,7 +38,7 @@ def _first(fs: Filesystem, host: Host) -> str:
     mount = remedies.remount.single_mount(fs)
     if mount is None or remedies.remount.fstab_line(fs, mount) is not None:
         return ""
-    return " It has no fstab entry: first set it in the unit or script that mounts it."
+    return f" It has no fstab entry: first set it in {remedies.mounted_by(fs)}."
 
 
 def in_force_remedy(
@@ -63,7 +63,7 @@ def in_force_remedy(
     by_hand += [_also_on(fs, host, list(tokens.values()))]
     return Remedy(
         f"Set {', '.join(options)} in fstab and put {pronoun(options)} in force{also}."
-        f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(steps))))}",
+        f"{''.join(dict.fromkeys((*by_hand, remedies.options.not_persistent(fs, steps))))}",
         remedies.mounting.disruption_of_new_mount(fs)
         if anew
         else remedies.options.disruption(steps)

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import EffectiveOptions
+from ext4audit.facts.mount import EffectiveOptions, below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import INSTANCE_STORES
 from ext4audit.rules.shared import cite_features, is_in_force, is_in_memory, superblock_field
-from ext4audit.rules.shared.demands import below
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")

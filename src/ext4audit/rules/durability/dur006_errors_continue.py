@@ -11,7 +11,7 @@ from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
-from ext4audit.rules.shared.demands import demanded, holds_database, holds_volume
+from ext4audit.rules.shared.demands import demanded, holds_database
 from ext4audit.rules.shared.error_state import (
     counted_errors,
     has_stopped,
@@ -129,7 +129,7 @@ def _grade(fs: Filesystem, host: Host, recorded: tuple[Citation, ...]) -> tuple[
     if holds_database(fs):
         message = f"{MESSAGE}, on the data directory of a database"
         return Severity.MEDIUM, message, f"{SUMMARY}, on a database"
-    if holds_volume(fs):
+    if remedies.holds_volume(fs):
         message = f"{MESSAGE}, on a volume of an orchestrator"
         return Severity.LOW, message, f"{SUMMARY}, on volumes"
     return Severity.INFO, MESSAGE, f"{SUMMARY} (default)"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
-from ext4audit.rules.shared.demands import below, holds_database
+from ext4audit.rules.shared.demands import holds_database
 
 NAMES = ("auto_da_alloc", "delalloc")
 KEPT = ("/etc", "/home", "/root", "/var", "/srv", "/opt")

@@ -113,4 +113,4 @@ def _not_persistent(fs: Filesystem, strict: Sequence[Mount]) -> str:
     """Return the sentence on mounts without an fstab entry, empty if there are none."""
     if all(remedies.remount.fstab_line(fs, mount) for mount in strict):
         return ""
-    return " Mounts without an fstab entry: also correct the unit or script that mounts them."
+    return f" It has a mount without an fstab entry: also correct {remedies.mounted_by(fs)}."

@@ -130,7 +130,7 @@ def _by_hand(fs: Filesystem, flags: list[str]) -> str:
     if mount is None:
         return f" Remount it {remedies.remount.without_mount(fs)}."
     named = any(entry.is_for(mount) for entry in for_wording(fs.fstab, ()))
-    return "" if named else " Also correct the unit or script that mounts it."
+    return "" if named else f" Also correct {remedies.mounted_by(fs)}."
 
 
 def _disruption(fs: Filesystem, flags: list[str]) -> Disruption:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NoReturn, TypeVar
 
+from ext4audit import remedies
 from ext4audit.evidence import (
     Evidence,
     Known,
@@ -186,7 +187,7 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
         return ""
     if isinstance(fs.unlisted or fs.fstab, Unknown):
         return " Its origin is unknown, because fstab or the mount table could not be read."
-    return " Neither fstab nor the superblock sets it: correct the unit or script that mounts it."
+    return f" Neither fstab nor the superblock sets it: correct {remedies.mounted_by(fs)}."
 
 
 def _is_stored(option: EffectiveOption) -> bool:

@@ -10,7 +10,7 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_of
-from ext4audit.facts.mount import DeviceNumber, Mount, Provenance, mount_of
+from ext4audit.facts.mount import DeviceNumber, Mount, Provenance, below, mount_of
 from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Remedy
 from ext4audit.rule import NotApplicable
@@ -28,8 +28,6 @@ DATABASES = (
     ),
 )
 """The data directories of packaged databases."""
-VOLUMES = ("/var/lib/kubelet/pods", "/var/lib/kubelet/plugins", "/var/lib/nomad")
-"""The directories where orchestrators mount volumes of workloads."""
 TENANTS = (
     "/home",
     "/srv",
@@ -52,11 +50,6 @@ TENANTS = (
 def holds_database(fs: Filesystem) -> bool:
     """Whether it is mounted where a database keeps its data."""
     return _any_below(fs, DATABASES)
-
-
-def holds_volume(fs: Filesystem) -> bool:
-    """Whether an orchestrator mounted it for a workload."""
-    return _any_below(fs, VOLUMES)
 
 
 def holds_tenants(fs: Filesystem) -> bool:
@@ -84,11 +77,6 @@ def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
         if holder is not None:
             found.setdefault(holder.device_number, []).append(upper)
     return found
-
-
-def below(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of the folders or lies in one."""
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def _any_below(fs: Filesystem, folders: Iterable[str]) -> bool:
