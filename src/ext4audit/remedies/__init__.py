@@ -27,6 +27,7 @@ from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     DeviceNumber,
+    FstabEntry,
     Mount,
     below,
     mount_of,
@@ -291,13 +292,20 @@ def mounted_by(fs: Filesystem) -> str:
 
 def with_generator(remedy: Remedy, host: Host) -> Remedy:
     """Return a remedy with the sentence that a program writes the line of fstab it edits, if so."""
-    made = {each.line.line_number: each.line.generator for each in for_wording(host.fstab, ())}
+    made = _generators(for_wording(host.fstab, ()))
     edits = (step.change for step in remedy.steps if isinstance(step.change, LineEdit))
-    by = next(filter(None, (made.get(edit.line_number) for edit in edits)), None)
+    by = next((made[edit.line_number] for edit in edits if edit.line_number in made), None)
     if by is None:
         return remedy
     note = f"Change it in the configuration of {by} too, which writes this line of fstab again."
     return remedy._replace(summary=f"{remedy.summary} {note}")
+
+
+@cached_by_identity
+def _generators(entries: tuple[FstabEntry, ...]) -> Mapping[int, str]:
+    """Return the programs that write lines of fstab, by the number of the line."""
+    lines = (entry.line for entry in entries)
+    return {line.line_number: line.generator for line in lines if line.generator}
 
 
 _ON_DEVICES = r"\b(?:tune2fs|e2fsck|resize2fs|debugfs|mkfs\.ext4)\b"
