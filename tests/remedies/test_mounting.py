@@ -102,13 +102,17 @@ def test_of_several_mounts_only_fstab_is_corrected() -> None:
 def test_a_directory_is_listed_before_it_is_mounted_over() -> None:
     """It is free, and what is then mounted is the device. A name that no shell takes has none."""
     number = DeviceNumber(8, 16)
-    assert there_and_back(mount_by_fstab("/my data", number, "/disk/my data")) == [
+    entry = fstab_entry(mount_point="/my data")._replace(real_mount_point="/disk/my data")
+    assert there_and_back(mount_by_fstab(entry, number)) == [
         "immediate: ls -A '/my data' && ! mountpoint -q '/my data'",
         "immediate: mount '/my data'",
         "verify: mountpoint -d '/my data' | grep -qx 8:16",
         "rollback: umount '/disk/my data'",
     ]
-    assert mount_by_fstab("/a\n", number, "/a\n") == ()
+    assert mount_by_fstab(fstab_entry(mount_point="/a\n"), number) == ()
+    made = fstab_entry("nofail", "X-mount.mkdir=0755")
+    first, *_ = there_and_back(mount_by_fstab(made, number))
+    assert first == "immediate: { test ! -e /data || ls -A /data; } && ! mountpoint -q /data"
 
 
 TUNED = superblock(default_mount_options=("user_xattr", "nodelalloc"))

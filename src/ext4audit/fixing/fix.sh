@@ -362,7 +362,7 @@ run_step() { # command, undo, done
 	undo)
 		bare=${1#'test ! -e '*' && '}
 		case $2,$bare in
-		,ls\ * | ,until\ * | ,test\ *) ;;
+		,ls\ * | ,until\ * | ,test\ * | ,"{ test "*) ;;
 		,*)
 			irreversible=true
 			say "  cannot be undone: $bare"

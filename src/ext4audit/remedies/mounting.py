@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import DeviceNumber, Mount, Provenance
+from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
 from ext4audit.remedies import in_phase, mount_table, quote
@@ -41,6 +41,8 @@ NOT_SET = ""
 """The wanted token of an option that is off unless the option listing shows it."""
 OPPOSITE = {"delalloc": "delalloc"}
 """The state of an option, by name, where the superblock does not set it."""
+MAKES_DIRECTORY = "x-mount.mkdir"
+"""The option of fstab, also as X-mount.mkdir, with which mount(8) makes the mount point."""
 
 
 def change_by_new_mount(
@@ -156,19 +158,22 @@ def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
             yield option.token
 
 
-def mount_by_fstab(mount_point: str, device_number: DeviceNumber, place: str) -> tuple[Step, ...]:
+def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step, ...]:
     """Return the steps that list the directory, mount what fstab names for it, and unmount it.
 
     They fail where something is mounted there, which a mount would hide, and where what is then
-    mounted is another device: mount(8) finds the line by the directory, the first of several.
-    `place` is the mount point as the mount table will spell it, without symbolic links.
+    mounted is another device: mount(8) finds the line by the directory, the first of several. It
+    makes the directory where the line has x-mount.mkdir. The unmount names the place as the mount
+    table will spell it, without symbolic links.
     """
-    where, real = quote(mount_point), quote(place)
+    where, real = quote(entry.line.mount_point), quote(entry.place)
     if where is None or real is None:
         return ()
     check = f"mountpoint -d {where} | grep -qx {device_number}"
+    makes = {option.partition("=")[0].lower() for option in entry.line.options} & {MAKES_DIRECTORY}
+    listing = f"{{ test ! -e {where} || ls -A {where}; }}" if makes else f"ls -A {where}"
     return (
-        Step(Phase.IMMEDIATE, f"ls -A {where} && ! mountpoint -q {where}"),
+        Step(Phase.IMMEDIATE, f"{listing} && ! mountpoint -q {where}"),
         Step(Phase.IMMEDIATE, f"mount {where}", f"umount {real}", check),
         Step(Phase.VERIFY, check),
     )

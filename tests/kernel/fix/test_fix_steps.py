@@ -17,6 +17,7 @@ from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.remedies import superblock_fields as fields
 from ext4audit.rules import all_rules
+from support.builders import fstab_entry
 from support.filesystems.scratch import run, scan
 from support.remedies.fixing import Scene, some_of
 
@@ -332,19 +333,25 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
         run("losetup", "--detach", device)
 
 
-@pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link"])
+@pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link", "made"])
 def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> None:
-    """A name that the script spells by printf, or a link, was not found in the mount table."""
+    """A name that the script spells by printf, or a link, was not found in the mount table.
+
+    No directory could be listed where mount(8) makes it.
+    """
     place = scene.folder / name
     real = scene.folder / "real" if name == "link" else place
-    real.mkdir()
+    options = "x-mount.mkdir" if name == "made" else "noatime"
+    if name != "made":
+        real.mkdir()
     if name == "link":
         place.symlink_to(real)
     (fs,) = scan(scene.where).filesystems
     run("umount", scene.where)
     escaped = str(place).replace(" ", "\\040")
-    scene.fstab.write_text(f"{scene.device} {escaped} ext4 noatime 0 0\n")
-    steps = remedies.mounting.mount_by_fstab(str(place), fs.device_number, str(real))
+    scene.fstab.write_text(f"{scene.device} {escaped} ext4 {options} 0 0\n")
+    entry = fstab_entry(options, mount_point=str(place))._replace(real_mount_point=str(real))
+    steps = remedies.mounting.mount_by_fstab(entry, fs.device_number)
     chosen = ChosenRemedy(RULE, "it", Remedy("Mount it.", Disruption.ONLINE, steps), (fs,))
     scene.script.write_text(
         build_script(AuditedHost(os.uname().nodename, None, "now", "0"), [chosen], []).text

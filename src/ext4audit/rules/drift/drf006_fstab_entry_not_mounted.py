@@ -267,7 +267,7 @@ def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Reme
             Disruption.ONLINE,
         )
         return
-    steps = remedies.mounting.mount_by_fstab(line.mount_point, number, entry.place)
+    steps = remedies.mounting.mount_by_fstab(entry, number)
     if steps:
         unread = f" No commands: {line.spec} {NOT_READ}." if is_other_way is None else ""
         yield Remedy(
