@@ -107,6 +107,14 @@ def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> 
     assert f"({number})" in found(on(outside(encoded=encoded))).message
 
 
+def test_the_number_is_that_of_the_last_mount() -> None:
+    """After a reboot another device can have it, the filesystem's own too; the UUID remains."""
+    journal = listed("sdc1", DeviceNumber(8, 33), fstype="jbd")
+    unmounted = outside()._replace(alive=False)
+    assert "(sdc1)" in found(on(unmounted, DISK._replace(uuid=None), journal)).message
+    assert "(8:17 at its last mount)" in found(on(unmounted, DISK._replace(uuid=None))).message
+
+
 def test_lay008_commands_put_the_journal_back() -> None:
     """The rollback names the journal by its UUID; without one there is none."""
     (remedy,) = found(on(outside())).remedies

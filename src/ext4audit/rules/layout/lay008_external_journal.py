@@ -57,8 +57,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield Citation("journal", where, origin_of(fs.superblock))
         return
     number = DeviceNumber.decoded(encoded)
-    device = _listed(host, number)
-    name = device.name if device else str(number)
+    device = _device(fs, host, superblock.journal_uuid, number)
+    unnamed = str(number) if fs.alive else f"{number} at its last mount"
+    name = device.name if device else unnamed
     exposed = device is not None and _is_redundant(fs) and _is_plain(device)
     yield Finding(
         message=f"The journal is on another device ({name}): without it, the filesystem cannot "
@@ -87,8 +88,14 @@ def _place(superblock: Superblock) -> str | None:
     return "on another device" if superblock.journal_device else None
 
 
-def _listed(host: Host, number: DeviceNumber) -> LsblkDevice | None:
-    return listed_device(for_wording(host.devices, ()), number)
+def _device(
+    fs: Filesystem, host: Host, uuid: str | None, number: DeviceNumber
+) -> LsblkDevice | None:
+    """Return the device of the journal: by its number only where the kernel has it open."""
+    rows = for_wording(host.devices, ())
+    if fs.alive:
+        return listed_device(rows, number)
+    return next((row for row in rows if row.uuid is not None and row.uuid == uuid), None)
 
 
 def _is_redundant(fs: Filesystem) -> bool:
