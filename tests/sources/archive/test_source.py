@@ -334,10 +334,14 @@ def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
 def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> None:
     """Without its number it is in no list, and DRF006 said that no device has its label."""
     printed = '/dev/vdc1: LABEL="backup" UUID="x" TYPE="ext4"\nblkid: error: /dev/sr0: No medium\n'
-    found = sosreport({"sos_commands/block/blkid_-c_.dev.null": printed}).source
-    unknown = found.fetch(RunCommand(("lsblk", form, "-o", "NAME")))
+    asked, path = RunCommand(("lsblk", form, "-o", "NAME")), "sos_commands/block/blkid_-c_.dev.null"
+    lists = ("proc/partitions", "proc/diskstats", "sos_commands/block/lsblk")
+    unknown = sosreport({path: printed}, without=lists).source.fetch(asked)
     assert isinstance(unknown, Unknown)
     assert unknown.detail == "no listing has the number of '/dev/vdc1', which blkid found"
+    fewer = sosreport(without=(*lists, path)).source.fetch(asked)
+    assert isinstance(fewer, Unknown)
+    assert fewer.detail == "no listing has all devices"
 
 
 def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:

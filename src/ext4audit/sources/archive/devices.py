@@ -52,11 +52,15 @@ class Device:
 
 @dataclass(slots=True)
 class DeviceTable:
-    """The devices by number, and the paths that lead to them."""
+    """The devices by number, and the paths that lead to them.
+
+    `is_whole` is whether one of the lists has all devices: that of lsblk, or one of the kernel.
+    """
 
     by_number: dict[str, Device] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    is_whole: bool = False
     _by_name: dict[str, Device] = field(default_factory=dict)
 
     def named(self, name: str) -> Device | None:
@@ -94,10 +98,12 @@ def read_devices(capture: Capture) -> DeviceTable:
     """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
+    rows = lsblk_rows(capture)
+    table.is_whole = bool(table.by_number or rows)
     _add_mounted_mappers(table, capture)
     for line in LISTINGS_OF_DEV:
         _add_nodes(table, output_of(capture, line).text)
-    for row in lsblk_rows(capture):
+    for row in rows:
         _add_row(table, row)
     _add_mapper_names(table, capture)
     names = {device.name: device.number for device in table.by_number.values()}

@@ -318,12 +318,18 @@ class ArchiveSource:
         return Known(output.text, output.origin) if output else None
 
     def _lsblk(self, argv: tuple[str, ...]) -> Found:
-        """Answer `lsblk -P` from all listings, if they have each device that blkid found."""
-        seen = (path for path in self._blkid if path.startswith("/dev/"))
-        unlisted = [path for path in seen if self._devices.number_of(path) is None]
-        if unlisted:
-            detail = f"no listing has the number of {first_few(unlisted)}, which blkid found"
-            return replace(self._not_captured(RunCommand(argv)), detail=detail)
+        """Answer `lsblk -P` from all listings, if one of them has all devices.
+
+        blkid finds all with a content. A kernel's list counts more: a loop device that blkid saw
+        was detached meanwhile.
+        """
+        if not self._devices.is_whole:
+            seen = (path for path in self._blkid if path.startswith("/dev/"))
+            unlisted = [path for path in seen if self._devices.number_of(path) is None]
+            which = f"the number of {first_few(unlisted)}, which blkid found"
+            if unlisted or not self._blkid:
+                detail = f"no listing has {which if unlisted else 'all devices'}"
+                return replace(self._not_captured(RunCommand(argv)), detail=detail)
         if argv[1] != "-P":
             return None
         pairs = lsblk_pairs(self._capture, self._devices, self._blkid)

@@ -52,7 +52,7 @@ argv() { # sets a
 
 # Run a command for 20 s at most; sets n (it wrote o$n and e$n), status, late. Not by timeout(1),
 # which waits for ever for a process that a dead device holds. It writes at most 64 MiB, which is as
-# much as a scan reads of it.
+# much as a scan reads of it; twice as much where bash is not called sh.
 try() {
 	n=$((n + 1)) late=false
 	(ulimit -f 131072; exec "$@") </dev/null >o$n 2>e$n 3>&- &
