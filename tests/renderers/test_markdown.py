@@ -248,6 +248,9 @@ def test_one_defect_of_many_hosts_stands_once() -> None:
     assert shown.rows[52][2].split(", ") == where
     assert "1 more: -v" in shown.everything
     assert len(text) < 16384
+    pairs = [Audited("x", slow_report(2, edits), key=f"h{n}") for n in range(25)]
+    fifty = Shown(render(pairs, PAGE))
+    assert "\n0 more: -v" not in fifty.everything
     whole = Shown(render(many, PAGE._replace(verbosity=1)))
     assert [each for each in whole.headings if each.startswith("Host h")] == [
         f"Host h{n}" for n in range(50)

@@ -641,6 +641,8 @@ def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> No
     ("release", "hint"),
     [
         ("6.1.76", "run on the host, outside containers"),
+        ("3.4.113", "run on the host, outside containers"),
+        ("3.3.8", "Linux lists all options since 3.4"),
         ("2.6.32-754.el6.x86_64", "Linux lists all options since 3.4"),
     ],
 )
