@@ -30,10 +30,10 @@ from support.scheduler import ByFunction
 # calls data slow to draw when a core is shared.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # In CI the examples are the same each time: what fails there fails here. Whoever runs the tests
-# without it draws new ones, a quarter of them: the examples of CI take a minute.
+# without it draws new ones, an eighth of them: the examples of CI take a minute.
 settings.register_profile("same", settings.get_profile("unhurried"), derandomize=True)
-settings.register_profile("quarter", settings.get_profile("unhurried"), max_examples=25)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quarter"))
+settings.register_profile("eighth", settings.get_profile("unhurried"), max_examples=12)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "eighth"))
 
 # Whoever runs the tests under nohup or in the background of a shell has these ignored, and
 # every process that a test starts inherits it: Ctrl-C and a hang-up would then be no events.
@@ -222,11 +222,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     The group is a suffix of the node's id (pytest-xdist); pytest 9.2 keeps the id elsewhere.
     """
-    # What was collected stays: a collection of garbage need not look at it thousands of times, and
-    # what tests keep is looked at a hundredth as often.
-    gc.collect()
+    # What was collected stays: a collection of garbage need not look at it, and what tests keep is
+    # looked at rarely.
     gc.freeze()
-    gc.set_threshold(gc.get_threshold()[0] * 100)
+    gc.set_threshold(gc.get_threshold()[0] * 400)
     if WORKER not in os.environ:
         return
     for item in session.items:

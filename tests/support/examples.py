@@ -1,6 +1,6 @@
 """How many random examples, or cases of an exhaustive test, a run has.
 
-CI has all of them: `.ci/run` sets HYPOTHESIS_PROFILE=same. Without it, a run has a quarter. The
+CI has all of them: `.ci/run` sets HYPOTHESIS_PROFILE=same. Without it, a run has an eighth. The
 profiles are in tests/conftest.py, and theirs is the only number that differs.
 """
 
@@ -41,8 +41,8 @@ def examples(whole: int, variable: str = "", **more: Any) -> settings:
 def sample_of(cases: Iterable[T], seed: str) -> list[T]:
     """Return the cases of an exhaustive test that this run has, in their order: in CI all of them.
 
-    A seed has the same cases in every run that has a quarter; tests of the same cases with seeds of
-    their own have others. Every fourth of a product would be one value of one of its factors.
+    A seed has the same cases in every run that has an eighth; tests of the same cases with seeds of
+    their own have others. Every eighth of a product would be one value of one of its factors.
     """
     every = list(cases)
     kept = random.Random(seed).sample(range(len(every)), number(len(every)))  # noqa: S311

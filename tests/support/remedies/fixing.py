@@ -32,8 +32,8 @@ COUNTED_MOUNTS = re.compile(
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
 EVERY = 1 if FAULTS == "all" else 7 * ALL_PERCENT // share_percent()
 FIRST = 1 if FAULTS == "all" else 1 + int(FAULTS) % EVERY
-"""Faults are injected at every seventh call from this one on, and at every 28th where a run has a
-quarter of the examples. CI begins at another call each hour, so all calls meet one within seven
+"""Faults are injected at every seventh call from this one on, and at every 58th where a run has an
+eighth of the examples. CI begins at another call each hour, so all calls meet one within seven
 hours; on demand they do in one run."""
 SHIM = """#!/bin/sh
 n=$(($(cat {counter}) + 1))
