@@ -310,11 +310,8 @@ RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
 def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
     """Return the devices of the ARRAY lines of mdadm.conf, none without the file."""
     found = [read(source, path, parse_md_arrays) for path in MDADM_CONF]
-    unknown = [each for each in found if isinstance(each, Unknown) and each.why is not Why.ABSENT]
-    known = [each for each in found if isinstance(each, Known)]
-    if known:
-        return known[0]
-    return unknown[0] if unknown else Known((), MDADM_CONF[0])
+    known = next((each for each in found if isinstance(each, Known)), None)
+    return known or next(filter(_is_gap, found), Known((), MDADM_CONF[0]))
 
 
 def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:

@@ -270,6 +270,15 @@ def test_every_use_of_a_shortened_variable_is_shortened() -> None:
             assert re.search(rf"(?<!\$)\b{name}\b", sum_) is None
 
 
+def test_a_shortened_function_is_no_other_word() -> None:
+    """Its name stands nowhere in what is sent, and no function has the short one."""
+    source = Path(module.__file__).with_name("collect.sh").read_text()
+    assert set(re.findall(r"^(\w)\(\)", SCRIPT, re.MULTILINE)) == {*module._FUNCTIONS.values()}
+    for name, short in module._FUNCTIONS.items():
+        assert re.search(rf"\b{name}\b", SCRIPT) is None
+        assert re.search(rf"^{short}\(\)", source, re.MULTILINE) is None
+
+
 def test_no_tool_uses_blkids_cache() -> None:
     """The variable is exported before the first tool runs."""
     head, variable, rest = SCRIPT.partition(" BLKID_FILE=/dev/null\n")
@@ -286,7 +295,7 @@ def test_what_is_closed_to_a_user_is_not_said_to_be_missing(shell: str) -> None:
         Path(top).chmod(0o711)
         closed, gone = f"{top}/closed", f"{top}/gone"
         Path(closed).mkdir(mode=0o700)
-        asks = "\n".join(f"short {each}/x\nnames {each}" for each in (closed, gone))
+        asks = "\n".join(f"of {each} x\nnames {each}" for each in (closed, gone))
         script = re.sub(r"^capture$", asks, SCRIPT, flags=re.MULTILINE)
         printed = collect(shell, script=script, wrapper=NOBODY).stdout
     found = re.findall(r'"path":"([^"]*)","unknown":.*"why":"([a-z]+)"', unzipped(printed))

@@ -37,6 +37,9 @@ _VARIABLES = dict(
     ).split()
 )
 """The long names of variables that stand often, and how they are sent."""
+_FUNCTIONS = {"exists": "X", "resolve": "R", "short": "S", "where": "W"}
+"""Functions whose names are no other word of the script, and how they are sent."""
+_FUNCTION = re.compile(rf"\b({'|'.join(_FUNCTIONS)})\b")
 _NAMES = "|".join(_VARIABLES)
 _VARIABLE = re.compile(rf"(?:\$\{{?|(?<![^\s;&|])(?=\w+=))({_NAMES})\b")
 _READ = re.compile(r"(?<=\bread -r )[\w ]+")
@@ -47,8 +50,8 @@ def collect_script(version: str) -> str:
     """Return the script as it is sent: its first comment describes it and its usage.
 
     Indentation, the other comments, and most blanks that the shell and awk do not need are
-    removed, and long names of variables are made short: some run-command services of clouds take
-    16 KiB of base64 and no more, which is 12 KB of script.
+    removed, and long names of variables and functions are made short: some run-command services
+    of clouds take 16 KiB of base64 and no more, which is 12 KB of script.
     """
     text = resources.files(__package__).joinpath("collect.sh").read_text(encoding="utf-8")
     lines = [line.lstrip("\t").partition(_LATE_COMMENT)[0] for line in text.splitlines()]
@@ -76,6 +79,7 @@ def _in_awk(found: re.Match[str]) -> str:
 def _shell(code: str) -> str:
     code = _ARITHMETIC.sub(lambda found: found[0].replace(" ", ""), code)
     code = _SHELL_BLANKS.sub(lambda found: found[1] or found[2] or "", code)
+    code = _FUNCTION.sub(lambda found: _FUNCTIONS[found[0]], code)
     code = _READ.sub(lambda found: _NAME.sub(_short_name, found[0]), code)
     return _VARIABLE.sub(lambda found: _NAME.sub(_short_name, found[0]), code)
 
