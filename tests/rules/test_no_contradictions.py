@@ -98,7 +98,7 @@ def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
     for one, two in combinations(told, 2):
         for name in one.changes.keys() & two.changes.keys():
             if one.code != two.code and one.changes[name] != two.changes[name]:
-                yield f"{one.code} and {two.code} quarrel about {name}"
+                yield f"{one.code} and {two.code} quarrel about {name}: see WARNED_OF"
 
 
 def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ext4audit.renderers import formats
 from support.program import environment, run, run_python
 from support.timing import PATIENCE_SECONDS
 
@@ -32,7 +33,7 @@ MISTAKES = [
         ["scan", "--formatt", "json"],
         "ext4audit: no such option: --formatt (did you mean --format?)",
     ),
-    (["scan", "-f", "xml"], "ext4audit: --format: invalid value 'xml' (choose from csv, github,"),
+    (["scan", "-f", "xml"], f"--format: invalid value 'xml' (choose from {', '.join(formats())})"),
     (["scan", "--color", "sometimes"], "ext4audit: --color: invalid value 'sometimes'"),
     (["scan", "--fail-on", "worst"], "ext4audit: --fail-on: invalid value 'worst'"),
     (["scan", "--select", "LAY0001"], "ext4audit: unknown rule 'LAY0001' (did you mean LAY001?)"),
