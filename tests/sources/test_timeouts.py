@@ -100,6 +100,19 @@ def test_calls_share_a_helper_that_ends_with_them() -> None:
     assert ends(helper)
 
 
+def test_a_helper_of_another_working_directory_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A notebook changes it between two calls: a relative path was looked for in the old one."""
+    with closing(BoundedCalls(PATIENCE_SECONDS)) as bounded:
+        old = bounded(os.getpid)
+        monkeypatch.chdir(tmp_path)
+        assert bounded(os.getcwd) == str(tmp_path)
+        assert ends(old)
+        tmp_path.rmdir()
+        assert bounded(os.getpid) != old
+
+
 def test_a_run_of_the_program_has_one_helper() -> None:
     """For its policy, its outputs and its sources; it is gone when the run is."""
     with one_helper():

@@ -50,7 +50,9 @@ class BoundedCalls:
     """Calls with a bounded wait, made in one helper process that is kept for all of them.
 
     A call and what it returns or raises must be picklable. The helper is a fork: it sees this
-    process as it was at the first call. It ends when this object, or this process, does.
+    process as it was at its first call, and another one follows where the working directory has
+    changed: a program in Python, or a notebook, calls os.chdir(). It ends when this object, or this
+    process, does.
     """
 
     def __init__(self, timeout_seconds: float | None = None) -> None:
@@ -62,6 +64,8 @@ class BoundedCalls:
         """Return what `call` returns, or raise what it raises, or TimeoutError."""
         given = (timeout_seconds, self._timeout_seconds, LONGEST_WAIT_SECONDS)
         seconds = next(each for each in given if each is not None)
+        if self._helper is not None and self._helper.directory != _directory():
+            self.close()
         if self._helper is None or self._helper.owner != os.getpid():
             self._helper = _Helper()
         helper, self._helper = self._helper, None
@@ -100,10 +104,7 @@ class BoundedCalls:
 
 @contextmanager
 def one_helper() -> Iterator[BoundedCalls]:
-    """Share one helper among all calls of `answered` in a block, which is a run of the program.
-
-    It sees this process as it was at the first of these calls: its working directory, say.
-    """
+    """Share one helper among all calls of `answered` in a block, which is a run of the program."""
     bounded = BoundedCalls()
     try:
         with shared(bounded):
@@ -165,6 +166,7 @@ class _Helper:
         """Fork; raises OSError."""
         _reap()
         self.owner = os.getpid()
+        self.directory = _directory()
         self._is_closed = False
         its_requests, self._requests = _pipe()
         self._answers, its_answers = _pipe()
@@ -222,6 +224,14 @@ class _Helper:
         os.close(self._requests)
         os.close(self._answers)
         return True
+
+
+def _directory() -> str:
+    """Return the working directory, "" where it was removed; the call asks no server."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - a text
+    except FileNotFoundError:
+        return ""
 
 
 def fork_helper(requests: int, answers: int) -> int:
