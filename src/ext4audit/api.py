@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from typing import TypeAlias
 
 from ext4audit import lazily
 from ext4audit.assemble.host import assemble_host
@@ -25,6 +26,9 @@ DEFAULT_TIMEOUT_SECONDS = 20.0
 LONGEST_SECONDS = 86_400
 
 
+Name: TypeAlias = str | bytes | os.PathLike[str]
+
+
 def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
     """Return the rules that codes ("DUR001"), prefixes ("DUR") or names select.
 
@@ -34,9 +38,11 @@ def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Ru
     return select(all_rules(), _terms(wanted), _terms(ignored))
 
 
-def _terms(words: Iterable[str]) -> tuple[str, ...]:
+def _terms(words: Name | Iterable[Name]) -> tuple[str, ...]:
     """Return the terms: a text is one, and not its letters ("C" selects three families)."""
-    return (words,) if isinstance(words, str) else tuple(words)
+    if isinstance(words, (str, bytes, os.PathLike)):
+        return (os.fsdecode(words),)
+    return tuple(map(os.fsdecode, words))
 
 
 def audit_host(
@@ -74,11 +80,11 @@ def audit_host(
 
 
 def audit_snapshot(
-    path: str | os.PathLike[str],
+    path: Name,
     *,
     rules: Sequence[Rule] | None = None,
     profiles: Sequence[ActiveProfile] = (),
-    targets: Sequence[str] = (),
+    targets: Name | Sequence[Name] = (),
     in_fleet: bool = False,
     key: str | None = None,
     may_lack_targets: bool = False,
@@ -87,8 +93,8 @@ def audit_snapshot(
 
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
     supportconfig. `targets` restrict the audit to the filesystems that paths, devices or UUIDs of
-    the captured host name. `in_fleet` means that the path was found among others, and skips the
-    search for a host below it. `key` is what the host is called in the report, by default the
+    the captured host name; a text is one. `in_fleet` means that the path was found among others,
+    and skips the search for a host below it. `key` is what the host is called in the report, by default the
     path's last part without extensions, else the name that the host itself has.
 
     `may_lack_targets` is for one host of many, of which only some have what `targets` name.
@@ -97,13 +103,14 @@ def audit_snapshot(
     names no ext4 filesystem of that host, and for no rules, or one twice.
     """
     chosen = _checked(rules, profiles)
+    place = os.fsdecode(path)
     open_captured = lazily("sources.captured", "open_captured")
-    captured = open_captured(os.fspath(path), in_fleet=in_fleet)
+    captured = open_captured(place, in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if targets:
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
-        host = only_filesystems(host, targets, may_lack_targets=may_lack_targets)
-    name = key or lazily("sources.captured", "key_of")(os.fspath(path)) or ""
+        host = only_filesystems(host, _terms(targets), may_lack_targets=may_lack_targets)
+    name = key or lazily("sources.captured", "key_of")(place) or ""
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
 
 
