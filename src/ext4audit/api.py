@@ -94,8 +94,8 @@ def audit_snapshot(
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
     supportconfig. `targets` restrict the audit to the filesystems that paths, devices or UUIDs of
     the captured host name; a text is one. `in_fleet` means that the path was found among others,
-    and skips the search for a host below it. `key` is what the host is called in the report, by default the
-    path's last part without extensions, else the name that the host itself has.
+    and skips the search for a host below it. `key` is what the host is called in the report, by
+    default the path's last part without extensions, else the name that the host itself has.
 
     `may_lack_targets` is for one host of many, of which only some have what `targets` name.
 
