@@ -21,6 +21,7 @@ from pathlib import Path
 from ext4audit.assemble.host import assemble_host
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown, Why
+from ext4audit.facts import decoded
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.policy.site_rules import SiteRuleError, declaration_errors, rules_of_text
@@ -39,7 +40,12 @@ StrPath = str | os.PathLike[str]
 
 def load_rules(path: StrPath) -> tuple[Rule, ...]:
     """Return the rules of a file, as a policy loads them; raises SiteRuleError, OSError."""
-    return rules_of_text(Path(path).read_text(encoding="utf-8"), os.fspath(path))
+    raw = Path(path).read_bytes()
+    try:
+        text = decoded(raw)
+    except ValueError as error:
+        raise SiteRuleError(f"{path}: {error}") from None
+    return rules_of_text(text, os.fspath(path))
 
 
 def problems(rule: Rule) -> tuple[str, ...]:

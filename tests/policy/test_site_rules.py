@@ -163,7 +163,7 @@ BROKEN = {
     "import": ("import no_such_module_here", "ModuleNotFoundError"),
     "exception": ("1 / 0", "ZeroDivisionError"),
     "exit": ("raise SystemExit(0)", "SystemExit"),
-    "no rule": ("x = 3", "declares no rule"),
+    "no rule": ("x = 3", "declares no rule: use @filesystem_rule"),
     "bad code": (GOOD.replace("XAC001", "ACM001"), "its code is not X with two more capital"),
     "reserved code": (GOOD.replace("XAC001", "XXX001"), "codes that begin with XXX are reserved"),
     "taken code": (GOOD.replace("XAC001", "DUR001"), "its code is not X"),
@@ -470,6 +470,11 @@ def test_the_helper_judges_a_captured_host(tmp_path: Path) -> None:
     ]
     with pytest.raises(SiteRuleError, match="SyntaxError"):
         load_rules(put(tmp_path, "def ("))
+    place = put(tmp_path, f"\ufeff{GOOD}")
+    assert [each.code for each in load_rules(place)] == ["XAC001"]
+    place.write_bytes(b"\xff")
+    with pytest.raises(SiteRuleError, match=r"site\.py: it is not UTF-8 \(byte 0\)$"):
+        load_rules(place)
 
 
 def test_the_helper_takes_evidence_away() -> None:

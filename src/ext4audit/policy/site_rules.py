@@ -145,7 +145,7 @@ def _checked(source: object, origin: str) -> tuple[Rule, ...]:
     """Return the rules of a source, guarded; raises SiteRuleError for one that is not valid."""
     rules = _found(source, origin)
     if not rules:
-        raise SiteRuleError(f"{origin}: it declares no rule: use @rule or @host_rule")
+        raise SiteRuleError(f"{origin}: it declares no rule: use @filesystem_rule or @host_rule")
     for each in rules:
         wrong = next(declaration_errors(each), None)
         if wrong is not None:
