@@ -82,6 +82,8 @@ def test_the_examples_name_commands_and_rules_that_exist(arguments: list[str]) -
     assert set(re.findall(r"ext4audit ([a-z]+)", examples)) <= set(COMMANDS)
     codes = {rule.code for rule in all_rules()}
     assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", examples)) <= codes
+    # Barriers take a remount, and the default applies nothing that is more than online.
+    assert not re.search(r"\bfix\b.* --select DUR001(?!.* --disruption)", examples)
 
 
 @pytest.mark.parametrize("arguments", PAGES, ids=str)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
+from ext4audit.facts.features_and_bugs import ranges_of_rule
 from ext4audit.facts.host import ErrorCounters, Filesystem
 from ext4audit.finding import Disruption, Severity
 from ext4audit.report import Outcome, Verdict
@@ -194,6 +195,12 @@ def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
     else:
         assert remedy.disruption is Disruption.ONLINE
         assert commands[0] == "resize2fs /dev/sda"
+
+
+def test_the_page_names_all_kernels_with_the_fix() -> None:
+    """6.7.12 was left out, and so called a kernel that destroys data."""
+    page = check.page.replace(",", " ").replace(")", " ").split()
+    assert not {each.before for each in ranges_of_rule("CAP005")} - {*page}
 
 
 def test_cap005_has_words_for_a_root_that_must_not_grow_in_use() -> None:

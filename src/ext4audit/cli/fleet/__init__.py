@@ -196,7 +196,7 @@ def command(
       ext4audit fleet -i db1,db2, -b -f html -o report.html
       ext4audit fleet -i hosts.ini -b --group-by 'dc_*'
       ext4audit fleet -i hosts.ini -b -- --ssh-common-args='-J bastion'
-      ext4audit fleet fix -i hosts.ini -b --select DUR001
+      ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     from ext4audit.cli.fleet.gathering import GatherOptions  # noqa: PLC0415 - --help needs no Ansible
 

@@ -100,8 +100,8 @@ def command(
 
     \b
     Examples:
-      ext4audit fleet fix -i hosts.ini --select DUR001
-      ext4audit fleet fix -i hosts.ini --select DUR001 -K --apply
+      ext4audit fleet fix -i hosts.ini --select DUR001 --disruption remount
+      ext4audit fleet fix -i hosts.ini --disruption remount -K --apply
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     require_ansible()
     options = ("--become", *options_of(given))

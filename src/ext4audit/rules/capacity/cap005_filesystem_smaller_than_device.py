@@ -57,8 +57,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Run resize2fs on the device; this works while the filesystem is mounted. Kernels from 3.7
-    without commit a6b3bfe176e8 (before 6.9, 6.8.3, 6.6.24, 6.1.84, 5.15.154, 5.10.215, 5.4.274
-    and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
+    without commit a6b3bfe176e8 (before 6.9, 6.8.3, 6.7.12, 6.6.24, 6.1.84, 5.15.154, 5.10.215,
+    5.4.274 and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
     resize_inode, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB of
     growth, or 16 TiB in total). In these cases, and where the kernel or the features are unknown,
     unmount it first; so do with sparse_super2, which no kernel grows while it is mounted.
