@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from jsonschema import Draft202012Validator
 from ext4audit.evidence import Why
 from ext4audit.finding import Confidence, Disruption, Phase, Severity
 from ext4audit.renderers.json_v1 import render_report, schema_text
-from ext4audit.report import Outcome, Report
+from ext4audit.report import ARCHIVES, Outcome, Report
 from support.builders import UNREAD, filesystem, host, known, options
 from support.formats.sample_reports import (
     HOSTILE_NAMES,
@@ -70,6 +71,12 @@ def test_the_schema_is_a_schema() -> None:
     """The shipped file is valid JSON Schema 2020-12 of this version."""
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$id"] == "https://ext4audit.invalid/schema/1.1/report.json"
+
+
+def test_the_kinds_of_all_archives_are_described() -> None:
+    """One of the three was missing."""
+    described = SCHEMA["$defs"]["source"]["properties"]["kind"]["description"]
+    assert set(re.findall(r"\w+", described)) >= ARCHIVES
 
 
 @pytest.mark.parametrize("of", REPORTS.values(), ids=REPORTS)

@@ -94,8 +94,9 @@ KEYS = {
         (
             "Rules of the site: files in Python, relative to this file, or installed packages with "
             "the entry point `ext4audit.rules`. Only a file that `--config` names, or "
-            f"`{OF_THE_HOST}`, may have this key. A file of rules must belong to root or to the "
-            "caller, and so must its directory. Rules that cannot be loaded are error verdicts."
+            f"`{OF_THE_HOST}`, may have this key. A file of rules must belong to root, to the "
+            "caller, or to the user who became root by sudo(8), and so must its directory. Rules "
+            "that cannot be loaded are error verdicts."
         ),
     ),
     "suppress": ("tables", "Accepted findings; one table `[[suppress]]` for each."),
@@ -105,8 +106,8 @@ SUPPRESS_KEYS = {
     "subject": (
         TEXT,
         (
-            "A glob that matches the UUID, mount point, device or label of the filesystem; for a "
-            "rule about the host, the fact of the finding or the name of the host."
+            "A glob that matches the UUID, mount point, device or label of the filesystem that the "
+            "finding is about, or its fact; for a rule about the host, also the name of the host."
         ),
     ),
     "reason": (TEXT, "Why it is accepted; every report prints it."),
