@@ -103,6 +103,13 @@ def test_a_path_that_can_name_nothing_is_an_error(
         audit_snapshot(path)
 
 
+def test_a_relative_path_is_that_of_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A notebook changes it between two audits: the path was looked for in the old one."""
+    report = audit_snapshot(SNAPSHOT)
+    monkeypatch.chdir(SNAPSHOT.parent)
+    assert audit_snapshot("snapshot").verdicts == report.verdicts
+
+
 def test_targets_restrict_the_audit() -> None:
     """A mount point of the captured host names its filesystem."""
     report = audit_snapshot(SNAPSHOT)

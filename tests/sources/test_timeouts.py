@@ -103,13 +103,17 @@ def test_calls_share_a_helper_that_ends_with_them() -> None:
 def test_a_helper_of_another_working_directory_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A notebook changes it between two calls: a relative path was looked for in the old one."""
+    """Between two archives, but not within one, of which a file is open in the helper."""
     with closing(BoundedCalls(PATIENCE_SECONDS)) as bounded:
         old = bounded(os.getpid)
         monkeypatch.chdir(tmp_path)
+        assert bounded(os.getpid) == old
+        bounded.follow()
         assert bounded(os.getcwd) == str(tmp_path)
         assert ends(old)
+        bounded.follow()
         tmp_path.rmdir()
+        bounded.follow()
         assert bounded(os.getpid) != old
 
 

@@ -72,6 +72,7 @@ def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     try:
         if path == STANDARD_INPUT:
             return _open_file(_standard_input(), label)
+        _calls().follow()
         return _open_path(path, in_fleet=in_fleet)
     except OSError as error:
         raise ArchiveError(f"{label}: {error.strerror or error}") from None

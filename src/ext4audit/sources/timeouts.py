@@ -50,9 +50,7 @@ class BoundedCalls:
     """Calls with a bounded wait, made in one helper process that is kept for all of them.
 
     A call and what it returns or raises must be picklable. The helper is a fork: it sees this
-    process as it was at its first call, and another one follows where the working directory has
-    changed: a program in Python, or a notebook, calls os.chdir(). It ends when this object, or this
-    process, does.
+    process as it was at the first call. It ends when this object, or this process, does.
     """
 
     def __init__(self, timeout_seconds: float | None = None) -> None:
@@ -64,8 +62,6 @@ class BoundedCalls:
         """Return what `call` returns, or raise what it raises, or TimeoutError."""
         given = (timeout_seconds, self._timeout_seconds, LONGEST_WAIT_SECONDS)
         seconds = next(each for each in given if each is not None)
-        if self._helper is not None and self._helper.directory != _directory():
-            self.close()
         if self._helper is None or self._helper.owner != os.getpid():
             self._helper = _Helper()
         helper, self._helper = self._helper, None
@@ -84,6 +80,11 @@ class BoundedCalls:
             finally:
                 del answer  # its traceback holds this frame, and with it the helper
         return cast("Known[R]", answer).value
+
+    def follow(self) -> None:
+        """End a helper whose working directory is not ours: a notebook calls os.chdir()."""
+        if self._helper is not None and self._helper.directory != _directory():
+            self.close()
 
     def close(self) -> None:
         """End the helper; what it was in the middle of, it undoes."""
