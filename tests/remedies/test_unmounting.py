@@ -72,6 +72,7 @@ CLEARED, KEPT, UNSEEN = looped(known(value=True)), looped(known(value=False)), l
         (filesystem(stack=unknown("stack")), None),
         (filesystem(mounts=(mount()._replace(mount_options=("rw", "idmapped")),)), "idmapped"),
         (filesystem(mounts=(mount(), mount("/also"))), "it is mounted on /data, /also, and"),
+        (filesystem(mounts=(mount("/"), mount("/also"))), "the root cannot be unmounted"),
         (on(CLEARED)._replace(alive=False, mounts=()), None),
     ],
 )
@@ -125,6 +126,7 @@ def test_options_that_only_mount_keeps_are_guessed_aloud(
     assert with_loss(remedy, bare, host(bare)) == remedy
 
 
+@pytest.mark.parametrize("fs", [on(CLEARED), filesystem(mounts=(mount("/"),))])
 @pytest.mark.parametrize(
     ("undo", "kept"),
     [
@@ -134,10 +136,10 @@ def test_options_that_only_mount_keeps_are_guessed_aloud(
         ("", ""),
     ],
 )
-def test_a_rollback_does_not_unmount_either(undo: str, kept: str) -> None:
+def test_a_rollback_does_not_unmount_either(undo: str, kept: str, fs: Filesystem) -> None:
     """The remedy itself stays."""
     remedy = Remedy("Do it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "work", undo),))
-    shown = with_loss(remedy, on(CLEARED), host())
+    shown = with_loss(remedy, fs, host())
     assert [step.undo for step in shown.steps] == [kept]
     assert [step.command for step in shown.steps] == ["work"]
     assert ("There is no rollback that unmounts: the" in shown.summary) is (undo != kept)

@@ -20,6 +20,7 @@ from ext4audit.finding import Check, Remedy, Step, Unmount, listed
 from ext4audit.remedies import MOST_NAMED, has_errors
 from ext4audit.remedies.remount import OR_UNMOUNT, kept_by_mount
 
+ROOT = "/"
 IDMAPPED = "idmapped"
 NOT_SEEN = (
     "If settings in /sys/fs/ext4 were changed, these commands lose them, as they were not "
@@ -38,7 +39,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     """
     unmounts = any(isinstance(step.change, Unmount) for step in remedy.steps)
     reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
-    if unmounts and len(fs.mounts) > 1:
+    if unmounts and len(fs.mounts) > 1 and ROOT not in fs.mount_points:
         places = listed(fs.mount_points, MOST_NAMED)
         reason = f"it is mounted on {places}, and stays in use until all of these are unmounted."
     if not fs.alive:
@@ -73,7 +74,12 @@ def _unchecked(remedy: Remedy, fs: Filesystem) -> str | None:
 
 
 def losses(fs: Filesystem, host: Host) -> Iterator[str]:
-    """Yield a sentence for each thing that an unmount of a filesystem takes away."""
+    """Yield a sentence for each thing that an unmount of a filesystem takes away.
+
+    Where the kernel is told to unmount the root, it makes it read-only (umount(2), do_umount_root).
+    """
+    if ROOT in fs.mount_points:
+        yield "the root cannot be unmounted; work from a rescue system."
     device = _detached(fs)
     if device is not None and device.loop is not None:
         is_known = isinstance(device.loop.autoclear, Known)
