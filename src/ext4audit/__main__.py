@@ -29,6 +29,7 @@ def _code() -> int:
         from ext4audit.cli import run_program  # noqa: PLC0415 - it takes most of the start
 
         _buffer_output()
+        _ignore_odd_sizes()
         return run_program(sys.argv[1:])
     except KeyboardInterrupt:
         with suppress(OSError):
@@ -46,6 +47,13 @@ def _buffer_output() -> None:
         sys.stdout = os.fdopen(
             sys.stdout.fileno(), "w", encoding=encoding, errors=errors, closefd=False
         )
+
+
+def _ignore_odd_sizes() -> None:
+    """Remove sizes of the terminal in digits that int() refuses; rich takes "²" for a number."""
+    for name in ("COLUMNS", "LINES"):
+        if not os.environ.get(name, "").isascii():
+            del os.environ[name]
 
 
 if __name__ == "__main__":

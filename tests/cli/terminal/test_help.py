@@ -87,8 +87,10 @@ def test_rules_fit_the_terminal(columns: int) -> None:
 
 
 def test_rules_without_colour_fit_the_terminal() -> None:
-    """The width does not depend on colour."""
-    screen = on_terminal("rules", "--no-pager", "--color", "never", columns=60).screen
+    """The width depends neither on colour nor on sizes in odd digits."""
+    odd = {"COLUMNS": "²", "LINES": "²"}
+    screen = on_terminal("rules", "--no-pager", "--color", "never", columns=60, env=odd).screen
+    assert screen.count("DUR001") == 1
     assert "\x1b" not in screen
     assert max(map(len, screen.splitlines())) <= 60
 
