@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import click
 import pytest
@@ -90,12 +91,13 @@ def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None
     assert [each for each in HOSTILE if re.search(made[1:], each)] == [name]
 
 
-@pytest.mark.parametrize("name", [*HOSTILE, "db.tar", ".hidden", "web.example.com"])
+@pytest.mark.parametrize("name", [*HOSTILE, "db.tar", "db%2Etar", ".hidden", "web.example.com"])
 def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
-    """A plain name is found again by `scan --from`; any other is quoted."""
+    """A plain name is found again by `scan --from`; any other is quoted, and no other host's."""
     file = file_name(name)
     assert "/" not in file
     assert not file.startswith((".", "-"))
+    assert unquote(key_of(file) or "", errors="surrogateescape") == name
     if name in {"db1", "web.example.com"}:
         assert key_of(file) == name
 

@@ -26,7 +26,7 @@ from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import EXIT_FINDINGS
 from ext4audit.sources.ansible import AnsibleError, Answer
 from ext4audit.sources.ansible.gathering import Gathering
-from ext4audit.sources.captured import key_of
+from ext4audit.sources.captured import EXTENSION, key_of
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _REPAINT_SECONDS = 0.1
@@ -37,7 +37,7 @@ _KEPT_OF_LONG_NAME = 100
 EARLIER = ".earlier"
 """The folder in DIR of --keep for snapshots of hosts that did not answer again, which `scan --from
 DIR` does not read: names that begin with a dot are no hosts."""
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,][A-Za-z0-9_@%+=:,. -]*")
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,][A-Za-z0-9_@+=:,. -]*")
 
 
 class GatherOptions(NamedTuple):
@@ -182,14 +182,15 @@ def file_name(name: str) -> str:
     """Return the name of the file that keeps a host's snapshot.
 
     It is the host's name where `scan --from` finds that name again, else quoted as in URLs; a
-    hidden file would not be found, and one that begins with "-" is an option to other programs.
-    What is too long for a file ends in a hash.
+    hidden file would not be found, one that begins with "-" is an option to other programs, and an
+    extension of snapshots is no part of a key. What is too long for a file ends in a hash.
     """
     plain = f"{name}.txt"
     if _PLAIN.fullmatch(name) and key_of(plain) == name and len(plain) <= _LONGEST_NAME:
         return plain
     first = f"%{ord(name[0]):02X}" if name[:1] in {".", "-", "~"} else ""
     quoted = quote(name[1:] if first else name, safe="", errors="surrogateescape")
+    quoted = EXTENSION.sub(lambda found: found[0].replace(".", "%2E"), quoted)
     file = f"{first}{quoted}.txt"
     if len(file) <= _LONGEST_NAME:
         return file
