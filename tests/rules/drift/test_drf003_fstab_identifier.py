@@ -13,6 +13,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.devices import BlockDevice, LsblkDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Phase, Remedy, Severity
 from ext4audit.report import Outcome, Verdict
 from ext4audit.rule import Rule
@@ -327,7 +328,14 @@ def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
     (finding,) = verdict(both).findings
     (remedy,) = finding.remedies
     assert remedy.steps == ()
-    assert remedy.summary.startswith("Find out which device is the copy")
+    assert remedy.summary.startswith("Find out which device is the copy, unmount it")
+    idle = tuple(fs._replace(alive=False, mounts=()) for fs in both.filesystems)
+    none = both._replace(filesystems=(), mounts=known(()), unmounted=known(idle))
+    (remedy,) = verdict(with_superblock(none, OUTSIDE)).findings[0].remedies
+    assert "is the copy, recreate it (it shares the external journal" in remedy.summary
+
+
+OUTSIDE = superblock(journal_inode=0, journal_bytes=None, journal_device=0x701)
 
 
 def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
@@ -347,7 +355,12 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
 
 def with_fixed_uuid(on: Host) -> Host:
     """Return a host whose unmounted filesystem has the feature that tune2fs keeps the UUID for."""
-    held = known(superblock(features=frozenset({"extent", "encrypt", "stable_inodes"})))
+    return with_superblock(on, superblock(features=frozenset({"encrypt", "stable_inodes"})))
+
+
+def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
+    """Return a host whose unmounted filesystems have a superblock."""
+    held = known(held_by_unmounted)
     return on._replace(
         unmounted=known(tuple(fs._replace(superblock=held) for fs in need(on.unmounted)))
     )
@@ -360,6 +373,7 @@ def with_fixed_uuid(on: Host) -> Host:
         (on_paths("1"), "Write through sda only"),
         (on_paths("1", is_mounted=True), "Write through sda only"),
         (with_fixed_uuid(on_paths("2")), "recreate the copy sdb: tune2fs cannot change its UUID"),
+        (with_superblock(on_paths("2"), OUTSIDE), "the copy sdb: it shares the external journal"),
         (on_paths(""), "First rule out that it is another path to the disk of sda"),
         (
             with_rows(

@@ -28,19 +28,16 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     if twice:
         yield _by_hand(*twice, twins.key, is_same=True)
     elif len(mounted) != 1:
-        kind = "UUID (tune2fs -U random)" if twins.key == "UUID" else "label (tune2fs -L)"
-        yield Remedy(
-            summary=f"Find out which device is the copy, unmount it and change its {kind}; or use "
-            "a unique device path in fstab.",
-            disruption=Disruption.UNMOUNT,
-        )
+        whys = filter(None, (_why_kept(host, row, twins.key) for row in copies))
+        yield _found_out(twins.key, next(whys, None))
     for row in copies if len(mounted) == 1 else ():
         same = is_same_storage(host, mounted[0], row)
         if same is not False:
             yield _by_hand(mounted[0], row, twins.key, is_same=same is True)
             continue
-        if twins.key == "UUID" and _keeps_its_uuid(host, row):
-            yield _by_path(row)
+        why = _why_kept(host, row, twins.key)
+        if why:
+            yield _by_path(row.name, why)
             continue
         give = (
             remedies.superblock_fields.new_uuid
@@ -105,17 +102,41 @@ def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool
     )
 
 
-def _keeps_its_uuid(host: Host, row: LsblkDevice) -> bool:
-    """Whether tune2fs refuses to change a UUID: keys of encrypted files depend on it."""
+SHARED = (
+    "it shares the external journal of the original. e2fsck refuses the copy while the original is "
+    "mounted, and tune2fs -U would take the journal from the original"
+)
+STABLE = "tune2fs cannot change its UUID because of the feature stable_inodes"
+
+
+def _found_out(key: str, why_kept: str | None) -> Remedy:
+    """Return the advice where nothing tells the copy from the original."""
+    kind = "UUID (tune2fs -U random)" if key == "UUID" else "label (tune2fs -L)"
+    change = f"recreate it ({why_kept})" if why_kept else f"unmount it and change its {kind}"
+    return Remedy(
+        f"Find out which device is the copy, {change}; or use a unique device path in fstab.",
+        Disruption.UNMOUNT,
+    )
+
+
+def _why_kept(host: Host, row: LsblkDevice, key: str) -> str | None:
+    """Return why a copy keeps its UUID or label, None where it can be changed.
+
+    Keys of encrypted files depend on the UUID, and the users of an external journal are UUIDs: of
+    a copy, tune2fs replaces that of the original (1.47.0).
+    """
     fs = _by_number(host).get(row.device_number)
     superblock = for_wording(fs.superblock, None) if fs else None
-    return superblock is not None and "stable_inodes" in superblock.features
+    if superblock is None:
+        return None
+    if superblock.external_journal is not None:
+        return SHARED
+    return STABLE if key == "UUID" and "stable_inodes" in superblock.features else None
 
 
-def _by_path(row: LsblkDevice) -> Remedy:
+def _by_path(copy: str, why: str) -> Remedy:
     return Remedy(
-        f"Name the original by a unique device path in fstab, or recreate the copy {row.name}: "
-        "tune2fs cannot change its UUID because of the feature stable_inodes.",
+        f"Name the original by a unique device path in fstab, or recreate the copy {copy}: {why}.",
         Disruption.ONLINE,
     )
 
