@@ -133,11 +133,19 @@ def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None
 
 
 @some_shells
-def test_an_answer_that_finds_no_room_ends_it(shell: str) -> None:
-    """A disk that was full for a moment cut answers off, and half of one is another."""
-    script = changed(SCRIPT, ("exec 3>list;", ": >list&&exec 3>/dev/full;"))
-    done = collect(shell, script=script)
+@pytest.mark.parametrize(
+    "change",
+    [("exec 3>list;", ": >list&&exec 3>/dev/full;"), ("\ncapture\n", "\nulimit -f 0\ncapture\n")],
+    ids=["full disk", "size of files"],
+)
+def test_an_answer_that_finds_no_room_ends_it(
+    shell: str, change: tuple[str, str], tmp_path: Path
+) -> None:
+    """Half of an answer is another one; SIGXFSZ, which a limit sends, left the directory."""
+    environment = {"TMPDIR": str(tmp_path)}
+    done = collect(shell, script=changed(SCRIPT, change), environment=environment)
     assert (done.returncode, done.stdout) == (1, b"")
+    assert leftovers(tmp_path) == []
 
 
 @some_shells

@@ -489,7 +489,7 @@ main() {
 	done
 	# A second Ctrl-C would end it before the directory is gone.
 	trap 'trap "" HUP INT QUIT TERM PIPE; exec 2>/dev/null; kill -9 $child $timer; rm -rf "$T" "$O"' EXIT
-	trap 'exit 1' HUP INT QUIT TERM PIPE
+	trap 'exit 1' HUP INT QUIT TERM PIPE XFSZ
 	trap : USR1
 	# A new file in its place: an old one may be open to others, or a link that a stranger set.
 	case $output in '' | /*) ;; *) output=$PWD/$output ;; esac
