@@ -19,7 +19,7 @@ from ext4audit.finding import (
 from ext4audit.fixing import NoSuchRemedy, choose_remedies, slug
 from ext4audit.report import Outcome, Report, ReportSource, Verdict
 from ext4audit.rules import all_rules
-from support.builders import filesystem, host
+from support.builders import filesystem, host, mount
 
 RULE = next(rule for rule in all_rules() if rule.code == "DUR001")
 
@@ -97,6 +97,15 @@ def test_what_is_left_out_hides_no_other_finding() -> None:
     )
     assert [each.remedy for each in chosen] == [REMOUNT]
     assert [each.reason for each in left] == ["suppressed: it is a test"]
+
+
+def test_a_few_of_many_mount_points_are_named() -> None:
+    """A node of Kubernetes mounts parts of one filesystem on hundreds of directories."""
+    one = report(ADVICE)
+    many = filesystem(mounts=tuple(mount(f"/{number}") for number in range(300)))
+    of = one._replace(host=one.host._replace(filesystems=(many,)))
+    _, left = choose_remedies(of, Severity.LOW, Disruption.REBOOT, {})
+    assert [each.subject for each in left] == ["/0, /1, /2 and 297 more"]
 
 
 @pytest.mark.parametrize(

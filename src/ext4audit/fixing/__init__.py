@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ext4audit.evidence import for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, safest
+from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, listed, safest
+from ext4audit.remedies import MOST_NAMED
 from ext4audit.report import Report, Verdict
 from ext4audit.rule import Rule
 
@@ -128,7 +129,7 @@ def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
 def _subject(fs: Filesystem | None, finding: Finding) -> str:
     if fs is None:
         return finding.fact or "the host"
-    return ", ".join(fs.mount_points) or fs.device
+    return listed(fs.mount_points, MOST_NAMED) or fs.device
 
 
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
