@@ -22,6 +22,7 @@ from ext4audit.cli.options import (
     timeout_option,
 )
 from ext4audit.cli.output import (
+    MACHINE_ENCODING,
     format_option,
     output_option,
     progress,
@@ -135,7 +136,8 @@ def command(
     script = build_script(_audited(report, source), chosen, left)
     _report_choice(script)
     if fmt == PLAYBOOK:
-        write(lazily("fixing.playbook", "playbook")(script), output)
+        playbook = lazily("fixing.playbook", "playbook")(script)
+        write(playbook, output, encoding=MACHINE_ENCODING)
     else:
         _write_script(script.text, output)
     return 0

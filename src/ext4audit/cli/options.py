@@ -362,7 +362,8 @@ def write_page(
     """Write hosts in one format to its place, a plan with its commands to use."""
     page = page_of(output, asked)
     text = _rendered(output.module, hosts, page, advice)
-    write(text, output.path, linked=output.fmt == DEFAULT and page.color)
+    linked = output.fmt == DEFAULT and page.color
+    write(text, output.path, linked=linked, encoding=output.encoding)
     if output.fmt == "github":
         append_summary(lambda: _rendered("markdown", hosts, page, advice))
 

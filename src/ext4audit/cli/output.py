@@ -26,17 +26,22 @@ def check_destination(path: str) -> None:
         raise click.UsageError(f"--output {path}: {reason}")
 
 
-def write(text: str, path: str | None, *, linked: bool = False) -> None:
+def write(
+    text: str, path: str | None, *, linked: bool = False, encoding: str | None = None
+) -> None:
     """Write to `path`, or to standard output without one; on a terminal, in the pager.
 
-    With `linked`, the codes of rules are links on a terminal that has links. Raises OutputFailed,
-    and BrokenPipeError where the reader has gone.
+    With `linked`, the codes of rules are links on a terminal that has links. `encoding` is that of
+    a file or pipe, by default the locale's. Raises OutputFailed, and BrokenPipeError where the
+    reader has gone.
     """
     with writing(path) as put:
         if path is None and sys.stdout.isatty():
             text = lazily("cli.terminal.screen", "linked")(text) if linked else text
             if lazily("cli.terminal.screen", "page")(text):
                 return
+        elif path is None and encoding:
+            sys.stdout.reconfigure(encoding=encoding)  # type: ignore[union-attr]
         put(text)
 
 
@@ -71,6 +76,7 @@ _STREAM = "/dev/stdout"
 
 
 NAGIOS = "nagios"
+MACHINE_ENCODING = "utf-8"
 FORMATS = formats()
 """The formats, and the module of `renderers` that has each."""
 ONE_BY_ONE = frozenset({"text", "ndjson"})
@@ -82,6 +88,11 @@ class Output(NamedTuple):
 
     fmt: str
     path: str | None
+
+    @property
+    def encoding(self) -> str | None:
+        """UTF-8 in any locale where the format is for programs: HTML and Prometheus demand it."""
+        return None if self.fmt in {DEFAULT, NAGIOS} else MACHINE_ENCODING
 
     @property
     def module(self) -> str:

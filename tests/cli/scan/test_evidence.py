@@ -465,3 +465,10 @@ def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
     assert reasons["zeros.tgz"] == "truncated"
     assert reasons["mixed.tar"].startswith("holds 2 snapshots: ")
     assert reasons["out.tar"].startswith("a path that could leave the archive")
+
+
+def test_a_page_is_in_the_encoding_that_it_names() -> None:
+    """HTML says UTF-8, and Prometheus demands it, in a locale of any other encoding."""
+    latin = {"PYTHONIOENCODING": "latin-1"}
+    done = run("scan", "--from", f"é={NOBARRIER}", "-f", "html", env=latin)
+    assert "<title>ext4audit: é</title>" in done.stdout
