@@ -7,6 +7,7 @@ import os
 import sys
 from contextlib import suppress
 
+EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
 
@@ -24,7 +25,10 @@ def main() -> None:
 
 
 def _code() -> int:
-    """Return the exit code; Ctrl-C during the imports prints no traceback, and no exit 1."""
+    """Return the exit code; neither Ctrl-C nor a failure of the imports exits with 1: "findings".
+
+    Packages that are missing or damaged fail there, and too few open files.
+    """
     try:
         from ext4audit.cli import run_program  # noqa: PLC0415 - it takes most of the start
 
@@ -35,6 +39,9 @@ def _code() -> int:
         with suppress(OSError):
             sys.stderr.write("ext4audit: interrupted\n")
         return EXIT_INTERRUPTED
+    except Exception:  # noqa: BLE001 - the boundary, as in run_program, which is not there yet
+        sys.excepthook(*sys.exc_info())
+        return EXIT_INTERNAL
 
 
 def _buffer_output() -> None:

@@ -224,6 +224,14 @@ def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
     assert done.stderr == "ext4audit: interrupted\n"
 
 
+def test_a_broken_installation_is_no_verdict(tmp_path: Path) -> None:
+    """An upgrade of Python leaves packages behind, and the exit code was that of a finding."""
+    (tmp_path / "click.py").write_text("import no_such_package\n")
+    done = run("rules", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 70
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'no_such_package'\n")
+
+
 def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None:
     """With PYTHONUNBUFFERED what a write did not take was once lost, with a verdict's code.
 
