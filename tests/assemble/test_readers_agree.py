@@ -31,6 +31,7 @@ def rounded(superblock: Superblock) -> Superblock:
     unit = 1 << 20 if journal and journal >= 8 << 20 else 1 << 10
     return superblock._replace(
         journal_first_block=None,
+        journal_index_block=None,
         journal_bytes=journal and journal // unit * unit,
     )
 

@@ -15,6 +15,7 @@ from ext4audit.parsers.superblock import (
     crc32c,
     damage_of,
     parse_backup_superblock,
+    parse_first_extent,
     parse_image_superblock,
     parse_raw_superblock,
 )
@@ -294,27 +295,39 @@ def extent_header(*, entries: int = 1, depth: int = 0, first: int = 0) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("blocks", "kind", "expected"),
+    ("blocks", "kind", "first", "index"),
     [
-        (extent_header(), 1, 0x1_0000_0050),
-        (extent_header(entries=0), 1, None),
-        (extent_header(depth=1), 1, None),
-        (extent_header(first=7), 1, None),
-        (struct.pack("<II", 0x60, 0x61), 1, 0x60),
-        (struct.pack("<II", 0, 0x61), 1, None),
-        (extent_header(), 0, None),
+        (extent_header(), 1, 0x1_0000_0050, None),
+        (extent_header(entries=0), 1, None, None),
+        (extent_header(depth=1), 1, None, 0x50_0001_8000),
+        (extent_header(depth=1, first=7), 1, None, None),
+        (extent_header(depth=2), 1, None, None),
+        (extent_header(first=7), 1, None, None),
+        (struct.pack("<II", 0x60, 0x61), 1, 0x60, None),
+        (struct.pack("<II", 0, 0x61), 1, None, None),
+        (extent_header(), 0, None, None),
+        (extent_header(depth=1), 0, None, None),
     ],
 )
 def test_the_copy_of_its_inode_says_where_the_journal_begins(
-    image: Path, blocks: bytes, kind: int, expected: int | None
+    image: Path, blocks: bytes, kind: int, first: int | None, index: int | None
 ) -> None:
-    """By an extent tree of one level or a block map, where the copy is one at all."""
+    """By an extent tree of at most two levels or a block map, where the copy is one at all."""
     data = bytearray(image.read_bytes()[1024:2048])
     struct.pack_into("<I", data, 0x5C, struct.unpack_from("<I", data, 0x5C)[0] | 0x4)
     struct.pack_into("<I", data, 0xE0, 8)
     data[0xFD] = kind
     data[0x10C : 0x10C + len(blocks)] = blocks
-    assert parse_raw_superblock(bytes(data)).journal_first_block == expected
+    found = parse_raw_superblock(bytes(data))
+    assert (found.journal_first_block, found.journal_index_block) == (first, index)
+
+
+@pytest.mark.parametrize("wrong", [extent_header(depth=1), extent_header(first=7), bytes(24)])
+def test_another_block_holds_no_first_extents(wrong: bytes) -> None:
+    """The first block of a journal is not guessed."""
+    assert parse_first_extent(extent_header()) == 0x1_0000_0050
+    with pytest.raises(ValueError, match="not the first extents"):
+        parse_first_extent(wrong)
 
 
 pytestmark = needs_e2fsprogs

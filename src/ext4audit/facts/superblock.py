@@ -116,7 +116,8 @@ class Superblock(NamedTuple):
     `backup_bgs` are the groups of the backups that sparse_super2 has, at most two.
     `max_mount_count` is -1 or 0 where mounts force no check, `check_interval_seconds` 0 where no
     time does. `journal_bytes` is rounded where dumpe2fs rounds it, and `state` as it prints it.
-    `journal_first_block` is where the journal begins, by the superblock's copy of its inode.
+    `journal_first_block` is where the journal begins, by the superblock's copy of its inode;
+    `journal_index_block` the block with the extents of a journal of more than four.
     Fields: Documentation/filesystems/ext4/super.rst.
     """
 
@@ -158,6 +159,7 @@ class Superblock(NamedTuple):
     first_error: RecordedError | None = None
     last_error: RecordedError | None = None
     journal_first_block: int | None = None
+    journal_index_block: int | None = None
     reserved_uid: int | None = None
     reserved_gid: int | None = None
 

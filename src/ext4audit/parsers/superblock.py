@@ -98,6 +98,7 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         first_error=_first_error(at),
         last_error=_last_error(at),
         journal_first_block=_journal_first_block(at),
+        journal_index_block=_journal_index_block(at),
         reserved_uid=at.u16(0x50),
         reserved_gid=at.u16(0x52),
     )
@@ -319,12 +320,35 @@ def _journal_first_block(at: _Fields) -> int | None:
         return None
     if at.u16(_JOURNAL_BLOCKS) != _EXTENT_MAGIC:
         return at.u32(_JOURNAL_BLOCKS) or None
-    entries, depth = at.u16(_JOURNAL_BLOCKS + 2), at.u16(_JOURNAL_BLOCKS + 6)
-    leaf = _JOURNAL_BLOCKS + _EXTENT_HEADER_BYTES
-    # The first leaf must map the journal's block 0.
-    if depth or not entries or at.u32(leaf):
+    return _first_of_extents(at, _JOURNAL_BLOCKS, depth=0)
+
+
+def _journal_index_block(at: _Fields) -> int | None:
+    """Return the block with the first extents, None where the inode has them or more levels."""
+    if _journal_bytes(at) is None or at.u16(_JOURNAL_BLOCKS) != _EXTENT_MAGIC:
         return None
-    return at.u16(leaf + 6) << 32 | at.u32(leaf + 8) or None
+    return _first_of_extents(at, _JOURNAL_BLOCKS, depth=1)
+
+
+def parse_first_extent(data: bytes) -> int:
+    """Return the first block of a file from the block with its extents; ValueError for another."""
+    at = _Fields(data)
+    first = _first_of_extents(at, 0, depth=0) if at.u16(0) == _EXTENT_MAGIC else None
+    if first is None:
+        raise ValueError("not the first extents of a file")
+    return first
+
+
+def _first_of_extents(at: _Fields, node: int, *, depth: int) -> int | None:
+    """Return the block of a node's first entry, None in another depth or where it lacks block 0.
+
+    An index has the low half of the number before the high one (ifork.rst).
+    """
+    entry = node + _EXTENT_HEADER_BYTES
+    if at.u16(node + 6) != depth or not at.u16(node + 2) or at.u32(entry):
+        return None
+    high, low = (entry + 8, entry + 4) if depth else (entry + 6, entry + 8)
+    return at.u16(high) << 32 | at.u32(low) or None
 
 
 def _first_error(at: _Fields) -> RecordedError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from ext4audit.engine import judge
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.host import Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.facts.superblock import GroupTable
+from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, GroupTable
 from ext4audit.report import Outcome
 from ext4audit.rule import Scope
 from ext4audit.rules import all_rules
@@ -117,6 +118,8 @@ def test_an_image_is_a_filesystem_that_is_not_mounted() -> None:
     assert fs.options.why is Why.ABSENT
 
 
+EXTENTS = struct.pack("<HHHHIIHHI", 0xF30A, 8, 340, 0, 0, 0, 32768, 0, 77)
+JOURNAL = struct.pack(">II", 0xC03B3998, 4).ljust(JOURNAL_SUPERBLOCK_BYTES, b"\0")
 JOURNALED = {"features": frozenset({"has_journal"}), "block_bytes": 4096}
 
 
@@ -127,15 +130,20 @@ JOURNALED = {"features": frozenset({"has_journal"}), "block_bytes": 4096}
         ({**JOURNALED, "journal_device": 0x801, "journal_uuid": UUID}, True),
         ({**JOURNALED, "journal_inode": 8}, False),
         ({**JOURNALED, "journal_inode": 8, "journal_first_block": 100}, False),
+        ({**JOURNALED, "journal_inode": 8, "journal_first_block": 77}, True),
+        ({**JOURNALED, "journal_inode": 8, "journal_index_block": 50}, True),
+        ({**JOURNALED, "journal_inode": 8, "journal_index_block": 51}, False),
     ],
-    ids=["none", "external", "no place", "unreadable"],
+    ids=["none", "external", "no place", "unreadable", "inside", "many extents", "unread extents"],
 )
 def test_a_journal_is_read_where_the_image_has_one(
     changes: dict[str, object], *, known_: bool
 ) -> None:
     """Where the superblock does not tell its place, that is a gap, too."""
     fs = ImageFilesystem("/fs.img", 0, Known(superblock(**changes), "/fs.img"))
-    source = HostEvidence().source()
+    evidence = HostEvidence().tell(ReadBytes("/fs.img", 50 * 4096, 4096), EXTENTS)
+    evidence = evidence.tell(ReadBytes("/fs.img", 77 * 4096, len(JOURNAL)), JOURNAL)
+    source = evidence.source()
     assert isinstance(read_image_journal(source, fs), Known) is known_
     copy = fs._replace(descriptors_at_bytes=8192)
     assert isinstance(read_image_journal(source, copy), Known)

@@ -43,6 +43,7 @@ from ext4audit.parsers.disk_image import (
 )
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.superblock import (
+    parse_first_extent,
     parse_image_superblock,
     parse_journal_superblock,
     parse_raw_superblock,
@@ -120,13 +121,27 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
     superblock, what = fs.superblock.value, f"journal of {fs.device}"
     if superblock.inode_of_journal is None or fs.descriptors_at_bytes:
         return Known(0, fs.superblock.origin)
-    if superblock.journal_at_bytes is None:
-        detail = "the superblock does not show where it starts"
-        return Unknown(what, Why.UNSUPPORTED, detail)
-    offset = fs.start_bytes + superblock.journal_at_bytes
-    place = ReadBytes(fs.path, offset, JOURNAL_SUPERBLOCK_BYTES)
+    start = _start_of_journal(source, fs, what)
+    if isinstance(start, Unknown):
+        return start
+    place = ReadBytes(fs.path, fs.start_bytes + start.value, JOURNAL_SUPERBLOCK_BYTES)
     found = derive(what, parse_journal_superblock, source.fetch(place))
     return found if isinstance(found, Known) else Unknown(what, found.why, found.detail)
+
+
+def _start_of_journal(source: Source, fs: ImageFilesystem, what: str) -> Evidence[int]:
+    """Return the byte where a journal begins: one of 1 GiB has more extents than its inode holds.
+
+    mke2fs makes it so large where the filesystem has 128 GiB (lib/ext2fs/mkjournal.c).
+    """
+    superblock = fs.superblock.value
+    index, unit = superblock.journal_index_block, superblock.block_bytes
+    if superblock.journal_at_bytes is not None:
+        return Known(superblock.journal_at_bytes, fs.superblock.origin)
+    if index is None or unit is None:
+        return Unknown(what, Why.UNSUPPORTED, "the superblock does not show where it starts")
+    extents = source.fetch(ReadBytes(fs.path, fs.start_bytes + index * unit, unit))
+    return derive(what, lambda data: parse_first_extent(data) * unit, extents)
 
 
 def read_journal_inode(
