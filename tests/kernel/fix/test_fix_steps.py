@@ -271,12 +271,16 @@ def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
     assert scene.sh("--verify").returncode == 1
 
 
-@pytest.mark.parametrize("output", ["/dev/full", "&- 2>&- <&-"])
+@pytest.mark.parametrize("output", ["/dev/full", "&- 2>&- <&-", "&1 | :"])
 def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: str) -> None:
-    """An edit failed without a reason when the name of its copy could not be printed."""
+    """An edit failed without a reason when the name of its copy could not be printed.
+
+    SIGPIPE, behind `--apply | head -1`, ended tune2fs, and again where it was to be rolled back.
+    """
     scene.fstab.write_text("a\n")
     edit = LineEdit(str(scene.fstab), 1, "a", "b")
-    write(scene, Step(Phase.PERSISTENT, "sed", change=edit))
+    tells = Step(Phase.PERSISTENT, "sh -c 'echo told || :'")
+    write(scene, tells, Step(Phase.PERSISTENT, "sed", change=edit))
     run("sh", "-c", f"EXT4AUDIT_STATE={scene.folder}/state sh {scene.script} --apply >{output}")
     assert scene.fstab.read_text() == "b\n"
 
