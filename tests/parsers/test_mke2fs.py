@@ -107,6 +107,7 @@ ONE_GROUP = """\
 Block size=4096 (log=2)
 Cluster size=65536 (log=6)
 16384 inodes, 262144 blocks
+13107 blocks (5.00%) reserved for the super user
 First data block=0
 Maximum filesystem blocks=268435456
 1 block group
@@ -124,6 +125,7 @@ def test_the_parameters_of_64_tib() -> None:
         groups=524673,
         blocks_per_group=32744,
         inodes_per_group=2048,
+        reserved_blocks=858993459,
         usage_types=("huge",),
     )
 
@@ -132,6 +134,13 @@ def test_one_group_of_clusters() -> None:
     """Groups are counted in blocks also with bigalloc; without -v there are no usage types."""
     found = parse_dry_run(ONE_GROUP)
     assert (found.groups, found.blocks_per_group, found.usage_types) == (1, 524288, ())
+    assert (found.reserved_blocks, found.most_blocks, found.backups) == (13107, 268435456, 0)
+
+
+def test_backups_are_counted() -> None:
+    """mke2fs puts the numbers of their blocks on lines of their own."""
+    listed = "Superblock backups stored on blocks: \n\t524288, 1572864, \n\t4026007552\n\n"
+    assert parse_dry_run(HUGE + listed).backups == 3
 
 
 @pytest.mark.parametrize("line", HUGE.splitlines()[4:5] + HUGE.splitlines()[7:8])

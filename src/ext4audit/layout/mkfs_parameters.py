@@ -30,8 +30,8 @@ LEAST_CLUSTERS_PER_GROUP = 256
 LEAST_INODES_PER_GROUP = INODE_STEP = 8
 INODE_NUMBERS_OF_A_GROUP = 1 << 16
 BLOCK_NUMBER_BYTES = 4
-DESCRIPTOR_BYTES = 32
-"""Of one group; twice as many with 64bit (group_descr.rst)."""
+SMALL_DESCRIPTOR_BYTES, DESCRIPTOR_BYTES = 32, 64
+"""Of one group: the latter with 64bit (group_descr.rst)."""
 GROWTH = 1024
 """mke2fs(8), -E resize: descriptors are reserved for 1,024 times the size."""
 TAIL_BLOCKS = 50
@@ -59,6 +59,7 @@ HUGE = (4096, 65536)
 LARGEST_OLD_JOURNAL_BLOCKS = 32768
 """What e2fsprogs before 1.43.2 chose for all filesystems of 2^20 blocks and more."""
 LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL = 1 << 20
+FAST_COMMIT_SHARE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ class MkfsOptions:
     """Options of `mke2fs -t ext4` that decide where metadata lies; None is mke2fs's default.
 
     `group_option` is -g, which counts clusters with bigalloc. `flex_bg_groups` is -G,
-    `bytes_per_inode` -i, `inode_count` -N, `inode_bytes` -I, `cluster_bytes` -C, and
-    `backup_superblocks` is -E num_backup_sb. `features` are all that will be set.
+    `bytes_per_inode` -i, `inode_count` -N, `inode_bytes` -I, `cluster_bytes` -C,
+    `backup_superblocks` is -E num_backup_sb, `most_blocks` -E resize, and
+    `descriptor_bytes` -E desc_size, which counts with 64bit only. `features` are all that will be
+    set.
     """
 
     features: frozenset[str] = DEFAULT_FEATURES
@@ -79,6 +82,8 @@ class MkfsOptions:
     inode_bytes: int = 256
     cluster_bytes: int | None = None
     backup_superblocks: int = 2
+    most_blocks: int | None = None
+    descriptor_bytes: int = DESCRIPTOR_BYTES
     stride_blocks: int = 0
     stripe_width_blocks: int = 0
 
@@ -98,13 +103,14 @@ def mke2fs_sizes(size_bytes: int, options: MkfsOptions | None = None) -> Sizes:
     Raises ValueError where mke2fs refuses: a group size out of range, too many inodes for the
     groups, no room for the filesystem's own metadata.
     """
-    requested = draft = _requested(size_bytes, options or MkfsOptions())
+    chosen = options or MkfsOptions()
+    requested = draft = _requested(size_bytes, chosen)
     while True:
         inodes = _inodes_per_group(draft)
         if inodes > BITS_PER_BYTE * draft.block_bytes:
             draft = _with_smaller_groups(requested, draft)
             continue
-        made = _with_descriptors(_with_inodes(draft, inodes))
+        made = _with_descriptors(_with_inodes(draft, inodes), chosen.most_blocks)
         _refuse_full_groups(made)
         excess_blocks = _tail_blocks(made)
         if not excess_blocks:
@@ -141,10 +147,14 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
         inode_count=max(inodes, FIRST_FREE_INODE + 1),
         flex_bg_groups=options.flex_bg_groups if "flex_bg" in options.features else 1,
         cluster_blocks=cluster_blocks,
-        descriptor_bytes=DESCRIPTOR_BYTES << ("64bit" in options.features),
+        descriptor_bytes=options.descriptor_bytes
+        if "64bit" in options.features
+        else SMALL_DESCRIPTOR_BYTES,
         reserved_gdt_blocks=0,
         first_meta_bg=0,
-        backup_bgs=(1, LAST_GROUP)[: options.backup_superblocks],
+        backup_bgs=(1, LAST_GROUP)[: options.backup_superblocks]
+        if "sparse_super2" in options.features
+        else (),
         stride_blocks=options.stride_blocks,
     )
 
@@ -202,13 +212,13 @@ def _with_inodes(draft: Sizes, wanted: int) -> Sizes:
     return draft._replace(inodes_per_group=filled, inode_count=filled * draft.groups)
 
 
-def _with_descriptors(draft: Sizes) -> Sizes:
+def _with_descriptors(draft: Sizes, most_blocks: int | None) -> Sizes:
     """Choose what follows every copy of the superblock: descriptors, and reserved blocks."""
     last = draft.groups - 1
     named = (last if group == LAST_GROUP else group for group in draft.backup_bgs)
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
     made = draft._replace(backup_bgs=backups)
-    reserved = reserved_for_growth(made)
+    reserved = _reserved_for_growth(made, most_blocks)
     together = reserved + descriptor_table_blocks(made)
     if "meta_bg" not in made.features and together > made.blocks_per_group * 3 // 4:
         features = made.features - {"resize_inode"} | {"meta_bg"}
@@ -216,11 +226,12 @@ def _with_descriptors(draft: Sizes) -> Sizes:
     return made._replace(reserved_gdt_blocks=reserved)
 
 
-def reserved_for_growth(made: Sizes) -> int:
+def _reserved_for_growth(made: Sizes, most_blocks: int | None) -> int:
     """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
     if "resize_inode" not in made.features:
         return 0
-    grown = made._replace(size_blocks=min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
+    usual_blocks = min(made.size_blocks * GROWTH, MOST_OF_32_BITS)
+    grown = made._replace(size_blocks=most_blocks or usual_blocks)
     more = -(-grown.groups // descriptors_per_block(made)) - descriptor_table_blocks(made)
     return max(0, min(more, made.block_bytes // BLOCK_NUMBER_BYTES))
 
@@ -256,6 +267,12 @@ def largest_journal_blocks(made: Sizes) -> int:
     return max(free, 0) * 31 // 64
 
 
+def fast_commit_blocks_of(size_blocks: int, features: frozenset[str]) -> int:
+    """Return the blocks that mke2fs adds to a journal of any size for fast commits (1.47.0)."""
+    is_added = "fast_commit" in features
+    return journal_blocks_of(size_blocks) // FAST_COMMIT_SHARE if is_added else 0
+
+
 def _tail_blocks(made: Sizes) -> int:
     """Return the blocks of a last group that is too small to be one, else 0."""
     tail = (made.size_blocks - made.first_block) % made.blocks_per_group
@@ -274,6 +291,7 @@ def _written(made: Sizes, stripe_width_blocks: int) -> Superblock:
     journal_blocks = journal_blocks_of(made.size_blocks)
     if not journal_blocks:
         made = made._replace(features=made.features - {"has_journal"})
+    journal_blocks += fast_commit_blocks_of(made.size_blocks, made.features)
     return Superblock(
         default_mount_options=("user_xattr", "acl"),
         mount_option_string="",

@@ -27,7 +27,10 @@ _LINES = {
     "groups": re.compile(r"^([0-9]+) block groups?$", re.MULTILINE),
     "blocks_per_group": re.compile(r"^([0-9]+) blocks per group, ", re.MULTILINE),
     "inodes_per_group": re.compile(r"^([0-9]+) inodes per group$", re.MULTILINE),
+    "reserved_blocks": re.compile(r"^([0-9]+) blocks \(.*%\) reserved", re.MULTILINE),
 }
+_MOST_BLOCKS = re.compile(r"^Maximum filesystem blocks=([0-9]+)$", re.MULTILINE)
+_BACKUPS = "Superblock backups stored on blocks:"
 _USAGE = re.compile(r"^fs_types for mke2fs.conf resolution: (.*)$", re.MULTILINE)
 _WARNING = re.compile(r"^(?:mke2fs: )?Warning: ([^\n]*[^\n\s])\s*$", re.MULTILINE | re.IGNORECASE)
 
@@ -35,7 +38,9 @@ _WARNING = re.compile(r"^(?:mke2fs: )?Warning: ([^\n]*[^\n\s])\s*$", re.MULTILIN
 class DryRun(NamedTuple):
     """The parameters that mke2fs chose; `usage_types` are the arguments that -T would have.
 
-    mke2fs may lower -g silently: `blocks_per_group` is the number that it uses.
+    mke2fs may lower -g silently: `blocks_per_group` is the number that it uses. `most_blocks` is
+    the size that the reserved descriptors allow, None where none are reserved; `backups` is how
+    many groups begin with a backup of the superblock.
     """
 
     block_bytes: int
@@ -44,7 +49,10 @@ class DryRun(NamedTuple):
     groups: int
     blocks_per_group: int
     inodes_per_group: int
+    reserved_blocks: int
     usage_types: tuple[str, ...]
+    most_blocks: int | None = None
+    backups: int = 0
 
 
 def parse_mkfs_arguments(text: str) -> MkfsArguments:
@@ -85,7 +93,14 @@ def parse_dry_run(text: str) -> DryRun:
         numbers[name] = int(match[1])
     usage = _USAGE.search(text)
     arguments = re.findall(r"'([^']*)'", usage[1]) if usage else []
-    return DryRun(**numbers, usage_types=tuple(arguments[1:]))
+    most = _MOST_BLOCKS.search(text)
+    backups = re.findall("[0-9]+", text.partition(_BACKUPS)[2])
+    return DryRun(
+        **numbers,
+        usage_types=tuple(arguments[1:]),
+        most_blocks=int(most[1]) if most else None,
+        backups=len(backups),
+    )
 
 
 def parse_warnings(text: str) -> tuple[str, ...]:

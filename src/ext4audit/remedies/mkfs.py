@@ -19,6 +19,7 @@ from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,
     LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
+    fast_commit_blocks_of,
     largest_journal_blocks,
 )
 from ext4audit.remedies import quote
@@ -38,7 +39,6 @@ SMALL_BYTES = 512 * MIB
 """Below this size mke2fs 1.46.2 makes inodes of 128 bytes, which end in 2038 and have no room for
 inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""
 USUAL_RESERVED_PERCENT = 5
-FAST_COMMIT_SHARE = 64
 
 
 def even_out_bitmaps(
@@ -190,12 +190,10 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     size, block = superblock.journal_bytes, superblock.block_bytes
     if not size or not block:
         return
-    ours = journal_blocks_of(superblock.size_blocks)
-    usual = {ours}
-    if "fast_commit" in superblock.features:
-        fast_bytes = ours // FAST_COMMIT_SHARE * block
-        # dumpe2fs rounds to MiB, and so drops a part that is smaller.
-        size -= 0 if (size - fast_bytes) % MIB else fast_bytes
+    usual = {journal_blocks_of(superblock.size_blocks)}
+    fast_bytes = fast_commit_blocks_of(superblock.size_blocks, superblock.features) * block
+    # dumpe2fs rounds to MiB, and so drops a part that is smaller.
+    size -= 0 if (size - fast_bytes) % MIB else fast_bytes
     if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
         usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
     if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:

@@ -144,6 +144,11 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan("-O ^has_journal -J size=64", size_bytes=2 * TIB),
         disk_plan("-O ^has_journal -J fast_commit_size=8", size_bytes=2 * TIB),
         disk_plan("-i 67108864 -J size=4 -E orphan_file_size=1M", size_bytes=3 * TIB),
+        disk_plan("-E resize=2000000000", size_bytes=3 * TIB),
+        disk_plan("-O ^resize_inode -E resize=1000000000", size_bytes=2 * TIB),
+        disk_plan("-E desc-size=128", size_bytes=2 * TIB),
+        disk_plan("-O fast_commit", size_bytes=2 * TIB),
+        disk_plan("-O fast_commit -J size=64", size_bytes=2 * TIB),
     ],
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )
@@ -188,13 +193,12 @@ def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
 
 
 @needs_e2fsprogs
-@pytest.mark.parametrize("word", ["resize=3T", "packed_meta_blocks=1", "desc-size=128"])
-def test_what_the_closed_form_does_not_know_is_a_doubt(word: str) -> None:
-    """These words of -E move metadata."""
-    made = computed(plan(f"-E {word}"))
+def test_what_the_closed_form_does_not_know_is_a_doubt() -> None:
+    """Packed bitmaps lie elsewhere altogether."""
+    made = computed(plan("-E packed_meta_blocks=1"))
     assert [each.what for each in made.doubts] == ["planned block groups"]
-    assert word in made.doubts[0].detail
-    assert isinstance(made.table, Unknown) is word.startswith("packed")
+    assert "-E packed_meta_blocks=1" in made.doubts[0].detail
+    assert isinstance(made.table, Unknown)
     assert computed(plan("-E packed_meta_blocks=0")).doubts == ()
 
 
@@ -219,7 +223,7 @@ CONFIGURATION = """
         ("flex_bg_size = 8", False),
         ("options = stride=7,lazy_itable_init=0", False),
         ("packed_meta_blocks = 1", True),
-        ("options = resize=1000000000", True),
+        ("options = resize=1000000000", False),
     ],
 )
 def test_what_a_configuration_moves_is_a_doubt(
@@ -237,13 +241,27 @@ def test_what_a_configuration_moves_is_a_doubt(
 
 
 @needs_e2fsprogs
-def test_a_configuration_sets_the_number_of_backups(tmp_path: Path) -> None:
-    """The second backup would have the bitmaps of the last group behind it."""
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("num_backup_sb = 1", "-O sparse_super2"),
+        ("num_backup_sb = 0", "-O sparse_super2 -b 65536"),
+        ("reserved_ratio = 0.05", "-b 65536"),
+        ("options = resize=1000000000", ""),
+    ],
+)
+def test_what_a_configuration_sets_is_that_of_the_real_size(
+    tmp_path: Path, line: str, words: str
+) -> None:
+    """A GiB has one group of blocks of 64 KiB, and shows neither backups nor such a share."""
     file = tmp_path / "mke2fs.conf"
-    file.write_text(CONFIGURATION.format(line="num_backup_sb = 1"))
-    of = plan("-O sparse_super2", size_bytes=TIB)
-    made = computed(replace(of, host=replace(of.host, configuration=str(file))))
-    assert superblock_of(made).backup_bgs == (1,)
+    file.write_text(CONFIGURATION.format(line=line))
+    of = plan(words, size_bytes=TIB)
+    of = replace(of, host=replace(of.host, configuration=str(file)))
+    one, other = predict(of), computed(of)
+    assert columns(one) == columns(other)
+    for name in ("backup_bgs", "reserved_blocks", "reserved_gdt_blocks"):
+        assert getattr(superblock_of(one), name) == getattr(superblock_of(other), name), name
 
 
 @needs_e2fsprogs

@@ -13,7 +13,7 @@ from ext4audit.layout import (
     descriptor_extents,
 )
 from ext4audit.layout.groups import is_exact, predict_table
-from ext4audit.layout.mkfs_parameters import reserved_for_growth
+from ext4audit.layout.mkfs_parameters import DESCRIPTOR_BYTES
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors
 from ext4audit.parsers.mke2fs import DryRun
 from ext4audit.parsers.superblock import parse_raw_superblock
@@ -37,7 +37,6 @@ class Prediction(NamedTuple):
 ORIGIN = "made by mke2fs in memory"
 MOST_BYTES = 300 << 20
 """The memory limit of a simulation; a quarter of the available memory is another limit."""
-DESCRIPTOR_BYTES = 64
 BESIDE_BYTES = 16 << 20
 """The journal's ends, the root directory, and the first bitmaps of a simulation."""
 FAST_OPTIONS = ("lazy_itable_init=1", "nodiscard")
@@ -67,20 +66,11 @@ def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
 
 
 def _predicted_bytes(dry: DryRun) -> int:
-    """Return the memory of the simulation: a copy of all descriptors in each sparse_super group.
+    """Return the memory of the simulation: a copy of all descriptors in each group with a backup.
 
-    These are group 1 and the powers of 3, 5 and 7 (ext4(5), sparse_super). The source stops a
-    simulation that needs more (-O ^sparse_super).
+    The source stops a simulation that needs more.
     """
-    copies = 2 + sum(_powers(base, dry.groups) for base in (3, 5, 7))
-    return dry.groups * DESCRIPTOR_BYTES * copies + BESIDE_BYTES
-
-
-def _powers(base: int, below: int) -> int:
-    count, power = 0, base
-    while power < below:
-        count, power = count + 1, power * base
-    return count
+    return dry.groups * DESCRIPTOR_BYTES * (1 + dry.backups) + BESIDE_BYTES
 
 
 def _spare_bytes(source: Source) -> int:
@@ -118,8 +108,7 @@ def _agrees(table: GroupTable, superblock: Superblock) -> bool:
     sizes = sizes_of(superblock)
     columns = zip(table, predict_table(sizes), strict=True)
     is_same = all(list(one) == list(other) for one, other in columns)
-    is_reserved = sizes.reserved_gdt_blocks == reserved_for_growth(sizes)
-    return is_reserved and (is_same or not is_exact(sizes))
+    return is_same or not is_exact(sizes)
 
 
 def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evidence[GroupTable]:

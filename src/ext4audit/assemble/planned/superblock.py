@@ -30,12 +30,13 @@ from ext4audit.facts.features_and_bugs import (
 )
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import Superblock, sizes_of
-from ext4audit.layout.group_search import backup_superblocks
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
+    DESCRIPTOR_BYTES,
     MOST_OF_32_BITS,
     MkfsOptions,
+    fast_commit_blocks_of,
     mke2fs_sizes,
     parameters,
 )
@@ -49,8 +50,6 @@ BROKEN_CONFIGURATION = "mke2fs config file"
 """In what mke2fs prints of an mke2fs.conf that it cannot parse: it then makes nothing."""
 NO_MKE2FS = "install e2fsprogs"
 PACKED = "packed_meta_blocks"
-MOVING = frozenset({"resize", "desc-size", "desc_size", PACKED})
-"""Options of -E that move the bitmaps, or change the blocks before them."""
 AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
 """Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
 BASE_FEATURES = frozenset(
@@ -172,70 +171,49 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
         small,
         origin=origin,
     )
-    unseen = _unseen(words)
-    foreseen = is_foreseen(source, plan, usage, size_bytes)
-    is_moved = not unseen and isinstance(foreseen, Known) and not foreseen.value
-    unseen = (_doubt("mke2fs.conf"),) if is_moved else unseen
-    placed = _placed(superblock, origin, (*unseen, *_disagreement(superblock, dry)))
-    # With "resize" only the first bitmaps move; packed ones lie elsewhere altogether.
-    is_packed = words.has_extended(PACKED) and unseen
-    return placed._replace(table=unseen[0]) if is_packed or is_moved else placed
+    packed = _packed(words, is_foreseen(source, plan, usage, size_bytes))
+    placed = _placed(superblock, origin, (*packed, *_disagreement(superblock, dry)))
+    return placed._replace(table=packed[0]) if packed else placed
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
     """Return the superblock of the real size, with the features of the small one."""
     sizes = sizes_of(small)
     # auto_64-bit_support of mke2fs.conf: no other filesystem has that many blocks.
-    wide = {"64bit"} if dry.blocks > MOST_OF_32_BITS else set()
+    more = {"64bit"} if dry.blocks > MOST_OF_32_BITS else set()
+    # -E resize, which may not fit the smaller size, sets it whatever -O says.
+    more |= {"resize_inode"} if dry.most_blocks else set()
     options = MkfsOptions(
-        features=small.features | wide,
+        features=small.features | more,
         block_bytes=dry.block_bytes,
         group_option=dry.blocks_per_group // sizes.cluster_blocks,
         flex_bg_groups=sizes.flex_bg_groups,
         inode_count=dry.inodes,
         inode_bytes=sizes.inode_bytes,
         cluster_bytes=sizes.cluster_blocks * dry.block_bytes,
-        backup_superblocks=_backups(words, backup_superblocks(sizes)),
+        backup_superblocks=dry.backups,
+        most_blocks=dry.most_blocks,
+        descriptor_bytes=max(sizes.descriptor_bytes, DESCRIPTOR_BYTES),
         stride_blocks=small.stride_blocks,
         stripe_width_blocks=small.stripe_width_blocks,
     )
     made = parameters(plan.size_bytes, options)
     return small._replace(
-        features=made.features,
-        size_blocks=made.size_blocks,
-        block_bytes=made.block_bytes,
-        first_block=made.first_block,
-        blocks_per_group=made.blocks_per_group,
-        inodes_per_group=made.inodes_per_group,
-        inode_count=dry.inodes,
-        cluster_blocks=made.cluster_blocks,
+        **sizes_of(made)._asdict(),
         journal_bytes=_journal_bytes(words, made),
-        descriptor_bytes=made.descriptor_bytes,
-        reserved_gdt_blocks=made.reserved_gdt_blocks,
-        first_meta_bg=made.first_meta_bg,
-        backup_bgs=made.backup_bgs,
-        reserved_blocks=_reserved_blocks(_percent(words, small), made.size_blocks),
+        reserved_blocks=dry.reserved_blocks,
         free_blocks=None,
         free_inodes=None,
     )
 
 
-def _percent(words: MkfsArguments, small: Superblock) -> float:
-    """Return the reserve as -m gives it, else as mke2fs.conf does, by what is made of it."""
-    given = words.value("-m")
-    if given is not None:
-        return float(given)
-    return round((small.reserved_blocks or 0) * 100 / small.size_blocks, 2)
-
-
-def _reserved_blocks(percent: float, size_blocks: int) -> int:
-    return int(percent * size_blocks / 100)
-
-
 def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
     """Return the size of the journal, by -J in MiB where it is given."""
     mib = _journal_mib(words)
-    return int(mib) << 20 if mib and made.has_journal else made.journal_bytes
+    if not mib or not made.has_journal:
+        return made.journal_bytes
+    fast_blocks = fast_commit_blocks_of(made.size_blocks, made.features)
+    return (int(mib) << 20) + fast_blocks * sizes_of(made).block_bytes
 
 
 def _journal_mib(words: MkfsArguments) -> str:
@@ -244,10 +222,10 @@ def _journal_mib(words: MkfsArguments) -> str:
     return sizes[-1] if sizes else ""
 
 
-def _backups(words: MkfsArguments, otherwise: int) -> int:
+def _backups(words: MkfsArguments) -> int:
     prefix = "num_backup_sb="
     numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
-    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else otherwise
+    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else MkfsOptions().backup_superblocks
 
 
 def _placed(
@@ -262,18 +240,20 @@ def _placed(
     return Prediction(superblock, table, "computed", doubts, ())
 
 
-def _unseen(words: MkfsArguments) -> tuple[Unknown, ...]:
-    """Return a doubt where an option moves metadata in a way that the closed form lacks."""
-    moving = [each for each in words.extended if each.partition("=")[0] in MOVING]
-    moving = [each for each in moving if each != f"{PACKED}=0"]
-    if not moving:
+def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> tuple[Unknown, ...]:
+    """Return a doubt where all bitmaps are packed together, which the closed form does not model.
+
+    An option of -E tells it, or mke2fs.conf: there a small filesystem shows it.
+    """
+    options = [each for each in words.extended if each.startswith(f"{PACKED}=")]
+    if options and options[-1] != f"{PACKED}=0":
+        what = f"-E {options[-1]}"
+    elif isinstance(foreseen, Known) and not foreseen.value:
+        what = "mke2fs.conf"
+    else:
         return ()
-    return (_doubt(f"-E {','.join(moving)}"),)
-
-
-def _doubt(what: str) -> Unknown:
     detail = f"{what} moves metadata in a way that the closed form does not model"
-    return Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER)
+    return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
@@ -313,7 +293,7 @@ def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
     text = plan.mkfs.value("-m") or "5"
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?", text) or float(text) > MOST_PERCENT:
         raise ValueError(f"-m {text}: not a percentage of at most {MOST_PERCENT}")
-    reserved = _reserved_blocks(float(text), made.size_blocks)
+    reserved = int(float(text) * made.size_blocks / 100)
     return made._replace(journal_bytes=_journal_bytes(plan.mkfs, made), reserved_blocks=reserved)
 
 
@@ -338,7 +318,7 @@ def _upstream(plan: Plan) -> MkfsOptions:
         inode_count=_number(words, "-N"),
         inode_bytes=_number(words, "-I") or 256,
         cluster_bytes=_number(words, "-C"),
-        backup_superblocks=_backups(words, MkfsOptions().backup_superblocks),
+        backup_superblocks=_backups(words),
     )
     block_bytes = mke2fs_sizes(plan.size_bytes, options).block_bytes
     chunk_blocks = plan.chunk_bytes // block_bytes if plan.geometry else 0
