@@ -271,6 +271,11 @@ class MetadataLayout(NamedTuple):
         return Spread(tuple(loads), self.attainable)
 
     @property
+    def goes_beyond_stripe(self) -> bool:
+        """Whether other parts of the volume lie on disks that are no members of the stripe."""
+        return self.geometry is not None and len(self.members) > len(self.geometry.members)
+
+    @property
     def bitmap_data(self) -> Spread:
         """The bitmaps without parity: where they are read from."""
         return Spread(tuple(member.bitmaps for member in self.members))

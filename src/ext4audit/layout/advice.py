@@ -161,7 +161,7 @@ def _curable(layout: MetadataLayout, geometry: StripeGeometry, advice: MkfsAdvic
     if advice is None:
         return _no_advice(layout, geometry)
     how = over_all if advice.evenness >= EVEN * advice.attainable else "over more disks"
-    if len(layout.members) > len(geometry.members):
+    if layout.goes_beyond_stripe:
         return f"The bitmaps on {geometry.device}: {advice.options} spreads them {how} of it."
     return (
         f"The bitmaps: {advice.options} spreads them {how}, "

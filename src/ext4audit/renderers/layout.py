@@ -150,7 +150,7 @@ def _page_object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
         "read_from": {"stack": page.stack, "groups": page.origin},
         "layout": layout_object(page.layout),
         "modelled_churn_shares": [rounded(share) for share in _shares(page.layout)],
-        "counsel": None if page.advice is None else _advice_object(page.advice),
+        "counsel": None if page.advice is None else _advice_object(page.advice, page.layout),
         "mkfs": page.mkfs,
     }
 
@@ -161,13 +161,13 @@ def _shares(layout: MetadataLayout) -> list[float]:
     return [load / total for load in layout.churn.loads]
 
 
-def _advice_object(advice: LayoutAdvice) -> dict[str, Any]:
+def _advice_object(advice: LayoutAdvice, layout: MetadataLayout) -> dict[str, Any]:
     return {
         "sentence": advice.sentence,
         "is_even": advice.is_even,
         "curable": advice.curable,
         "incurable": advice.incurable,
-        "advice": None if advice.advice is None else _mkfs_object(advice.advice),
+        "advice": None if advice.advice is None else _mkfs_object(advice.advice, layout),
         "grow_to_members": None if advice.growth is None else advice.growth.members,
         "recreate": advice.recreate,
         "in_place": advice.in_place,
@@ -176,11 +176,12 @@ def _advice_object(advice: LayoutAdvice) -> dict[str, Any]:
     }
 
 
-def _mkfs_object(advice: MkfsAdvice) -> dict[str, Any]:
+def _mkfs_object(advice: MkfsAdvice, layout: MetadataLayout) -> dict[str, Any]:
+    """Return the options; how even they are is computed for a stripe that holds all groups."""
     return {
         "blocks_per_group_option": advice.blocks_per_group_option,
         "flex_bg_groups": advice.flex_bg_groups,
-        "evenness": rounded(advice.evenness),
+        "evenness": None if layout.goes_beyond_stripe else rounded(advice.evenness),
         "is_default": advice.is_default,
     }
 
