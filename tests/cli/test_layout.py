@@ -168,6 +168,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
     [
         (["/proc"], "/proc: not ext4: proc (mounted on /proc)"),
         (["/proc/nonexistent"], "/proc/nonexistent: does not exist"),
+        ([""], "'': does not exist"),
         (["/etc/hostname", *TWELVE], "/etc/hostname: not a readable ext4 image"),
         (["/", "--members", "12"], "--members and --chunk need each other"),
         (["/", "--level", "raid5"], "--level needs --members and --chunk"),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from ext4audit import __version__, lazily
-from ext4audit.assemble.devices.target import Superblocks, TargetResolver, named_filesystems
+from ext4audit.assemble.devices.target import named_filesystems
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, path_option, print_diagnostic
@@ -21,6 +19,7 @@ from ext4audit.cli.output import (
     write,
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
+from ext4audit.cli.targets import resolve_one
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.host import Host
@@ -167,8 +166,7 @@ def _read(
     source: LiveSource, target: str, described: StripeGeometry | None, offset: int
 ) -> Evidence[LayoutPage]:
     """Read the filesystem that the target holds, or lies on; raises UsageError for none."""
-    # Names are UTF-8 with surrogateescape everywhere, whatever the locale decoded them with.
-    path = os.fsencode(target).decode("utf-8", "surrogateescape")
+    path = utf8(target)
     if _is_file(source, path):
         with progress(quiet=False, doing=f"reading {path}"):
             page = page_of_image(source, path, described, offset)
@@ -176,9 +174,7 @@ def _read(
     if offset and described is None:
         raise click.UsageError(DEVICE_OFFSET)
     inventory = take_inventory(source)
-    found = TargetResolver(source, inventory).resolve(path)
-    if not isinstance(found, Superblocks):
-        raise click.UsageError(f"{path}: {found.reason}")
+    found = resolve_one(source, inventory, path)
     if found.note:
         print_diagnostic(f"{path}: {found.note}")
     with progress(quiet=False, doing=f"reading {path}"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -15,14 +14,14 @@ from click.core import ParameterSource
 
 from ext4audit import __version__, lazily, probing
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
-from ext4audit.assemble.devices.target import Superblocks, TargetResolver
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
-from ext4audit.cli.options import Number, timeout_option
+from ext4audit.cli.options import Number, timeout_option, utf8
 from ext4audit.cli.output import color_option, format_option, look, output_option, write
 from ext4audit.cli.plans.values import size_of
+from ext4audit.cli.targets import resolve_one
 from ext4audit.facts import decoded
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.measurement import ProbeRun, ProbeVerdict
@@ -169,7 +168,7 @@ def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
         taken_at=taken_at,
         host=host.name,
         boot_id=_boot_id(),
-        directory=os.fsencode(directory).decode("utf-8", "surrogateescape"),
+        directory=utf8(directory),
         filesystem=probing.measured_filesystem(fs, host),
         seconds=time.monotonic() - started,
         written_bytes=outcome.written_bytes,
@@ -187,11 +186,9 @@ def _boot_id() -> str:
 
 def _subject_of(directory: str, timeout_seconds: float) -> tuple[Host, Filesystem]:
     """Return the filesystem that holds a directory; raises UsageError where that is no ext4."""
-    path = os.fsencode(directory).decode("utf-8", "surrogateescape")
+    path = utf8(directory)
     source = LiveSource(timeout_seconds)
-    found = TargetResolver(source, take_inventory(source)).resolve(path)
-    if not isinstance(found, Superblocks):
-        raise click.UsageError(f"{path}: {found.reason}")
+    found = resolve_one(source, take_inventory(source), path)
     host = assemble_host(source, utc_now(), only=found.device_numbers)
     if len(host.filesystems) != 1:
         raise click.UsageError(f"{path}: not a directory of a mounted ext4 filesystem")

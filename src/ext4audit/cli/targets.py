@@ -50,6 +50,14 @@ class SelectedTargets(NamedTuple):
     gaps: tuple[Unknown, ...] = ()
 
 
+def resolve_one(source: Source, inventory: Inventory, path: str) -> Superblocks:
+    """Return the superblocks of a path; raises UsageError where it selects none."""
+    found = TargetResolver(source, inventory).resolve(path)
+    if not isinstance(found, Superblocks):
+        raise click.UsageError(f"{path or EMPTY}: {found.reason}")
+    return found
+
+
 def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
     """Return the superblocks of the targets; raises UsageError when nothing is left.
 
