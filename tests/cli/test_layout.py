@@ -238,6 +238,16 @@ def test_the_mkfs_line_of_a_partition_makes_it_where_it_is(disk: Path) -> None:
     assert shell(neighbour) == kept
 
 
+def test_the_mkfs_line_of_a_part_of_an_image_keeps_its_size(tmp_path: Path) -> None:
+    """The evenness is computed for this size, and mke2fs would take the whole file."""
+    image, given = tmp_path / "part.img", ("--members", "12", "--chunk", "64K")
+    grow(image, 8 << 30)
+    shell(f"mke2fs -q -F -t ext4 -b 4096 {image} 1000000")
+    assert str(layout(str(image), *given)["mkfs"]).endswith(f" {image} 1000000")
+    grow(image, 1000000 * 4096)
+    assert str(layout(str(image), *given)["mkfs"]).endswith(f" {image}")
+
+
 def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
     """Without it the error names where each begins."""
     shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 256M")

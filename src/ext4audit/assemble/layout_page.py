@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
 from ext4audit.assemble.image import find_image, read_image_groups, superblock_at
-from ext4audit.assemble.image.unreadable import cut_off
+from ext4audit.assemble.image.unreadable import cut_off, goes_on
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table, size_of_device
 from ext4audit.assemble.superblock import (
@@ -46,6 +46,7 @@ class _Parts(NamedTuple):
     stack_map: Evidence[StackMap]
     doubts: tuple[Unknown, ...] = ()
     start_bytes: int = 0
+    keeps_size: bool = False
     device_bytes: int | None = None
 
 
@@ -98,6 +99,7 @@ def page_of_image(
             stack_map,
             doubts,
             found.start_bytes,
+            keeps_size=goes_on(source, found),
         )
     )
 
@@ -137,6 +139,7 @@ def _page(parts: _Parts) -> Evidence[LayoutPage]:
             target=parts.target,
             path=parts.path,
             start_bytes=parts.start_bytes,
+            keeps_size=parts.keeps_size,
             superblock=superblock,
             layout=layout,
             advice=None if layout.geometry is None else layout_advice(layout, sizes),

@@ -141,8 +141,9 @@ def command(
 def _mkfs_line(page: LayoutPage) -> str | None:
     if page.path is None:
         return None
-    make = lazily("remedies.mkfs", "mkfs_line")
-    line: str | None = make(page.path, page.layout, page.superblock, page.start_bytes)
+    line: str | None = lazily("remedies.mkfs", "mkfs_line")(
+        page.path, page.layout, page.superblock, page.start_bytes, keeps_size=page.keeps_size
+    )
     return line
 
 

@@ -321,10 +321,11 @@ class LayoutPage(NamedTuple):
     """The layout of a filesystem on its members, and the advice for it.
 
     `target` is the device or the image, as dumpe2fs takes it. `path` is the device or file in which
-    mke2fs would make the filesystem, from `start_bytes` on, None where it cannot. `stack` is where
-    the members are known from (a sysfs path, or an option), `origin` where the places of the
-    metadata were read. `advice` is None where nothing stripes. `mkfs` is the command that recreates
-    it as advised, None where there is nothing to recreate.
+    mke2fs would make the filesystem, from `start_bytes` on, None where it cannot; it `keeps_size`
+    where an image has more. `stack` is where the members are known from (a sysfs path, or an
+    option), `origin` where the places of the metadata were read. `advice` is None where nothing
+    stripes. `mkfs` is the command that recreates it as advised, None where there is nothing to
+    recreate.
     """
 
     target: str
@@ -335,4 +336,5 @@ class LayoutPage(NamedTuple):
     advice: LayoutAdvice | None
     stack: str
     origin: str
+    keeps_size: bool = False
     mkfs: str | None = None

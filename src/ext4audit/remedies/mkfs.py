@@ -56,13 +56,19 @@ def even_out_bitmaps(
 
 
 def mkfs_line(
-    device: str, layout: MetadataLayout, superblock: Superblock, start_bytes: int = 0
+    device: str,
+    layout: MetadataLayout,
+    superblock: Superblock,
+    start_bytes: int = 0,
+    *,
+    keeps_size: bool = False,
 ) -> str | None:
     """Return the command that recreates a filesystem as advised, None where nothing would change.
 
-    It destroys all data. The filesystem begins at `start_bytes` of the device or file, and keeps
-    its size where that is not 0: what follows it belongs to others. None too where no shell takes
-    the name of the device, or where the journal is on a device that is not known.
+    It destroys all data. The filesystem begins at `start_bytes` of the device or file. It keeps its
+    size where that is not 0, or on demand (`keeps_size`): what follows it may belong to others.
+    None too where no shell takes the name of the device, or where the journal is on a device that
+    is not known.
     """
     geometry, sizes, quoted = layout.geometry, superblock.sizes, quote(device)
     if geometry is None or sizes is None or not quoted:
@@ -73,7 +79,7 @@ def mkfs_line(
     if superblock.external_journal and not superblock.journal_uuid:
         return None
     command = f"{_mkfs(layout, geometry, superblock, advice, start_bytes)} {quoted}"
-    size = f" {layout.size_blocks}" if start_bytes else ""
+    size = f" {layout.size_blocks}" if start_bytes or keeps_size else ""
     return f"{_new_external_journal(layout, superblock)}{command}{size}"
 
 

@@ -43,6 +43,11 @@ def cut_off(source: Source, fs: ImageFilesystem) -> tuple[Unknown, ...]:
     return (Unknown(f"end of {fs.path}", Why.ABSENT, detail, f"copy {fs.path} again"),)
 
 
+def goes_on(source: Source, fs: ImageFilesystem) -> bool:
+    """Whether an image has bytes behind the filesystem, which mke2fs would take for it."""
+    return is_read(source, fs.path, fs.start_bytes + (fs.superblock.value.size_bytes or 0))
+
+
 def explain(source: Source, path: str) -> BadImage | PlainFile:
     """Return why a file without a readable superblock is no image, or that it is a plain file.
 
