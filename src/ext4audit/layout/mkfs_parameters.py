@@ -236,6 +236,11 @@ def _reserved_for_growth(made: Sizes, most_blocks: int | None) -> int:
     return max(0, min(more, made.block_bytes // BLOCK_NUMBER_BYTES))
 
 
+def has_grown(sizes: Sizes) -> bool:
+    """Whether a resize has used descriptors that mke2fs reserves at this size."""
+    return sizes.reserved_gdt_blocks < _reserved_for_growth(sizes, None)
+
+
 def _refuse_full_groups(made: Sizes) -> None:
     """Raise ValueError where a group that begins with a backup has no room for its inodes.
 

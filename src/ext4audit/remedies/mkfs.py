@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
 from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.layout import journal_blocks_of
+from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
 from ext4audit.layout.group_search import (
     advised,
@@ -20,6 +20,7 @@ from ext4audit.layout.mkfs_parameters import (
     LARGEST_OLD_JOURNAL_BLOCKS,
     LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
     fast_commit_blocks_of,
+    has_grown,
     largest_journal_blocks,
 )
 from ext4audit.remedies import quote
@@ -39,6 +40,8 @@ SMALL_BYTES = 512 * MIB
 """Below this size mke2fs 1.46.2 makes inodes of 128 bytes, which end in 2038 and have no room for
 inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""
 USUAL_RESERVED_PERCENT = 5
+ROUNDED_SHARE = 1e-5
+"""resize2fs rounds the reserve of a filesystem that it grows: 4.9999 %."""
 
 
 def even_out_bitmaps(
@@ -167,7 +170,8 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
     if superblock.inode_bytes and (is_small or superblock.inode_bytes != USUAL_INODE_BYTES):
         yield f"-I {superblock.inode_bytes}"
     reserved, blocks = superblock.reserved_blocks, superblock.size_blocks
-    if reserved is not None and abs(reserved - blocks * USUAL_RESERVED_PERCENT / 100) > 1:
+    usual = blocks * USUAL_RESERVED_PERCENT / 100
+    if reserved is not None and abs(reserved - usual) > max(blocks * ROUNDED_SHARE, 1):
         yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
     if superblock.errors in ERRORS:
         yield f"-e {superblock.errors}"
@@ -188,8 +192,9 @@ def _largest_journal_bytes(
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     """Yield the device of an external journal, or the size of a journal that was chosen.
 
-    Chosen is what neither mke2fs nor an older one makes. With fast_commit the size that is known
-    is that of both parts: mke2fs 1.47.0 adds a 64th of the size that it would have chosen.
+    Chosen is what neither mke2fs nor an older one makes, nor made before the filesystem grew. With
+    fast_commit the size that is known is that of both parts: mke2fs 1.47.0 adds a 64th of the size
+    that it would have chosen.
     """
     if superblock.external_journal:
         yield f"-J device=UUID={quote(superblock.journal_uuid or '')}"
@@ -200,6 +205,8 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     fast_bytes = fast_commit_blocks_of(superblock.size_blocks, superblock.features) * block
     # dumpe2fs rounds to MiB, and so drops a part that is smaller.
     size -= 0 if (size - fast_bytes) % MIB else fast_bytes
+    if has_grown(sizes_of(superblock)):
+        usual |= {smaller for _, smaller in JOURNAL_BLOCKS}
     if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
         usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
     if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:
