@@ -270,6 +270,18 @@ def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None
     assert evenness > hot.evenness + 0.2
 
 
+def test_the_parity_of_a_mirror_is_no_disk_to_spread_over() -> None:
+    """RAID4 writes it to both disks of its last device, whatever the layout."""
+    mirror = md(sd("c"), sd("d"), level="raid1", number=1)
+    found = map_stack(md(sd("a"), sd("b"), mirror, level="raid4", chunk_bytes=512 << 10))
+    assert isinstance(found, Known)
+    hot = measure(predict_table(made(100 << 30)), made(100 << 30), found.value)
+    assert hot.bitmaps.loads == (1600, 0)
+    advice = layout_advice(hot, made(100 << 30)).advice
+    assert advice is not None
+    assert advice.evenness == pytest.approx(1, abs=0.01)
+
+
 def test_arrays_that_repeat_together_late_are_not_computed() -> None:
     """A search over them took minutes."""
     names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]

@@ -142,9 +142,13 @@ NEAR_COPIES_MASK = 0xFF
 def judged_members(geometry: StripeGeometry) -> int:
     """Return how many members, from the first slot, a layout can spread metadata over.
 
-    The last member of a RAID4 holds the parity of all others (drivers/md/raid5.c, 6.1).
+    The last device of a RAID4 holds the parity of all others (drivers/md/raid5.c, 6.1): a member,
+    or several where it is a mirror or an array itself.
     """
-    return len(geometry.members) - (geometry.level == "raid4")
+    if geometry.level != "raid4":
+        return len(geometry.members)
+    (last,) = geometry.components[-1:] or (geometry.members[-1:],)
+    return len(geometry.members) - len(last.members if isinstance(last, StripeGeometry) else last)
 
 
 class Spread(NamedTuple):
