@@ -372,6 +372,8 @@ def test_a_real_superblock_is_taken(real: bytes) -> None:
         ["-t", "ext4", "-O", "meta_bg,^resize_inode", "-b", "1024"],
         ["-t", "ext4", "-O", "^64bit", "-g", "8192", "-N", "3000"],
         ["-t", "ext4", "-r", "0", "-O", "none"],
+        ["-t", "ext4", "-O", "mmp"],
+        ["-t", "ext2", "-o", "hurd"],
     ],
     ids=" ".join,
 )
@@ -399,7 +401,13 @@ def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> N
         (0x58, "H", 768, "claims inodes of 768 bytes"),
         (0x58, "H", 64, "claims inodes of 64 bytes"),
         (0x14, "I", 1, "claims that block 1 is the first"),
-        (0xCE, "H", 1025, "reserves 1025 blocks to grow"),
+        (0xCE, "H", 1025, "claims 1025 blocks reserved to grow"),
+        (0x54, "I", 10, "claims inode 10 free"),
+        (0x4C, "I", 0, "claims revision 0 with inodes of 256 bytes"),
+        (0x15E, "H", 132, "claims 132 more bytes of inodes"),
+        (0x15C, "H", 132, "claims 132 more bytes of inodes"),
+        (0x175, "B", 2, "claims checksums of type 2"),
+        (0x48, "I", 1, "claims to be of the Hurd"),
     ],
 )
 def test_what_no_kernel_would_mount_is_refused(
@@ -408,6 +416,17 @@ def test_what_no_kernel_would_mount_is_refused(
     """Each of these has a checksum that fits."""
     with pytest.raises(ValueError, match=reason):
         parse_image_superblock(changed(real, offset, form, value))
+
+
+@pytest.mark.parametrize(
+    ("incompat", "reason"),
+    [(0x1C0, "a block 0 of mmp"), (0xD0, "meta_bg begins with block 9 of 1 of descriptors")],
+)
+def test_features_need_their_blocks(real: bytes, incompat: int, reason: str) -> None:
+    """Linux 6.18 mounts neither."""
+    with_feature = changed(changed(real, 0x104, "I", 9), 0x60, "I", incompat)
+    with pytest.raises(ValueError, match=reason):
+        parse_image_superblock(with_feature)
 
 
 def test_a_wrong_checksum_is_damage(real: bytes) -> None:

@@ -10,6 +10,7 @@ include/uapi/linux/ext4.h (Linux 6.18); ext4_fill_super() of fs/ext4/super.c (6.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
@@ -27,6 +28,9 @@ _LARGEST_LOG_BLOCK = 6
 _SMALL_DESCRIPTOR_BYTES = 32
 _FIRST_REVISION_INODE_BYTES = 128
 _BLOCK_NUMBER_BYTES = 4
+_LEAST_FIRST_INODE = 11
+_CRC32C_TYPE = 1
+_HURD = 1
 # s_jnl_blocks ends with the size of the journal's inode, if its type says so.
 _JOURNAL_BACKUP_OF_INODE = 1
 # i_block of the journal's inode, copied to s_jnl_blocks: an extent header, or a block map.
@@ -113,8 +117,8 @@ def parse_image_superblock(data: bytes) -> Superblock:
     superblock = parse_raw_superblock(data)
     if superblock.is_journal:
         raise ValueError("it is an external journal, not a filesystem")
-    _check_sizes(superblock)
-    _check_units(superblock, _Fields(data))
+    _check(_sizes(superblock, _Fields(data)))
+    _check(_numbers(superblock, _Fields(data)))
     if "metadata_csum" in superblock.features:
         stored = int.from_bytes(data[_CHECKSUM_AT:], "little")
         if crc32c(data[:_CHECKSUM_AT]) != stored:
@@ -195,33 +199,59 @@ def crc32c(data: bytes) -> int:
     return value
 
 
-def _check_sizes(superblock: Superblock) -> None:
-    """Raise ValueError where the counts of blocks, groups and inodes contradict each other."""
-    bits = _BITS * (superblock.block_bytes or 0)
-    inodes, groups = superblock.inodes_per_group or 0, superblock.groups or 0
-    if (superblock.first_block or 0) >= superblock.size_blocks:
-        raise ValueError(f"its superblock claims {superblock.size_blocks} blocks")
-    if (superblock.blocks_per_group or 0) > bits * (superblock.cluster_blocks or 1):
-        raise ValueError(f"its superblock claims {superblock.blocks_per_group} blocks in a group")
-    if not 0 < inodes <= bits or inodes * groups != superblock.inode_count:
-        raise ValueError(f"its superblock claims {superblock.inode_count} inodes")
+def _check(contradictions: Iterable[tuple[bool, str]]) -> None:
+    """Raise ValueError for the first claim of a superblock that is false."""
+    claim = next((claim for is_false, claim in contradictions if is_false), None)
+    if claim is not None:
+        raise ValueError(f"its superblock claims {claim}")
 
 
-def _check_units(superblock: Superblock, at: _Fields) -> None:
-    """Raise ValueError for clusters, inodes or descriptors that do not fit the blocks."""
+def _sizes(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
+    """Yield the claims on sizes, each with whether it contradicts others."""
     block, inode = superblock.block_bytes or 0, superblock.inode_bytes or 0
+    first, group = superblock.first_block or 0, superblock.blocks_per_group or 0
+    inodes, groups = superblock.inodes_per_group or 0, superblock.groups or 0
     ratio, clusters = superblock.cluster_blocks or 1, at.u32(0x24)
-    is_plain = "bigalloc" not in superblock.features
-    if clusters * ratio != superblock.blocks_per_group or (
-        is_plain and at.u32(0x1C) != at.u32(0x18)
-    ):
-        raise ValueError(f"its superblock claims {clusters} clusters in a group")
-    if not _FIRST_REVISION_INODE_BYTES <= inode <= block or inode & (inode - 1):
-        raise ValueError(f"its superblock claims inodes of {inode} bytes")
-    if ratio == 1 and superblock.first_block != int(block == _SMALLEST_BLOCK_BYTES):
-        raise ValueError(f"its superblock claims that block {superblock.first_block} is the first")
-    if (superblock.reserved_gdt_blocks or 0) > block // _BLOCK_NUMBER_BYTES:
-        raise ValueError(f"its superblock reserves {superblock.reserved_gdt_blocks} blocks to grow")
+    is_plain, bits = "bigalloc" not in superblock.features, _BITS * block
+    is_power = not inode & (inode - 1)
+    wrong_clusters = clusters * ratio != group or (is_plain and at.u32(0x1C) != at.u32(0x18))
+    wrong_inodes = not 0 < inodes <= bits or inodes * groups != superblock.inode_count
+    is_misplaced = ratio == 1 and first != int(block == _SMALLEST_BLOCK_BYTES)
+    reserved = superblock.reserved_gdt_blocks or 0
+    yield first >= superblock.size_blocks, f"{superblock.size_blocks} blocks"
+    yield group > bits * ratio, f"{group} blocks in a group"
+    yield wrong_inodes, f"{superblock.inode_count} inodes"
+    yield wrong_clusters, f"{clusters} clusters in a group"
+    is_inode = _FIRST_REVISION_INODE_BYTES <= inode <= block and is_power
+    yield not is_inode, f"inodes of {inode} bytes"
+    yield is_misplaced, f"that block {first} is the first"
+    yield reserved > block // _BLOCK_NUMBER_BYTES, f"{reserved} blocks reserved to grow"
+
+
+def _numbers(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
+    """Yield the claims on other things, each with whether the kernel refuses it."""
+    features, inode = superblock.features, superblock.inode_bytes or 0
+    is_first_revision = superblock.revision == 0
+    yield not is_first_revision and at.u32(0x54) < _LEAST_FIRST_INODE, f"inode {at.u32(0x54)} free"
+    # Revision 0 has no such field: the kernel looks for inodes of 128 bytes, and finds none.
+    is_new = is_first_revision and at.u16(0x58) > _FIRST_REVISION_INODE_BYTES
+    yield is_new, f"revision 0 with inodes of {at.u16(0x58)} bytes"
+    extra, room = max(at.u16(0x15C), at.u16(0x15E)), inode - _FIRST_REVISION_INODE_BYTES
+    yield "extra_isize" in features and 0 < room < extra, f"{extra} more bytes of inodes"
+    is_unknown = "metadata_csum" in features and at.u8(0x175) != _CRC32C_TYPE
+    yield is_unknown, f"checksums of type {at.u8(0x175)}"
+    is_hurd = at.u32(0x48) == _HURD and not features.isdisjoint({"64bit", "ea_inode"})
+    yield is_hurd, "to be of the Hurd, with features that it does not have"
+    mmp_block, first = at.u64(0x168), superblock.first_block or 0
+    is_outside = "mmp" in features and not first < mmp_block < superblock.size_blocks
+    yield is_outside, f"a block {mmp_block} of mmp"
+    table = (superblock.groups or 0) * (superblock.descriptor_bytes or 0)
+    first_meta_bg, blocks = (
+        superblock.first_meta_bg or 0,
+        -(-table // (superblock.block_bytes or 1)),
+    )
+    is_beyond = "meta_bg" in features and first_meta_bg > blocks
+    yield is_beyond, f"that meta_bg begins with block {first_meta_bg} of {blocks} of descriptors"
 
 
 class _Fields:

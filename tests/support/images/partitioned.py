@@ -28,6 +28,7 @@ def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
         (0x28, "I", 8192),
         (0x38, "H", 0xEF53),
         (0x4C, "I", 1),
+        (0x54, "I", 11),
         (0x58, "H", 256),
         (0x60, "I", incompat),
         (0x64, "I", 1),
