@@ -18,7 +18,9 @@ from ext4audit.facts.options import (
     needs_journal,
     number_of,
 )
+from ext4audit.facts.superblock import Sizes
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.layout import SUPERBLOCK_OFFSET_BYTES, has_superblock
 from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.demands import demanded, discouraged, replaced_demands, states_of
 from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
@@ -171,20 +173,30 @@ def _by_journal_device(
 def _by_size(
     fs: Filesystem, tokens: Sequence[str], kernel: Evidence[Kernel], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a superblock outside the filesystem, and space that its inodes do not have."""
+    """Yield a superblock where the filesystem has none, and space that its inodes do not have."""
     named = {w: number_of(w) or 0 for w in tokens if w.startswith((SUPERBLOCK, EXTRA_BYTES))}
     if not named or not _since(kernel, SIZES_CHECKED_SINCE, gaps):
         return
-    size = superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
+    sizes = superblock_field(fs, "sizes", lambda superblock: superblock.sizes)
     inode = superblock_field(fs, "inode size", lambda superblock: superblock.inode_bytes)
     for token, number in named.items():
-        limit = size if token.startswith(SUPERBLOCK) else inode
-        if isinstance(limit, Unknown):
-            gaps.append(limit)
-        elif limit is size and not 0 < number * SUPERBLOCK_UNIT_BYTES < limit.value:
-            yield token, "the filesystem has no superblock there"
-        elif limit is inode and not _fits(number, limit.value):
-            yield token, f"it takes even numbers that an inode of {limit.value} bytes has room for"
+        if token.startswith(SUPERBLOCK):
+            if isinstance(sizes, Unknown):
+                gaps.append(sizes)
+            elif not _has_copy(sizes.value, number * SUPERBLOCK_UNIT_BYTES):
+                yield token, "the filesystem has no superblock there"
+        elif isinstance(inode, Unknown):
+            gaps.append(inode)
+        elif not _fits(number, inode.value):
+            yield token, f"it takes even numbers that an inode of {inode.value} bytes has room for"
+
+
+def _has_copy(sizes: Sizes, byte: int) -> bool:
+    """Whether the superblock begins at a byte, or a group with a copy of it does."""
+    first_byte = sizes.first_block * sizes.block_bytes
+    group, inside = divmod(byte - first_byte, sizes.blocks_per_group * sizes.block_bytes)
+    is_backup = not inside and 0 < group < sizes.groups and has_superblock(sizes, group)
+    return is_backup or byte == SUPERBLOCK_OFFSET_BYTES
 
 
 def _fits(number: int, inode_bytes: int) -> bool:
