@@ -44,9 +44,15 @@ class MkfsArguments:
         """Return the value of a flag, the last one where it was given twice."""
         return next((value for name, value in reversed(self.values) if name == flag), None)
 
+    def extended_value(self, key: str) -> str | None:
+        """Return the last value of a parameter of -E; mke2fs takes "-" and "_" in names alike."""
+        found = (each for each in reversed(self.extended) if _key(each) == _key(key))
+        last = next(found, None)
+        return None if last is None else last.partition("=")[2]
+
     def has_extended(self, key: str) -> bool:
-        """Whether -E has a parameter of this name; mke2fs takes "-" and "_" in names alike."""
-        return any(_key(parameter) == _key(key) for parameter in self.extended)
+        """Whether -E has a parameter of this name."""
+        return self.extended_value(key) is not None
 
     def with_value(self, flag: str, value: str) -> MkfsArguments:
         """Return the options with a flag set, where it stood before or at the end."""

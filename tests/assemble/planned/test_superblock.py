@@ -369,13 +369,20 @@ def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) ->
 @needs_e2fsprogs
 @pytest.mark.parametrize(
     "words",
-    ["-t ext3", "-t ext2", "-b 4k -i 16k", "-O bigalloc -C 64k", "-i 1M -J size=64 -m 0.5"],
+    [
+        "-t ext3",
+        "-t ext2 -J size=64",
+        "-b 4k -i 16k -E stride=16,stripe-width=64",
+        "-O bigalloc -C 64k",
+        "-i 1M -J size=64 -m 0.5",
+    ],
 )
 def test_without_mke2fs_options_mean_the_same(words: str) -> None:
     """Units, and the features of each type."""
     of = disk_plan(words, size_bytes=40 * GIB)
     one, other = superblock_of(predict(of)), superblock_of(without_mke2fs(of, NO_MKE2FS))
     names = "block_bytes cluster_blocks inode_count journal_bytes groups reserved_blocks".split()
+    names += ["stride_blocks", "stripe_width_blocks"]
     assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
     newer = {"metadata_csum_seed", "orphan_file"}
     assert one.features - newer == other.features - newer

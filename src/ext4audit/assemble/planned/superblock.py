@@ -171,9 +171,9 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
         small,
         origin=origin,
     )
-    packed = _packed(words, is_foreseen(source, plan, usage, size_bytes))
-    placed = _placed(superblock, origin, (*packed, *_disagreement(superblock, dry)))
-    return placed._replace(table=packed[0]) if packed else placed
+    foreseen = is_foreseen(source, plan, usage, size_bytes)
+    doubts = _disagreement(superblock, dry)
+    return _placed(superblock, origin, doubts, _packed(words, foreseen))
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
@@ -222,16 +222,17 @@ def _journal_mib(words: MkfsArguments) -> str:
     return sizes[-1] if sizes else ""
 
 
-def _backups(words: MkfsArguments) -> int:
-    prefix = "num_backup_sb="
-    numbers = [each.removeprefix(prefix) for each in words.extended if each.startswith(prefix)]
-    return _parsed(f"-E {prefix}", numbers[-1]) if numbers else MkfsOptions().backup_superblocks
-
-
 def _placed(
-    superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...]
+    superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...], packed: str
 ) -> Prediction:
-    """Place the metadata by the closed form."""
+    """Place the metadata by the closed form; what has `packed` the bitmaps is a doubt.
+
+    Where all bitmaps are packed together, they lie elsewhere.
+    """
+    if packed:
+        detail = f"{packed} moves metadata in a way that the closed form does not model"
+        missing = Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER)
+        return Prediction(superblock, missing, "computed", (missing, *doubts), ())
     sizes = derive("planned block groups", sizes_of, superblock)
     table = derive("planned block groups", predict_table, sizes, origin=origin)
     if isinstance(sizes, Known) and not is_exact(sizes.value):
@@ -240,20 +241,12 @@ def _placed(
     return Prediction(superblock, table, "computed", doubts, ())
 
 
-def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> tuple[Unknown, ...]:
-    """Return a doubt where all bitmaps are packed together, which the closed form does not model.
-
-    An option of -E tells it, or mke2fs.conf: there a small filesystem shows it.
-    """
-    options = [each for each in words.extended if each.startswith(f"{PACKED}=")]
-    if options and options[-1] != f"{PACKED}=0":
-        what = f"-E {options[-1]}"
-    elif isinstance(foreseen, Known) and not foreseen.value:
-        what = "mke2fs.conf"
-    else:
-        return ()
-    detail = f"{what} moves metadata in a way that the closed form does not model"
-    return (Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER),)
+def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> str:
+    """Return what packs all bitmaps together: an option, or mke2fs.conf by a small filesystem."""
+    value = words.extended_value(PACKED)
+    if value not in {None, "0"}:
+        return f"-E {PACKED}={value or 1}"
+    return "mke2fs.conf" if isinstance(foreseen, Known) and not foreseen.value else ""
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
@@ -285,7 +278,7 @@ def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
         origin=f"rules of mke2fs 1.47, {CLOSED_FORM}",
     )
     doubt = Unknown("planned block groups", unknown.why, unknown.detail, unknown.hint or NO_MKE2FS)
-    return _placed(superblock, CLOSED_FORM, (doubt,))
+    return _placed(superblock, CLOSED_FORM, (doubt,), _packed(plan.mkfs, unknown))
 
 
 def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
@@ -309,6 +302,8 @@ def _upstream(plan: Plan) -> MkfsOptions:
             features.discard(word[1:])
         else:
             features.add(word.removeprefix("+"))
+    features |= {"has_journal"} if _journal_mib(words) else set()
+    backups = _extended(words, "num_backup_sb")
     options = MkfsOptions(
         features=frozenset(features),
         block_bytes=_block_bytes(words),
@@ -318,14 +313,14 @@ def _upstream(plan: Plan) -> MkfsOptions:
         inode_count=_number(words, "-N"),
         inode_bytes=_number(words, "-I") or 256,
         cluster_bytes=_number(words, "-C"),
-        backup_superblocks=_backups(words),
+        backup_superblocks=MkfsOptions().backup_superblocks if backups is None else backups,
     )
     block_bytes = mke2fs_sizes(plan.size_bytes, options).block_bytes
-    chunk_blocks = plan.chunk_bytes // block_bytes if plan.geometry else 0
+    words = words.with_extended(*plan.stripe_options(block_bytes))
     return replace(
         options,
-        stride_blocks=chunk_blocks,
-        stripe_width_blocks=chunk_blocks * plan.data_members,
+        stride_blocks=_extended(words, "stride") or 0,
+        stripe_width_blocks=_extended(words, "stripe_width") or 0,
     )
 
 
@@ -340,6 +335,11 @@ def _block_bytes(words: MkfsArguments) -> int | None:
 def _number(words: MkfsArguments, flag: str) -> int | None:
     value = words.value(flag)
     return None if value is None else _parsed(flag, value)
+
+
+def _extended(words: MkfsArguments, key: str) -> int | None:
+    value = words.extended_value(key)
+    return None if value is None else _parsed(f"-E {key}=", value)
 
 
 def _parsed(flag: str, value: str) -> int:
