@@ -5,7 +5,6 @@ of an array that the user describes: a RAID controller presents one disk, and an
 """
 
 from functools import partial
-from typing import NamedTuple
 
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, PlainFile
@@ -33,23 +32,6 @@ ARRAY_ORIGIN = "given by the options"
 """The origin of an array that the user describes."""
 
 
-class _Parts(NamedTuple):
-    """The evidence of a page; with `doubts` the map of the members is only likely.
-
-    `path` and `start_bytes` are where mke2fs finds the filesystem, None where it does not.
-    """
-
-    target: str
-    path: str | None
-    superblock: Evidence[Superblock]
-    groups: Evidence[GroupTable]
-    stack_map: Evidence[StackMap]
-    doubts: tuple[Unknown, ...] = ()
-    start_bytes: int = 0
-    keeps_size: bool = False
-    device_bytes: int | None = None
-
-
 def page_of_device(
     source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
@@ -60,12 +42,13 @@ def page_of_device(
     own = tuple(mount for mount in mounts if mount.device_number == number)
     superblock = read_superblock(source, path, number, own)
     groups = read_group_table(source, path, number, superblock)
-    of_device = partial(_Parts, path, path, superblock, groups, device_bytes=size_of_device(stack))
+    of_device = partial(_page, path, path, superblock, groups, device_bytes=size_of_device(stack))
     if array is not None:
-        return _page(of_device(_map_of_array(array)))
+        return of_device(_map_of_array(array))
     if isinstance(stack, Unknown):
         return stack
-    return _page(of_device(*map_or_guess(stack.value)))
+    stack_map, doubts = map_or_guess(stack.value)
+    return of_device(stack_map, doubts=doubts)
 
 
 def page_of_image(
@@ -91,16 +74,14 @@ def page_of_image(
     made_in = None if found.descriptors_at_bytes is not None else found.file
     doubts = cut_off(source, found)
     return _page(
-        _Parts(
-            found.device,
-            made_in,
-            found.superblock,
-            groups,
-            stack_map,
-            doubts,
-            found.start_bytes,
-            keeps_size=goes_on(source, found),
-        )
+        found.device,
+        made_in,
+        found.superblock,
+        groups,
+        stack_map,
+        doubts=doubts,
+        start_bytes=found.start_bytes,
+        keeps_size=goes_on(source, found),
     )
 
 
@@ -129,26 +110,36 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
     return Unknown(what, Why.UNPARSABLE, reason)
 
 
-def _page(parts: _Parts) -> Evidence[LayoutPage]:
-    def build(groups: GroupTable, superblock: Superblock, stack_map: StackMap) -> LayoutPage:
-        sizes = sizes_of(superblock)
-        layout = measure(
-            groups, sizes, stack_map, doubts=parts.doubts, device_bytes=parts.device_bytes
-        )
+def _page(
+    target: str,
+    path: str | None,
+    superblock: Evidence[Superblock],
+    groups: Evidence[GroupTable],
+    stack_map: Evidence[StackMap],
+    *,
+    doubts: tuple[Unknown, ...] = (),
+    start_bytes: int = 0,
+    keeps_size: bool = False,
+    device_bytes: int | None = None,
+) -> Evidence[LayoutPage]:
+    """Return the page of what was read; with `doubts` the map of the members is only likely."""
+
+    def build(table: GroupTable, made: Superblock, members: StackMap) -> LayoutPage:
+        sizes = sizes_of(made)
+        layout = measure(table, sizes, members, doubts=doubts, device_bytes=device_bytes)
         return LayoutPage(
-            target=parts.target,
-            path=parts.path,
-            start_bytes=parts.start_bytes,
-            keeps_size=parts.keeps_size,
-            superblock=superblock,
+            target=target,
+            path=path,
+            start_bytes=start_bytes,
+            keeps_size=keeps_size,
+            superblock=made,
             layout=layout,
             advice=None if layout.geometry is None else layout_advice(layout, sizes),
-            stack=origin_of(parts.stack_map),
-            origin=origin_of(parts.groups),
+            stack=origin_of(stack_map),
+            origin=origin_of(groups),
         )
 
-    what = f"metadata layout of {parts.target}"
-    return derive(what, build, parts.groups, parts.superblock, parts.stack_map)
+    return derive(f"metadata layout of {target}", build, groups, superblock, stack_map)
 
 
 def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:

@@ -42,7 +42,7 @@ from ext4audit.layout import (
     descriptors_per_block,
     reserved_blocks,
 )
-from ext4audit.layout.byte_map import StackMap
+from ext4audit.layout.byte_map import Find, StackMap
 
 
 class BitmapPlacement(NamedTuple):
@@ -250,17 +250,16 @@ class _MemberCounter:
 
     def data(self, folded: Mapping[int, int]) -> list[int]:
         """Return the number of blocks on each member, each copy of a mirrored one."""
-        loads = [0] * len(self.members)
-        for block, count in folded.items():
-            for place in self._map.data(block * self._block_bytes):
-                loads[place.member] += count
-        return loads
+        return self._loads(folded, self._map.data)
 
     def parity(self, folded: Mapping[int, int]) -> list[int]:
         """Return the number of parity blocks on each member that are written with the blocks."""
+        return self._loads(folded, self._map.parity)
+
+    def _loads(self, folded: Mapping[int, int], find: Find) -> list[int]:
         loads = [0] * len(self.members)
         for block, count in folded.items():
-            for place in self._map.parity(block * self._block_bytes):
+            for place in find(block * self._block_bytes):
                 loads[place.member] += count
         return loads
 

@@ -175,18 +175,12 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
         yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
     if superblock.errors in ERRORS:
         yield f"-e {superblock.errors}"
-    yield from _journal(superblock, _largest_journal_bytes(layout, superblock, advice))
+    # Smaller groups leave less free.
+    made = advised(described(layout, sizes_of(superblock)), advice, layout.device_bytes)
+    yield from _journal(superblock, largest_journal_blocks(made) * made.block_bytes)
     label = quote(superblock.label or "")
     if superblock.label and label:
         yield f"-L {label}"
-
-
-def _largest_journal_bytes(
-    layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice
-) -> int:
-    """Return the largest journal that the new filesystem takes: smaller groups leave less free."""
-    made = advised(described(layout, sizes_of(superblock)), advice, layout.device_bytes)
-    return largest_journal_blocks(made) * made.block_bytes
 
 
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:

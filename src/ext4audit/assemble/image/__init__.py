@@ -3,7 +3,7 @@
 `find_image` recognizes filesystem images, disk images with an MBR or a GPT, and e2image files.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 
 from ext4audit.assemble.devices.target import (
     BadImage,
@@ -208,7 +208,11 @@ def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
         return BadImage("; ".join(bad))
     if not partitions:
         return explain(source, path)
-    kinds = _described(looked_at, lambda partition: other_kind(source, path, partition.start_bytes))
+    kinds = (
+        f"partition {partition.number}: {kind}"
+        for partition in looked_at
+        if (kind := other_kind(source, path, partition.start_bytes))
+    )
     nothing = f"no ext2, ext3 or ext4 in its partitions ({len(partitions)})"
     return BadImage("; ".join((nothing, *kinds)))
 
@@ -222,14 +226,6 @@ def _lies_beyond(source: Source, path: str, partition: Partition) -> bool:
     room_bytes = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES
     last_byte = partition.start_bytes + room_bytes - 1
     return partition.size_bytes >= room_bytes and not is_read(source, path, last_byte)
-
-
-def _described(
-    partitions: Sequence[Partition], describe: Callable[[Partition], str]
-) -> tuple[str, ...]:
-    """Return the descriptions of partitions that have one."""
-    described = ((partition.number, describe(partition)) for partition in partitions)
-    return tuple(f"partition {number}: {text}" for number, text in described if text)
 
 
 def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:

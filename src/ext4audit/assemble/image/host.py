@@ -32,7 +32,7 @@ from ext4audit.assemble.image import (
 )
 from ext4audit.assemble.image.unreadable import cut_off
 from ext4audit.assemble.inventory import Inventory
-from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
+from ext4audit.evidence import Known, Unknown, Why, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, QueueLimits
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
@@ -93,18 +93,14 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
     gaps: list[Unknown] = []
     for image in images:
         gaps += cut_off(source, image)
+        groups = read_image_groups(source, image)
+        inode = read_journal_inode(source, image, groups)
         gaps += (
             Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
-            for evidence in _metadata(source, image)
+            for evidence in (groups, inode, read_image_journal(source, image))
             if isinstance(evidence, Unknown)
         )
     return tuple(gaps)
-
-
-def _metadata(source: Source, image: ImageFilesystem) -> tuple[Evidence[object], ...]:
-    groups = read_image_groups(source, image)
-    inode = read_journal_inode(source, image, groups)
-    return groups, inode, read_image_journal(source, image)
 
 
 def host_of_images(

@@ -192,17 +192,10 @@ def _array(plan: Plan, member_bytes: int) -> MdArray:
 def _array_queue(plan: Plan) -> QueueLimits:
     """Return the queue limits of an array: those of a member, with the I/O sizes of the stripe."""
     stripe_bytes = plan.chunk_bytes * plan.data_members
-    return QueueLimits(
-        write_cache=plan.queue.write_cache,
-        fua=plan.queue.fua,
-        rotational=plan.queue.rotational,
-        discard_max_bytes=plan.queue.discard_max_bytes,
+    return plan.queue._replace(
         minimum_io_bytes=_if_striped(plan.chunk_bytes, plan.queue.minimum_io_bytes),
         optimal_io_bytes=_if_striped(stripe_bytes, plan.queue.optimal_io_bytes),
-        logical_block_bytes=plan.queue.logical_block_bytes,
-        physical_block_bytes=plan.queue.physical_block_bytes,
         nr_requests=_none("nr_requests"),
-        max_sectors_kb=plan.queue.max_sectors_kb,
         wbt_latency_usec=_none("wbt_lat_usec"),
     )
 

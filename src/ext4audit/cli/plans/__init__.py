@@ -103,7 +103,7 @@ def _array(settings: Mapping[str, Any]) -> tuple[str, int]:
     if not levels:
         return DISK, 1
     level = levels[0]
-    members = _whole(settings, level)
+    members = _parsed(settings, level, whole_number_of)
     check_members(level, members, f"--{level}")
     return level, members
 
@@ -168,13 +168,7 @@ def _truth(value: object) -> bool:
     return value
 
 
-def _whole(settings: Mapping[str, Any], key: str) -> int:
-    return _parsed(settings, key, whole_number_of)
-
-
 def _required(settings: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:
-    if settings.get(key) is None:
-        raise click.UsageError(f"a plan needs {_flag(key)}")
     return _parsed(settings, key, lambda value: parse(str(value)))
 
 
