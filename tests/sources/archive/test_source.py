@@ -342,6 +342,8 @@ def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> N
     fewer = sosreport(without=(*lists, path)).source.fetch(asked)
     assert isinstance(fewer, Unknown)
     assert fewer.detail == "no listing has all devices"
+    cut = {"sos_commands/block/lsblk": "NAME MAJ:MIN RM SIZE RO TYPE\nvda 253:0 0 9G 0 disk\n"}
+    assert sosreport(cut, without=(*lists[:2], path)).source.fetch(asked) == fewer
 
 
 def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:

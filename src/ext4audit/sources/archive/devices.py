@@ -54,7 +54,7 @@ class Device:
 class DeviceTable:
     """The devices by number, and the paths that lead to them.
 
-    `is_whole` is whether one of the lists has all devices: that of lsblk, or one of the kernel.
+    `is_whole` is whether a list of the kernel is there: lsblk's may be cut off behind any line.
     """
 
     by_number: dict[str, Device] = field(default_factory=dict)
@@ -98,12 +98,11 @@ def read_devices(capture: Capture) -> DeviceTable:
     """Read all listings; an entry that contradicts an earlier one is ignored."""
     table = DeviceTable()
     _add_kernel_lists(table, capture)
-    rows = lsblk_rows(capture)
-    table.is_whole = bool(table.by_number or rows)
+    table.is_whole = bool(table.by_number)
     _add_mounted_mappers(table, capture)
     for line in LISTINGS_OF_DEV:
         _add_nodes(table, output_of(capture, line).text)
-    for row in rows:
+    for row in lsblk_rows(capture):
         _add_row(table, row)
     _add_mapper_names(table, capture)
     names = {device.name: device.number for device in table.by_number.values()}
