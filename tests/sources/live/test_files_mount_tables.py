@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ext4audit import audit_host
-from ext4audit.evidence import Known, Why
-from ext4audit.sources import ReadFile, Unanswered
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources import ReadFile, ResolvePath, Unanswered
 from ext4audit.sources.live import LiveSource, files
 from support.filesystems.scratch import Scratch
 from support.program import run
@@ -101,7 +101,12 @@ def test_a_process_that_is_gone_is_a_gap() -> None:
     """One that ends during a scan: it is incomplete, and no other mount table stands for it."""
     report = audit_host(mounts_of=MORE_THAN_ANY_PROCESS)
     assert not report.complete
-    assert "/proc/self/mountinfo" in {gap.what for gap in report.host.gaps}
+    gaps = {gap.what: gap.detail for gap in report.host.gaps}
+    why = f"/proc/{MORE_THAN_ANY_PROCESS}/mountinfo: No such file or directory"
+    assert gaps["/proc/self/mountinfo"] == why
+    paths = LiveSource(mounts_of=MORE_THAN_ANY_PROCESS).fetch(ResolvePath("/"))
+    assert isinstance(paths, Unknown)
+    assert paths.detail == why
 
 
 def test_a_process_that_is_not_there_is_refused() -> None:

@@ -43,7 +43,6 @@ from ext4audit.sources import (
     encode,
     from_os_error,
 )
-from ext4audit.sources import live as ioctls
 from ext4audit.sources.live import commands, files
 from ext4audit.sources.live.files import open_checked, virtual_memory
 from ext4audit.sources.timeouts import BoundedCalls, WaitBudget, calls_of_run
@@ -223,7 +222,7 @@ class LiveSource:
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
             case ReadFile(files.OWN_MOUNTS) if self._mounts_of is not None:
-                return read_file(files.table_of(self._mounts_of))
+                return read_mount_table(files.table_of(self._mounts_of))
             case ReadFile(path):
                 return self._of_path(path, read_file)
             case ListDir(path):
@@ -252,7 +251,7 @@ class LiveSource:
         found = self._bounded(path, partial(files.resolve_path, path))
         if self._mounts_of is None:
             return found
-        return files.translated(found, read_file, self._mounts_of)
+        return files.translated(found, read_mount_table, self._mounts_of)
 
     def _of_path(self, path: str, read: Callable[[str], str]) -> str:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
@@ -263,9 +262,9 @@ class LiveSource:
     def _bytes(self, ask: BytesAsk) -> bytes:
         match ask:
             case TuneSuperblock(path):
-                return self._bounded(path, partial(ioctls.tune_superblock, path))
+                return self._bounded(path, partial(tune_superblock, path))
             case FilesystemUuid(path):
-                return self._bounded(path, partial(ioctls.filesystem_uuid, path))
+                return self._bounded(path, partial(filesystem_uuid, path))
             case ReadBytes(path, offset_bytes, length_bytes):
                 call = partial(files.read_bytes, path, offset_bytes, length_bytes)
                 return self._bounded(path, call)
@@ -286,6 +285,14 @@ def read_file(path: str) -> str:
     finally:
         os.close(descriptor)
     return decode(bytes(raw))
+
+
+def read_mount_table(path: str) -> str:
+    """Return a mount table; the error names its file, for the ask names that of this process."""
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise OSError(error.errno, f"{path}: {error.strerror}") from error
 
 
 def list_directory(path: str) -> str:

@@ -11,7 +11,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered, decode, encode
@@ -167,14 +166,6 @@ OWN_MOUNTS = "/proc/self/mountinfo"
 _HINT = "run the program in the mount namespace of the host"
 
 
-class MountLocation(NamedTuple):
-    """What two namespaces that were copied have in common of a mount (proc_pid_mountinfo(5))."""
-
-    device_number: str
-    root: str
-    mount_point: str
-
-
 def table_of(pid: int) -> str:
     """Return the path of the mount table of a process."""
     return f"/proc/{pid}/mountinfo"
@@ -195,14 +186,14 @@ def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
     return "\n".join((f"mount_id={theirs}", *others))
 
 
-def _mount_ids(table: str) -> dict[MountLocation, str]:
-    """Return the id of each mount; of mounts of one place, that of the last, which is on top."""
+def _mount_ids(table: str) -> dict[tuple[str, ...], str]:
+    """Return the id of each mount by device number, root and mount point (proc_pid_mountinfo(5)).
+
+    Two namespaces that were copied have these in common. Of mounts of one place, the id is that of
+    the last, which is on top.
+    """
     rows = (line.split(" ") for line in table.split("\n"))
-    return {
-        MountLocation(row[2], row[3], row[4]): row[0]
-        for row in rows
-        if len(row) > len(MountLocation._fields)
-    }
+    return {tuple(row[2:5]): row[0] for row in rows}
 
 
 MEMINFO = "/proc/meminfo"
