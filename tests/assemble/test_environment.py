@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.assemble.devices.fstab import FSTRIM_DROP_INS, FSTRIM_UNITS
 from ext4audit.assemble.host import (
+    FSTRIM_DROP_INS,
+    FSTRIM_UNITS,
     MDADM_CONF,
     RAID0_DEFAULT_LAYOUT,
     TRIMMERS,

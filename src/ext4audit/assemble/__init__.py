@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeGuard, TypeVar
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
@@ -42,22 +42,32 @@ def is_absent(evidence: Evidence[T]) -> TypeGuard[Unknown]:
     return isinstance(evidence, Unknown) and evidence.why is Why.ABSENT
 
 
+def is_gap(evidence: Evidence[T]) -> TypeGuard[Unknown]:
+    """Whether it is unknown; what the host certainly lacks is no gap."""
+    return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
+
+
 def none_if_absent(evidence: Evidence[T]) -> Evidence[T] | None:
     """Return None for a file that this kernel or device does not have."""
     return None if is_absent(evidence) else evidence
 
 
+def first_of(found: Iterable[Evidence[T]]) -> Evidence[T] | None:
+    """Return the first known one, else the first unknown one; None where there is none at all."""
+    unknown: Unknown | None = None
+    for each in found:
+        if isinstance(each, Known):
+            return each
+        unknown = unknown or each
+    return unknown
+
+
 def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
     """Return the first known result of the attempts, or the first unknown where all fail."""
-    first: Evidence[T] | None = None
-    for attempt in attempts:
-        answer = attempt()
-        if isinstance(answer, Known):
-            return answer
-        first = first or answer
-    if first is None:
+    found = first_of(attempt() for attempt in attempts)
+    if found is None:
         raise ValueError("no alternatives given")
-    return first
+    return found
 
 
 def is_root(source: Source) -> bool:

@@ -92,6 +92,12 @@ class FilesystemReader(NamedTuple):
             fs = fs._replace(layout=layout)
         return self._with_live_state(fs) if alive else fs
 
+    def read_unmounted(self, number: DeviceNumber, *, with_layout: bool) -> Filesystem:
+        """Return the filesystem on a device that is not mounted, by the kernel's name of that."""
+        stack = for_wording(self.stacks.read(number), None)
+        name = stack.name if stack else str(number)
+        return self.read(number, name, alive=False, with_layout=with_layout)
+
     def _from_superblock(self, number: DeviceNumber, name: str, *, alive: bool) -> Filesystem:
         """Return the filesystem as an unmounted one."""
         mounts = mounts_by_device(self.visible).get(number, ())

@@ -7,17 +7,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TypeGuard
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
-from ext4audit.assemble import ask, first_known, read, read_integer, read_line
+from ext4audit.assemble import (
+    ask,
+    first_known,
+    first_of,
+    is_absent,
+    is_gap,
+    read,
+    read_integer,
+    read_line,
+)
 from ext4audit.assemble.devices import StackReader
 from ext4audit.assemble.devices.fstab import (
     NOT_PROBED,
-    EntriesByDevice,
     list_devices,
     read_fstab,
-    read_trims_all,
+    with_fstab,
     without_contradiction,
 )
 from ext4audit.assemble.filesystem import FilesystemReader, with_user_options
@@ -50,15 +59,16 @@ from ext4audit.facts.host import (
     Memory,
     OperatingSystem,
 )
-from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, FstabEntry, Mount
+from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, Mount
 from ext4audit.parsers import (
+    parse_fstrim_unit,
     parse_grub_version,
     parse_kernel,
     parse_kernel_arguments,
     parse_nodename,
     parse_os_release,
 )
-from ext4audit.parsers.devices_and_mounts import parse_md_arrays
+from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_md_arrays
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
@@ -92,18 +102,17 @@ def assemble_host(
         inventory.origin,
     )
 
-    def read_filesystem(number: DeviceNumber) -> Filesystem:
-        progress(inventory.names.get(number, str(number)))
-        return _read(reader, number, inventory.names)
-
-    def read_unmounted_filesystem(number: DeviceNumber) -> Filesystem:
-        progress(str(number))
-        return _read(reader, number, inventory.names, with_layout=False)
+    def read_filesystem(number: DeviceNumber, *, with_layout: bool = True) -> Filesystem:
+        name = inventory.names.get(number)
+        if name is None:
+            progress(str(number))
+            return reader.read_unmounted(number, with_layout=with_layout)
+        progress(name)
+        return reader.read(number, name)
 
     wanted = sorted(inventory.names if only is None else only)
     filesystems = [read_filesystem(number) for number in wanted]
-    rows = for_wording(devices, ())
-    needed = neighbours(filesystems, inventory.names, reader.stacks.read, rows)
+    needed = neighbours(filesystems, inventory.names, reader.stacks.read, reader.devices)
     lower = [read_filesystem(number) for number in needed]
     # What else is mounted may be younger than the list.
     backing = backing_numbers(filesystems)
@@ -112,7 +121,7 @@ def assemble_host(
     container = read_container(source, inventory.mounts)
     out_of_scope = _out_of_scope(container, only)
     unmounted = out_of_scope or read_unmounted(
-        source, devices, inventory.names, read_unmounted_filesystem
+        source, devices, inventory.names, partial(read_filesystem, with_layout=False)
     )
     probed = unmounted if out_of_scope is None else NOT_PROBED
     fstab = read_fstab(source, devices, inventory.visible, (*filesystems, *lower), probed)
@@ -129,11 +138,11 @@ def assemble_host(
         memory=read_memory(source),
         mounts=inventory.mounts,
         fstab=fstab,
-        filesystems=_with_fstab(mark_shared_uuids(filesystems), fstab),
+        filesystems=with_fstab(mark_shared_uuids(filesystems), fstab),
         gaps=inventory.gaps if only is None else (),
-        lower=_with_fstab(lower, fstab),
+        lower=with_fstab(lower, fstab),
         devices=devices,
-        unmounted=derive(UNMOUNTED_FILESYSTEMS, lambda found: _with_fstab(found, fstab), unmounted),
+        unmounted=derive(UNMOUNTED_FILESYSTEMS, lambda found: with_fstab(found, fstab), unmounted),
         boot_loader=NO_BOOT_LOADER if is_contained else read_boot_loader(source),
         md_arrays=read_md_arrays(source),
         fstrim=fstrim,
@@ -162,39 +171,6 @@ def _out_of_scope(
     if container.value is not None:
         return Known((), "a container: the devices that it lists are its host's")
     return None
-
-
-def _read(
-    reader: FilesystemReader,
-    number: DeviceNumber,
-    names: dict[DeviceNumber, str],
-    *,
-    with_layout: bool = True,
-) -> Filesystem:
-    if number in names:
-        return reader.read(number, names[number])
-    stack = for_wording(reader.stacks.read(number), None)
-    name = stack.name if stack else str(number)
-    return reader.read(number, name, alive=False, with_layout=with_layout)
-
-
-def _with_fstab(
-    filesystems: Iterable[Filesystem], fstab: Evidence[tuple[FstabEntry, ...]]
-) -> tuple[Filesystem, ...]:
-    """Attach to each filesystem the fstab entries that name it, or that may name it."""
-    if isinstance(fstab, Unknown):
-        return tuple(fs._replace(fstab=fstab) for fs in filesystems)
-    entries = EntriesByDevice(fstab.value)
-    return tuple(fs._replace(fstab=_entries_of(fs, entries, fstab.origin)) for fs in filesystems)
-
-
-def _entries_of(
-    fs: Filesystem, entries: EntriesByDevice, origin: str
-) -> Evidence[tuple[FstabEntry, ...]]:
-    """Return the entries of a filesystem; only a mount tells whose an unresolved one is."""
-    if fs.unlisted and fs.alive and entries.has_unresolved(fs):
-        return fs.unlisted
-    return Known(entries.that_may_name(fs), origin)
 
 
 MARKERS = (("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
@@ -240,15 +216,10 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
         return Known(detected.value, detected.origin)
     marks = [(kind, source.fetch(ReadFile(path))) for path, kind in MARKERS]
     marked = next((Known(k, mark.origin) for k, mark in marks if isinstance(mark, Known)), None)
-    gaps = [mark for mark in (named, *(mark for _, mark in marks)) if _is_gap(mark)]
+    gaps = [mark for mark in (named, *(mark for _, mark in marks)) if is_gap(mark)]
     if marked is not None:
         return mounts if isinstance(mounts, Unknown) else marked
     return gaps[0] if gaps else Known(None, "no mark of a container")
-
-
-def _is_gap(evidence: Evidence[object]) -> TypeGuard[Unknown]:
-    """Whether evidence is unknown; what is known to be absent is no gap."""
-    return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
 
 
 def read_virtualization(source: Source) -> Evidence[str | None]:
@@ -271,25 +242,18 @@ def _hypervisor(text: str) -> str:
 
 def read_memory(source: Source) -> Evidence[Memory]:
     """Read memory, and the limits of dirty page cache (Documentation/admin-guide/sysctl/vm.rst)."""
-    vm = "/proc/sys/vm"
+    limits = ("dirty_bytes", "dirty_ratio", "dirty_background_bytes", "dirty_background_ratio")
 
-    def build(virtual: str, dirty_bytes: int, ratio: int, background: tuple[int, int]) -> Memory:
+    def build(virtual: str, *dirty: int) -> Memory:
         total, available = (int(line) for line in virtual.split("\n")[:2])
-        return Memory(total, available, dirty_bytes, ratio, *background)
+        return Memory(total, available, *dirty)
 
     return derive(
         "memory and vm.dirty_*",
         build,
         source.fetch(VirtualMemory()),
-        read_integer(source, f"{vm}/dirty_bytes"),
-        read_integer(source, f"{vm}/dirty_ratio"),
-        derive(
-            "vm.dirty_background_*",
-            lambda size, ratio: (size, ratio),
-            read_integer(source, f"{vm}/dirty_background_bytes"),
-            read_integer(source, f"{vm}/dirty_background_ratio"),
-        ),
-        origin=f"memory, {vm}/dirty_*",
+        *(read_integer(source, f"/proc/sys/vm/{limit}") for limit in limits),
+        origin="memory, /proc/sys/vm/dirty_*",
     )
 
 
@@ -304,14 +268,19 @@ TRIMMERS = (
 )
 """The links that enable fstrim.timer, and the cron jobs of older systems."""
 _MASKED = "/dev/null"
+FSTRIM_UNITS = tuple(
+    f"{place}/systemd/system/fstrim.service" for place in ("/etc", "/usr/lib", "/lib")
+)
+"""The unit that the timer starts: the first one there counts (systemd.unit(5))."""
+FSTRIM_DROP_INS = f"{FSTRIM_UNITS[0]}.d"
+_UNIT_HINT = "see what it runs: systemctl cat fstrim.service"
 RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
 
 
 def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
     """Return the devices of the ARRAY lines of mdadm.conf, none without the file."""
     found = [read(source, path, parse_md_arrays) for path in MDADM_CONF]
-    known = next((each for each in found if isinstance(each, Known)), None)
-    return known or next(filter(_is_gap, found), Known((), MDADM_CONF[0]))
+    return first_of(each for each in found if not is_absent(each)) or Known((), MDADM_CONF[0])
 
 
 def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
@@ -326,14 +295,50 @@ def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
 
 def read_fstrim(source: Source) -> Evidence[bool]:
     """Return whether a timer or a cron job runs fstrim regularly."""
-    unknown: Unknown | None = None
-    for path in TRIMMERS:
-        seen = source.fetch(RealPath(path))
-        if isinstance(seen, Known) and seen.value != _MASKED:
-            return Known(value=True, origin=path)
-        if isinstance(seen, Unknown) and seen.why is not Why.ABSENT:
-            unknown = unknown or Unknown("fstrim.timer", seen.why, seen.detail, seen.hint)
-    return unknown or Known(value=False, origin=TRIMMERS[0])
+    runs = (
+        each if isinstance(each, Unknown) else Known(value=True, origin=each.origin)
+        for each in _existing(source, TRIMMERS, "fstrim.timer")
+        if isinstance(each, Unknown) or each.value != _MASKED
+    )
+    return first_of(runs) or Known(value=False, origin=TRIMMERS[0])
+
+
+def _existing(source: Source, places: Sequence[str], what: str) -> Iterator[Evidence[str]]:
+    """Yield the canonical path of each place that exists, and a gap for one that is not known."""
+    for place in places:
+        seen = source.fetch(RealPath(place))
+        if isinstance(seen, Known):
+            yield Known(seen.value, place)
+        elif not is_absent(seen):
+            yield replace(seen, what=what)
+
+
+def read_trims_all(source: Source) -> Evidence[bool]:
+    """Return whether fstrim.service trims all mounted filesystems, not only what fstab names.
+
+    Distributions run `fstrim -a` (util-linux before 2.33, as in Ubuntu 18.04 and EL 8),
+    `fstrim --fstab` (Debian 10, Ubuntu 20.04), or `fstrim --listed-in
+    /etc/fstab:/proc/self/mountinfo`, which reads the first file that is not empty (Debian 12,
+    NixOS 25.11). Source: fstrim(8), sys-utils/fstrim.service.in of util-linux, and these units.
+    """
+    drop_ins = first_of(_existing(source, (FSTRIM_DROP_INS,), "fstrim.service"))
+    if isinstance(drop_ins, Known):
+        detail = f"{FSTRIM_DROP_INS} can replace its command"
+        return Unknown("fstrim.service", Why.UNSUPPORTED, detail, _UNIT_HINT)
+    if drop_ins is not None:
+        return drop_ins
+    for path in FSTRIM_UNITS:
+        trims = ask(source, ReadFile(path), parse_fstrim_unit, "fstrim.service")
+        if not is_absent(trims):
+            break
+    if isinstance(trims, Unknown):
+        return replace(trims, hint=trims.hint or _UNIT_HINT)
+    first, _, rest = trims.value.partition(":")
+    if first != "/etc/fstab" or not rest.endswith("/mountinfo"):
+        is_all = first == "all" or first.endswith("/mountinfo")
+        return Known(is_all, trims.origin)
+    lines = absent_means(read(source, first, parse_fstab), ())
+    return derive("fstrim.service", lambda found: not found, lines, origin=trims.origin)
 
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
@@ -349,44 +354,24 @@ GRUB_PLACES = (
 )
 OTHER_PLACES = (
     (Loader.EXTLINUX, ("/boot/extlinux/extlinux.conf",)),
-    (
-        Loader.SYSTEMD_BOOT,
-        ("/boot/loader/entries", "/boot/efi/EFI/systemd", "/efi/EFI/systemd"),
-    ),
+    (Loader.SYSTEMD_BOOT, ("/boot/loader/entries", "/boot/efi/EFI/systemd", "/efi/EFI/systemd")),
 )
 
 
 def read_boot_loader(source: Source) -> Evidence[BootLoader]:
     """Return the boot loader whose files exist, Unknown where a path cannot be accessed."""
     for places, program in GRUB_PLACES:
-        seen = _first_existing(source, places)
+        seen = first_of(_existing(source, places, "boot loader"))
         if isinstance(seen, Known):
             return Known(BootLoader(Loader.GRUB, _version(source, program)), seen.origin)
         if seen is not None:
             return seen
-    return _other(source)
-
-
-def _other(source: Source) -> Evidence[BootLoader]:
-    unknown: Unknown | None = None
-    for loader, places in OTHER_PLACES:
-        seen = _first_existing(source, places)
-        if isinstance(seen, Known):
-            return Known(BootLoader(loader), seen.origin)
-        unknown = unknown or seen
-    return unknown or Known(BootLoader(Loader.NONE_FOUND), "/boot")
-
-
-def _first_existing(source: Source, places: Sequence[str]) -> Evidence[str] | None:
-    """Return the first path that exists, None where all are certainly absent."""
-    unknown: Unknown | None = None
-    for place in places:
-        seen = source.fetch(RealPath(place))
-        if isinstance(seen, Known):
-            return Known(seen.value, place)
-        if seen.why is not Why.ABSENT:
-            unknown = unknown or Unknown("boot loader", seen.why, seen.detail, seen.hint)
-    return unknown
+    others = (
+        each if isinstance(each, Unknown) else Known(BootLoader(loader), each.origin)
+        for loader, places in OTHER_PLACES
+        for each in _existing(source, places, "boot loader")
+    )
+    return first_of(others) or Known(BootLoader(Loader.NONE_FOUND), "/boot")
 
 
 def _version(source: Source, program: str) -> str | None:

@@ -1,10 +1,10 @@
 """The ext4 entries of /etc/fstab, and the device that each entry names.
 
 `DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)), which
-lsblk lists. `read_trims_all` reads whether fstrim.service trims what fstab does not name.
+lsblk lists.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -40,9 +40,9 @@ from ext4audit.facts.superblock import (
     split_link,
     split_spec,
 )
-from ext4audit.parsers import parse_fstrim_unit, parse_resolved_path
+from ext4audit.parsers import parse_resolved_path
 from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_lsblk_json, parse_lsblk_pairs
-from ext4audit.sources import ReadFile, RealPath, ResolvePath, RunCommand, Source
+from ext4audit.sources import RealPath, ResolvePath, RunCommand, Source
 
 COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 RAM_MAJOR = 1
@@ -259,6 +259,25 @@ class EntriesByDevice:
         return tuple(found[position] for position in sorted(found))
 
 
+def with_fstab(
+    filesystems: Iterable[Filesystem], fstab: Evidence[tuple[FstabEntry, ...]]
+) -> tuple[Filesystem, ...]:
+    """Attach to each filesystem the fstab entries that name it, or that may name it."""
+    if isinstance(fstab, Unknown):
+        return tuple(fs._replace(fstab=fstab) for fs in filesystems)
+    entries = EntriesByDevice(fstab.value)
+    return tuple(fs._replace(fstab=_entries_of(fs, entries, fstab.origin)) for fs in filesystems)
+
+
+def _entries_of(
+    fs: Filesystem, entries: EntriesByDevice, origin: str
+) -> Evidence[tuple[FstabEntry, ...]]:
+    """Return the entries of a filesystem; only a mount tells whose an unresolved one is."""
+    if fs.unlisted and fs.alive and entries.has_unresolved(fs):
+        return fs.unlisted
+    return Known(entries.that_may_name(fs), origin)
+
+
 def _is_ext(line: FstabLine) -> bool:
     """Return whether the ext4 driver can serve an entry: "auto" included, bind mounts excluded."""
     types = set(line.fstype.split(","))
@@ -351,46 +370,3 @@ class _EntryReader(NamedTuple):
             return (False if backing.why is Why.ABSENT else None), attribute
         real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
         return backing.value in {path, real}, attribute
-
-
-FSTRIM_UNITS = tuple(
-    f"{place}/systemd/system/fstrim.service" for place in ("/etc", "/usr/lib", "/lib")
-)
-"""The unit that the timer starts: the first one there counts (systemd.unit(5))."""
-FSTRIM_DROP_INS = f"{FSTRIM_UNITS[0]}.d"
-_UNIT_HINT = "see what it runs: systemctl cat fstrim.service"
-
-
-def read_trims_all(source: Source) -> Evidence[bool]:
-    """Return whether fstrim.service trims all mounted filesystems, not only what fstab names.
-
-    Distributions run `fstrim -a` (util-linux before 2.33, as in Ubuntu 18.04 and EL 8),
-    `fstrim --fstab` (Debian 10, Ubuntu 20.04), or `fstrim --listed-in
-    /etc/fstab:/proc/self/mountinfo`, which reads the first file that is not empty (Debian 12,
-    NixOS 25.11). Source: fstrim(8), sys-utils/fstrim.service.in of util-linux, and these units.
-    """
-    drop_ins = source.fetch(RealPath(FSTRIM_DROP_INS))
-    if isinstance(drop_ins, Known):
-        detail = f"{FSTRIM_DROP_INS} can replace its command"
-        return Unknown("fstrim.service", Why.UNSUPPORTED, detail, _UNIT_HINT)
-    if drop_ins.why is not Why.ABSENT:
-        return Unknown("fstrim.service", drop_ins.why, drop_ins.detail, drop_ins.hint)
-    trims = _first_unit(source, FSTRIM_UNITS)
-    if isinstance(trims, Unknown):
-        return trims
-    first, _, rest = trims.value.partition(":")
-    if first != "/etc/fstab" or not rest.endswith("/mountinfo"):
-        is_all = first == "all" or first.endswith("/mountinfo")
-        return Known(is_all, trims.origin)
-    lines = absent_means(read(source, first, parse_fstab), ())
-    return derive("fstrim.service", lambda found: not found, lines, origin=trims.origin)
-
-
-def _first_unit(source: Source, paths: tuple[str, ...]) -> Evidence[str]:
-    """Return what the first of some units that is there runs."""
-    found: Evidence[str] = Unknown("fstrim.service", Why.ABSENT, "no such unit", _UNIT_HINT)
-    for path in paths:
-        found = ask(source, ReadFile(path), parse_fstrim_unit, "fstrim.service")
-        if isinstance(found, Known) or found.why is not Why.ABSENT:
-            break
-    return found if isinstance(found, Known) or found.hint else replace(found, hint=_UNIT_HINT)
