@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ext4audit.evidence import Known
-from ext4audit.sources.archive.layouts import SosCapture
-from ext4audit.sources.archive.machine import container, hypervisor
-from support.archives.contents import archive
+from ext4audit.sources.archive.system import container, hypervisor
+from support.archives.contents import capture
 
 STATUS = "sos_commands/host/hostnamectl_status"
 LSCPU = "sos_commands/processor/lscpu"
@@ -13,12 +12,6 @@ DMESG = "sos_commands/kernel/dmesg"
 TIMED_OUT = "Failed to query system properties: Connection timed out\n"
 BARE = "   Static hostname: db\n      Architecture: x86-64\n"
 X86 = "Architecture:        x86_64\nVirtualization:      VT-x\nFlags: fpu vme{}\n"
-
-
-def capture(files: dict[str, str]) -> SosCapture:
-    """Return a sosreport of these files."""
-    made = archive({"sos_commands/x/x": "", **files})
-    return SosCapture(made, "", kind="sosreport", commands="sos_commands")
 
 
 @pytest.mark.parametrize(

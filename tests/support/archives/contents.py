@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ext4audit.sources.archive import HostArchive, recognise
+from ext4audit.sources.archive.layouts import SosCapture
 from ext4audit.sources.containers import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
 
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"
@@ -134,6 +135,12 @@ SOS_LINKS = {"proc/self": "1", "sys/block/vdb": "../devices/pci/virtio1/block/vd
 def below(top: str, files: Mapping[str, str]) -> Files:
     """Return the files below a directory."""
     return {f"{top}/{path}": content for path, content in files.items()}
+
+
+def capture(files: dict[str, str]) -> SosCapture:
+    """Return the capture of a sosreport with these files."""
+    made = archive({"sos_commands/x/x": "", **files})
+    return SosCapture(made, "", kind="sosreport", commands="sos_commands")
 
 
 def recognised(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import PACKAGES, VERSION_BANNER
+from ext4audit.sources import DENIED, PACKAGES, first_cause
 
 LONGEST_NAME = 255
 """NAME_MAX of Linux filesystems: sos cuts the name there."""
@@ -20,10 +20,7 @@ _ENDS = " ._-"
 _NOT_FOUND = re.compile(
     r"command not found|not found or not executable|failed to run command", re.IGNORECASE
 )
-_DENIED = re.compile(
-    r"permission denied|operation not permitted|must be (?:super-?user|root)|only root",
-    re.IGNORECASE,
-)
+_DENIED = re.compile(DENIED, re.IGNORECASE)
 _TIMED_OUT = re.compile(r"timed out|within the timeout period", re.IGNORECASE)
 NO_COMPLAINT = re.compile(
     rf"\A(?!.*(?:{_NOT_FOUND.pattern}|{_DENIED.pattern}|{_TIMED_OUT.pattern}))",
@@ -107,10 +104,7 @@ def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
     good = output.status == 0 if output.status is not None else proof.search(output.text)
     if good:
         return Known(output.text, output.origin)
-    lines = [line.strip() for line in output.text.split("\n")]
-    cause = next(
-        (line for line in lines if line and not VERSION_BANNER.fullmatch(line)), "no output"
-    )
+    cause = first_cause(output.text) or "no output"
     why = _STATUS.get(output.status or 0) or _why(output.text)
     package = PACKAGES.get(what.partition(" ")[0]) if why is Why.ABSENT else None
     hint = f"install {package} and capture again" if package else _HINTS.get(why, "")

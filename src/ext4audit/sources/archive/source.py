@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import overload
@@ -33,28 +33,26 @@ from ext4audit.sources.archive import HostArchive, first_few
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge, output_of
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
-from ext4audit.sources.archive.machine import container, hypervisor
-from ext4audit.sources.archive.sysfs import ArchiveSysfs
-from ext4audit.sources.archive.system import (
+from ext4audit.sources.archive.mounts import (
     MOUNTINFO,
     UTAB,
-    MountPoint,
-    host_name,
-    memory,
-    mount_of,
-    mount_points_of,
-    mounted_places,
-    mounted_sources,
-    node_name,
-    printed_name,
+    MountTable,
     read_mountinfo,
     read_utab,
-    resolve_path,
-    setting,
     sysroot_of,
+    without_sysroot,
+)
+from ext4audit.sources.archive.sysfs import ArchiveSysfs
+from ext4audit.sources.archive.system import (
+    container,
+    host_name,
+    hypervisor,
+    memory,
+    node_name,
+    printed_name,
+    setting,
     taken_at,
     uname,
-    without_sysroot,
 )
 from ext4audit.sources.archive.tool_output import (
     DiskFree,
@@ -68,47 +66,36 @@ from ext4audit.sources.containers import Archive
 COLLECT = "ext4audit collect"
 _DMSETUP_OF_ALL = {("table", "-j", "-m"), ("status", "--noflush", "-j", "-m")}
 _DMSETUP_LENGTHS = {6, 7}
-_SOS_PROGRAMS = {
-    "dumpe2fs": "sos report -e filesys, as root, with the device mounted",
-    "dmsetup": "sos report -e devicemapper",
-    "lsblk": "sos report -e block",
-    "mdadm": "sos report -e md",
-}
-_SOS_PATHS = (
-    ("/proc/fs/", "sos report -e filesys"),
-    ("statfs ", "sos report -e filesys"),
-    ("/proc/self/mountinfo", "sos report -e filesys"),
-    ("/etc/fstab", "sos report -e filesys"),
-    ("/proc/sys/", "sos report -e kernel"),
-    ("/proc/cmdline", "sos report -e boot -e kernel"),
-    ("/etc/os-release", "sos report -e release"),
+_SOS_OPTIONS = (
+    (("dumpe2fs /", "dumpe2fs -g "), "sos report -k filesys.dumpe2fs=on"),
+    (("dumpe2fs ",), "sos report -e filesys, as root, with the device mounted"),
+    (("dmsetup ",), "sos report -e devicemapper"),
+    (("lsblk ", "udev database of "), "sos report -e block"),
+    (
+        ("/sys/block/", "/sys/dev/block/", "/sys/class/block/", "path /dev/"),
+        "sos report -e block -e md -e devicemapper",
+    ),
+    (("/proc/fs/", "statfs ", "/proc/self/mountinfo", "/etc/fstab"), "sos report -e filesys"),
+    (("/proc/sys/",), "sos report -e kernel"),
+    (("/proc/cmdline",), "sos report -e boot -e kernel"),
+    (("/etc/os-release",), "sos report -e release"),
 )
+"""How readable names of asks begin, and the options of sos that capture their answers."""
 
 
-def hint(kind: str, ask: Ask, text: str) -> str:
-    """Return how to capture the answer; `text` is the readable name of the ask, or its path."""
-    option = _sos_option(ask, text) if kind == "sosreport" else ""
-    if option:
-        return f"capture again with {option}, or with {COLLECT}"
-    return f"capture again with {COLLECT}"
+def _hint(kind: str, what: str) -> str:
+    """Return how to capture the answer to the ask with this readable name."""
+    options = (option for starts, option in _SOS_OPTIONS if what.startswith(starts))
+    option = next(options, "") if kind == "sosreport" else ""
+    return (
+        f"capture again with {option}, or with {COLLECT}"
+        if option
+        else f"capture again with {COLLECT}"
+    )
 
 
-def _sos_option(ask: Ask, text: str) -> str:
-    if isinstance(ask, CapturedDumpe2fs) or _is_group_listing(ask):
-        return "sos report -k filesys.dumpe2fs=on"
-    if isinstance(ask, RunCommand):
-        return _SOS_PROGRAMS.get(ask.argv[0], "")
-    if isinstance(ask, UdevDatabase):
-        return "sos report -e block"
-    if text.startswith(("/sys/block/", "/sys/dev/block/", "/sys/class/block/", "path /dev/")):
-        return "sos report -e block -e md -e devicemapper"
-    return next((option for start, option in _SOS_PATHS if text.startswith(start)), "")
-
-
-def _is_group_listing(ask: Ask) -> bool:
-    return isinstance(ask, RunCommand) and ask.argv[:2] == ("dumpe2fs", "-g")
-
-
+_NODE = "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents="
+"""The device number of devtmpfs; the ask needs one that is no ext4 filesystem's."""
 Found = Evidence[str] | None
 CONTAINER_KIND = "/run/systemd/container"
 
@@ -162,30 +149,9 @@ class ArchiveSource:
         return read_mountinfo(self._capture, self._devices, self._sysroot)
 
     @cached_property
-    def _table(self) -> str:
-        return self._mountinfo.value if isinstance(self._mountinfo, Known) else ""
-
-    @cached_property
-    def _sources(self) -> dict[str, tuple[str, ...]]:
-        return mounted_sources(self._table)
-
-    @cached_property
-    def _places(self) -> dict[str, tuple[str, ...]]:
-        return mounted_places(self._table, self._sysroot)
-
-    @cached_property
-    def _mounts(self) -> tuple[MountPoint, ...]:
-        return mount_points_of(self._table)
-
-    @cached_property
-    def _mount_points(self) -> Mapping[str, MountPoint]:
-        """The last mount on each mount point: the one that its path leads to."""
-        return {mount[2]: mount for mount in self._mounts}
-
-    @cached_property
-    def _is_whole(self) -> bool:
-        """Whether each line of the mount table has a mount point."""
-        return sum(map(bool, self._table.split("\n"))) == len(self._mounts)
+    def _mounts(self) -> MountTable:
+        found = self._mountinfo
+        return MountTable(found.value if isinstance(found, Known) else "", self._sysroot)
 
     @cached_property
     def _disk_free(self) -> DiskFree:
@@ -198,7 +164,7 @@ class ArchiveSource:
     def _not_captured(self, ask: Ask) -> Unknown:
         what = describe(ask)
         detail = f"not in the {self._capture.kind} archive"
-        return Unknown(what, Why.NOT_CAPTURED, detail, hint(self._capture.kind, ask, what))
+        return Unknown(what, Why.NOT_CAPTURED, detail, _hint(self._capture.kind, what))
 
     def _text(self, ask: Ask) -> Found:  # noqa: C901, PLR0911 - one line an ask
         match ask:
@@ -250,21 +216,22 @@ class ArchiveSource:
 
     def _number_of(self, path: str) -> str | None:
         """Return the number of a device by the listings, else by the mount table."""
-        return self._devices.number_of(path) or next(
-            (number for number, sources in self._sources.items() if path in sources), None
-        )
+        return self._devices.number_of(path) or self._mounts.number_of(path)
 
     def _resolve(self, path: str) -> Found:
-        return resolve_path(
-            path, self._devices, self._sources, self._mount_points, whole=self._is_whole
-        )
+        """Return what a path leads to: a device by the listings, all else by the mount table."""
+        if not path.startswith("/dev/"):
+            return self._mounts.resolve(path)
+        number = self._number_of(path)
+        return Known(f"{_NODE}{number}", "listings of devices") if number else None
 
     def _statfs(self, path: str) -> Found:
         """Return the usage at a mount point; df tells nothing about other paths."""
-        mount = mount_of(path, self._mount_points)
-        if mount is None or mount[2] != path:
+        mount = self._mounts.at.get(path)
+        if mount is None:
             return None
-        return self._disk_free.statfs(path, mount[1], self._number_of, self._block_bytes(mount[1]))
+        number = mount.device_number
+        return self._disk_free.statfs(path, number, self._number_of, self._block_bytes(number))
 
     def _block_bytes(self, number: str) -> int | None:
         """Return the size of a block of the filesystem on a device, None where it is not known."""
@@ -279,9 +246,9 @@ class ArchiveSource:
 
     def _names_of(self, number: str, *paths: str) -> Names:
         """Return the names of a device, `paths` behind those of the mount table."""
-        others = self._paths.get(number, ())
-        every = dict.fromkeys((*self._sources.get(number, ()), *paths, *others))
-        return Names(tuple(every), self._places.get(number, ()))
+        mounts = self._mounts
+        every = (*mounts.sources.get(number, ()), *paths, *self._paths.get(number, ()))
+        return Names(tuple(dict.fromkeys(every)), tuple(mounts.places.get(number, ())))
 
     def _run(self, argv: tuple[str, ...]) -> Found:
         known: dict[str, Callable[[tuple[str, ...]], Found]] = {
@@ -337,8 +304,7 @@ class ArchiveSource:
 
     def _real(self, path: str) -> Found:
         """Return a path that the mount table shows as it is: no link is in it."""
-        shown = path in self._mount_points
-        return Known(path, MOUNTINFO) if shown else None
+        return Known(path, MOUNTINFO) if path in self._mounts.at else None
 
 
 def host_archive(archive: Archive, root: str, kind: str) -> HostArchive:

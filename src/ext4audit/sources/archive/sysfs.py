@@ -15,7 +15,7 @@ from ext4audit.evidence import Evidence, Known
 from ext4audit.sources.archive.capture import Capture, Output, output_of
 from ext4audit.sources.archive.devices import Device, DeviceTable, numbers_in
 from ext4audit.sources.archive.md import Arrays
-from ext4audit.sources.archive.system import mounted_files
+from ext4audit.sources.archive.mounts import mounted_files
 
 LISTINGS = "listings of block devices"
 Attributes = dict[str, Known[str]]

@@ -29,11 +29,11 @@ from ext4audit.sources.archive.capture import Capture, Output, judge
 _BRANCH = r"(?:[|│ ] )*(?:[|`├└][-─])?"
 _TREE = re.compile(
     _BRANCH + r"(?P<name>\S+)(?: \((?P<kernel_name>\S+)\))?\s+(?P<number>\d+:\d+)\s+[01]\s+\S+"
-    r"\s+(?P<ro>[01])\s+(?P<type>\S+)(?:\s.*)?"
+    r"\s+(?P<RO>[01])\s+(?P<type>\S+)(?:\s.*)?"
 )
 _LIMITS = (
-    r"\s+(?P<alignment>-?\d{1,19})\s+(?P<minimum>\d{1,19})\s+(?P<optimal>\d+)\s+(?P<physical>\d+)"
-    r"\s+(?P<logical>\d+)\s+(?P<rotational>[01])(?:\s.*)?"
+    r"\s+(?P<ALIGNMENT>-?\d{1,19})\s+(?P<MIN_IO>\d{1,19})\s+(?P<OPT_IO>\d+)\s+(?P<PHY_SEC>\d+)"
+    r"\s+(?P<LOG_SEC>\d+)\s+(?P<ROTA>[01])(?:\s.*)?"
 )
 _TOPOLOGY = re.compile(_BRANCH + r"(?P<name>\S+)" + _LIMITS)
 _SUSE = re.compile(
@@ -43,26 +43,18 @@ _SUSE = re.compile(
 _LSBLK_PAIR = re.compile(r'(?<![A-Z0-9:_%-])([A-Z][A-Z0-9:_%-]*)="([^"]*)"')
 _HEX = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _ATTRIBUTES = {
-    "alignment": "alignment_offset",
-    "minimum": "queue/minimum_io_size",
-    "optimal": "queue/optimal_io_size",
-    "physical": "queue/physical_block_size",
-    "logical": "queue/logical_block_size",
-    "rotational": "queue/rotational",
-    "ro": "ro",
-}
-_LSBLK_COLUMNS = {
     "ALIGNMENT": "alignment_offset",
-    "MIN-IO": "queue/minimum_io_size",
-    "OPT-IO": "queue/optimal_io_size",
-    "PHY-SEC": "queue/physical_block_size",
-    "LOG-SEC": "queue/logical_block_size",
+    "MIN_IO": "queue/minimum_io_size",
+    "OPT_IO": "queue/optimal_io_size",
+    "PHY_SEC": "queue/physical_block_size",
+    "LOG_SEC": "queue/logical_block_size",
     "ROTA": "queue/rotational",
-    "RQ-SIZE": "queue/nr_requests",
+    "RQ_SIZE": "queue/nr_requests",
     "RO": "ro",
     "START": "start",
     "MODEL": "device/model",
 }
+"""The columns of lsblk, and the attributes in sysfs that they show."""
 _MAPPED = frozenset({"lvm", "crypt", "mpath", "dm", "dmraid", "stratis", "vdo"})
 HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
 _BLOCK_SIZE = re.compile(r"^Block size: {15}(\d+)$", re.MULTILINE)
@@ -157,19 +149,23 @@ def _rows(text: str, origin: str) -> Iterator[Row]:
 
 def _row_of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
     """Make a row of -P; later versions spell MAJ_MIN and MIN_IO."""
-    values = {key.replace("_", "-"): _unescaped(value).strip() for key, value in pairs.items()}
-    number = pairs.get("MAJ:MIN") or pairs.get("MAJ_MIN") or ""
-    attributes = {_LSBLK_COLUMNS[key]: values[key] for key in _LSBLK_COLUMNS if values.get(key)}
-    numbered = re.fullmatch(r"\d+:\d+", number.strip()) is not None
-    whole = numbered and bool(values.get("KNAME"))
+    values = {re.sub("[:-]", "_", key): _unescaped(value).strip() for key, value in pairs.items()}
+    number, kernel_name = values.get("MAJ_MIN", ""), values.get("KNAME", "")
+    is_numbered = re.fullmatch(r"\d+:\d+", number) is not None
     return Row(
         name=pairs.get("NAME", ""),
         origin=origin,
-        kernel_name=values.get("KNAME", ""),
-        number=number.strip() if numbered else None,
-        attributes=tuple(sorted(attributes.items())),
-        pairs=line if whole else "",
+        kernel_name=kernel_name,
+        number=number if is_numbered else None,
+        attributes=_attributes(values),
+        pairs=line if is_numbered and kernel_name else "",
     )
+
+
+def _attributes(values: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
+    """Return what the columns of a row show of sysfs, those that are empty left out."""
+    columns = ((_ATTRIBUTES.get(column), value) for column, value in values.items())
+    return tuple(sorted((name, value) for name, value in columns if name and value))
 
 
 def _unescaped(value: str) -> str:
@@ -181,16 +177,13 @@ def _unescaped(value: str) -> str:
 
 
 def _row_of_table(groups: dict[str, str | None], origin: str) -> Row:
-    name = groups["name"] or ""
-    values = {_ATTRIBUTES[key]: value for key, value in groups.items() if key in _ATTRIBUTES}
-    known = {key: value for key, value in values.items() if value is not None}
-    number = groups.get("number")
+    name, number = groups["name"] or "", groups.get("number")
     return Row(
         name=name,
         origin=origin,
         kernel_name=groups.get("kernel_name") or _kernel_name(name, number, groups.get("type")),
         number=number,
-        attributes=tuple(sorted(known.items())),
+        attributes=_attributes(groups),
     )
 
 
@@ -208,20 +201,14 @@ def _only_match(
     """Return the only good output, or the one whose UUID is the device's."""
     judged = [judge(output, proof, what) for output in outputs]
     good = [each for each in judged if isinstance(each, Known)]
+    failed = [each for each in judged if isinstance(each, Unknown)]
     if not good:
-        return _hinted(judged[0]) if judged else None
+        return replace(failed[0], hint=failed[0].hint or _HINT) if failed else None
     own = [each for each in good if not known_uuid or _uuid(each.value) == known_uuid]
     if len({_uuid(each.value) for each in own}) == 1:
         return own[0]
     detail = f"{good[0].origin}: {'not this device by its UUID' if not own else 'ambiguous name'}"
     return Unknown(what, Why.FAILED, f"{detail}; two devices may have one file name", _HINT)
-
-
-def _hinted(failure: Evidence[str]) -> Evidence[str]:
-    """Return a failure with a hint."""
-    if isinstance(failure, Unknown) and not failure.hint:
-        return replace(failure, hint=_HINT)
-    return failure
 
 
 def _uuid_of(paths: Sequence[str], blkid: Blkid) -> str:

@@ -1,0 +1,248 @@
+"""The mount table of an archive, composed where no mountinfo was captured.
+
+A mountinfo that is composed from /proc/mounts lacks what that lacks: a bind mount of a directory
+looks like one of the whole filesystem, and the mount ids are line numbers.
+
+No archive resolves links: what a path leads to is known by the mount table alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.sources.archive.capture import Capture, output_of, text_of
+from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
+
+MOUNTINFO = "/proc/self/mountinfo"
+UTAB = "/run/mount/utab"
+_HOST = "/host"
+_SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
+UNKNOWN_NUMBER = "?:?"
+"""The device number of a mount that no listing of devices has, as the parser knows it."""
+FIXED_FIELDS = 6
+"""Before the optional fields of a line (proc_pid_mountinfo(5))."""
+_EXT = frozenset({"ext2", "ext3", "ext4"})
+_OF_A_MOUNT = frozenset(
+    ("nosuid nodev noexec noatime nodiratime relatime strictatime nosymfollow idmapped").split()
+)
+"""Flags of one mount; all other options are of the superblock (fs/proc_namespace.c)."""
+_MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[.*\])?")
+_NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
+_NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
+_BLANKS = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
+Line = tuple[str, str, str, str]
+"""Source, mount point, type and options; names escaped as the kernel writes them."""
+
+
+def read_mountinfo(
+    capture: Capture, devices: DeviceTable, sysroot: str = "/"
+) -> Evidence[str] | None:
+    """Return the text of mountinfo, or one composed; None where no mount table was captured.
+
+    From a container, sos reads its own table, and the files of the host below `sysroot`. Only
+    commands run in that directory. A table that is cut off counts as none, and is the reason
+    where no other one is there.
+    """
+    cut: Unknown | None = None
+    for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
+        found = capture.read(path)
+        if isinstance(found, Known) and found.value.strip():
+            return Known(without_sysroot(found.value, sysroot), path)
+        cut = cut or _cut(found)
+    for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
+        table = capture.read(path)
+        if isinstance(table, Known) and table.value.strip() and table.value.endswith("\n"):
+            return _mountinfo_of(_parse_mount_table(table.value), devices, path)
+        cut = cut or _cut(table)
+    output = output_of(capture, "mount -l", "mount")
+    lines = _parse_mount_output(output.text)
+    return _mountinfo_of(lines, devices, output.origin) if lines else cut
+
+
+def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
+    """Return a table of the options that mount(8) keeps, composed of what it prints.
+
+    None without its output, and from a container, whose mount(8) has a table of its own.
+    """
+    output = output_of(capture, "mount -l", "mount")
+    lines = _parse_mount_output(output.text) if sysroot == "/" else []
+    if not lines:
+        return None
+    rows = (f"SRC={line[0]} TARGET={line[1]} OPTS={_escaped(line[3])}\n" for line in lines)
+    return Known("".join(rows), output.origin)
+
+
+def _cut(table: Evidence[str] | None) -> Unknown | None:
+    """Return a table that is cut off; one behind a link out of the archive is as good as none."""
+    return table if isinstance(table, Unknown) and table.why is Why.UNPARSABLE else None
+
+
+def sysroot_of(capture: Capture) -> str:
+    """Return where sos saw the host's "/": "/host" in a toolbox.
+
+    The manifest tells since sos 4.0. Without one it is the usual place, if there is a mount and
+    "/" itself is an overlay.
+    """
+    sysroot = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
+    if sysroot:
+        return sysroot[1].rstrip("/") or "/"
+    rows = [line.split(" ") for line in text_of(capture, MOUNTINFO).split("\n")]
+    mounted = {row[4]: row[2] for row in rows if len(row) > FIXED_FIELDS}
+    return _HOST if _HOST in mounted and mounted.get("/", "").startswith("0:") else "/"
+
+
+def without_sysroot(table: str, sysroot: str) -> str:
+    """Return the host's part of a container's mountinfo, with the mount points of the host.
+
+    A table without a mount at `sysroot` is not a container's, and is returned unchanged. So is a
+    line that is too short for a mount point: it is a gap in either.
+    """
+    rows = [line.split(" ") for line in table.split("\n") if line]
+    if sysroot == "/" or not any(row[4:5] == [sysroot] for row in rows):
+        return table
+    return "".join(f"{' '.join(row)}\n" for row in map(partial(_on_host, sysroot), rows) if row)
+
+
+def _on_host(sysroot: str, row: list[str]) -> list[str]:
+    """Return a line of mountinfo as the host has it, nothing for a mount of the container's."""
+    if len(row) < FIXED_FIELDS:
+        return row
+    place = row[4]
+    if place != sysroot and not place.startswith(f"{sysroot}/"):
+        return []
+    return [*row[:4], place.removeprefix(sysroot) or "/", *row[5:]]
+
+
+class MountPoint(NamedTuple):
+    """A mount: its id, the device number of its filesystem, and its mount point."""
+
+    mount_id: int
+    device_number: str
+    place: str
+
+
+class MountTable:
+    """What a mount table shows of devices and paths; `sysroot` is where sos saw the host's "/".
+
+    `at` is the last mount on each mount point, the one that its path leads to. `sources` and
+    `places` are those of the ext2, ext3 and ext4 mounts by device number, the places as sos saw and
+    spelt them.
+    """
+
+    def __init__(self, mountinfo: str, sysroot: str = "/") -> None:
+        lines = [line for line in mountinfo.split("\n") if line]
+        rows = [
+            row
+            for row in (line.split(" ") for line in lines)
+            if len(row) >= FIXED_FIELDS and _NUMBER.fullmatch(row[0])
+        ]
+        mounts = [MountPoint(int(row[0]), row[2], _unescaped(row[4])) for row in rows]
+        self.at = {mount.place: mount for mount in mounts}
+        self._is_whole = len(mounts) == len(lines)
+        self.sources: dict[str, dict[str, None]] = {}
+        self.places: dict[str, list[str]] = {}
+        for match in map(_NUMBERED.fullmatch, lines):
+            if match and match[3] in _EXT:
+                self.sources.setdefault(match[1], {})[_unescaped(match[4])] = None
+                self.places.setdefault(match[1], []).append(sysroot.rstrip("/") + match[2])
+
+    def number_of(self, source: str) -> str | None:
+        """Return the number of the device that is mounted by a path, None where none is."""
+        return next((number for number, paths in self.sources.items() if source in paths), None)
+
+    def resolve(self, path: str) -> Known[str] | None:
+        """Return the KEY=value lines of a path, None where it is not known what it led to.
+
+        A line of the table that could not be read may be of a mount between a path and the mount
+        above it.
+        """
+        ends = [index for index, character in enumerate(path) if character == "/"]
+        above = (path, *(path[:end] or "/" for end in reversed(ends)))
+        mount = next((self.at[place] for place in above if place in self.at), None)
+        if mount is None or mount.device_number == UNKNOWN_NUMBER:
+            return None
+        is_point = mount.place == path
+        if not is_point and not self._is_whole:
+            return None
+        kind = "directory" if is_point else "file"
+        lines = (mount.mount_id, mount.device_number, kind)
+        return Known("mount_id={}\ndevice_number={}\ntype={}".format(*lines), MOUNTINFO)
+
+
+def mounted_files(capture: Capture) -> dict[str, Known[str]]:
+    """Return the image files behind loop devices by number, as mount(8) names them.
+
+    mountinfo names the devices.
+    """
+    numbers: dict[str, set[str]] = {}
+    for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n")):
+        if match:
+            numbers.setdefault(match[2], set()).add(match[1])
+    output = output_of(capture, "mount -l", "mount")
+    found: dict[str, Known[str]] = {}
+    for source, mount_point, _, _ in _parse_mount_output(output.text):
+        if source.startswith("/") and not source.startswith("/dev/"):
+            for number in numbers.get(mount_point, ()):
+                found.setdefault(number, Known(_unescaped(source), output.origin))
+    return found
+
+
+def _parse_mount_table(text: str) -> list[Line]:
+    rows = (line.split(" ") for line in text.split("\n"))
+    return [(row[0], row[1], row[2], row[3]) for row in rows if len(row) >= 4]  # noqa: PLR2004 - the four fields
+
+
+def _parse_mount_output(text: str) -> list[Line]:
+    """Parse `mount -l`: "/dev/vda1 on /srv type ext4 (rw,relatime) [label]", names unescaped."""
+    lines = []
+    for match in map(_MOUNT_LINE.fullmatch, text.split("\n")):
+        source, on, mount_point = match[1].rpartition(" on /") if match else ("", "", "")
+        if match and on:
+            lines.append((_escaped(source), _escaped(f"/{mount_point}"), match[2], match[3]))
+    return lines
+
+
+def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
+    """Return the table; an ext4 filesystem on a device without a number has "?:?" for it.
+
+    Its line is then known not to be readable, and costs no other one.
+    """
+    made, places = [], dict[str, int]()
+    for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
+        unknown = UNKNOWN_NUMBER if fstype in _EXT else f"0:{index}"
+        number = devices.number_of(_unescaped(source)) or unknown
+        own, shared = _split_options(options)
+        parent = _parent(mount_point, places)
+        places[mount_point] = index
+        made.append(f"{index} {parent} {number} / {mount_point} {own} - {fstype} {source} {shared}")
+    return Known("\n".join(made) + "\n", origin)
+
+
+def _split_options(options: str) -> tuple[str, str]:
+    """Split the options of /proc/mounts into a mount's own and its superblock's."""
+    every = options.split(",")
+    own = [option for option in every if option in _OF_A_MOUNT or option in {"ro", "rw"}]
+    shared = [option for option in every if option not in _OF_A_MOUNT]
+    return ",".join(own) or "rw", ",".join(shared) or "rw"
+
+
+def _parent(mount_point: str, before: Mapping[str, int]) -> int:
+    """Return the line number of the parent mount: the last one whose mount point contains it."""
+    place = mount_point
+    while place not in before and place.strip("/"):
+        place = place.rpartition("/")[0]
+    return before.get(place or "/", 0)
+
+
+def _escaped(name: str) -> str:
+    return "".join(_BLANKS.get(character, character) for character in name)
+
+
+def _unescaped(name: str) -> str:
+    for character, escape in _BLANKS.items():
+        name = name.replace(escape, character)
+    return name

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import pytest
+
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.sources.archive.devices import read_devices
+from ext4audit.sources.archive.layouts import SosCapture
+from ext4audit.sources.archive.mounts import MountTable, read_mountinfo, read_utab
+from support.archives.contents import MOUNTINFO, PARTITIONS, archive, capture
+
+MOUNTS = (
+    "/dev/vda1 / ext4 rw,relatime 0 0\n"
+    "proc /proc proc rw,nosuid 0 0\n"
+    "/dev/vdb /da\\040ta ext4 ro,noatime,nobarrier,data=ordered 0 0\n"
+    "/dev/vdb /da\\040ta/in ext4 ro,noatime 0 0\n"
+)
+MADE = (
+    "1 0 253:1 / / rw,relatime - ext4 /dev/vda1 rw\n"
+    "2 1 0:2 / /proc rw,nosuid - proc proc rw\n"
+    "3 1 253:16 / /da\\040ta ro,noatime - ext4 /dev/vdb ro,nobarrier,data=ordered\n"
+    "4 3 253:16 / /da\\040ta/in ro,noatime - ext4 /dev/vdb ro\n"
+)
+MOUNT = (
+    "/dev/vda1 on / type ext4 (rw,relatime) [ro ot]\n"
+    "proc on /proc type proc (rw,nosuid)\n"
+    "/dev/vdb on /da ta type ext4 (ro,noatime,nobarrier,data=ordered)\n"
+    "/dev/vdb on /da ta/in type ext4 (ro,noatime)\n"
+)
+
+
+def mountinfo(files: dict[str, str]) -> object:
+    """Return the mount table of a sosreport with these files."""
+    held = capture({"proc/partitions": PARTITIONS, **files})
+    return read_mountinfo(held, read_devices(held))
+
+
+@pytest.mark.parametrize(
+    ("files", "text", "origin"),
+    [
+        ({"proc/self/mountinfo": MOUNTINFO}, MOUNTINFO, "/proc/self/mountinfo"),
+        ({"proc/1/mountinfo": MOUNTINFO, "proc/mounts": "x"}, MOUNTINFO, "/proc/1/mountinfo"),
+        ({"proc/self/mountinfo": "\n", "proc/mounts": MOUNTS}, MADE, "/proc/mounts"),
+        ({"etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
+        ({"proc/self/mountinfo": MOUNTINFO[:-9], "proc/mounts": MOUNTS}, MADE, "/proc/mounts"),
+        ({"proc/mounts": MOUNTS[:-9], "etc/mtab": MOUNTS}, MADE, "/etc/mtab"),
+        (
+            {"sos_commands/filesys/mount_-l": MOUNT},
+            MADE,
+            "sos_commands/filesys/mount_-l",
+        ),
+    ],
+)
+def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: str) -> None:
+    """Best is mountinfo as it is; else one is made, with options divided and parents by place."""
+    assert mountinfo(files) == Known(text, origin)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"proc/self/mountinfo": MOUNTINFO[:-1]},
+        {"proc/mounts": MOUNTS[:-9]},
+        {"proc/mounts": MOUNTS[:-9], "sos_commands/filesys/mount_-l": MOUNT[:-3]},
+    ],
+)
+def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
+    """A mount that it lacks would be said to be absent, and "nobarr" not to be nobarrier."""
+    found = mountinfo(files)
+    assert isinstance(found, Unknown)
+    assert found.why is Why.UNPARSABLE
+
+
+def test_a_mount_table_behind_a_link_that_leads_out_is_not_captured() -> None:
+    """/etc/mtab is one; the hint says how to capture a table."""
+    made = archive({"sos_commands/x/x": ""}, links={"etc/mtab": "/proc/self/mounts"})
+    held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
+    assert read_mountinfo(held, read_devices(held)) is None
+
+
+def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
+    """/proc/mounts lists both in one field."""
+    line = "/dev/vdb /data ext4 rw,nosuid,relatime,nosymfollow,idmapped,seclabel,nobarrier 0 0\n"
+    found = mountinfo({"proc/mounts": line})
+    assert isinstance(found, Known)
+    assert found.value == (
+        "1 0 253:16 / /data rw,nosuid,relatime,nosymfollow,idmapped - ext4 /dev/vdb "
+        "rw,seclabel,nobarrier\n"
+    )
+
+
+def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
+    """No table would hide /dev/vda1; a table without the line would say "not mounted"."""
+    found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})
+    assert isinstance(found, Known)
+    assert found.value.split("\n")[:4] == [
+        *MADE.split("\n")[:2],
+        "3 1 ?:? / /odd ro,noatime - ext4 /dev/sdz1 ro,nobarrier,data=ordered",
+        "4 1 253:16 / /da\\040ta/in ro,noatime - ext4 /dev/vdb ro",
+    ]
+
+
+def test_an_archive_without_any_mount_table_has_none() -> None:
+    """Not an empty one, which would read as "nothing is mounted"."""
+    assert mountinfo({"sos_commands/filesys/mount_-l": "mount: not found\n"}) is None
+
+
+def test_sources_are_reported_by_number_for_what_ext4_serves() -> None:
+    """Octal escapes are undone: a file name of sos is made of the real name."""
+    text = MOUNTINFO + "41 25 253:16 /a /b\\040c rw - ext4 /dev/my\\040disk rw\nodd\n"
+    found = MountTable(text).sources
+    assert {number: tuple(paths) for number, paths in found.items()} == {
+        "253:1": ("/dev/vda1",),
+        "253:16": ("/dev/vdb", "/dev/my disk"),
+    }
+
+
+PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "sysroot", "expected"),
+    [
+        (
+            {"sos_commands/filesys/mount_-l": PRINTED},
+            "/",
+            "SRC=/dev/vdb TARGET=/a\\040b OPTS=rw,relatime,_netdev,x-w=c\\040d\n",
+        ),
+        (
+            {"sos_commands/filesys/mount_-l": "/dev/vdb on /a type ext4 (rw) [l]b[]\n"},
+            "/",
+            "SRC=/dev/vdb TARGET=/a OPTS=rw\n",
+        ),
+        ({"sos_commands/filesys/mount_-l": PRINTED}, "/host", None),
+        ({"sos_commands/filesys/mount_-l": "mount: command not found\n"}, "/", None),
+        ({}, "/", None),
+    ],
+)
+def test_what_mount_keeps_is_in_what_it_prints(
+    files: dict[str, str], sysroot: str, expected: str | None
+) -> None:
+    """In a container it is another mount(8), with a table of its own."""
+    found = read_utab(capture(files), sysroot)
+    assert (found.value if isinstance(found, Known) else None) == expected
