@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Protocol, TypeAlias, overload
 
-from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why
+from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,9 @@ class _OfMountPoint:
 class ReadFile(_OfPath):
     """The text of a file, decoded as UTF-8 with surrogateescape."""
 
-    __slots__ = ()
-
 
 class ListDir(_OfPath):
     """The names in a directory, sorted, separated by NUL (a name may hold anything else)."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +63,13 @@ class Uname(_OfHost):
     No newline at the end. A node name may hold newlines: split at the first three.
     """
 
-    __slots__ = ()
-
 
 class VirtualMemory(_OfHost):
     """`total` and `available` memory in bytes, one a line, in this order."""
 
-    __slots__ = ()
-
 
 class EffectiveUser(_OfHost):
     """The effective user id as a decimal number."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +90,9 @@ class ResolvePath(_OfPath):
     directory, block, other), `represents` (the number of a block device node, else absent).
     """
 
-    __slots__ = ()
-
 
 class RealPath(_OfPath):
     """The canonical absolute path of a path, symbolic links resolved (realpath(3))."""
-
-    __slots__ = ()
 
 
 class StatFilesystem(_OfPath):
@@ -116,8 +102,6 @@ class StatFilesystem(_OfPath):
     f_blocks, f_bfree, f_bavail, f_files, f_ffree.
     """
 
-    __slots__ = ()
-
 
 class TuneSuperblock(_OfMountPoint):
     """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
@@ -125,13 +109,9 @@ class TuneSuperblock(_OfMountPoint):
     fs/ext4/ioctl.c, Linux 6.18; answers without root and without opening the block device.
     """
 
-    __slots__ = ()
-
 
 class FilesystemUuid(_OfMountPoint):
     """The 16 bytes of FS_IOC_GETFSUUID for the filesystem at a mount point (Linux 6.9)."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +135,6 @@ class CapturedDumpe2fs(_OfPath):
     The live source never answers it: without options dumpe2fs reads every initialised bitmap of
     the device, 64 MiB for each TiB in use.
     """
-
-    __slots__ = ()
 
 
 TextAsk: TypeAlias = (
@@ -186,33 +164,26 @@ class Source(Protocol):
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
 
 
-def describe(ask: Ask) -> str:  # noqa: C901, PLR0911 - one line an ask
+_READABLE: Mapping[type[Ask], str] = {
+    ReadFile: "{0.path}",
+    ListDir: "{0.path}",
+    ResolvePath: "path {0.path}",
+    RealPath: "path {0.path}",
+    StatFilesystem: "statfs {0.path}",
+    UdevDatabase: "udev database of {0.device_number}",
+    TuneSuperblock: "EXT4_IOC_GET_TUNE_SB_PARAM on {0.mount_point}",
+    FilesystemUuid: "FS_IOC_GETFSUUID on {0.mount_point}",
+    ReadBytes: "{0.length_bytes} bytes at {0.offset_bytes} of {0.path}",
+    CapturedDumpe2fs: "dumpe2fs {0.path}",
+    Uname: "uname",
+    VirtualMemory: "memory",
+    EffectiveUser: "effective user",
+}
+
+
+def describe(ask: Ask) -> str:
     """Return the readable name of an ask: the origin of its answer."""
-    match ask:
-        case RunCommand(argv):
-            return " ".join(argv)
-        case ReadFile(path) | ListDir(path):
-            return path
-        case ResolvePath(path) | RealPath(path):
-            return f"path {path}"
-        case StatFilesystem(path):
-            return f"statfs {path}"
-        case UdevDatabase(device_number):
-            return f"udev database of {device_number}"
-        case TuneSuperblock(mount_point):
-            return f"EXT4_IOC_GET_TUNE_SB_PARAM on {mount_point}"
-        case FilesystemUuid(mount_point):
-            return f"FS_IOC_GETFSUUID on {mount_point}"
-        case ReadBytes(path, offset_bytes, length_bytes):
-            return f"{length_bytes} bytes at {offset_bytes} of {path}"
-        case CapturedDumpe2fs(path):
-            return f"dumpe2fs {path}"
-        case Uname():
-            return "uname"
-        case VirtualMemory():
-            return "memory"
-        case EffectiveUser():
-            return "effective user"
+    return " ".join(ask.argv) if isinstance(ask, RunCommand) else _READABLE[type(ask)].format(ask)
 
 
 def decode(raw: bytes) -> str:
@@ -234,7 +205,7 @@ def encode(text: str) -> bytes:
         raise OSError(errno.EINVAL, f"not a name: {error.reason}") from error
 
 
-VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)")
+_VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)")
 """The first line on stderr of e2fsprogs: "dumpe2fs 1.47.0 (5-Feb-2023)", "… (10-July-2018)"."""
 
 _WHY = {
@@ -254,17 +225,16 @@ def refuse_truncated(ask: Ask, answer: Answer) -> Answer:
     were asked for. A full disk or a limit of the program that captured them can end them anywhere:
     a size of 20 GB would be one of 2, and of the descriptors of groups none would need work.
     """
-    if isinstance(ask, ReadBytes) and isinstance(answer, Known):
+    cut = ""
+    if isinstance(answer, Unknown):
+        return answer
+    if isinstance(ask, ReadBytes) and len(answer.value) < ask.length_bytes:
         missing = ask.length_bytes - len(answer.value)
-        detail = f"it is cut off: {missing} of {ask.length_bytes} bytes are missing"
-        short = Unknown(describe(ask), Why.UNPARSABLE, detail, "capture it again")
-        return short if missing > 0 else answer
-    if not isinstance(ask, ReadFile) or not ask.path.startswith(("/proc/", "/sys/")):
-        return answer
-    if isinstance(answer, Unknown) or not answer.value or answer.value[-1:] == "\n":
-        return answer
-    detail = "it is cut off: its last line has no end"
-    return Unknown(describe(ask), Why.UNPARSABLE, detail, "capture it again")
+        cut = f"{missing} of {ask.length_bytes} bytes are missing"
+    elif isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/")):
+        cut = "its last line has no end" if answer.value and answer.value[-1:] != "\n" else ""
+    hint = "capture it again"
+    return Unknown(describe(ask), Why.UNPARSABLE, f"it is cut off: {cut}", hint) if cut else answer
 
 
 class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
@@ -343,10 +313,11 @@ PACKAGES = {
     "grub2-install": "grub2-tools",
 }
 """The programs that may run, the allow-list, and the package of each."""
-_DENIED = (
-    r"(?i)permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
+DENIED = (
+    r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
     r"|only root"
 )
+"""How programs report a refusal, in either case of letters."""
 
 
 def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
@@ -361,32 +332,24 @@ def checked_output(name: str, status: int, stdout: str, stderr: str, hint_when_d
 
     `status` is negative for the signal that ended it. Recorded runs use this too.
     """
-    if status == 0 or _is_bare_metal(name, stdout):
-        return stdout
-    cause = _cause(stderr, stdout)
+    if status == 0 or (name == "systemd-detect-virt" and stdout.strip() == "none"):
+        return stdout  # on bare metal its exit status is 1
+    cause = first_cause(stderr) or first_cause(stdout)
     ending = f"killed by signal {-status}" if status < 0 else f"exit status {status}"
     detail = f"{cause} ({ending})" if cause else ending
-    if re.search(_DENIED, cause):
+    if re.search(DENIED, cause, re.IGNORECASE):
         raise Unanswered(Why.DENIED, detail, hint_when_denied)
     raise Unanswered(Why.FAILED, detail)
 
 
-def _is_bare_metal(name: str, stdout: str) -> bool:
-    """Whether systemd-detect-virt printed "none", which it does with exit status 1."""
-    return name == "systemd-detect-virt" and stdout.strip() == "none"
-
-
-def _cause(stderr: str, stdout: str) -> str:
-    """Return the line with the cause: the first of stderr that is no version banner.
+def first_cause(printed: str) -> str:
+    """Return the line with the cause of a failure: the first one that is no version banner.
 
     Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
     below its banner, with "Couldn't find valid filesystem superblock." on stdout.
     """
-    for text in (stderr, stdout):
-        for line in text.split("\n"):
-            if line.strip() and not VERSION_BANNER.fullmatch(line.strip()):
-                return line.strip()
-    return ""
+    lines = (line.strip() for line in printed.split("\n"))
+    return next((line for line in lines if line and not _VERSION_BANNER.fullmatch(line)), "")
 
 
 class Readable(Protocol):

@@ -309,16 +309,13 @@ def key_of(path: str) -> str | None:
 
 def is_snapshot(path: str) -> bool:
     """Whether a path is the directory of a snapshot; raises ArchiveError."""
-    try:
-        return answered_for(path, partial(os.path.lexists, encode(f"{path}/{MANIFEST}")))
-    except OSError as error:
-        raise unreadable(path, error) from None
+    return exists(path, f"/{MANIFEST}")
 
 
-def exists(path: str) -> bool:
-    """Return whether a path exists, also a dangling link; raises ArchiveError."""
+def exists(path: str, below: str = "") -> bool:
+    """Whether a path exists, also a dangling link, or what is below it; raises ArchiveError."""
     try:
-        return answered_for(path, partial(os.path.lexists, encode(path)))
+        return answered_for(path, partial(os.path.lexists, encode(path + below)))
     except OSError as error:
         raise unreadable(path, error) from None
 

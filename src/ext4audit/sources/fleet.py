@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -123,15 +124,9 @@ class _Look:
         if entry.kind == "directory":
             # A folder without evidence is a host all the same: its capture may have failed.
             self._left = _MOST_NAMES
-            below = self._guarded(lambda: list(self._below(path, _DEEPEST))) or [path]
+            with suppress(OSError):  # one host's folder that cannot be read is that host's error
+                below = list(self._below(path, _DEEPEST)) or below
         fleet.hosts.extend(FoundHost(each, key_of(path)) for each in below)
-
-    def _guarded(self, call: Callable[[], list[str]]) -> list[str]:
-        """Return what is found; one host's folder that cannot be read is that host's error."""
-        try:
-            return call()
-        except OSError:
-            return []
 
     def _below(self, folder: str, depth: int) -> Iterator[str]:
         """Yield the paths of all evidence in a host's folder; links are not followed there."""
@@ -172,7 +167,8 @@ def _own(folder: str, fleet: Fleet) -> Fleet | None:
 
     Raises ArchiveError for other hosts beside it: its key would depend on them.
     """
-    inner = [each for each in fleet.hosts if _first_below(folder, each.path) in OWN_FOLDERS]
+    own = tuple(f"{folder}/{name}/" for name in OWN_FOLDERS)
+    inner = [each for each in fleet.hosts if f"{each.path}/".startswith(own)]
     if not inner:
         return None
     others = [each.path for each in fleet.hosts if each not in inner]
@@ -182,10 +178,6 @@ def _own(folder: str, fleet: Fleet) -> Fleet | None:
             f"{folder}: holds evidence of more than one host: {inner[0].path}, {both}"
         )
     return fleet._replace(hosts=[inner[0]._replace(key=key_of(folder))])
-
-
-def _first_below(folder: str, path: str) -> str:
-    return path.removeprefix(f"{folder}/").partition("/")[0]
 
 
 def looks_like_evidence(path: str, start: bytes) -> bool:

@@ -73,7 +73,6 @@ class Event(NamedTuple):
     output: str = ""
 
 
-_OVER = Event("over")
 STOPPED = 255
 """The status where a signal came before Ansible had one."""
 
@@ -92,18 +91,9 @@ class Run:
 
     def events(self) -> Iterator[Event | None]:
         """Yield what happens until the end; a run that crashes ends without "end"."""
-        while True:
-            event = self._next()
-            if event is _OVER:
-                return
-            yield event
-
-    def _next(self) -> Event | None:
-        try:
-            event: Event | None = self._events.recv() if self._events.poll(POLL_SECONDS) else None
-        except EOFError:
-            return _OVER
-        return event
+        with suppress(EOFError):
+            while True:
+                yield self._events.recv() if self._events.poll(POLL_SECONDS) else None
 
     def stop(self) -> None:
         """End Ansible and all that it started; does nothing where it has ended."""
