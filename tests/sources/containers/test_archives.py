@@ -480,3 +480,12 @@ def read_all(content: bytes) -> None:
     for name in archive.names():
         with suppress(ArchiveError):
             archive.read(name)
+
+
+@pytest.mark.parametrize("name", ["a\0", "\ud800"])
+def test_what_no_name_can_hold_is_not_in_a_directory(name: str, tmp_path: Path) -> None:
+    """A mount table that a crash has left with zeros names such a path: the scan ended there."""
+    archive = DirectoryArchive(str(tmp_path), SMALL)
+    assert not archive.is_directory(name)
+    with pytest.raises(ArchiveError, match="not in the archive"):
+        archive.read(name)

@@ -111,13 +111,43 @@ Node: TypeAlias = Directory | File | Link | Special
 Look: TypeAlias = Callable[[str], Node | None]
 
 
-class MemoryArchive:
+class Tree:
+    """A tree of directories, in which links are followed; `look` returns what is at a path."""
+
+    def __init__(self, label: str, look: Look) -> None:
+        self.label = label
+        self._look = look
+
+    def is_directory(self, name: str) -> bool:
+        """Whether a path leads to a directory."""
+        return isinstance(self.follow(name)[1], Directory)
+
+    def directory(self, name: str) -> str:
+        """Return the path without links of a directory; raises ArchiveError where it is none."""
+        where, node = self.follow(name)
+        if not isinstance(node, Directory):
+            raise self.error(f"{name!r:.200}: not a directory")
+        return where
+
+    def follow(self, name: str) -> tuple[str, Node | None]:
+        """Return the path without links that `name` leads to, and what is there."""
+        try:
+            return resolve_links(name, self._look)
+        except ArchiveError as error:
+            raise self.error(str(error)) from None
+
+    def error(self, message: str) -> ArchiveError:
+        """Return an error of this archive."""
+        return ArchiveError(f"{self.label}: {message}")
+
+
+class MemoryArchive(Tree):
     """An archive whose wanted members are held in memory."""
 
     def __init__(self, label: str, limits: Limits) -> None:
-        self.label = label
-        self._limits = limits
         self._nodes: dict[str, Node] = {"": Directory()}
+        super().__init__(label, self._nodes.get)
+        self._limits = limits
         self._children: dict[str, list[str]] = {"": []}
         self._files: dict[bytes, File] = {}
         self._room_bytes = limits.largest_kept_bytes
@@ -181,29 +211,16 @@ class MemoryArchive:
         """Return what is neither file, directory nor link, by path."""
         return {name: node.kind for name, node in self._nodes.items() if isinstance(node, Special)}
 
-    def is_directory(self, name: str) -> bool:
-        """Whether a path leads to a directory."""
-        return isinstance(self._follow(name)[1], Directory)
-
     def children(self, name: str) -> tuple[str, ...]:
         """Return the names in a directory, sorted."""
-        where, node = self._follow(name)
-        if not isinstance(node, Directory):
-            raise ArchiveError(f"{self.label}: {name!r:.200}: not a directory")
-        return tuple(sorted(self._children[where]))
+        return tuple(sorted(self._children[self.directory(name)]))
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
-        _, node = self._follow(name)
+        _, node = self.follow(name)
         if isinstance(node, File) and node.content is not None:
             return node.content
-        raise ArchiveError(f"{self.label}: {name!r:.200}: {describe_node(node)}")
-
-    def _follow(self, name: str) -> tuple[str, Node | None]:
-        try:
-            return resolve_links(name, self._nodes.get)
-        except ArchiveError as error:
-            raise ArchiveError(f"{self.label}: {error}") from None
+        raise self.error(f"{name!r:.200}: {describe_node(node)}")
 
 
 def normalized_path(path: str) -> str:

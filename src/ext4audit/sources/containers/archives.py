@@ -22,10 +22,10 @@ from ext4audit.sources.containers import (
     MemoryArchive,
     Node,
     Special,
+    Tree,
     Wanted,
     describe_node,
     held_bytes,
-    resolve_links,
 )
 from ext4audit.sources.containers.tar import Stream, read_tar
 from ext4audit.sources.timeouts import BoundedCalls
@@ -35,7 +35,7 @@ _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class DirectoryArchive:
+class DirectoryArchive(Tree):
     """A directory of files; it may have been unpacked from an untrusted archive.
 
     Links are followed by name inside it. Each part of a path is opened without following links,
@@ -44,8 +44,7 @@ class DirectoryArchive:
     """
 
     def __init__(self, path: str, limits: Limits, calls: BoundedCalls | None = None) -> None:
-        self.label = path
-        self._path = path
+        super().__init__(path, self._node_at)
         self._limits = limits
         self._calls = calls or BoundedCalls()
         self._dead = ""
@@ -58,9 +57,9 @@ class DirectoryArchive:
         for count, (name, node) in enumerate(self._walk(""), start=1):
             held += held_bytes(name)
             if count > self._limits.most_entries:
-                raise self._error(f"holds more than {self._limits.most_entries} entries")
+                raise self.error(f"holds more than {self._limits.most_entries} entries")
             if held > self._limits.largest_kept_bytes:
-                raise self._error(f"names of more than {self._limits.largest_kept_bytes} bytes")
+                raise self.error(f"names of more than {self._limits.largest_kept_bytes} bytes")
             if isinstance(node, File):
                 found.append(name)
         return tuple(sorted(found))
@@ -75,57 +74,31 @@ class DirectoryArchive:
                 if isinstance(node, Directory):
                     folders.append(name)
 
-    def is_directory(self, name: str) -> bool:
-        """Whether a path leads to a directory."""
-        return isinstance(self._follow(name)[1], Directory)
-
     def children(self, name: str) -> tuple[str, ...]:
         """Return the names in a directory, sorted."""
-        where, node = self._follow(name)
-        if not isinstance(node, Directory):
-            raise self._error(f"{name!r:.200}: not a directory")
-        return tuple(child for child, _ in self._entries(where))
+        return tuple(child for child, _ in self._entries(self.directory(name)))
 
     def _entries(self, where: str) -> list[tuple[str, Node]]:
         """Return the names in a directory, sorted, and what they are; raises ArchiveError."""
         most = self._limits.most_entries
-        try:
-            found = self._asked(partial(_entries, encode(self._place(where)), most + 1))
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise self._error(f"{where!r:.200}: {error.strerror or error}") from None
+        found = self._asked(where, partial(_entries, self._place(where), most + 1))
         if len(found) > most:
-            raise self._error(f"holds more than {most} entries")
+            raise self.error(f"holds more than {most} entries")
         return found
 
     def read(self, name: str) -> bytes:
         """Return a file's content."""
-        where, node = self._follow(name)
+        where, node = self.follow(name)
         if not isinstance(node, File):
-            raise self._error(f"{name!r:.200}: {describe_node(node)}")
-        try:
-            content = self._asked(
-                partial(_content, self._path, where.split("/"), self._limits.largest_file_bytes)
-            )
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise self._error(f"{name!r:.200}: {error.strerror or error}") from None
-        except ArchiveError as error:
-            raise self._error(f"{name!r:.200}: {error}") from None
+            raise self.error(f"{name!r:.200}: {describe_node(node)}")
+        largest = self._limits.largest_file_bytes
+        content = self._asked(name, partial(_content, self.label, where.split("/"), largest))
         self._room_bytes -= len(content)
         if self._room_bytes < 0:
-            raise self._error(f"more than {self._limits.largest_kept_bytes} bytes were read")
+            raise self.error(f"more than {self._limits.largest_kept_bytes} bytes were read")
         return content
 
-    def _follow(self, name: str) -> tuple[str, Node | None]:
-        try:
-            return resolve_links(name, self._look)
-        except ArchiveError as error:
-            raise self._error(str(error)) from None
-
-    def _look(self, name: str) -> Node | None:
+    def _node_at(self, name: str) -> Node | None:
         """Return the node at a path whose folders are directories; raises TimeoutError.
 
         Each is looked at once: of each device forty files of the same folders are asked for, and
@@ -135,11 +108,11 @@ class DirectoryArchive:
         if name not in self._seen:
             if len(self._seen) > self._limits.most_entries:
                 self._seen.clear()
-            self._seen[name] = self._asked(partial(_node, encode(self._place(name))))
+            self._seen[name] = self._asked(name, partial(_node, self._place(name)))
         return self._seen[name]
 
-    def _asked(self, call: Callable[[], R]) -> R:
-        """Return the answer of the directory; raises OSError (TimeoutError included)."""
+    def _asked(self, name: str, call: Callable[[], R]) -> R:
+        """Return what the directory answers about a path; raises TimeoutError and ArchiveError."""
         if self._dead:
             raise TimeoutError(self._dead)
         try:
@@ -147,28 +120,30 @@ class DirectoryArchive:
         except TimeoutError as error:
             self._dead = str(error)
             raise
+        except OSError as error:
+            raise self.error(f"{name!r:.200}: {error.strerror or error}") from None
+        except ArchiveError as error:
+            raise self.error(f"{name!r:.200}: {error}") from None
 
     def _place(self, name: str) -> str:
-        return f"{self._path}/{name}"
-
-    def _error(self, message: str) -> ArchiveError:
-        return ArchiveError(f"{self.label}: {message}")
+        return f"{self.label}/{name}"
 
 
-def _entries(place: bytes, most: int) -> list[tuple[str, Node]]:
+def _entries(place: str, most: int) -> list[tuple[str, Node]]:
     """Return at most so many names of a directory, sorted, and what they are; raises OSError."""
-    with os.scandir(place) as found:
-        names = sorted(entry.name for entry in islice(found, most))
-    nodes = ((decode(name), _node(b"%s/%s" % (place, name))) for name in names)
+    with os.scandir(encode(place)) as found:
+        names = [decode(name) for name in sorted(entry.name for entry in islice(found, most))]
+    nodes = ((name, _node(f"{place}/{name}")) for name in names)
     return [(name, node) for name, node in nodes if node is not None]
 
 
-def _node(place: bytes) -> Node | None:
+def _node(place: str) -> Node | None:
     """Return what is at a path, None for nothing."""
     try:
-        mode = os.lstat(place).st_mode
+        path = encode(place)
+        mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            return Link(decode(os.readlink(place)))  # noqa: PTH115 - pathlib decodes by the locale
+            return Link(decode(os.readlink(path)))  # noqa: PTH115 - pathlib decodes by the locale
     except OSError:
         return None
     if stat.S_ISDIR(mode):
