@@ -70,6 +70,16 @@ def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
     return found
 
 
+def all_known(found: Iterable[Evidence[T]], origin: str) -> Evidence[tuple[T, ...]]:
+    """Return the values of all, or the first unknown: what is behind it is not asked for."""
+    values = []
+    for each in found:
+        if isinstance(each, Unknown):
+            return each
+        values.append(each.value)
+    return Known(tuple(values), origin)
+
+
 def is_root(source: Source) -> bool:
     """Return whether root reads the host; False where that is not known."""
     user = source.fetch(EffectiveUser())

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.assemble import (
+    all_known,
     ask,
     list_directory,
     none_if_absent,
@@ -210,14 +211,9 @@ def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], 
     there = list_directory(source, directory)
     if isinstance(there, Unknown):
         return there
-    found = []
-    for each in SETTINGS:
-        if each in there.value:
-            value = read_integer(source, f"{directory}/{each}")
-            if isinstance(value, Unknown):
-                return value
-            found.append((each, value.value))
-    return Known(tuple(found), directory)
+    names = [each for each in SETTINGS if each in there.value]
+    values = all_known((read_integer(source, f"{directory}/{name}") for name in names), directory)
+    return derive(directory, lambda found: tuple(zip(names, found, strict=True)), values)
 
 
 def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ...]]:

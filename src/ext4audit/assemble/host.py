@@ -5,7 +5,6 @@ Kernel, system, memory, container, services and boot loader.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
@@ -67,6 +66,7 @@ from ext4audit.parsers import (
     parse_kernel_arguments,
     parse_nodename,
     parse_os_release,
+    parse_word,
 )
 from ext4audit.parsers.devices_and_mounts import parse_fstab, parse_md_arrays
 from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, VirtualMemory
@@ -234,10 +234,7 @@ def read_virtualization(source: Source) -> Evidence[str | None]:
 
 def _hypervisor(text: str) -> str:
     """Parse "kvm", "vm-other", "none"."""
-    name = text.strip()
-    if not re.fullmatch("[a-z0-9-]+", name):
-        raise ValueError(f"{name!r} is no hypervisor")
-    return name
+    return parse_word(text, "[a-z0-9-]+", "no hypervisor")
 
 
 def read_memory(source: Source) -> Evidence[Memory]:

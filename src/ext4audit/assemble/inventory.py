@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ext4audit.assemble import ask, first_known, list_directory, read, read_integer
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts import cached_by_identity
+from ext4audit.facts import cached_by_identity, grouped
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
@@ -89,10 +89,12 @@ def take_inventory(source: Source) -> Inventory:
 def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
     """Return a gap for each line of the mount table that could not be read."""
     return tuple(
-        Unknown(f"line {line.line_number} of the mount table", Why.NOT_CAPTURED, str(line.error))
-        if isinstance(line.error, NumberNotCapturedError)
-        else Unknown(f"line {line.line_number} of the mount table", Why.UNPARSABLE, str(line.error))
-        for line in for_wording(table, MountTable(())).unread
+        Unknown(
+            f"line {number} of the mount table",
+            Why.NOT_CAPTURED if isinstance(error, NumberNotCapturedError) else Why.UNPARSABLE,
+            str(error),
+        )
+        for number, error in for_wording(table, MountTable(())).unread
     )
 
 
@@ -321,11 +323,7 @@ def neighbours(
     backing = backing_numbers(chosen)
     on_disks = (stack for stack in own if not any(each.loop for each in stack.walk()))
     disks = {leaf.device_number for stack in on_disks for leaf in stack.leaves()}
-
-    alike: dict[str, list[BlockDevice]] = {}
-    for each in own:
-        for key in storage_keys(each):
-            alike.setdefault(key, []).append(each)
+    alike = grouped((key, each) for each in own for key in storage_keys(each))
 
     def is_near(stack: BlockDevice) -> bool:
         on_disk = any(leaf.device_number in disks for leaf in stack.leaves())

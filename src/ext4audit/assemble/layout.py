@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ext4audit.assemble import ask
+from ext4audit.assemble import all_known, ask
 from ext4audit.assemble.superblock import (
     device_node,
     most_actionable,
@@ -187,13 +187,9 @@ def _parse_places(
     """Parse each answer before the next ask, so that only one is in memory."""
     if isinstance(places, Unknown):
         return places
-    tables = []
-    for place in places.value:
-        table = derive(what, parse_group_descriptors, source.fetch(place), size_bytes)
-        if isinstance(table, Unknown):
-            return table
-        tables.append(table.value)
-    return derive(what, GroupTable.joined, Known(tables, ""))
+    parse = partial(derive, what, parse_group_descriptors)
+    tables = (parse(source.fetch(place), size_bytes) for place in places.value)
+    return derive(what, GroupTable.joined, all_known(tables, ""))
 
 
 def _is_scattered(superblock: Known[Superblock]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
 from pkgutil import get_data
 from types import ModuleType
@@ -117,6 +117,17 @@ def put_in_force(newer: Mapping[str, Mapping[str, Any]]) -> None:
 
 T = TypeVar("T")
 R = TypeVar("R")
+K = TypeVar("K")
+
+
+def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, tuple[T, ...]]:
+    """Return all that belongs to each key, in its order."""
+    found: dict[K, list[T]] = {}
+    for key, each in pairs:
+        found.setdefault(key, []).append(each)
+    return {key: tuple(same) for key, same in found.items()}
+
+
 KEPT = 4
 """Tables whose indexes are kept: of one host, those that a pass over it asks for in turn."""
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Unknown, Why, for_wording
-from ext4audit.facts import cached_by_identity, read_table
+from ext4audit.facts import cached_by_identity, grouped, read_table
 from ext4audit.facts.mount import DeviceNumber
 
 SECTOR_BYTES = 512
@@ -263,10 +263,7 @@ def devices_by_number(
     devices: tuple[LsblkDevice, ...],
 ) -> Mapping[DeviceNumber, tuple[LsblkDevice, ...]]:
     """Return the lines of each device: lsblk lists it once below each of its parents."""
-    found: dict[DeviceNumber, list[LsblkDevice]] = {}
-    for device in devices:
-        found.setdefault(device.device_number, []).append(device)
-    return {number: tuple(same) for number, same in found.items()}
+    return grouped((device.device_number, device) for device in devices)
 
 
 def listed_device(devices: tuple[LsblkDevice, ...], number: DeviceNumber) -> LsblkDevice | None:

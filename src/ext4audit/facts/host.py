@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, for_wording
-from ext4audit.facts import cached_by_identity, read_table
+from ext4audit.facts import cached_by_identity, grouped, read_table
 from ext4audit.facts.devices import (
     BlockDevice,
     LsblkDevice,
@@ -359,33 +359,27 @@ class Host(NamedTuple):
 @cached_by_identity
 def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
     """Return the mounted filesystems by their UUIDs."""
-    found: dict[str | None, list[Filesystem]] = {}
-    for fs in (*host.filesystems, *host.lower):
-        if fs.alive:
-            found.setdefault(fs.uuid, []).append(fs)
-    return {uuid: tuple(each) for uuid, each in found.items()}
+    return grouped((fs.uuid, fs) for fs in (*host.filesystems, *host.lower) if fs.alive)
 
 
 @cached_by_identity
 def _unplaced_by_uuid(host: Host) -> Mapping[str | None, Mapping[DeviceNumber, Unknown]]:
     """Return why it is not known what mounted filesystems lie on, by their UUIDs."""
-    found: dict[str | None, dict[DeviceNumber, Unknown]] = {}
-    for uuid, filesystems in _mounted_by_uuid(host).items():
-        for fs in filesystems:
-            if isinstance(fs.stack, Unknown):
-                found.setdefault(uuid, {})[fs.device_number] = fs.stack
-    return found
+    return {
+        uuid: {fs.device_number: fs.stack for fs in alike if isinstance(fs.stack, Unknown)}
+        for uuid, alike in _mounted_by_uuid(host).items()
+    }
 
 
 @cached_by_identity
 def _mounted_by_storage(host: Host) -> Mapping[tuple[str | None, str], tuple[Filesystem, ...]]:
     """Return the mounted filesystems by UUID and by the names that `storage_keys` gives."""
-    found: dict[tuple[str | None, str], list[Filesystem]] = {}
-    for fs in (*host.filesystems, *host.lower):
-        stack = for_wording(fs.stack, None)
-        for key in storage_keys(stack) if fs.alive and stack else ():
-            found.setdefault((fs.uuid, key), []).append(fs)
-    return {key: tuple(each) for key, each in found.items()}
+    return grouped(
+        ((fs.uuid, key), fs)
+        for fs in (*host.filesystems, *host.lower)
+        if fs.alive and isinstance(fs.stack, Known)
+        for key in storage_keys(fs.stack.value)
+    )
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:

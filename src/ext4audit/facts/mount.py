@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.facts import cached_by_identity
+from ext4audit.facts import cached_by_identity, grouped
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
 """The file system types that the ext4 driver serves and the kernel registers."""
@@ -94,19 +94,13 @@ def is_user_option(option: str) -> bool:
 @cached_by_identity
 def mounts_by_device(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, tuple[Mount, ...]]:
     """Return the mounts of each device, in the order of the table."""
-    found: dict[DeviceNumber, list[Mount]] = {}
-    for mount in mounts:
-        found.setdefault(mount.device_number, []).append(mount)
-    return {number: tuple(same) for number, same in found.items()}
+    return grouped((mount.device_number, mount) for mount in mounts)
 
 
 @cached_by_identity
 def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]]:
     """Return the mounts on each mount point, in the order of the table."""
-    found: dict[str, list[Mount]] = {}
-    for mount in mounts:
-        found.setdefault(mount.mount_point, []).append(mount)
-    return {place: tuple(same) for place, same in found.items()}
+    return grouped((mount.mount_point, mount) for mount in mounts)
 
 
 def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:

@@ -174,17 +174,9 @@ FULL_DISPLAY_TOKENS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc
 """Tokens that only an options file of Linux 4.17 and later prints: it lists both states. An
 older file lists only what is set, so a missing `barrier` there means off."""
 
-UNLISTED_IS_OFF: tuple[str, ...] = (
-    "minixdf",
-    "grpid",
-    "block_validity",
-    "dioread_nolock",
-    "discard",
-    "delalloc",
-    "journal_checksum",
-    "barrier",
-    "user_xattr",
-    "acl",
+UNLISTED_IS_OFF = tuple(
+    "minixdf grpid block_validity dioread_nolock discard delalloc journal_checksum barrier "
+    "user_xattr acl".split()
 )
 """Options that an options file of Linux 3.4 to 4.16 lists only when they are on. (Its
 `noauto_da_alloc` is a set bit: unlisted, auto_da_alloc is on.)"""

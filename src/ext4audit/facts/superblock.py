@@ -19,29 +19,12 @@ EXT3_FEATURES = frozenset(
 JOURNAL_SUPERBLOCK_BYTES = 1024
 
 
-SETTINGS = (
-    "err_ratelimit_burst",
-    "err_ratelimit_interval_ms",
-    "extent_max_zeroout_kb",
-    "inode_goal",
-    "mb_best_avail_max_trim_order",
-    "mb_group_prealloc",
-    "mb_max_inode_prealloc",
-    "mb_max_linear_groups",
-    "mb_max_to_scan",
-    "mb_min_to_scan",
-    "mb_order2_req",
-    "mb_prefetch",
-    "mb_prefetch_limit",
-    "mb_stats",
-    "mb_stream_req",
-    "msg_ratelimit_burst",
-    "msg_ratelimit_interval_ms",
-    "reserved_clusters",
-    "sb_update_kb",
-    "sb_update_sec",
-    "warning_ratelimit_burst",
-    "warning_ratelimit_interval_ms",
+SETTINGS = tuple(
+    "err_ratelimit_burst err_ratelimit_interval_ms extent_max_zeroout_kb inode_goal "
+    "mb_best_avail_max_trim_order mb_group_prealloc mb_max_inode_prealloc mb_max_linear_groups "
+    "mb_max_to_scan mb_min_to_scan mb_order2_req mb_prefetch mb_prefetch_limit mb_stats "
+    "mb_stream_req msg_ratelimit_burst msg_ratelimit_interval_ms reserved_clusters sb_update_kb "
+    "sb_update_sec warning_ratelimit_burst warning_ratelimit_interval_ms".split()
 )
 """What can be set in /sys/fs/ext4/<device> and is no mount option."""
 
@@ -263,9 +246,7 @@ class GroupTable(NamedTuple):
             return tables[0]
         columns = (array("Q"), array("Q"), array("Q"))
         for table in tables:
-            for column, more in zip(
-                columns, (table.block_bitmaps, table.inode_bitmaps, table.inode_tables), strict=True
-            ):
+            for column, more in zip(columns, table, strict=True):
                 column.extend(more)
         return cls(*columns)
 
@@ -276,9 +257,7 @@ class GroupTable(NamedTuple):
         """
         if groups >= self.groups:
             return self
-        return GroupTable(
-            self.block_bitmaps[:groups], self.inode_bitmaps[:groups], self.inode_tables[:groups]
-        )
+        return GroupTable(*(column[:groups] for column in self))
 
     def checked(self, groups: int, first_block: int, size_blocks: int) -> "GroupTable":
         """Return the table itself; ValueError unless it fits a filesystem of these sizes.
@@ -286,7 +265,7 @@ class GroupTable(NamedTuple):
         A descriptor of zeros is missing data, not metadata in block 0: the first block is the
         superblock's.
         """
-        for column in (self.block_bitmaps, self.inode_bitmaps, self.inode_tables):
+        for column in self:
             if len(column) != groups:
                 raise ValueError(f"{len(column)} group descriptors of {groups} are seen")
             if not first_block < min(column, default=0) <= max(column) < size_blocks:

@@ -116,8 +116,6 @@ def parse_grub_version(text: str) -> str:
 
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
-_FLAGS = {"0": False, "1": True}
-_WRITE_CACHES = frozenset({"write back", "write through"})
 _COUNTS = 6
 _TYPES = frozenset({"file", "directory", "block", "other"})
 
@@ -133,12 +131,17 @@ def parse_integer(text: str) -> int:
     return int(word)
 
 
+def parse_word(text: str, pattern: str, what: str) -> str:
+    """Parse one word of sysfs or a program; ValueError for another form: it is `what`."""
+    word = text.strip()
+    if not re.fullmatch(pattern, word):
+        raise ValueError(f"{word[:40]!r} is {what}")
+    return word
+
+
 def parse_flag(text: str) -> bool:
     """Parse a sysfs truth value: "1" or "0"."""
-    word = text.strip()
-    if word not in _FLAGS:
-        raise ValueError(f"{word[:40]!r} is neither 0 nor 1")
-    return _FLAGS[word]
+    return parse_word(text, "[01]", "neither 0 nor 1") == "1"
 
 
 def parse_device_number(text: str) -> DeviceNumber:
@@ -171,10 +174,7 @@ def parse_key_values(text: str) -> dict[str, str]:
 
 def parse_write_cache(text: str) -> str:
     """Parse `queue/write_cache`: "write back" or "write through" (ABI sysfs-block)."""
-    word = text.strip()
-    if word not in _WRITE_CACHES:
-        raise ValueError(f"{word[:40]!r} is not a write cache mode")
-    return word
+    return parse_word(text, "write (?:back|through)", "not a write cache mode")
 
 
 def parse_scheduler(text: str) -> str:

@@ -6,9 +6,15 @@ the filesystem of the next device. Queue limits, md arrays, device-mapper tables
 properties are read with each device (Documentation/admin-guide/md.rst for `md/`).
 """
 
-import re
-
-from ext4audit.assemble import ask, list_directory, none_if_absent, read, read_integer, read_line
+from ext4audit.assemble import (
+    all_known,
+    ask,
+    list_directory,
+    none_if_absent,
+    read,
+    read_integer,
+    read_line,
+)
 from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
 from ext4audit.facts.devices import (
     BlockDevice,
@@ -29,6 +35,7 @@ from ext4audit.parsers import (
     parse_key_values,
     parse_resolved_path,
     parse_scheduler,
+    parse_word,
     parse_write_cache,
 )
 from ext4audit.parsers.devices_and_mounts import parse_dm_table, parse_thin_pool
@@ -117,25 +124,17 @@ def _component(source: Source, directory: str, level: str) -> int | None:
 
 def _level(text: str) -> str:
     """Parse "raid10", "linear"; an array that does not run has none. A vendor's may stripe."""
-    level = text.strip()
-    if not re.fullmatch(_LEVELS, level):
-        raise ValueError(f"{level!r} is no level of Linux")
-    return level or INACTIVE
+    return parse_word(text, _LEVELS, "no level of Linux") or INACTIVE
 
 
 def _action(text: str) -> str:
     """Parse "idle", "resync", "recover"; an empty text names no action."""
-    action = text.strip()
-    if not re.fullmatch("[a-z]+", action):
-        raise ValueError(f"{action!r} is no action of an array")
-    return action
+    return parse_word(text, "[a-z]+", "no action of an array")
 
 
 def _position(text: str) -> str | None:
     """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
-    position = text.strip()
-    if not re.fullmatch("none|[0-9].*", position):
-        raise ValueError(f"{position!r} is not a position in an array")
+    position = parse_word(text, "none|[0-9].*", "not a position in an array")
     return None if position == "none" else position
 
 
@@ -148,17 +147,16 @@ def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
     entries = list_directory(source, directory)
     if isinstance(entries, Unknown):
         return entries
-    members = []
-    for entry in entries.value:
-        if entry.startswith(MEMBER_PREFIX):
-            member = _member(source, directory, entry)
-            if isinstance(member, Unknown):
-                return member
-            members.append(member.value)
-    if not members:
+    names = [entry for entry in entries.value if entry.startswith(MEMBER_PREFIX)]
+    if not names:
         return Unknown(directory, Why.UNPARSABLE, "an array without a member")
-    in_array = sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot)
-    return Known(tuple(in_array), entries.origin)
+    members = all_known((_member(source, directory, name) for name in names), entries.origin)
+    return derive(directory, _in_array, members)
+
+
+def _in_array(members: tuple[MdMember, ...]) -> tuple[MdMember, ...]:
+    """Return the members that have a slot, by their slots."""
+    return tuple(sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot))
 
 
 def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
@@ -240,7 +238,7 @@ class StackReader:
         md, state = (None, None) if partition else read_md(self.source, directory, name)
         dm = None if partition else self._dm(number, directory, name)
         loop = None if partition else self._loop(directory, name)
-        udev = self._udev(number)
+        udev = ask(self.source, UdevDatabase(str(number)), _pairs, f"udev record of {number}")
         start = read_integer(self.source, f"{directory}/start") if partition else None
         return BlockDevice(
             name=name,
@@ -291,14 +289,8 @@ class StackReader:
                 read(self.source, f"{origin}/{slave}/dev", parse_device_number)
                 for slave in slaves.value
             ]
-        devices = []
-        for number in numbers:
-            device = self._one_below(number, above)
-            if isinstance(device, Unknown):
-                return device
-            if isinstance(device, Known):
-                devices.append(device.value)
-        return Known(tuple(devices), origin)
+        devices = (self._one_below(number, above) for number in numbers)
+        return all_known((device for device in devices if device), origin)
 
     def _one_below(
         self, number: Evidence[DeviceNumber], above: frozenset[DeviceNumber]
@@ -361,11 +353,10 @@ class StackReader:
         what = f"backing file {path} of a loop"
         return ask(self.source, ResolvePath(path), parse_resolved_path, what)
 
-    def _udev(self, number: DeviceNumber) -> Evidence[tuple[tuple[str, str], ...]]:
-        """Read the udev properties of a device."""
-        question = UdevDatabase(str(number))
-        found = ask(self.source, question, parse_key_values, f"udev record of {number}")
-        return derive(f"udev record of {number}", lambda pairs: tuple(sorted(pairs.items())), found)
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Parse udev's properties, sorted by key."""
+    return tuple(sorted(parse_key_values(text).items()))
 
 
 def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | None) -> str:

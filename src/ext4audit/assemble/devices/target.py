@@ -16,7 +16,7 @@ from ext4audit.assemble.host import OUT_OF_SCOPE
 from ext4audit.assemble.inventory import Inventory, neighbours
 from ext4audit.assemble.superblock import dump_superblock
 from ext4audit.evidence import Known, Unknown, Why, for_wording
-from ext4audit.facts import cached_by_identity
+from ext4audit.facts import cached_by_identity, grouped
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
@@ -244,7 +244,7 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
     """
     mount = mount_holding(host, target)
     name = target if mount is None else str(mount.device_number)
-    return tuple(_named(host.filesystems).get(name, ()))
+    return _named(host.filesystems).get(name, ())
 
 
 def mount_holding(host: Host, target: str) -> Mount | None:
@@ -260,13 +260,9 @@ def mount_holding(host: Host, target: str) -> Mount | None:
 
 
 @cached_by_identity
-def _named(filesystems: tuple[Filesystem, ...]) -> Mapping[str, Sequence[Filesystem]]:
+def _named(filesystems: tuple[Filesystem, ...]) -> Mapping[str, tuple[Filesystem, ...]]:
     """Return the filesystems by each of their names, in their order."""
-    found: dict[str, list[Filesystem]] = {}
-    for fs in filesystems:
-        for name in _names(fs):
-            found.setdefault(name, []).append(fs)
-    return found
+    return grouped((name, fs) for fs in filesystems for name in _names(fs))
 
 
 def _names(fs: Filesystem) -> set[str]:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from ext4audit.assemble import ask
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.assemble import all_known, ask
+from ext4audit.evidence import Evidence, Unknown, Why, derive, for_wording
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
@@ -115,17 +115,11 @@ def _table(source: Source, device: str, superblock: Evidence[Superblock]) -> Evi
     """Read the group descriptors that mke2fs made."""
     if isinstance(superblock, Unknown):
         return superblock
-    parts = [
-        source.fetch(ReadBytes(device, offset, length))
-        for offset, length in descriptor_extents(sizes_of(superblock.value))
-    ]
-    unknowns = [part for part in parts if isinstance(part, Unknown)]
-    if unknowns:
-        return unknowns[0]
-    raw = b"".join(part.value for part in parts if isinstance(part, Known))
+    sizes = sizes_of(superblock.value)
+    extents = descriptor_extents(sizes)
+    parts = all_known((source.fetch(ReadBytes(device, *extent)) for extent in extents), ORIGIN)
     return derive(
         "planned block groups",
-        lambda known: parse_group_descriptors(raw, sizes_of(known).descriptor_bytes),
-        superblock,
-        origin=ORIGIN,
+        lambda found: parse_group_descriptors(b"".join(found), sizes.descriptor_bytes),
+        parts,
     )

@@ -8,13 +8,13 @@ the same name.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ext4audit.facts import ABOUT, NOT_CONFIRMED, entries_of, parse_toml, read_document, read_table
 from ext4audit.facts.knowledge.checks import CHECKS
-from ext4audit.facts.knowledge.values import InvalidEntry
+from ext4audit.facts.knowledge.values import InvalidEntry, Near, Place
 
 SCHEMA_VERSION = "1.1"
 FORMAT = 1
@@ -132,14 +132,10 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
 
 
-Near = Callable[[str, Sequence[str]], str]
-"""Returns " (did you mean …?)" for a similar name, else an empty text."""
 ABOUT_KEYS = ("table", "format", "date", "sources")
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 HEADER = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?")
 KEY = re.compile(r"\s*([A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*=")
-Place = tuple[str | int, ...]
-"""Where something stands: keys of tables, and positions in lists."""
 
 
 class KnowledgeError(ValueError):
