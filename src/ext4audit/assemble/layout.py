@@ -144,7 +144,8 @@ def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[
     before = read_raw_superblock(source, path, offset_bytes=offset_bytes)
     for reading in range(MAX_READINGS):
         places = derive(what, partial(_places, path, offset_bytes, reading), before)
-        table = _parse_places(source, what, places, derive(what, _descriptor_bytes, before))
+        size_bytes = derive(what, lambda known: sizes_of(known).descriptor_bytes, before)
+        table = _parse_places(source, what, places, size_bytes)
         after = read_raw_superblock(source, path, offset_bytes=offset_bytes, reading=reading + 1)
         same = derive(what, lambda a, b: a.size_blocks == b.size_blocks, before, after)
         if isinstance(table, Unknown) or isinstance(same, Unknown):
@@ -172,10 +173,6 @@ def _places(
         for start, length in descriptor_extents(sizes)
         for done in range(0, length, _MAX_ASK_BYTES)
     )
-
-
-def _descriptor_bytes(superblock: Superblock) -> int:
-    return sizes_of(superblock).descriptor_bytes
 
 
 def _parse_places(

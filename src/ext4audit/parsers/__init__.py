@@ -385,8 +385,11 @@ def decode_octal(text: str) -> str:
     octal digits stays as it is (as in util-linux). ValueError: a surrogate that is no byte.
     Source: mangle_path() in fs/seq_file.c, fstab(5).
     """
-    if "\\" not in text:
-        return text
+    return decode_escapes(text, _OCTAL, 8) if "\\" in text else text
+
+
+def decode_escapes(text: str, escape: bytes, base: int) -> str:
+    """Decode escapes that stand for bytes; ValueError for a surrogate that is no byte."""
     raw = text.encode("utf-8", "surrogateescape")
-    decoded = re.sub(_OCTAL, lambda match: bytes([int(match[1], 8) & 0xFF]), raw)
+    decoded = re.sub(escape, lambda match: bytes([int(match[1], base) & 0xFF]), raw)
     return decoded.decode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -172,7 +172,7 @@ def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
             if not names & named(_spec(line[DEVICE])):
                 continue
             fields = [*line, *("" for _ in range(len(line), len(DEFAULT_FIELDS)))]
-            options = fields[OPTIONS] or text_of(_at(defaults, OPTIONS))
+            options = fields[OPTIONS] or text_of(next(iter(defaults[OPTIONS:]), ""))
             return {"mount_point": fields[PLACE], "mount_options": options}
     return {}
 
@@ -206,10 +206,6 @@ def _as_written(name: str) -> set[str]:
 
 def _first_partition(name: str) -> set[str]:
     return {_partition_of(each, FIRST) for each in _as_written(name)} | {f"{name}.{FIRST}"}
-
-
-def _at(fields: Sequence[object], index: int) -> object:
-    return fields[index] if index < len(fields) else ""
 
 
 def _share(device: str, layout: object, number: str) -> float | None:

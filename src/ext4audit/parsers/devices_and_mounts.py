@@ -19,7 +19,13 @@ from ext4audit.facts.mount import (
     UserOptions,
     is_user_option,
 )
-from ext4audit.parsers import decode_octal, parse_device_number, parse_integer, split_options
+from ext4audit.parsers import (
+    decode_escapes,
+    decode_octal,
+    parse_device_number,
+    parse_integer,
+    split_options,
+)
 
 _FIXED_OF_MOUNTS = 6
 _FIELDS_AFTER_SEPARATOR = 3
@@ -305,11 +311,7 @@ def _text(value: object) -> str:
 
 def _decode_hex(value: str) -> str:
     """Undo the escapes of `-P`, which stand for bytes."""
-    if "\\x" not in value:
-        return value
-    raw = value.encode("utf-8", "surrogateescape")
-    decoded = re.sub(_HEX, lambda match: bytes([int(match[1], 16)]), raw)
-    return decoded.decode("utf-8", "surrogateescape")
+    return decode_escapes(value, _HEX, 16) if "\\x" in value else value
 
 
 def parse_dm_table(text: str) -> tuple[DmSegment, ...]:

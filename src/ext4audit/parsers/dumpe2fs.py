@@ -92,7 +92,7 @@ def parse_superblock(text: str) -> Superblock:
     match = _matched(text)
     # Keys are looked up outside of the recorded errors, whose function names are raw strings.
     head, (first_error, last_error), tail = _split_at_errors(text[match.end() :])
-    first = _first_values(head)
+    first = dict(reversed(_pairs(head)))  # of several lines with a key the first counts
     block_bytes = _positive(first, "Block size")
     return Superblock(
         default_mount_options=_names(match["default_mount_options"]),
@@ -112,7 +112,7 @@ def parse_superblock(text: str) -> Superblock:
         inode_count=_number(first, "Inode count"),
         flex_bg_groups=_number(first, "Flex block group size", 1),
         cluster_blocks=_number(first, "Cluster size", block_bytes) // block_bytes,
-        journal_bytes=_journal_bytes(_last_values(tail)),
+        journal_bytes=_journal_bytes(dict(_pairs(tail))),
         state=match["state"].strip(),
         descriptor_bytes=_number(first, "Group descriptor size", 32),
         reserved_gdt_blocks=_number(first, "Reserved GDT blocks", 0),
@@ -166,7 +166,7 @@ def parse_journal_errno(text: str) -> int:
     ValueError where dumpe2fs could not read the journal, and so does not describe it.
     """
     _, _, tail = _split_at_errors(text[_header_end(text) :])
-    fields = _last_values(tail)
+    fields = dict(_pairs(tail))
     if "Journal sequence" not in fields:
         raise ValueError("dumpe2fs does not describe the journal")
     return parse_integer(fields.get("Journal errno", "0"))
@@ -226,16 +226,6 @@ def _error(match: re.Match[str] | None) -> RecordedError | None:
         int(match["inode"] or 0),
         int(match["block"] or 0),
     )
-
-
-def _first_values(text: str) -> dict[str, str]:
-    """Return the first value of each key."""
-    return dict(reversed(_pairs(text)))
-
-
-def _last_values(text: str) -> dict[str, str]:
-    """Return the last value of each key."""
-    return dict(_pairs(text))
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

@@ -67,6 +67,7 @@ def parse_kickstart(text: str) -> Provisioned:
             continue  # swap, and the members of arrays and volume groups
         below = volumes.get(each.options.get("vgname", ""), ())
         array = arrays.get(below[0]) if len(below) == 1 else None
+        made_of = each if each.name == "raid" else array
         fstype = each.options.get("fstype", "")
         if "noformat" in each.options:
             skipped.append(f"{place} is not formatted")
@@ -74,9 +75,9 @@ def parse_kickstart(text: str) -> Provisioned:
             skipped.append(f"{place} is {fstype or 'of the default type'}")
         elif array is None and each.options.get("vgname", "") in on_arrays:
             skipped.append(f"{place} is on several devices, and some of them are arrays")
-        elif _exists(each if each.name == "raid" else array):
+        elif made_of and "useexisting" in made_of.options:
             skipped.append(f"{place} is on an array that exists: its members are not in the file")
-        elif not _can_be_planned(each if each.name == "raid" else array):
+        elif made_of and _level(made_of.options.get("level", "")) not in LEVELS:
             skipped.append(f"{place} is on an array of a level that cannot be planned")
         else:
             stripe = _level_of(array) if array and "thin" not in each.options else {}
@@ -235,14 +236,6 @@ def _level_of(array: _Command) -> dict[str, Any]:
 
 def _level(text: str) -> str:
     return f"raid{text.lower().removeprefix('raid')}"
-
-
-def _exists(array: _Command | None) -> bool:
-    return array is not None and "useexisting" in array.options
-
-
-def _can_be_planned(array: _Command | None) -> bool:
-    return array is None or _level(array.options.get("level", "")) in LEVELS
 
 
 def _data_mib(level: str, members: int, member_mib: int) -> int:

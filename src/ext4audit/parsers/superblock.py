@@ -99,8 +99,8 @@ def parse_raw_superblock(data: bytes) -> Superblock:
         journal_device=at.u32(0xE4) or None,
         journal_uuid=at.uuid(0xD0),
         error_count=at.u32(0x194),
-        first_error=_first_error(at),
-        last_error=_last_error(at),
+        first_error=_error(at, at.time(0x198, 0x278), 0x1A8, 0x1C8, 0x19C, 0x1A0),
+        last_error=_error(at, at.time(0x1CC, 0x279), 0x1E0, 0x1D4, 0x1D0, 0x1D8),
         journal_first_block=_journal_first_block(at),
         journal_index_block=_journal_index_block(at),
         reserved_uid=at.u16(0x50),
@@ -165,7 +165,7 @@ def parse_tune_superblock(data: bytes) -> Superblock:
         raise ValueError("a filesystem without blocks")
     return Superblock(
         default_mount_options=mount_option_names(mount_options),
-        mount_option_string=string.partition(b"\0")[0].decode("utf-8", "surrogateescape"),
+        mount_option_string=_text(string),
         features=feature_names(*fields[18:21]),
         errors=errors_behaviour(errors),
         stride_blocks=stride,
@@ -254,6 +254,10 @@ def _numbers(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
     yield is_beyond, f"that meta_bg begins with block {first_meta_bg} of {blocks} of descriptors"
 
 
+def _text(raw: bytes) -> str:
+    return raw.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
 class _Fields:
     """The fields of a superblock by their offset, little-endian."""
 
@@ -277,8 +281,7 @@ class _Fields:
 
     def text(self, offset: int, length: int) -> str:
         """Return a string up to its first NUL."""
-        raw = self._data[offset : offset + length].partition(b"\0")[0]
-        return raw.decode("utf-8", "surrogateescape")
+        return _text(self._data[offset : offset + length])
 
     def uuid(self, offset: int) -> str | None:
         """Return a UUID, None for zeros."""
@@ -381,15 +384,9 @@ def _first_of_extents(at: _Fields, node: int, *, depth: int) -> int | None:
     return at.u16(high) << 32 | at.u32(low) or None
 
 
-def _first_error(at: _Fields) -> RecordedError | None:
-    when = at.time(0x198, 0x278)
+def _error(at: _Fields, when: int | None, *places: int) -> RecordedError | None:
+    """Return the error of a time, with its fields at these places; None where there is none."""
     if when is None:
         return None
-    return RecordedError(when, at.text(0x1A8, 32), at.u32(0x1C8), at.u32(0x19C), at.u64(0x1A0))
-
-
-def _last_error(at: _Fields) -> RecordedError | None:
-    when = at.time(0x1CC, 0x279)
-    if when is None:
-        return None
-    return RecordedError(when, at.text(0x1E0, 32), at.u32(0x1D4), at.u32(0x1D0), at.u64(0x1D8))
+    function, line, inode, block = places
+    return RecordedError(when, at.text(function, 32), at.u32(line), at.u32(inode), at.u64(block))

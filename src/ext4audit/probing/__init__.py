@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording, is_surely
@@ -20,7 +21,7 @@ from ext4audit.facts.measurement import (
 from ext4audit.probing import extents, fsync, members, rename
 from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.members import NothingToMeasure
-from ext4audit.probing.workspace import Refused, Space, workspace, writable_space
+from ext4audit.probing.workspace import Refused, workspace, writable_space
 
 Progress = Callable[[str, float], None]
 """Takes the name of a probe and the part of it that is done, from 0 to 1."""
@@ -67,13 +68,13 @@ def probe(
     """Run some probes within the limits; raises Refused where nothing can be written."""
     refuse_read_only(subject.fs)
     space = writable_space(subject.directory, limits.size_bytes)
-    budget = Budget(_within(limits, space))
+    budget = Budget(limits._replace(size_bytes=space.size_bytes, inodes=space.inodes))
     results: list[Measurement] = []
     skipped: list[Skipped] = []
     with workspace(subject.directory) as room:
         for number, name in enumerate(names):
             budget.give_turn(len(names) - number)
-            one = Bench(room, budget, subject.fs, subject.host, _progress_of(progress, name))
+            one = Bench(room, budget, subject.fs, subject.host, partial(progress, name))
             try:
                 results.append(_measured(name, one))
             except NothingToMeasure as reason:
@@ -86,14 +87,6 @@ def refuse_read_only(fs: Filesystem) -> None:
     """Raise Refused for a filesystem that refuses writes."""
     if is_surely(fs.read_only):
         raise Refused("its filesystem is read-only")
-
-
-def _within(limits: Limits, space: Space) -> Limits:
-    return limits._replace(size_bytes=space.size_bytes, inodes=space.inodes)
-
-
-def _progress_of(progress: Progress, name: str) -> Callable[[float], None]:
-    return lambda part: progress(name, part)
 
 
 def _measured(name: str, bench: Bench) -> Measurement:

@@ -32,14 +32,13 @@ class BlockStat(NamedTuple):
 
     def since(self, before: BlockStat) -> BlockStat:
         """Return what was completed after an earlier reading."""
-        flushes = _difference(self.flushes, before.flushes)
         return BlockStat(
             self.reads - before.reads,
             self.writes - before.writes,
             self.written_bytes - before.written_bytes,
             self.write_ms - before.write_ms,
-            flushes,
-            _difference(self.flush_ms, before.flush_ms),
+            difference(self.flushes, before.flushes),
+            difference(self.flush_ms, before.flush_ms),
         )
 
     @property
@@ -64,7 +63,8 @@ class BlockStat(NamedTuple):
         )
 
 
-def _difference(now: int | None, before: int | None) -> int | None:
+def difference(now: int | None, before: int | None) -> int | None:
+    """Return how much a counter has grown, None where it is not counted."""
     return None if now is None or before is None else now - before
 
 

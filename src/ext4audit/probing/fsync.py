@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import for_wording
+from ext4audit.facts.host import Filesystem
 from ext4audit.facts.measurement import Figure, Measurement
 from ext4audit.probing.bench import (
     Bench,
@@ -54,7 +55,7 @@ class _Phase(NamedTuple):
 
 def measure(bench: Bench) -> Measurement:
     """Append and fsync, then overwrite and fdatasync; raises BudgetExceeded and OSError."""
-    disks = flushed_disks_of(bench)
+    disks = flushed_disks_of(bench.fs)
     names = [disk.name for disk in disks]
     idle = read_stats(names)
     idle_seconds = bench.budget.pause(IDLE_SECONDS)
@@ -80,9 +81,9 @@ def measure(bench: Bench) -> Measurement:
     return Measurement("fsync", "DUR001", verdict, why, HEALTHY, figures)
 
 
-def flushed_disks_of(bench: Bench) -> tuple[Disk, ...]:
-    """Return the disks below the filesystem, none where its stack is unknown."""
-    stack = for_wording(bench.fs.stack, None)
+def flushed_disks_of(fs: Filesystem) -> tuple[Disk, ...]:
+    """Return the disks below a filesystem, none where its stack is unknown."""
+    stack = for_wording(fs.stack, None)
     return flushed_disks(stack) if stack else ()
 
 

@@ -20,7 +20,7 @@ from ext4audit.evidence import for_wording
 from ext4audit.facts.measurement import Figure, Measurement, Skipped
 from ext4audit.probing import ProbeResults, ProbeTarget, Progress, fsync, members, rename
 from ext4audit.probing.bench import Judged, affected, healthy, in_force, inconclusive
-from ext4audit.probing.counters import BlockStat, Disk, differences, flushed_disks, read_stats
+from ext4audit.probing.counters import BlockStat, Disk, difference, differences, read_stats
 from ext4audit.probing.members import Churn, NothingToMeasure
 
 JBD2 = Path("/proc/fs/jbd2")
@@ -60,8 +60,7 @@ class Observed(NamedTuple):
 
 def observe(subject: ProbeTarget, seconds: float, progress: Progress) -> ProbeResults:
     """Watch a filesystem for some seconds; writes nothing."""
-    stack = for_wording(subject.fs.stack, None)
-    disks = flushed_disks(stack) if stack else ()
+    disks = fsync.flushed_disks_of(subject.fs)
     names = {disk.name for disk in disks} | set(_member_names(subject))
     before = _moment(subject.fs.name, names)
     device = os.fstat(subject.directory).st_dev
@@ -127,9 +126,7 @@ def _between(before: Moment, after: Moment, seconds: float, sampler: Sampler) ->
             journal.requested - before.journal.requested,
             journal.commit_ms,
         )
-    stalled = None
-    if before.stalled_usec is not None and after.stalled_usec is not None:
-        stalled = after.stalled_usec - before.stalled_usec
+    stalled = difference(after.stalled_usec, before.stalled_usec)
     return Observed(seconds, differences(before.stats, after.stats), journal, stalled, sampler)
 
 

@@ -8,6 +8,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
@@ -210,5 +211,5 @@ def _undisturbed() -> Iterator[None]:
 def leftovers(directory: int) -> tuple[str, ...]:
     """Return the names that a killed run, or one that still runs, has left in a directory."""
     with os.scandir(directory) as entries:
-        names = (entry.name for _, entry in zip(range(MOST_NAMES), entries, strict=False))
+        names = (entry.name for entry in islice(entries, MOST_NAMES))
         return tuple(sorted(name for name in names if name.startswith(PREFIX)))

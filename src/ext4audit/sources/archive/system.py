@@ -109,8 +109,8 @@ def taken_at(capture: Capture, label: str) -> str:
     The clocks that name their zone count first. The times of sos's manifest and of a file name
     are local ones without a zone, and stand for UTC where nothing better is there.
     """
-    for text in _clocks(capture):
-        found = _CLOCK.search(text)
+    for line in ("date --utc", "date"):
+        found = _CLOCK.search(output_of(capture, line).text)
         if found:
             clock = "{day} {month} {year} {clock}".format(**found.groupdict())
             return _rfc3339(clock, "%d %b %Y %H:%M:%S")
@@ -120,10 +120,6 @@ def taken_at(capture: Capture, label: str) -> str:
     return (
         _rfc3339(f"{local[1]} {local[2]}", "%Y-%m-%d %H:%M:%S") if local else _time_in_name(label)
     )
-
-
-def _clocks(capture: Capture) -> tuple[str, ...]:
-    return tuple(output_of(capture, line).text for line in ("date --utc", "date"))
 
 
 def _rfc3339(text: str, form: str) -> str:

@@ -28,7 +28,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from ext4audit import sources as asks
 from ext4audit.evidence import Evidence, Known, Unknown, Why
@@ -217,40 +217,24 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
 
 def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
     """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
-    what, checked_run = describe(ask), _checked_run(run)
-    try:
-        return Known(_output(ask.argv[0], checked_run, denied_hint(is_root=is_root)), what)
-    except Unanswered as unanswered:
-        return unanswered.unknown(what)
-
-
-class _Run(NamedTuple):
-    status: int | None
-    timed_out: bool
-    stdout: str
-    stderr: str
-
-
-def _output(name: str, run: _Run, hint_when_denied: str) -> str:
-    """Return the output of a program that succeeded; raises Unanswered for one that failed."""
-    if run.timed_out:
-        again = "capture again with a longer timeout"
-        raise Unanswered(Why.TIMED_OUT, "no answer in time", again)
-    if run.status is None:
-        raise Unanswered(Why.FAILED, "its exit status was not recorded")
-    if run.status == _NOT_FOUND:
-        raise absent(name)
-    return checked_output(name, run.status, run.stdout, run.stderr, hint_when_denied)
-
-
-def _checked_run(run: Object) -> _Run:
-    """Check the types of a raw run."""
-    status = run["status"]
+    what, status, timed_out = describe(ask), run["status"], run["timed_out"]
     if status is not None and type(status) is not int:
         raise SnapshotError("status: neither a number nor null")
-    if type(run["timed_out"]) is not bool:
+    if type(timed_out) is not bool:
         raise SnapshotError("timed_out: neither true nor false")
-    return _Run(status, run["timed_out"], string(run, "stdout"), string(run, "stderr"))
+    stdout, stderr = string(run, "stdout"), string(run, "stderr")
+    if timed_out:
+        again = "capture again with a longer timeout"
+        return Unknown(what, Why.TIMED_OUT, "no answer in time", again)
+    if status is None:
+        return Unknown(what, Why.FAILED, "its exit status was not recorded")
+    if status == _NOT_FOUND:
+        return absent(ask.argv[0]).unknown(what)
+    hint = denied_hint(is_root=is_root)
+    try:
+        return Known(checked_output(ask.argv[0], status, stdout, stderr, hint), what)
+    except Unanswered as unanswered:
+        return unanswered.unknown(what)
 
 
 def _is_root(entry: object) -> bool:

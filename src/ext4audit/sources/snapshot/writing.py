@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
 from typing import IO, Any, overload
 
@@ -205,7 +206,7 @@ def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, objec
     entry: dict[str, object] = {"ask": kind}
     entry |= {argument: getattr(ask, argument) for argument in arguments}
     if isinstance(answer, Unknown):
-        entry["unknown"] = _unknown(answer)
+        entry["unknown"] = {**asdict(answer), "why": answer.why.value}
         return entry
     entry["origin"] = answer.origin
     if isinstance(answer.value, bytes):
@@ -217,28 +218,15 @@ def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, objec
     return entry
 
 
-def _unknown(unknown: Unknown) -> dict[str, str]:
-    return {
-        "what": unknown.what,
-        "why": unknown.why.value,
-        "detail": unknown.detail,
-        "hint": unknown.hint,
-    }
-
-
 def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object]:
-    """Return hexadecimal lines when they are few, else the name of the file of the bytes."""
-    if len(value) <= _INLINE_BYTES:
-        return {"hex": _hex_lines(value)}
-    name = _free_name(stem, files)
-    files[name] = value
-    return {"bytes_file": name}
+    """Return hexadecimal when it is short, else the name of the file of the bytes.
 
-
-def _hex_lines(value: bytes) -> list[str]:
-    """Return hexadecimal lines, so that two snapshots differ where the bytes differ."""
+    In lines: two snapshots differ where the bytes differ.
+    """
+    if len(value) > _INLINE_BYTES:
+        return {"bytes_file": _written(value, stem, files)}
     starts = range(0, len(value), _HEX_LINE_BYTES)
-    return [value[start : start + _HEX_LINE_BYTES].hex() for start in starts]
+    return {"hex": [value[start : start + _HEX_LINE_BYTES].hex() for start in starts]}
 
 
 def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
@@ -247,9 +235,7 @@ def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
     is_plain = len(text) <= _INLINE_CHARACTERS and text.replace("\n", "").isprintable()
     if raw is None or is_plain:
         return {"text": text}
-    name = _free_name(stem, files)
-    files[name] = raw
-    return {"text_file": name}
+    return {"text_file": _written(raw, stem, files)}
 
 
 def _raw(text: str) -> bytes | None:
@@ -269,11 +255,12 @@ def _file_stem(ask: Ask) -> str:
     return f"{ANSWERS}/{kind}.{safe}"[:_NAME_CHARACTERS]
 
 
-def _free_name(stem: str, files: Mapping[str, bytes]) -> str:
-    """Make the name unique, also where a file system or an archive folds case."""
+def _written(content: bytes, stem: str, files: dict[str, bytes]) -> str:
+    """Add a file, and return its name: unique also where a file system or an archive folds case."""
     taken = {name.lower() for name in files}
     name, number = stem, 1
     while name.lower() in taken:
         number += 1
         name = f"{stem}~{number}"
+    files[name] = content
     return name
