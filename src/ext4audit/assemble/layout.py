@@ -96,7 +96,8 @@ def read_group_table(
     raw = partial(_read_descriptors, source, path, 0)
     listed = partial(ask, source, RunCommand(("dumpe2fs", "-g", path)), parse_group_table, what)
     captured = partial(ask, source, CapturedDumpe2fs(path), parse_captured_groups, what)
-    first = (listed, raw) if _is_scattered(superblock) else (raw, listed)
+    places = for_wording(derive(what, partial(_places, path, 0, 0), superblock), ())
+    first = (listed, raw) if len(places) > MANY_PLACES else (raw, listed)
     return _first_consistent(superblock, what, *first, captured)
 
 
@@ -187,8 +188,3 @@ def _parse_places(
     parse = partial(derive, what, parse_group_descriptors)
     tables = (parse(source.fetch(place), size_bytes) for place in places.value)
     return derive(what, GroupTable.joined, all_known(tables, ""))
-
-
-def _is_scattered(superblock: Known[Superblock]) -> bool:
-    places = derive("descriptors", partial(_places, "", 0, 0), superblock)
-    return isinstance(places, Known) and len(places.value) > MANY_PLACES

@@ -232,7 +232,6 @@ LARGEST = 2**32 - 1
 LARGEST_SIGNED = 2**31 - 1
 READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
 """As tested: 5.10 refuses a higher number, 6.1 takes it; the versions between are not known."""
-TOO_LARGE = f"it takes at most {LARGEST_SIGNED}"
 
 
 class Handling(Enum):
@@ -252,6 +251,7 @@ class OptionHandling(NamedTuple):
 
 
 TAKEN = OptionHandling(Handling.TAKEN)
+_TOO_LARGE = OptionHandling(Handling.REFUSED, f"it takes at most {LARGEST_SIGNED}")
 
 
 def ext4_options() -> Mapping[str, Mapping[str, Any]]:
@@ -268,22 +268,14 @@ def handling_of(option: str, upstream: Version) -> OptionHandling:
     wrong = _wrong(spec, value if equals else None)
     if wrong:
         return OptionHandling(Handling.REFUSED, wrong)
-    if key == "stripe" and number_of(option) == 0:
+    number = number_of(option)
+    if key == "stripe" and number == 0:
         return OptionHandling(Handling.IGNORED, "the superblock's stripe remains in force")
-    if upstream < READ_UNSIGNED_FROM and re.fullmatch(NUMBER, value) and _is_unsigned(value):
-        known = upstream[:2] <= READ_SIGNED_TO
-        return (
-            OptionHandling(Handling.REFUSED, TOO_LARGE)
-            if known
-            else OptionHandling(Handling.NOT_KNOWN)
-        )
+    if upstream < READ_UNSIGNED_FROM and number is not None and number > LARGEST_SIGNED:
+        is_refused = upstream[:2] <= READ_SIGNED_TO
+        return _TOO_LARGE if is_refused else OptionHandling(Handling.NOT_KNOWN)
     bounds = spec.get("with_value", {}) if value else {}
     return _by_version({**spec, **bounds}, upstream)
-
-
-def _is_unsigned(value: str) -> bool:
-    """Whether a number needs all 32 bits."""
-    return _number(value) > LARGEST_SIGNED
 
 
 def is_refused_for(option: str, fstype: str) -> bool:

@@ -250,15 +250,8 @@ _JOURNAL_MODES = {
 }
 _JOURNAL_MODE_MASK = 0x60
 _MOUNT_OPTIONS = {
-    0: "debug",
-    1: "bsdgroups",
-    2: "user_xattr",
-    3: "acl",
-    4: "uid16",
-    8: "nobarrier",
-    9: "block_validity",
-    10: "discard",
-    11: "nodelalloc",
+    **dict(enumerate("debug bsdgroups user_xattr acl uid16".split())),
+    **dict(enumerate("nobarrier block_validity discard nodelalloc".split(), start=8)),
 }
 _ERRORS = {1: "continue", 3: "panic"}
 _CLEAN, _WITH_ERRORS = 1, 2

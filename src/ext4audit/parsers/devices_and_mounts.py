@@ -263,7 +263,10 @@ def parse_lsblk_pairs(text: str) -> tuple[LsblkDevice, ...]:
     found = [dict(pairs) for line in text.split("\n") if (pairs := re.findall(_PAIR, line))]
     if text.strip() and not found:
         raise ValueError(f'{text[:40]!r} has no KEY="value" pair')
-    decoded = ({key: _decode_hex(value) for key, value in row.items()} for row in found)
+    decoded = (
+        {k: decode_escapes(v, _HEX, 16) if "\\x" in v else v for k, v in row.items()}
+        for row in found
+    )
     return _deduplicated(_lsblk_device(row, _MORE_COLUMNS - row.keys()) for row in decoded)
 
 
@@ -307,11 +310,6 @@ def _list(parent: object, key: str) -> list[dict[str, object]]:
 def _text(value: object) -> str:
     """Return a string, empty for another JSON type; before 2.33 lsblk printed only strings."""
     return value if isinstance(value, str) else ""
-
-
-def _decode_hex(value: str) -> str:
-    """Undo the escapes of `-P`, which stand for bytes."""
-    return decode_escapes(value, _HEX, 16) if "\\x" in value else value
 
 
 def parse_dm_table(text: str) -> tuple[DmSegment, ...]:

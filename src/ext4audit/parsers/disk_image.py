@@ -69,7 +69,11 @@ def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
     """
     if len(data) != RECORD_BYTES or data[-2:] != _SIGNATURE:
         raise ValueError("not a boot record: it does not end with 55 AA")
-    return tuple(_boot_entry(data, index) for index in range(_ENTRIES))
+    places = range(_ENTRIES_AT, _ENTRIES_AT + _ENTRIES * _ENTRY_BYTES, _ENTRY_BYTES)
+    return tuple(
+        BootEntry(data[at + 4], _number(data, at + 8, 4), _number(data, at + 12, 4))
+        for at in places
+    )
 
 
 def parse_mbr(data: bytes) -> tuple[BootEntry, ...]:
@@ -128,11 +132,6 @@ def parse_e2image_header(data: bytes) -> E2imageHeader:
     if not 1 << 10 <= block_bytes <= _LARGEST_BLOCK_BYTES or superblock_at < HEADER_BYTES:
         raise ValueError("an e2image file without a superblock")
     return E2imageHeader(superblock_at, superblock_at + block_bytes)
-
-
-def _boot_entry(data: bytes, index: int) -> BootEntry:
-    at = _ENTRIES_AT + index * _ENTRY_BYTES
-    return BootEntry(data[at + 4], _number(data, at + 8, 4), _number(data, at + 12, 4))
 
 
 def _number(data: bytes, offset: int, size: int) -> int:

@@ -320,9 +320,9 @@ DENIED = (
 """How programs report a refusal, in either case of letters."""
 
 
-def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH) -> Unanswered:
+def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH, package: str = "") -> Unanswered:
     """Return the answer for a program that is not installed: ABSENT, and its package."""
-    package = PACKAGES.get(name)
+    package = package or PACKAGES.get(name, "")
     hint = f"install {package}" if package else ""
     return Unanswered(Why.ABSENT, f"no {name} in {':'.join(search_path)}", hint)
 

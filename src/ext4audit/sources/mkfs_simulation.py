@@ -33,6 +33,7 @@ from ext4audit.sources import (
     encode,
     from_os_error,
 )
+from ext4audit.sources.live.commands import locate
 from ext4audit.sources.live.files import virtual_memory
 
 MOST_BYTES = 300 << 20
@@ -42,7 +43,6 @@ _ADDRESS_SPACE_BYTES = 2 << 30
 _POLL_SECONDS = 0.002
 _OUTPUT_BYTES = 1 << 20
 _PROGRAM = "mke2fs"
-_HINT = "install e2fsprogs"
 _BEFORE_THE_CAUSE = ("mke2fs 1.", "fs_types for mke2fs.conf", "Warning:")
 _LONGEST_CAUSE = 400
 
@@ -118,7 +118,7 @@ class MkfsSource:
         os.ftruncate(self._file, self._size_bytes)
         device = f"/proc/self/fd/{self._file}"
         argv = [
-            self._program(),
+            locate(_PROGRAM, self._search_path, "e2fsprogs"),
             *(device if argument == self._path else argument for argument in arguments),
         ]
         status, printed = self._finish([encode(argument) for argument in argv])
@@ -129,13 +129,6 @@ class MkfsSource:
             cause = _cause(printed).replace(device, self._path)
             raise Unanswered(Why.FAILED, cause or f"mke2fs ended with status {status}")
         return printed
-
-    def _program(self) -> str:
-        for directory in self._search_path:
-            path = os.path.join(directory, _PROGRAM)  # noqa: PTH118 - as in commands.py
-            if os.access(path, os.X_OK):
-                return path
-        raise Unanswered(Why.ABSENT, f"no {_PROGRAM} in {':'.join(self._search_path)}", _HINT)
 
     def _environment(self) -> dict[str, str]:
         chosen = {"MKE2FS_CONFIG": self._configuration} if self._configuration else {}

@@ -96,9 +96,9 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
         groups = read_image_groups(source, image)
         inode = read_journal_inode(source, image, groups)
         gaps += (
-            Unknown(evidence.what, evidence.why, reason_of(evidence), CHECK_A_COPY)
-            for evidence in (groups, inode, read_image_journal(source, image))
-            if isinstance(evidence, Unknown)
+            replace(each, detail=reason_of(each), hint=CHECK_A_COPY)
+            for each in (groups, inode, read_image_journal(source, image))
+            if isinstance(each, Unknown)
         )
     return tuple(gaps)
 

@@ -59,7 +59,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
         return BadImage(found)
     whole = is_read(source, path, SMALLEST_BYTES - 1)
     if is_named_as_image(path) or (whole and not is_text(_beginning(source, path, 0))):
-        if not _first_byte(source, path):
+        if not is_read(source, path, 0):
             return BadImage("the file is empty")
         what = "only zeros" if _is_zeroed(source, path, 0) else "no superblock"
         return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup superblock")
@@ -114,10 +114,6 @@ def _beginning(source: Source, path: str, start_bytes: int) -> bytes:
         if isinstance(answer, Known):
             return answer.value
     return b""
-
-
-def _first_byte(source: Source, path: str) -> bytes:
-    return for_wording(source.fetch(ReadBytes(path, 0, 1)), b"")
 
 
 def _is_zeroed(source: Source, path: str, start_bytes: int) -> bool:

@@ -53,7 +53,10 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
     specs = {spec.name: spec for spec in all_options()}
     names = dict.fromkeys([*specs, *tokens.best])
     resolved = [_resolver(name, specs.get(name), tokens, sources).resolve() for name in names]
-    origin = sources.file.origin if isinstance(sources.file, Known) else _best_origin(sources)
+    read_elsewhere = (sources.mount_origin, origin_of(sources.superblock))
+    origin = origin_of(sources.file) or ", ".join(filter(None, read_elsewhere))
+    found = sources.superblock
+    lacks_journal = isinstance(found, Known) and not found.value.has_journal
     return Known(
         EffectiveOptions(
             source=origin,
@@ -61,16 +64,10 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
             options=tuple(option for option in resolved if option is not None),
             mount_table=sources.mount_table,
             gap=gap,
-            inapplicable=_inapplicable(sources.superblock),
+            inapplicable=frozenset({"data"} if lacks_journal else ()),
         ),
         origin,
     )
-
-
-def _inapplicable(superblock: Evidence[Superblock]) -> frozenset[str]:
-    """Return the options that need what the superblock is known to lack."""
-    lacks_journal = isinstance(superblock, Known) and not superblock.value.has_journal
-    return frozenset({"data"}) if lacks_journal else frozenset()
 
 
 def _gap(sources: OptionSources) -> Unknown | None:
@@ -81,11 +78,6 @@ def _gap(sources: OptionSources) -> Unknown | None:
     old = sources.upstream is not None and sources.upstream < LISTED_SINCE
     missing = "Linux lists all options since 3.4" if old else OUTSIDE
     return replace(sources.file, hint=sources.file.hint or other or missing)
-
-
-def _best_origin(sources: OptionSources) -> str:
-    superblock = origin_of(sources.superblock)
-    return ", ".join(place for place in (sources.mount_origin, superblock) if place)
 
 
 def _resolver(

@@ -17,8 +17,10 @@ from ext4audit.facts.knowledge.values import (
     Place,
     Sources,
     check_choice,
+    check_form,
     check_keys,
     check_kind,
+    check_name,
     check_source,
     text_of,
     texts_of,
@@ -37,8 +39,7 @@ KINDS = ("none", "int", "optional-int", "text", "any")
 def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     """Refuse an entry of option_grammar that says nothing which a mount can be judged by."""
     place: Place = (name,)
-    if NAME.fullmatch(name) is None:
-        raise InvalidEntry(place, "it is not the name of a mount option")
+    check_name(name, NAME, "the name of a mount option")
     keys = ("value", "with_value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
     known = (*keys, "source", "confirmed")
     check_keys(place, entry, known, near)
@@ -64,8 +65,7 @@ def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: N
 
 def _check_bounds(place: Place, entry: Mapping[str, Any]) -> None:
     for key in BOUNDS_OF_OPTIONS:
-        if key in entry and NUMBERS.fullmatch(text_of(place, entry, key)) is None:
-            raise InvalidEntry((*place, key), "it is not a version like 5.15")
+        check_form(place, entry, key, NUMBERS, "a version like 5.15")
 
 
 SPELLING_KEYS = ("on", "off", "aliases", "defaults", "superblock_bits", "source", "confirmed")
@@ -76,14 +76,10 @@ TOKEN = re.compile(r"[a-z0-9_]+(?:=[a-z0-9_]*)?")
 def check_spelling(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     """Refuse an entry of option_spellings that the module of facts could not take."""
     place: Place = (name,)
-    if NAME.fullmatch(name) is None:
-        raise InvalidEntry(place, "it is not the name of a mount option")
+    check_name(name, NAME, "the name of a mount option")
     check_keys(place, entry, SPELLING_KEYS, near)
     for key in ("on", "off"):
-        if key in entry and TOKEN.fullmatch(text_of(place, entry, key)) is None:
-            raise InvalidEntry(
-                (name, key), "it is not a token of the options file, such as nobarrier"
-            )
+        check_form(place, entry, key, TOKEN, "a token of the options file, such as nobarrier")
     for key in ("aliases", "superblock_bits"):
         tokens_of((name, key), entry.get(key, {}), ())
     _check_defaults((name, "defaults"), entry.get("defaults", {}))
@@ -122,8 +118,7 @@ PLANNED = (
 def check_release(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     """Refuse a release of a distribution without kernels, or a kernel without its source."""
     place: Place = (name,)
-    if RELEASE.fullmatch(name) is None:
-        raise InvalidEntry(place, "it is not ID:VERSION of os-release, such as debian:12")
+    check_name(name, RELEASE, "ID:VERSION of os-release, such as debian:12")
     check_keys(place, entry, ("kernel", "newest_of"), near)
     text_of(place, entry, "newest_of", needed=False)
     kernels = entry.get("kernel")
@@ -145,8 +140,7 @@ def _os_kernel(place: Place, each: object, sources: Sources, near: Near) -> None
 def check_planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     """Refuse a kind of disk that decides what no plan has, or a value without its source."""
     place: Place = (name,)
-    if NAME.fullmatch(name) is None:
-        raise InvalidEntry(place, "it is not a name of lower-case letters, digits and dashes")
+    check_name(name, NAME, "a name of lower-case letters, digits and dashes")
     text_of(place, entry, "says")
     for key, each in entry.items():
         if key != "says":
@@ -161,8 +155,7 @@ def _planned_value(place: Place, key: str, each: object, sources: Sources, near:
     check_keys(place, each, ("value", "since", "later", "source", "confirmed"), near)
     if ("since" in each) != ("later" in each):
         raise InvalidEntry(place, "since and later go together: a kernel, and the value from it on")
-    if "since" in each and NUMBERS.fullmatch(text_of(place, each, "since")) is None:
-        raise InvalidEntry((*place, "since"), "it is not a version like 6.17")
+    check_form(place, each, "since", NUMBERS, "a version like 6.17")
     if "later" in each and type(each["later"]) is not type(each["value"]):
         raise InvalidEntry((*place, "later"), "it is not of the kind of value")
     check_source(place, each, sources, note=True)
@@ -178,8 +171,7 @@ RANGE_KEYS = (
 
 
 def _kernel_bug(code: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    if CODE.fullmatch(code) is None:
-        raise InvalidEntry((code,), "it is not the code of a rule, such as KRN001")
+    check_name(code, CODE, "the code of a rule, such as KRN001")
     check_keys((code,), entry, (*SHARED, "range"), near)
     ranges = entry.get("range")
     if not isinstance(ranges, list) or not ranges or not all(isinstance(r, dict) for r in ranges):
@@ -232,8 +224,7 @@ READERS = ("kernel", "e2fsprogs", "grub", "debian_grub", "default")
 
 
 def _feature(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    if NAME.fullmatch(name) is None:
-        raise InvalidEntry((name,), "it is not the name of a feature")
+    check_name(name, NAME, "the name of a feature")
     check_keys((name,), entry, READERS, near)
     if not entry:
         raise InvalidEntry((name,), f"it has no reader: one of {', '.join(READERS)}")
@@ -273,8 +264,7 @@ MOST_PERCENT = 50
 
 def _profile(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
     place: Place = (name,)
-    if NAME.fullmatch(name) is None:
-        raise InvalidEntry(place, "it is not a name of lower-case letters, digits and dashes")
+    check_name(name, NAME, "a name of lower-case letters, digits and dashes")
     check_keys(place, entry, PROFILE_KEYS, near)
     for key in ("product", "says"):
         text_of(place, entry, key)

@@ -48,6 +48,20 @@ def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = 
     return value
 
 
+def check_name(name: str, form: re.Pattern[str], words: str) -> None:
+    """Refuse the name of an entry that is not `words`."""
+    if form.fullmatch(name) is None:
+        raise InvalidEntry((name,), f"it is not {words}")
+
+
+def check_form(
+    place: Place, entry: Mapping[str, Any], key: str, form: re.Pattern[str], words: str
+) -> None:
+    """Refuse a text of an entry that is not `words`; it may be missing."""
+    if key in entry and form.fullmatch(text_of(place, entry, key)) is None:
+        raise InvalidEntry((*place, key), f"it is not {words}")
+
+
 def check_kind(
     place: Place, entry: Mapping[str, Any], key: str, kind: type | UnionType, words: str
 ) -> None:

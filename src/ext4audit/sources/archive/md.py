@@ -126,17 +126,14 @@ def _state(fields: Mapping[str, str]) -> dict[str, str]:
     if fields["Raid Level"] not in _REDUNDANT:
         return {}
     state = fields.get("State", "")
-    disks, active = (fields.get(f"{kind} Devices", "") for kind in ("Raid", "Active"))
+    counts = [fields.get(f"{kind} Devices", "") for kind in ("Raid", "Active")]
+    disks, active = (int(text) if re.fullmatch(r"\d{1,9}", text) else None for text in counts)
     pending = "(PENDING)" in state
     running = [action for word, action in _STATES.items() if word in state and not pending]
     return {
-        "degraded": str(max(int(disks) - int(active), 0)) if _are_counts(disks, active) else "",
+        "degraded": "" if disks is None or active is None else str(max(disks - active, 0)),
         "sync_action": next(iter(running), "idle") if state else "",
     }
-
-
-def _are_counts(*texts: str) -> bool:
-    return all(re.fullmatch(r"\d{1,9}", text) for text in texts)
 
 
 def _member(

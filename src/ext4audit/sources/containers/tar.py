@@ -11,6 +11,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from ext4audit.sources import ArchiveError, Readable, decode
@@ -206,13 +207,9 @@ class _Gzip:
         return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
 
 
-def _xz() -> _Decompressor:
-    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
-
-
 _MAGIC: dict[bytes, Callable[[], _Decompressor]] = {
     b"\x1f\x8b": _Gzip,
-    b"\xfd7zXZ\0": _xz,
+    b"\xfd7zXZ\0": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
     b"BZh": bz2.BZ2Decompressor,
 }
 

@@ -54,7 +54,7 @@ def run_command(
     of the list, which is a mistake of the caller and not of the host.
     """
     _check_allowed(argv)
-    program = _locate(argv[0], search_path)
+    program = locate(argv[0], search_path)
     if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
         # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
         raise Unanswered(Why.ABSENT, f"dmsetup would make {_DMSETUP_NODE}")
@@ -136,7 +136,8 @@ def _check_allowed(argv: tuple[str, ...]) -> None:
     """Refuse a program or arguments that are not allowed."""
     if not argv or argv[0] not in PACKAGES:
         raise ValueError(f"not a program of the allow-list: {argv[:1]}")
-    if argv[0] == "dmsetup" and not _only_reads(argv[1:]):
+    reads = argv[1:3] == _DMSETUP_STATUS or not _DMSETUP_VERBS.isdisjoint(argv[1:2])
+    if argv[0] == "dmsetup" and not reads:
         raise ValueError(f"not a read-only verb of dmsetup: {argv[1:2]}")
     if argv[0] == "dumpe2fs" and _DUMPE2FS_OPTIONS.isdisjoint(argv[1:2]):
         raise ValueError(f"not a dumpe2fs of -h or -g: {argv[1:]}")
@@ -144,18 +145,13 @@ def _check_allowed(argv: tuple[str, ...]) -> None:
         raise ValueError(f"not a question for the version: {argv}")
 
 
-def _only_reads(arguments: tuple[str, ...]) -> bool:
-    """Whether arguments of dmsetup change nothing."""
-    return arguments[:2] == _DMSETUP_STATUS or not _DMSETUP_VERBS.isdisjoint(arguments[:1])
-
-
-def _locate(name: str, search_path: Sequence[str]) -> str:
-    """Return the program's absolute path; raises Unanswered(ABSENT)."""
+def locate(name: str, search_path: Sequence[str], package: str = "") -> str:
+    """Return the program's absolute path; raises Unanswered(ABSENT), which names its package."""
     for directory in search_path:
         path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
             return path
-    raise absent(name, search_path)
+    raise absent(name, search_path, package)
 
 
 def _drain(

@@ -111,7 +111,7 @@ def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
         raise OSError(errno.EINVAL, "no such place on any device")
     if length_bytes > LARGEST_READ_BYTES:
         raise OSError(errno.EFBIG, f"{length_bytes} bytes; at most {LARGEST_READ_BYTES} are read")
-    descriptor = open_checked(path, _is_wanted, "a block device or a regular file")
+    descriptor = open_checked(path, _has_bytes, "a block device or a regular file")
     try:
         found = os.pread(descriptor, length_bytes, offset_bytes)
     finally:
@@ -158,7 +158,7 @@ def _type(mode: int) -> str:
     return names.get(stat.S_IFMT(mode), "other")
 
 
-def _is_wanted(mode: int) -> bool:
+def _has_bytes(mode: int) -> bool:
     return stat.S_ISBLK(mode) or stat.S_ISREG(mode)
 
 
