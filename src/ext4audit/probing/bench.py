@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ext4audit.facts.host import Filesystem, Host, option_of
@@ -129,19 +130,9 @@ class Judged(NamedTuple):
     why: str
 
 
-def healthy(why: str) -> Judged:
-    """Return the verdict HEALTHY."""
-    return Judged(ProbeVerdict.HEALTHY, why)
-
-
-def affected(why: str) -> Judged:
-    """Return the verdict AFFECTED."""
-    return Judged(ProbeVerdict.AFFECTED, why)
-
-
-def inconclusive(why: str) -> Judged:
-    """Return the verdict INCONCLUSIVE."""
-    return Judged(ProbeVerdict.INCONCLUSIVE, why)
+healthy = partial(Judged, ProbeVerdict.HEALTHY)
+affected = partial(Judged, ProbeVerdict.AFFECTED)
+inconclusive = partial(Judged, ProbeVerdict.INCONCLUSIVE)
 
 
 def in_force(fs: Filesystem, name: str) -> str:

@@ -52,7 +52,11 @@ _other_directory: Callable[[str, BoundedCalls], Captured] = lazily(
 
 
 class Captured(NamedTuple):
-    """One host's evidence: its kind ("snapshot", "sosreport", …), where from, and when taken."""
+    """One host's evidence: its kind, where from, and when it was taken, in RFC 3339, UTC.
+
+    `kind` is "snapshot", "sosreport", "insights" or "supportconfig". `label` is what it was opened
+    by, or the name of the host that an archive is of.
+    """
 
     kind: str
     label: str

@@ -95,7 +95,7 @@ def open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captu
     found = recognise(archive)
     if found is None:
         raise ArchiveError(f"neither a snapshot nor a known kind of archive{_inside(archive)}")
-    return Captured(found.kind, label, found.taken_at, found.source)
+    return found._replace(label=label)
 
 
 _MARKS = "|".join(map(re.escape, sorted({MANIFEST, *ARCHIVE_MARKS})))

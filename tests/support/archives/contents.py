@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ext4audit.sources.archive import HostArchive, recognise
+from ext4audit.sources.archive import recognise
 from ext4audit.sources.archive.layouts import SosCapture
+from ext4audit.sources.captured import Captured
 from ext4audit.sources.containers import ARCHIVE_LIMITS, Directory, File, Link, MemoryArchive
 
 ROOT_UUID = "11111111-aaaa-4bbb-8ccc-000000000001"
@@ -145,7 +146,7 @@ def capture(files: dict[str, str]) -> SosCapture:
 
 def recognised(
     files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
-) -> HostArchive:
+) -> Captured:
     """Return what an archive of these files is recognised as."""
     found = recognise(archive(files, links=links))
     assert found is not None
@@ -154,7 +155,7 @@ def recognised(
 
 def sosreport(
     changed: Mapping[str, str | bytes] | None = None, *, without: tuple[str, ...] = ()
-) -> HostArchive:
+) -> Captured:
     """Return the small host's sosreport with some files changed and some left out."""
     files = {
         path: content

@@ -236,8 +236,10 @@ def _placed(
     sizes = derive("planned block groups", sizes_of, superblock)
     table = derive("planned block groups", predict_table, sizes, origin=origin)
     if isinstance(sizes, Known) and not is_exact(sizes.value):
-        detail = "inode tables reach backups of the superblock: the closed form is approximate"
-        doubts = (*doubts, Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER))
+        doubts = (
+            *doubts,
+            _doubt("inode tables reach backups of the superblock: the closed form is approximate"),
+        )
     return Prediction(superblock, table, "computed", doubts, ())
 
 
@@ -247,6 +249,10 @@ def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> str:
     if value not in {None, "0"}:
         return f"-E {PACKED}={value or 1}"
     return "mke2fs.conf" if isinstance(foreseen, Known) and not foreseen.value else ""
+
+
+def _doubt(detail: str) -> Unknown:
+    return Unknown("planned block groups", Why.UNSUPPORTED, detail, SMALLER)
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
@@ -260,9 +266,7 @@ def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknow
         "inodes per group": (ours.inodes_per_group, dry.inodes_per_group),
     }
     wrong = [f"{name} {one}, mke2fs says {two}" for name, (one, two) in pairs.items() if one != two]
-    if not wrong:
-        return ()
-    return (Unknown("planned block groups", Why.UNSUPPORTED, "; ".join(wrong), SMALLER),)
+    return (_doubt("; ".join(wrong)),) if wrong else ()
 
 
 def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:

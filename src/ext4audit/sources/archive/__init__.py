@@ -6,7 +6,6 @@ are about filesystems.
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.sources import (
@@ -14,8 +13,8 @@ from ext4audit.sources import (
     SOS_COMMANDS,
     SUPPORTCONFIG_MARK,
     ArchiveError,
-    Source,
 )
+from ext4audit.sources.captured import Captured
 from ext4audit.sources.containers import Archive
 
 TEXTS = (
@@ -67,20 +66,7 @@ _WANTED = re.compile(
 )
 
 
-class HostArchive(NamedTuple):
-    """Evidence that another program captured on one host.
-
-    `kind` is "sosreport", "insights" or "supportconfig"; `label` the host's name, or the
-    archive's where none is in it; `taken_at` a time in RFC 3339, UTC.
-    """
-
-    kind: str
-    label: str
-    taken_at: str
-    source: Source
-
-
-def recognise(archive: Archive) -> HostArchive | None:
+def recognise(archive: Archive) -> Captured | None:
     """Return the evidence in an archive, None for one that no known program makes.
 
     Raises ArchiveError for one that holds several hosts or archives in an archive.
@@ -94,7 +80,7 @@ def recognise(archive: Archive) -> HostArchive | None:
         _refuse_collection(archive)
         return None
     ((root, kind),) = captures.items()
-    found: HostArchive = lazily("sources.archive.source", "host_archive")(archive, root, kind)
+    found: Captured = lazily("sources.archive.source", "host_archive")(archive, root, kind)
     return found
 
 

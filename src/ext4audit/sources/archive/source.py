@@ -29,7 +29,7 @@ from ext4audit.sources import (
     VirtualMemory,
     describe,
 )
-from ext4audit.sources.archive import HostArchive, first_few
+from ext4audit.sources.archive import first_few
 from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge, output_of
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
@@ -61,6 +61,7 @@ from ext4audit.sources.archive.tool_output import (
     find_groups,
     find_header,
 )
+from ext4audit.sources.captured import Captured
 from ext4audit.sources.containers import Archive
 
 COLLECT = "ext4audit collect"
@@ -307,12 +308,12 @@ class ArchiveSource:
         return Known(path, MOUNTINFO) if path in self._mounts.at else None
 
 
-def host_archive(archive: Archive, root: str, kind: str) -> HostArchive:
+def host_archive(archive: Archive, root: str, kind: str) -> Captured:
     """Return the evidence below a directory of an archive; raises ArchiveError for two hosts'."""
     capture = _capture(archive, root, kind)
     _refuse_unusable(archive, capture)
     label = host_name(capture) or root or archive.label
-    return HostArchive(
+    return Captured(
         kind, label, taken_at(capture, f"{archive.label} {root}"), ArchiveSource(capture)
     )
 
