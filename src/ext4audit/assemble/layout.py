@@ -13,11 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ext4audit.assemble import all_known, ask
-from ext4audit.assemble.superblock import (
-    device_node,
-    most_actionable,
-    read_raw_superblock,
-)
+from ext4audit.assemble.superblock import device_node, most_actionable, read_raw_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
 from ext4audit.facts.layout import MetadataLayout
@@ -165,22 +161,14 @@ def _places(
     if sizes.groups * sizes.descriptor_bytes > _MAX_TABLE_BYTES:
         raise ValueError(f"{sizes.groups} block groups")
     return tuple(
-        ReadBytes(
-            path,
-            offset_bytes + start + done,
-            min(length - done, _MAX_ASK_BYTES),
-            reading,
-        )
+        ReadBytes(path, offset_bytes + start + done, min(length - done, _MAX_ASK_BYTES), reading)
         for start, length in descriptor_extents(sizes)
         for done in range(0, length, _MAX_ASK_BYTES)
     )
 
 
 def _parse_places(
-    source: Source,
-    what: str,
-    places: Evidence[tuple[ReadBytes, ...]],
-    size_bytes: Evidence[int],
+    source: Source, what: str, places: Evidence[tuple[ReadBytes, ...]], size_bytes: Evidence[int]
 ) -> Evidence[GroupTable]:
     """Parse each answer before the next ask, so that only one is in memory."""
     if isinstance(places, Unknown):

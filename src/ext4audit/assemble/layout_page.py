@@ -12,11 +12,7 @@ from ext4audit.assemble.image import find_image, read_image_groups, superblock_a
 from ext4audit.assemble.image.unreadable import cut_off, goes_on
 from ext4audit.assemble.inventory import Inventory
 from ext4audit.assemble.layout import map_or_guess, read_group_table, size_of_device
-from ext4audit.assemble.superblock import (
-    device_path,
-    read_raw_superblock,
-    read_superblock,
-)
+from ext4audit.assemble.superblock import device_path, read_raw_superblock, read_superblock
 from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, origin_of
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
 from ext4audit.facts.mount import DeviceNumber

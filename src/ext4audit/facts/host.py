@@ -221,9 +221,7 @@ class Filesystem(NamedTuple):
 
 
 @cached_by_identity
-def filesystems_by_number(
-    filesystems: tuple[Filesystem, ...],
-) -> Mapping[DeviceNumber, Filesystem]:
+def filesystems_by_number(filesystems: tuple[Filesystem, ...]) -> Mapping[DeviceNumber, Filesystem]:
     """Return the first filesystem on each device."""
     return {fs.device_number: fs for fs in reversed(filesystems)}
 

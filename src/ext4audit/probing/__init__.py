@@ -12,12 +12,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import for_wording, is_surely
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.measurement import (
-    MeasuredFilesystem,
-    Measurement,
-    ProbeVerdict,
-    Skipped,
-)
+from ext4audit.facts.measurement import MeasuredFilesystem, Measurement, ProbeVerdict, Skipped
 from ext4audit.probing import extents, fsync, members, rename
 from ext4audit.probing.bench import Bench, Budget, BudgetExceeded, Limits
 from ext4audit.probing.members import NothingToMeasure

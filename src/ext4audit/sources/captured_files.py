@@ -13,13 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 
-from ext4audit.sources import (
-    ARCHIVE_MARKS,
-    Answer,
-    ArchiveError,
-    Ask,
-    Readable,
-)
+from ext4audit.sources import ARCHIVE_MARKS, Answer, ArchiveError, Ask, Readable
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.archive import first_few, is_wanted, recognise
 from ext4audit.sources.captured import Captured, MapSource, is_wrapped, unwrap

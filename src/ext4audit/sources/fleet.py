@@ -16,12 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ext4audit import lazily
-from ext4audit.sources import (
-    ARCHIVE_MARKS,
-    INSIGHTS_COMMANDS,
-    ArchiveError,
-    encode,
-)
+from ext4audit.sources import ARCHIVE_MARKS, INSIGHTS_COMMANDS, ArchiveError, encode
 from ext4audit.sources import decode as decode_text
 from ext4audit.sources.captured import (
     EXTENSION,

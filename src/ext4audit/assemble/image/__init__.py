@@ -5,13 +5,7 @@
 
 from collections.abc import Iterator
 
-from ext4audit.assemble.devices.target import (
-    BadImage,
-    Image,
-    ImageFilesystem,
-    Partition,
-    PlainFile,
-)
+from ext4audit.assemble.devices.target import BadImage, Image, ImageFilesystem, Partition, PlainFile
 from ext4audit.assemble.image.unreadable import (
     cut_off,
     damaged,

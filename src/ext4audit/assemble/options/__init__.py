@@ -216,10 +216,7 @@ class _OptionResolver(NamedTuple):
 
 
 def option_layers(
-    spec: OptionSpec,
-    kernel: Evidence[Kernel],
-    superblock: Evidence[Superblock],
-    fstype: str | None,
+    spec: OptionSpec, kernel: Evidence[Kernel], superblock: Evidence[Superblock], fstype: str | None
 ) -> tuple[Layer, ...]:
     """Return the layers of an option below mount(2), in the order of application."""
     if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
@@ -235,10 +232,7 @@ def option_layers(
 
 
 def kernel_default(
-    spec: OptionSpec,
-    kernel: Evidence[Kernel],
-    superblock: Evidence[Superblock],
-    fstype: str | None,
+    spec: OptionSpec, kernel: Evidence[Kernel], superblock: Evidence[Superblock], fstype: str | None
 ) -> str | None:
     """Return the default of the kernel for this superblock, None where it is not verified."""
     if not isinstance(kernel, Known):

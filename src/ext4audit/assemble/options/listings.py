@@ -10,13 +10,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, for_wording, origin_of
 from ext4audit.facts.host import Kernel
-from ext4audit.facts.mount import (
-    SECURITY_OPTIONS,
-    SUPERBLOCK_FLAGS,
-    Layer,
-    Mount,
-    Provenance,
-)
+from ext4audit.facts.mount import SECURITY_OPTIONS, SUPERBLOCK_FLAGS, Layer, Mount, Provenance
 from ext4audit.facts.options import (
     FALSE_TOKENS,
     FULL_DISPLAY_TOKENS,
@@ -173,9 +167,7 @@ def read_tokens(sources: OptionSources) -> OptionTokens:
 
 
 def _has_journal(
-    in_file: Mapping[str, str] | None,
-    in_table: Mapping[str, str],
-    superblock: Evidence[Superblock],
+    in_file: Mapping[str, str] | None, in_table: Mapping[str, str], superblock: Evidence[Superblock]
 ) -> bool:
     """Return whether there is a journal; a filesystem without one has no data mode."""
     if in_file is None and isinstance(superblock, Known):

@@ -7,11 +7,7 @@ from ext4audit.evidence import Evidence, Unknown, Why, derive, for_wording
 from ext4audit.facts.layout import Basis
 from ext4audit.facts.plan import MkfsArguments, Plan
 from ext4audit.facts.superblock import GroupTable, Superblock, sizes_of
-from ext4audit.layout import (
-    SUPERBLOCK_BYTES,
-    SUPERBLOCK_OFFSET_BYTES,
-    descriptor_extents,
-)
+from ext4audit.layout import SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET_BYTES, descriptor_extents
 from ext4audit.layout.groups import is_exact, predict_table
 from ext4audit.layout.mkfs_parameters import DESCRIPTOR_BYTES
 from ext4audit.parsers.dumpe2fs import parse_group_descriptors

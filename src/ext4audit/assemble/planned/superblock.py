@@ -166,10 +166,7 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
     origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
     superblock = derive(
-        "planned superblock",
-        lambda known: _grown(known, plan, words, dry),
-        small,
-        origin=origin,
+        "planned superblock", lambda known: _grown(known, plan, words, dry), small, origin=origin
     )
     foreseen = is_foreseen(source, plan, usage, size_bytes)
     doubts = _disagreement(superblock, dry)

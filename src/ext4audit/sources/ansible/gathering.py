@@ -147,9 +147,7 @@ def _play(play: Play, program: str, there: Connection, is_over: Any) -> int:  # 
     config.command[config.command.index("ansible-playbook")] = program
     config.pexpect_timeout = POLL_SECONDS
     runner = Runner(
-        config,
-        event_handler=lambda event: _forward(event, there),
-        cancel_callback=is_over,
+        config, event_handler=lambda event: _forward(event, there), cancel_callback=is_over
     )
     runner.run()
     return STOPPED if runner.rc is None else int(runner.rc)

@@ -8,12 +8,7 @@ import re
 from collections.abc import Iterable
 
 from ext4audit import lazily
-from ext4audit.sources import (
-    INSIGHTS_COMMANDS,
-    SOS_COMMANDS,
-    SUPPORTCONFIG_MARK,
-    ArchiveError,
-)
+from ext4audit.sources import INSIGHTS_COMMANDS, SOS_COMMANDS, SUPPORTCONFIG_MARK, ArchiveError
 from ext4audit.sources.captured import Captured
 from ext4audit.sources.containers import Archive
 

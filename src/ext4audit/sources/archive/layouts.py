@@ -27,14 +27,7 @@ from typing import Any, cast
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_truncated
 from ext4audit.sources.archive import TEXTS
-from ext4audit.sources.archive.capture import (
-    CUT_OFF,
-    STOPPED,
-    TAILED,
-    Output,
-    mangle,
-    numbered,
-)
+from ext4audit.sources.archive.capture import CUT_OFF, STOPPED, TAILED, Output, mangle, numbered
 from ext4audit.sources.containers import Archive
 
 MANIFEST = "sos_reports/manifest.json"
