@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import Evidence, Known
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import (
-    Mount,
-)
+from ext4audit.facts.mount import Mount
 from ext4audit.finding import Disruption, Remedy, Step
 from ext4audit.layout import usual_backups
 from ext4audit.remedies import quote

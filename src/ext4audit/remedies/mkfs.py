@@ -9,12 +9,7 @@ from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
-from ext4audit.layout.group_search import (
-    advised,
-    backup_superblocks,
-    density_of,
-    described,
-)
+from ext4audit.layout.group_search import advised, backup_superblocks, density_of, described
 from ext4audit.layout.mkfs_parameters import (
     DEFAULT_FEATURES,
     LARGEST_OLD_JOURNAL_BLOCKS,

@@ -9,14 +9,7 @@ from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 KINDS = {

@@ -8,14 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.drift import listed
 from ext4audit.rules.shared import in_brief, pronoun, verb

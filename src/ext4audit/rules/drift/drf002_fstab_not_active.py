@@ -9,23 +9,9 @@ from ext4audit.evidence import Known, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOptions, Provenance
 from ext4audit.facts.options import canonical, spec_named
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.drift import (
-    Drift,
-    Refusals,
-    findings_of,
-    listed,
-    refusals_of,
-    wrong_tokens,
-)
+from ext4audit.rules.drift import Drift, Refusals, findings_of, listed, refusals_of, wrong_tokens
 from ext4audit.rules.shared import in_brief, pronoun, series, verb
 from ext4audit.rules.shared.demands import (
     discouraged,

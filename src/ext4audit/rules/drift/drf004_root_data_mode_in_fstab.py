@@ -9,14 +9,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.options import recognize, spec_named
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import discouraged, warning_text
 from ext4audit.rules.shared.mount_config import CMDLINE, MountConfig, configs_of

@@ -7,12 +7,7 @@ from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import (
-    cite_not_in_force,
-    cite_option,
-    need_in_force,
-    what_else_sets_it,
-)
+from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force, what_else_sets_it
 
 NAME = "norecovery"
 WRITABLE = (

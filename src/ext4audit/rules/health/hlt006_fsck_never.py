@@ -11,12 +11,7 @@ from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
-from ext4audit.rules.shared import (
-    FSTAB_OF_CONTAINER,
-    refuse_container,
-    series,
-    superblock_field,
-)
+from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, series, superblock_field
 
 NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
 

@@ -8,14 +8,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.shared import (
-    cite_bug,
-    cite_kernel,
-    grade,
-    mounted_on,
-    update,
-    writable_of,
-)
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, mounted_on, update, writable_of
 
 
 @host_rule(

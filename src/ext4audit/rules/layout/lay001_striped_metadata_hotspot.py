@@ -6,15 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ext4audit import lazily, remedies
-from ext4audit.evidence import (
-    Evidence,
-    Known,
-    Unknown,
-    Why,
-    for_wording,
-    need,
-    raise_for,
-)
+from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry

@@ -5,13 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import (
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import (
     NO_DISCARD,

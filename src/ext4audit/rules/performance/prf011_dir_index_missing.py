@@ -5,14 +5,7 @@ from __future__ import annotations
 from ext4audit import remedies
 from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import (
-    Citation,
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 from ext4audit import remedies
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import Mount
-from ext4audit.finding import (
-    Confidence,
-    Disruption,
-    Finding,
-    Remedy,
-    Severity,
-)
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import pronoun, series
 from ext4audit.rules.shared.mount_config import (

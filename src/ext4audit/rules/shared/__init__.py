@@ -22,13 +22,7 @@ from ext4audit.evidence import (
 )
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
-from ext4audit.facts.mount import (
-    EffectiveOption,
-    EffectiveOptions,
-    FstabEntry,
-    Mount,
-    Provenance,
-)
+from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
