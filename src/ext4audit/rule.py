@@ -54,6 +54,12 @@ class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
     """The rule does not apply to this subject; the message is the reason."""
 
 
+def refuse_unmounted(fs: Filesystem) -> None:
+    """Raise NotApplicable for a filesystem that is not mounted anywhere."""
+    if not fs.alive:
+        raise NotApplicable("it is not mounted")
+
+
 class Scope(Enum):
     """The subject of a rule: each ext4 superblock, or the host as a whole."""
 

@@ -9,7 +9,7 @@ from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.quantities import has_room_to_grow, percent, size
 
 FULL = (99, Severity.CRITICAL), (95, Severity.HIGH), (85, Severity.MEDIUM)
@@ -74,8 +74,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Where the number of files does not change. Filesystems that are mounted read-only are not
     checked: images often have exactly as many inodes as they need.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     usage = need(fs.usage)
     if usage.inodes <= 0:
         raise NotApplicable("it has no fixed number of inodes")

@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 ENTRY_BYTES = 8
 """An entry of the index, and the tail that holds the checksum of an index block."""
@@ -79,8 +79,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where no program creates that many files in one directory.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     usage = need(fs.usage)
     used = usage.inodes - usage.free_inodes
     crowded = used >= least_names(usage.block_bytes)

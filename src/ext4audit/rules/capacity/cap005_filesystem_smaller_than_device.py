@@ -9,7 +9,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import ceiling_of
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.quantities import (
     BLOCKS_OF_32_BITS,
     block_bytes,
@@ -67,8 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     When the rest is left unused on purpose, for example to over-provision an SSD.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     device = need(device_bytes(fs))
     least = least_idle(device)
     usage = for_wording(fs.usage, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.quantities import cite_space, full_share, size
 
 NEARLY_FULL, FULL = 0.95, 0.99
@@ -41,8 +41,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     Where monitoring already watches the space, and on volumes with one preallocated file.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     usage = need(fs.usage)
     share = full_share(usage)
     if share < NEARLY_FULL:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import refuse_container
 
 
@@ -44,8 +44,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Where a container or a sandboxed service is supposed to have its own volume.
     """
     refuse_container(host, "a {} container does not show the host's mounts")
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     mounts = need(host.mounts)
     if fs.mounts:
         yield Citation("mounted on", ", ".join(fs.mount_points), origin_of(host.mounts))

@@ -9,7 +9,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.durability import Part, parts_below, still_claims_write_back, worst
 from ext4audit.rules.shared import cite_option, what_else_sets_it
 
@@ -70,8 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     "write through" can also be an administrator's override of `queue/write_cache`, which changes
     what the kernel assumes, not what the disk does.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     options = need(fs.options)
     if need(options.token("barrier")) == "barrier":
         yield from cite_option(fs, "barrier")

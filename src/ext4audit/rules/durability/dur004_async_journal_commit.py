@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Undetermined, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.durability import parts_below, worst
 from ext4audit.rules.shared import (
     cite_not_in_force,
@@ -54,8 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Volumes whose content can be recreated after a power failure.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return

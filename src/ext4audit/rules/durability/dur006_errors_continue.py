@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording, i
 from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database
 from ext4audit.rules.shared.error_state import (
@@ -71,8 +71,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Appliances that must keep running on a damaged filesystem and can recreate their data.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if is_surely(fs.read_only):
         raise NotApplicable("it is mounted read-only, so an error cannot spread")
     options = need(fs.options)

@@ -7,7 +7,7 @@ from ext4audit.evidence import Undetermined, Unknown, Why, need
 from ext4audit.facts import whole_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
@@ -50,8 +50,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Laptops whose disk should spin down, and flash memory that should be written rarely. Programs
     that call fsync() are not affected: it forces a commit.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     seconds = _seconds(need(need(fs.options).token("commit")))
     if seconds <= USUAL_SECONDS:
         yield from cite_option(fs, "commit")

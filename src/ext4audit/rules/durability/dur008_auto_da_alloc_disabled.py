@@ -7,7 +7,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
 
@@ -55,8 +55,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Scratch, build and cache volumes, on which PRF002 lists noauto_da_alloc as the last resort
     against renames that block; and if every writer calls fsync() before the rename.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     options = need(fs.options)
     if need(options.token("auto_da_alloc")) == "auto_da_alloc":
         yield from cite_option(fs, "auto_da_alloc")

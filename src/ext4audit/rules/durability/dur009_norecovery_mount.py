@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force, what_else_sets_it
 
 NAME = "norecovery"
@@ -60,8 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Forensics, data recovery from a failing disk, and read-only mounts of snapshots of live volumes.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return

@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, is_surely
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.error_state import WriteStop, cite_errors, write_stop_of
 
 CLAIM = {
@@ -55,8 +55,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     After a test with `trigger_fs_error` or the shutdown ioctl. A finding of confidence possible
     can also be an error that happened before errors=remount-ro was set.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     yield from cite_errors(fs)
     if isinstance(fs.journal_errno, Known):
         errno = fs.journal_errno

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, series, superblock_field
 
 NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
@@ -48,8 +48,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Where checks are started by other means, and on volumes that several machines can mount.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     periodic = _periodic_check(fs)
     if isinstance(periodic, Known) and periodic.value:
         yield Citation("checks", "scheduled by the superblock", periodic.origin)

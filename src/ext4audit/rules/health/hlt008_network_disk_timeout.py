@@ -8,7 +8,7 @@ from ext4audit.facts import whole_number
 from ext4audit.facts.devices import BlockDevice, listed_device
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import gaps_below
 
 NETWORK_DISKS: tuple[str, ...] = (
@@ -62,8 +62,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Where an error is better than a wait, for example because another host takes over. Local
     NVMe disks, including instance stores, are not judged: their errors should be reported soon.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     stack = need(fs.stack)
     models = [(disk, _model(disk, host)) for disk in stack.leaves() if disk.name.startswith(NVME)]
     unknowns = [*gaps_below(stack), *(m for _, m in models if isinstance(m, Unknown))]

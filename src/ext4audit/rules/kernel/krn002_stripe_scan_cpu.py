@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import (
     cite_bug,
     cite_kernel,
@@ -61,8 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     When no flush kworker is busy: a stripe has no other drawback. Where the vendor of the kernel
     has backported 1f6bc02f1848.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     exposed = exposure("KRN002", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)

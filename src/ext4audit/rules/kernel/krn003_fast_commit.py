@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only, update
 
 FEATURE = "fast_commit"
@@ -53,8 +53,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Where data may be lost in a crash. With data=journal, the kernel makes no fast commits. The
     rule passes on Linux 6.2 and later, although fixes to the replay are still being made.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     exposed = exposure("KRN003", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)

@@ -7,7 +7,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import (
     cite_bug,
     cite_kernel,
@@ -58,8 +58,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     If the card is fast enough for its work. Other disks were not reported, and are not judged.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     stack = need(fs.stack)
     if not any(leaf.name.startswith(FLASH) for leaf in stack.leaves()):
         raise_for(gaps_below(stack))

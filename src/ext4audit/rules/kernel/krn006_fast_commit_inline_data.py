@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Finding, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only
 
 FAST, INLINE = "fast_commit", "inline_data"
@@ -48,8 +48,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where files may be lost in a crash.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     superblock = need(fs.superblock)
     both = frozenset({FAST, INLINE})
     present = both & superblock.features

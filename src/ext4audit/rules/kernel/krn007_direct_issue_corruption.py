@@ -8,7 +8,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, gaps_below, grade, update
 
 NONE = "none"
@@ -47,8 +47,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Where the vendor has added c616cbee97ae to the kernel.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     exposed = exposure("KRN007", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)

@@ -20,7 +20,7 @@ from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 TABLE = "/proc/self/mountinfo"
 
@@ -160,8 +160,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Never.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     written = (other for other in host.mounted_twice(fs) if _is_written(fs, other))
     twice = tuple(islice(written, MOST_NAMED))
     yield from (_twice(fs, other) for other in twice)

@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import (
     cite_kernel,
@@ -75,8 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     dioread_nolock if delalloc is off, although its options file lists both, and this rule passes.
     Filesystems mounted as ext2 or ext3, or with data=journal, are not affected.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     _, fstype = need(host.kernel, fs.fstype)
     if fstype != "ext4":
         raise NotApplicable(f"it is mounted as {fstype}, which has no dioread_nolock")

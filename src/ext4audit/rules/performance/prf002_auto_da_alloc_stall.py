@@ -8,7 +8,7 @@ from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import (
     GIB,
     IN_THE_APPLICATION,
@@ -109,8 +109,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _refuse(fs: Filesystem) -> None:
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     fstype = need(fs.fstype)
     if fstype != "ext4":
         raise NotApplicable(f"{fstype} has no delayed allocation")

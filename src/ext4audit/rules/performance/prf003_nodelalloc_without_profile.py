@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions, Provenance
 from ext4audit.finding import Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import cite_option, what_else_sets_it
 from ext4audit.rules.shared.demands import demanded
@@ -51,8 +51,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     questions the reasons), DAOS on persistent memory, GBase 8a. The rule is off by default
     for that reason. Databases that use direct I/O are not affected.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     fstype = need(fs.fstype)
     if fstype != "ext4":
         raise NotApplicable(f"{fstype} has no delayed allocation")

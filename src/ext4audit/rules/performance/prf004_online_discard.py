@@ -8,7 +8,7 @@ from ext4audit.evidence import Known, Unknown, for_wording, is_surely, need, rai
 from ext4audit.facts.devices import BlockDevice, devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_virtual
 from ext4audit.rules.shared import (
     NO_DISCARD,
@@ -82,8 +82,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     If freed space must be returned at once, for example to storage that charges for used blocks.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if need(need(fs.options).token("discard")) == "nodiscard":
         yield from cite_option(fs, "discard")
         return

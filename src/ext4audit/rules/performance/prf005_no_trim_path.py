@@ -6,7 +6,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import (
     NO_DISCARD,
     TIMER,
@@ -74,8 +74,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     with much spare space the effect is small. The rule does not apply in containers, where the
     host's timers are not visible, and to plans, which do not describe timers and discards.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if need(need(fs.options).token("discard")) == "discard":
         yield from cite_option(fs, "discard")
         return

@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import for_wording, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 LAST_GROUP = 1
 """The kernel often leaves the last group as it is."""
@@ -47,8 +47,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     Always, except before a benchmark or the handover of a new machine.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if need(fs.read_only):
         raise NotApplicable("it is read-only, which pauses the work")
     groups = need(fs.unzeroed_groups)

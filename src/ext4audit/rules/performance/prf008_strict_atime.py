@@ -9,7 +9,7 @@ from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.demands import demanded
 
 TABLE = "/proc/self/mountinfo"
@@ -48,8 +48,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     If exact access times are needed: by some audits, and by old programs that detect unread mail.
     relatime is sufficient for newer ones.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
     mounts = remedies.flags.seen_here(fs)

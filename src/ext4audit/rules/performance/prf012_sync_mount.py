@@ -9,7 +9,7 @@ from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_removable
 from ext4audit.rules.shared import rootflags
 
@@ -51,8 +51,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     On removable media, for mail servers and spoolers that require dirsync, and for programs that
     do not call fsync().
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
     shown = remedies.flags.seen_here(fs)[0].super_options

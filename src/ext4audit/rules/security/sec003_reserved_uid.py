@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option
 
 WHO = {"resuid": "user id", "resgid": "group id"}
@@ -45,8 +45,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     Where the account was chosen on purpose, for example for a database that must continue on a
     full filesystem; and where nothing is reserved.
     """
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     options = need(fs.options)
     tokens = dict(zip(WHO, need(options.token("resuid"), options.token("resgid")), strict=True))
     others = {name: token for name, token in tokens.items() if token != f"{name}=0"}

@@ -13,7 +13,7 @@ from ext4audit.facts.host import Filesystem, Host, Profile, fstab_lines, option_
 from ext4audit.facts.mount import DeviceNumber, Mount, Provenance, below, mount_of
 from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Remedy
-from ext4audit.rule import NotApplicable
+from ext4audit.rule import NotApplicable, refuse_unmounted
 from ext4audit.rules.shared import in_rootflags, is_in_force, what_else_sets_it
 
 DATABASES = (
@@ -209,8 +209,7 @@ ASYNC_COMMIT = "journal_async_commit"
 
 def data_mode(fs: Filesystem) -> str:
     """Return the token of the mode in force; raises NotApplicable where nothing is journaled."""
-    if not fs.alive:
-        raise NotApplicable("it is not mounted")
+    refuse_unmounted(fs)
     options = need(fs.options)
     if options.lacks("data"):
         raise NotApplicable("it runs without a journal, so it has no data mode")
