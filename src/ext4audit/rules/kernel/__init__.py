@@ -1,1 +1,36 @@
 """Kernel bugs: the filesystems that a bug of the running kernel can reach."""
+
+from __future__ import annotations
+
+from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.versions import Exposure
+from ext4audit.finding import Citation, Finding, Remedy
+from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only
+
+
+def bug_finding(
+    host: Host,
+    bug: Exposure,
+    reached: Citation,
+    *,
+    remedies: tuple[Remedy, ...],
+    summary: str,
+    message: str = "",
+    writes_to: Filesystem | None = None,
+) -> Finding:
+    """Return the finding of a bug, with the evidence of what it reaches.
+
+    `message` is the symptom by default; `writes_to` is the filesystem that only writing harms.
+    """
+    severity, confidence = grade(bug)
+    message = message or bug.symptom
+    if writes_to is not None:
+        severity, message = milder_while_read_only(writes_to, severity, message)
+    return Finding(
+        message=f"{message}.",
+        severity=severity,
+        confidence=confidence,
+        citations=(cite_kernel(host, bug), cite_bug(bug), reached),
+        remedies=remedies,
+        summary=summary,
+    )

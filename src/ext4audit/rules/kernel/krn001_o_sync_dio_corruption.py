@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.facts.host import Host
+from ext4audit.finding import Citation, Disruption, Remedy, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, mounted_on, update, writable_of
+from ext4audit.rules.kernel import bug_finding
+from ext4audit.rules.shared import cite_kernel, mounted_on, update, writable_of
+
+UNTIL_UPDATED = Remedy(
+    "Until then, stop programs that write with O_DIRECT and O_DSYNC (dd oflag=direct,dsync, some "
+    "backup tools and databases), and compare the files that they wrote under this kernel with "
+    "another copy.",
+    Disruption.ONLINE,
+)
 
 
 @host_rule(
@@ -55,36 +62,18 @@ def check(host: Host) -> RuleOutput:
     """
     mounted_on(host)
     bug = need(exposure("KRN001", host.kernel))
-    seen = cite_kernel(host, bug)
     if not bug.affected:
-        yield seen
+        yield cite_kernel(host, bug)
         return
-    yield _finding(bug, seen, writable_of(host))
-
-
-def _finding(bug: Exposure, seen: Citation, writable: list[Filesystem]) -> Finding:
-    severity, confidence = grade(bug)
+    writable = writable_of(host)
     count = len(writable)
     exposed = f"{count} writable ext4 filesystem{'s are' if count > 1 else ' is'} exposed"
     points = [point for fs in writable for point in fs.mount_points or (fs.device,)]
-    return Finding(
-        message=f"{bug.symptom}; {exposed}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(
-            seen,
-            cite_bug(bug),
-            Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
-        ),
-        remedies=(update(bug), _until_updated()),
+    yield bug_finding(
+        host,
+        bug,
+        Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
+        message=f"{bug.symptom}; {exposed}",
+        remedies=(update(bug), UNTIL_UPDATED),
         summary="a kernel bug makes synchronous direct writes overwrite earlier data",
-    )
-
-
-def _until_updated() -> Remedy:
-    return Remedy(
-        "Until then, stop programs that write with O_DIRECT and O_DSYNC (dd oflag=direct,dsync, "
-        "some backup tools and databases), and compare the files that they wrote under this kernel "
-        "with another copy.",
-        Disruption.ONLINE,
     )

@@ -6,10 +6,10 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.finding import Citation, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only, update
+from ext4audit.rules.kernel import bug_finding
+from ext4audit.rules.shared import cite_kernel, update
 
 FEATURE = "fast_commit"
 
@@ -64,7 +64,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     if _journals_data(fs):
         raise NotApplicable("with data=journal, the kernel makes no fast commits")
-    yield _finding(fs, host, need(exposed))
+    bug = need(exposed)
+    yield bug_finding(
+        host,
+        bug,
+        _cite_feature(fs, "set"),
+        remedies=(remedies.features.without_fast_commit(fs), update(bug)),
+        summary="fast_commit is on, with which this kernel can lose data in a crash",
+        writes_to=fs,
+    )
 
 
 def _journals_data(fs: Filesystem) -> bool:
@@ -74,18 +82,4 @@ def _journals_data(fs: Filesystem) -> bool:
 
 
 def _cite_feature(fs: Filesystem, value: str) -> Citation:
-    origin = origin_of(fs.superblock)
-    return Citation(f"feature {FEATURE}", value, origin)
-
-
-def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
-    severity, confidence = grade(bug)
-    severity, message = milder_while_read_only(fs, severity, bug.symptom)
-    return Finding(
-        message=f"{message}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(cite_kernel(host, bug), cite_bug(bug), _cite_feature(fs, "set")),
-        remedies=(remedies.features.without_fast_commit(fs), update(bug)),
-        summary="fast_commit is on, with which this kernel can lose data in a crash",
-    )
+    return Citation(f"feature {FEATURE}", value, origin_of(fs.superblock))

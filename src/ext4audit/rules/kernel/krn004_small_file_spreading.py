@@ -5,23 +5,20 @@ from __future__ import annotations
 from ext4audit.evidence import Known, need, origin_of, raise_for
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, option_of
-from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Disruption, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import (
-    cite_bug,
-    cite_kernel,
-    gaps_below,
-    grade,
-    milder_while_read_only,
-    superblock_field,
-    update,
-)
+from ext4audit.rules.kernel import bug_finding
+from ext4audit.rules.shared import cite_kernel, gaps_below, superblock_field, update
 
 OPTION, OFF = "mb_optimize_scan", "mb_optimize_scan=0"
 FLASH = "mmcblk"
 FEWEST_GROUPS = 16
 """Filesystems with fewer groups are searched linearly (MB_DEFAULT_LINEAR_SCAN_THRESHOLD)."""
+SEARCH_OFF = Remedy(
+    f"Mount it with {OFF}: add it to its line in fstab and remount. Some of these kernels do not "
+    "list the option where it is in force.",
+    Disruption.REMOUNT,
+)
 
 
 @rule(
@@ -75,28 +72,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if option is not None and option.token == OFF:
         yield Citation(f"option in force: {OPTION}", option.token, option.origin)
         return
-    yield _finding(fs, host, need(exposed), groups)
-
-
-def _finding(fs: Filesystem, host: Host, bug: Exposure, groups: int) -> Finding:
-    severity, confidence = grade(bug)
-    severity, message = milder_while_read_only(fs, severity, bug.symptom)
-    return Finding(
-        message=f"{message}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(
-            cite_kernel(host, bug),
-            cite_bug(bug),
-            Citation("block groups", f"{groups}", origin_of(fs.superblock)),
-        ),
-        remedies=(
-            Remedy(
-                f"Mount it with {OFF}: add it to its line in fstab and remount. Some of these "
-                "kernels do not list the option where it is in force.",
-                Disruption.REMOUNT,
-            ),
-            update(bug),
-        ),
+    bug = need(exposed)
+    yield bug_finding(
+        host,
+        bug,
+        Citation("block groups", f"{groups}", origin_of(fs.superblock)),
+        remedies=(SEARCH_OFF, update(bug)),
         summary="this kernel spreads small files over the whole SD card or eMMC",
+        writes_to=fs,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
+from ext4audit.facts.host import Host
+from ext4audit.finding import Citation, Disruption, Remedy, Severity
 from ext4audit.rule import RuleOutput, host_rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, mounted_on, update, writable_of
+from ext4audit.rules.kernel import bug_finding
+from ext4audit.rules.shared import cite_kernel, mounted_on, update, writable_of
 
 
 @host_rule(
@@ -53,21 +53,11 @@ def check(host: Host) -> RuleOutput:
     if not bug.affected:
         yield cite_kernel(host, bug)
         return
-    yield _finding(host, bug, writable_of(host))
-
-
-def _finding(host: Host, bug: Exposure, writable: list[Filesystem]) -> Finding:
-    severity, confidence = grade(bug)
-    places = [next(iter(fs.mount_points), fs.device) for fs in writable]
-    return Finding(
-        message=f"{bug.symptom}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(
-            cite_kernel(host, bug),
-            cite_bug(bug),
-            Citation("writable filesystems", ", ".join(places), "/proc/self/mountinfo"),
-        ),
+    places = [next(iter(fs.mount_points), fs.device) for fs in writable_of(host)]
+    yield bug_finding(
+        host,
+        bug,
+        Citation("writable filesystems", ", ".join(places), "/proc/self/mountinfo"),
         remedies=(
             update(bug),
             Remedy(

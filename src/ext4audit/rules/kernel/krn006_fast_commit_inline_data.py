@@ -6,10 +6,10 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Finding, Severity
+from ext4audit.finding import Citation, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only
+from ext4audit.rules.kernel import bug_finding
+from ext4audit.rules.shared import cite_kernel
 
 FAST, INLINE = "fast_commit", "inline_data"
 
@@ -63,21 +63,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if isinstance(exposed, Known) and not exposed.value.affected:
         yield cite_kernel(host, exposed.value)
         return
-    yield _finding(fs, host, need(exposed))
-
-
-def _finding(fs: Filesystem, host: Host, bug: Exposure) -> Finding:
-    severity, confidence = grade(bug)
-    severity, message = milder_while_read_only(fs, severity, bug.symptom)
-    return Finding(
-        message=f"{message}.",
-        severity=severity,
-        confidence=confidence,
-        citations=(
-            cite_kernel(host, bug),
-            cite_bug(bug),
-            Citation("features", f"{FAST}, {INLINE}", origin_of(fs.superblock)),
-        ),
+    yield bug_finding(
+        host,
+        need(exposed),
+        Citation("features", f"{FAST}, {INLINE}", origin_of(fs.superblock)),
         remedies=(remedies.features.without_fast_commit(fs),),
         summary="fast_commit and inline_data are on: a crash can damage small files",
+        writes_to=fs,
     )
