@@ -138,6 +138,8 @@ def propagates_anew(mount: Mount, mounts: tuple[Mount, ...]) -> frozenset[str]:
 
 MOUNT_TABLE = "/proc/self/mountinfo"
 """What rules cite; `Host.mount_table` is the file that was read."""
+BINDS = frozenset({"bind", "rbind"})
+"""Options of lines of fstab that mount a directory, and not a device."""
 
 
 class FstabLine(NamedTuple):

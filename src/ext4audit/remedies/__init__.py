@@ -103,6 +103,11 @@ def in_phase(phase: Phase, commands: Iterable[str]) -> tuple[Step, ...]:
     return tuple(Step(phase, command) for command in commands)
 
 
+def verified(step: Step, *checks: str) -> tuple[Step, ...]:
+    """Return a step, the check that it is done, and others."""
+    return (step, *in_phase(Phase.VERIFY, (step.done, *checks)))
+
+
 def mount_table(where: str, column: str) -> str:
     """Return the command that prints a column of findmnt(8) for the topmost mount on a directory.
 

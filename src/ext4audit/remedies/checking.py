@@ -44,7 +44,8 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
         )
     before = fs._replace(mounts=tuple(without_error_state(mount) for mount in fs.mounts))
     writes = _writes_a_file(fs) if try_write else ()
-    verify = (_no_errors_left(fs), *_no_mark_left(fs), *writes)
+    no_errors = f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
+    verify = (no_errors, *_no_mark_left(fs), *writes)
     steps = unmounted_steps(before, (checked(fs),), verify)
     return Remedy(
         summary="Stop all writers, unmount it, check it with e2fsck, and mount it"
@@ -82,11 +83,6 @@ def without_error_state(mount: Mount) -> Mount:
     if "ro" not in mount.mount_options:
         options = ["rw" if option == "ro" else option for option in options]
     return mount._replace(super_options=tuple(options))
-
-
-def _no_errors_left(fs: Filesystem) -> str:
-    """Return the command that fails while the kernel has errors on record."""
-    return f"grep -qx 0 {quote(f'/sys/fs/ext4/{fs.name}/errors_count')}"
 
 
 def _no_mark_left(fs: Filesystem) -> Iterator[str]:

@@ -23,7 +23,7 @@ from ext4audit.facts.host import Memory
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.options import recognize
 from ext4audit.finding import LineEdit, NewFile, Phase, Setting, Step
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, quote, verified
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
@@ -46,7 +46,8 @@ def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tu
 
     Empty where nothing changes, or where the line cannot be edited.
     """
-    return _verified(edit_options(line, drop, add))
+    edit = edit_options(line, drop, add)
+    return verified(edit) if edit else ()
 
 
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
@@ -54,12 +55,8 @@ def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
 
     They verify that `spec` resolves to the device that the line named before.
     """
-    return _verified(edit_spec(line, spec), f'test "$(findfs {spec})" -ef {line.spec}')
-
-
-def _verified(edit: Step | None, *checks: str) -> tuple[Step, ...]:
-    """Return an edit with its checks; empty without an edit."""
-    return (edit, *in_phase(Phase.VERIFY, (edit.done, *checks))) if edit else ()
+    edit = edit_spec(line, spec)
+    return verified(edit, f'test "$(findfs {spec})" -ef {line.spec}') if edit else ()
 
 
 def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> Step | None:
@@ -328,37 +325,27 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
 
     `disks` are kernel names with the present value. Empty where a name would need quoting.
     """
-    names = [name for name, _ in disks]
-    if not all(re.fullmatch(KERNEL_NAME, name) for name in names):
+    if not all(re.fullmatch(KERNEL_NAME, name) for name, _ in disks):
         return ()
-    return (
-        *(_throttle_now(name, latency) for name, latency in disks),
-        *map(_throttle_at_boot, names),
-        *in_phase(Phase.VERIFY, map(_is_off, names)),
-    )
+    now, at_boot = [], []
+    for name, latency in disks:
+        attribute = f"/sys/block/{name}/queue/wbt_lat_usec"
+        now.append(_set_now(attribute, 0, latency, f"grep -qx 0 {attribute}"))
+        keys = f'KERNEL=="{name}", ATTR{{queue/wbt_lat_usec}}="0"'
+        at_boot.append(_set_at_boot(f"wbt-{name}", keys))
+    return (*now, *at_boot, *in_phase(Phase.VERIFY, (step.done for step in now)))
 
 
-def _attribute(name: str) -> str:
-    return f"/sys/block/{name}/queue/wbt_lat_usec"
+def _set_now(attribute: str, value: int, present: int, check: str) -> Step:
+    """Return the step that writes a value into a file of /sys that holds `present`."""
+    there, back = (f"echo {each} > {attribute}" for each in (value, present))
+    return Step(Phase.IMMEDIATE, there, back, check, Setting(f"grep -qx {present} {attribute}"))
 
 
-def _is_off(name: str) -> str:
-    return f"grep -qx 0 {_attribute(name)}"
-
-
-def _throttle_now(name: str, latency: int) -> Step:
-    there, back = (f"echo {value} > {_attribute(name)}" for value in (0, latency))
-    audited = Setting(f"grep -qx {latency} {_attribute(name)}")
-    return Step(Phase.IMMEDIATE, there, back, _is_off(name), audited)
-
-
-def _throttle_at_boot(name: str) -> Step:
-    """Return the step that writes the rule which udev applies at every boot."""
-    udev_rule = (
-        f'ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="{name}", '
-        'ATTR{queue/wbt_lat_usec}="0"'
-    )
-    path = _udev_file(name)
+def _set_at_boot(name: str, keys: str) -> Step:
+    """Return the step that writes the rule for block devices which udev applies at every boot."""
+    udev_rule = f'ACTION=="add|change", SUBSYSTEM=="block", {keys}'
+    path = f"/etc/udev/rules.d/60-ext4audit-{name}.rules"
     write = f"echo '{udev_rule}' > {path}"
     return Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n"))
 
@@ -379,20 +366,13 @@ def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) 
         return ()
     attribute = f"/sys/block/{name}/queue/io_timeout"
     check = f'test "$(cat {attribute})" -ge {least_msec}'
-    there, back = (f"echo {value} > {attribute}" for value in (LONGEST_TIMEOUT, present_msec))
     # By the model: the names of NVMe disks can change between starts.
-    udev_rule = (
-        'ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", '
-        f'ATTRS{{model}}=="{model}", ATTR{{queue/io_timeout}}="{LONGEST_TIMEOUT}"'
+    keys = (
+        f'ENV{{DEVTYPE}}=="disk", ATTRS{{model}}=="{model}", '
+        f'ATTR{{queue/io_timeout}}="{LONGEST_TIMEOUT}"'
     )
-    path = f"/etc/udev/rules.d/60-ext4audit-timeout-{model.lower().replace(' ', '-')}.rules"
-    write = f"echo '{udev_rule}' > {path}"
     return (
-        Step(Phase.IMMEDIATE, there, back, check, Setting(f"grep -qx {present_msec} {attribute}")),
-        Step(Phase.PERSISTENT, write, f"rm -f {path}", change=NewFile(path, f"{udev_rule}\n")),
+        _set_now(attribute, LONGEST_TIMEOUT, present_msec, check),
+        _set_at_boot(f"timeout-{model.lower().replace(' ', '-')}", keys),
         Step(Phase.VERIFY, check),
     )
-
-
-def _udev_file(name: str) -> str:
-    return f"/etc/udev/rules.d/60-ext4audit-wbt-{name}.rules"

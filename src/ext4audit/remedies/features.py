@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import FstabLine
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Step
-from ext4audit.remedies import mount_table, quote
+from ext4audit.remedies import mount_table, quote, verified
 from ext4audit.remedies.remount import (
     by_hand,
     checked,
@@ -98,12 +98,11 @@ def move_journal_inside(fs: Filesystem, superblock: Superblock) -> tuple[Step, .
 
 def add_journal(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that make an internal journal of the usual size."""
-    device = quote(fs.device)
     return unmounted_steps(
         fs,
-        (checked(fs), f"tune2fs -O has_journal {device}"),
-        (f"tune2fs -l {device} | grep -E '^Filesystem features:' | grep -qw has_journal",),
-        (f"tune2fs -O ^has_journal {device}",),
+        (checked(fs), _set(fs, "has_journal")),
+        (f"{_feature_line(fs)} | grep -qw has_journal",),
+        (_set(fs, "^has_journal"),),
     )
 
 
@@ -112,18 +111,13 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
 
     The rollback needs an unmount; empty where it would not be known.
     """
-    device = quote(fs.device)
     # tune2fs clears it only behind a check that is younger than the last mount (1.47.0).
-    undo = checked(fs), f"tune2fs -O ^dir_index {device} && {checked(fs)}"
+    undo = checked(fs), f"{_set(fs, '^dir_index')} && {checked(fs)}"
     taken_back = unmounted_steps(fs, undo, ())
     if not taken_back:
         return ()
     back = " && ".join(step.command for step in taken_back)
-    check = _has_dir_index(fs)
-    return (
-        Step(Phase.PERSISTENT, f"tune2fs -O dir_index {device}", back, check),
-        Step(Phase.VERIFY, check),
-    )
+    return verified(Step(Phase.PERSISTENT, _set(fs, "dir_index"), back, _has_dir_index(fs)))
 
 
 def index_directories(fs: Filesystem) -> tuple[Step, ...]:
@@ -168,8 +162,7 @@ def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
     fast = f"grep -qx init_itable=0 {quote(f'/proc/fs/ext4/{fs.name}/options')}"
     return (
         remount_step(mount, ("init_itable=0",), (), (fast,)),
-        Step(Phase.IMMEDIATE, f"while {some_left}; do sleep 2; done", done=done),
-        Step(Phase.VERIFY, done),
+        *verified(Step(Phase.IMMEDIATE, f"while {some_left}; do sleep 2; done", done=done)),
     )
 
 

@@ -6,14 +6,21 @@ fstab is corrected too, because every mount takes its flags from there.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known, Undetermined, Unknown, Why
+from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import ATIME_OPTIONS, FstabEntry, FstabLine, Mount, flags_in_force
+from ext4audit.facts.mount import (
+    ATIME_OPTIONS,
+    BINDS,
+    FstabEntry,
+    FstabLine,
+    Mount,
+    flags_in_force,
+)
 from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import in_phase, mount_table, quote
 from ext4audit.remedies.configuration import edit_options, merged
 from ext4audit.remedies.mounting import change_by_new_mount, mount_anew
-from ext4audit.remedies.options import BINDS, change_options
+from ext4audit.remedies.options import change_options
 from ext4audit.remedies.remount import (
     bind_command,
     flag_check,
@@ -75,12 +82,8 @@ def _is_concerned(entry: FstabEntry, change: FlagChange) -> bool:
 
 
 def _edits(fs: Filesystem, change: FlagChange) -> Iterator[Step]:
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    for entry in entries:
-        if _is_concerned(entry, change):
-            edit = edit_options(entry.line, change.drop, change.add)
-            if edit is not None:
-                yield edit
+    lines = (e.line for e in for_wording(fs.fstab, ()) if _is_concerned(e, change))
+    yield from filter(None, (edit_options(line, change.drop, change.add) for line in lines))
 
 
 def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
@@ -111,21 +114,11 @@ def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> 
     """
     if not all(remountable(mount) for mount in strict):
         return ()
-    steps = [step for mount in strict for step in _relaxed(fs, mount, wanted)]
+    add = (wanted,) if wanted == "noatime" else ()
+    changes = (_atime_change(mount, wanted)._replace(add=add) for mount in strict)
+    steps = [step for change in changes for step in _atime_steps(fs, change)]
     order = Phase.PERSISTENT, Phase.IMMEDIATE, Phase.VERIFY
     return tuple(sorted(steps, key=lambda step: order.index(step.phase)))
-
-
-def _relaxed(fs: Filesystem, mount: Mount, wanted: str) -> tuple[Step, ...]:
-    change = FlagChange(
-        before=mount,
-        after=mount._replace(mount_options=(*mount.mount_options, wanted)),
-        apply=(wanted,),
-        undo=("strictatime",),
-        drop=ATIME_OPTIONS.keys() - {wanted},
-        add=(wanted,) if wanted == "noatime" else (),
-    )
-    return _by_remount(fs, change, (flag_check(quote(mount.mount_point) or "", wanted),))
 
 
 SYNCHRONOUS = "sync", "dirsync"
@@ -188,7 +181,7 @@ def set_flags_and_options(
             if not remountable(mount):
                 return ()
             change = _atime_change(mount, wanted)
-            steps += _by_remount(fs, change, (flag_check(quote(mount.mount_point) or "", wanted),))
+            steps += _atime_steps(fs, change)
             fs = _after(fs, change)
     if tokens:
         options = (
@@ -218,6 +211,11 @@ def _atime_change(mount: Mount, wanted: str) -> FlagChange:
         drop=ATIME_OPTIONS.keys() - {wanted},
         add=(wanted,),
     )
+
+
+def _atime_steps(fs: Filesystem, change: FlagChange) -> tuple[Step, ...]:
+    check = flag_check(quote(change.before.mount_point) or "", change.apply[0])
+    return _by_remount(fs, change, (check,))
 
 
 def _after(fs: Filesystem, change: FlagChange) -> Filesystem:

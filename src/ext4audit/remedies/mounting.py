@@ -13,14 +13,14 @@ from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import spec_named
 from ext4audit.finding import Disruption, Phase, Step, Unmount
-from ext4audit.remedies import in_phase, mount_table, quote
+from ext4audit.remedies import in_phase, mount_table, quote, verified
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
-    BINDS,
     change_options,
     fstab_edits,
     in_force,
     is_default,
+    mounting_lines,
     offline_string,
     superblock_change,
     superblock_checks,
@@ -174,8 +174,7 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     listing = f"{{ test ! -e {where} || ls -A {where}; }}" if makes else f"ls -A {where}"
     return (
         Step(Phase.IMMEDIATE, f"{listing} && ! mountpoint -q {where}"),
-        Step(Phase.IMMEDIATE, f"mount {where}", f"umount {real}", check),
-        Step(Phase.VERIFY, check),
+        *verified(Step(Phase.IMMEDIATE, f"mount {where}", f"umount {real}", check)),
     )
 
 
@@ -210,12 +209,9 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
 
 def _edits_to(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[Step]:
     """Yield the edits that write the tokens into every entry that mounts the device."""
-    for entry in fs.fstab.value if isinstance(fs.fstab, Known) else ():
-        if BINDS.isdisjoint(entry.line.options):
-            drop = [state for name in tokens for state in _other_states(name, tokens[name])]
-            edit = edit_options(entry.line, drop, [typed(token) for token in tokens.values()])
-            if edit is not None:
-                yield edit
+    drop = [state for name, token in tokens.items() for state in _other_states(name, token)]
+    add = [typed(token) for token in tokens.values()]
+    yield from filter(None, (edit_options(line, drop, add) for line in mounting_lines(fs)))
 
 
 def _other_states(name: str, token: str) -> tuple[str, ...]:

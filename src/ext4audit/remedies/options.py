@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known
+from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, option_of
-from ext4audit.facts.mount import FstabLine, Mount, Provenance
+from ext4audit.facts.mount import BINDS, FstabLine, Mount, Provenance
 from ext4audit.facts.options import canonical, recognize, spec_named
 from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
-from ext4audit.remedies import in_phase, is_writable, mounted_by, quote
+from ext4audit.remedies import in_phase, is_writable, mounted_by, quote, verified
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
     OR_UNMOUNT,
@@ -86,10 +86,8 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     bit = next(bit for bit, meaning in tokens.items() if meaning == token)
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
     check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
-    return (
-        Step(Phase.PERSISTENT, _set_bits(device, [bit]), _set_bits(device, [old]), check),
-        Step(Phase.VERIFY, check),
-    )
+    there, back = (_set_bits(device, [each]) for each in (bit, old))
+    return verified(Step(Phase.PERSISTENT, there, back, check))
 
 
 def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
@@ -249,9 +247,6 @@ def _spellings(token: str) -> str:
     return "|".join(dict.fromkeys((token, *aliases, *_bits_of(token))))
 
 
-BINDS = frozenset({"bind", "rbind"})
-
-
 def _lasting(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> Iterator[Step]:
     """Yield the steps that make the wanted tokens persistent."""
     yield from fstab_edits(fs, wanted)
@@ -268,13 +263,14 @@ def superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str
 
 
 def fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[Step]:
-    """Yield the edits of the entries that mount the device, bind mounts left out."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    for entry in entries:
-        if BINDS.isdisjoint(entry.line.options):
-            edit = _edit(fs, entry.line, wanted)
-            if edit is not None:
-                yield edit
+    """Yield the edits of the entries that mount the device."""
+    yield from filter(None, (_edit(fs, line, wanted) for line in mounting_lines(fs)))
+
+
+def mounting_lines(fs: Filesystem) -> Iterator[FstabLine]:
+    """Yield the lines of fstab that mount the device, bind mounts left out."""
+    lines = (entry.line for entry in for_wording(fs.fstab, ()))
+    yield from (line for line in lines if BINDS.isdisjoint(line.options))
 
 
 def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> Step | None:

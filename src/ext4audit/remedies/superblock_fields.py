@@ -16,7 +16,7 @@ from ext4audit.facts.host import Filesystem, fstab_lines, option_of
 from ext4audit.facts.mount import Mount, Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Disruption, Phase, Remedy, Setting, Step
-from ext4audit.remedies import in_phase, quote
+from ext4audit.remedies import in_phase, quote, verified
 from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
@@ -69,8 +69,7 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
             stored,
             Setting(f"{behavior}Continue'"),
         ),
-        Step(Phase.VERIFY, in_force),
-        Step(Phase.VERIFY, stored),
+        *in_phase(Phase.VERIFY, (in_force, stored)),
     )
 
 
@@ -111,29 +110,28 @@ def _set_owner_fields(
     undo = f"tune2fs -u {before.reserved_uid} -g {before.reserved_gid} {device}"
     yield remount_step(mount, root, tuple(others.values()), checks)
     own = (("uid", before.reserved_uid), ("gid", before.reserved_gid))
-    listed = (f"tune2fs -l {device} | grep -q '^Reserved blocks {k}: *{n} '" for k, n in own)
+    listed = (f"{listing} | grep -q '^Reserved blocks {k}: *{n} '" for k, n in own)
     audited = Setting(" && ".join(listed))
     yield Step(Phase.PERSISTENT, f"tune2fs -u 0 -g 0 {device}", undo, stored, audited)
-    for check in (*checks, stored):
-        yield Step(Phase.VERIFY, check)
+    yield from in_phase(Phase.VERIFY, (*checks, stored))
 
 
 def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
     """Return the steps that give up the reserved blocks; the rollback restores their number."""
+    return _reserve(fs, "-m 0", 0, reserved_blocks)
+
+
+def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[Step, ...]:
+    """Return the steps that reserve `blocks` by an option of tune2fs, in the place of `before`."""
     device = quote(fs.device)
     if device is None:
         return ()
-    check, audited = (_reserves(device, blocks) for blocks in (0, reserved_blocks))
-    undo = f"tune2fs -r {reserved_blocks} {device}"
-    return (
-        Step(Phase.IMMEDIATE, f"tune2fs -m 0 {device}", undo, check, Setting(audited)),
-        Step(Phase.VERIFY, check),
+    check, audited = (
+        f"tune2fs -l {device} | grep -qE '^Reserved block count: +{number}$'"
+        for number in (blocks, before)
     )
-
-
-def _reserves(device: str, blocks: int) -> str:
-    """Return the command that fails while another number of blocks is reserved."""
-    return f"tune2fs -l {device} | grep -qE '^Reserved block count: +{blocks}$'"
+    change, undo = f"tune2fs {setting} {device}", f"tune2fs -r {before} {device}"
+    return verified(Step(Phase.IMMEDIATE, change, undo, check, Setting(audited)))
 
 
 def find_many_files(fs: Filesystem) -> Remedy:
@@ -153,15 +151,7 @@ def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
     Empty where the superblock is not known: the rollback needs the number that it holds.
     """
     before = fs.superblock.value.reserved_blocks if isinstance(fs.superblock, Known) else None
-    device = quote(fs.device)
-    if device is None or before is None:
-        return ()
-    check, audited = (_reserves(device, number) for number in (blocks, before))
-    undo = f"tune2fs -r {before} {device}"
-    return (
-        Step(Phase.IMMEDIATE, f"tune2fs -r {blocks} {device}", undo, check, Setting(audited)),
-        Step(Phase.VERIFY, check),
-    )
+    return () if before is None else _reserve(fs, f"-r {blocks}", blocks, before)
 
 
 def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
@@ -176,10 +166,7 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     own = f"$(dumpe2fs -h {device} 2>/dev/null | awk '{program}')"
     idle = f"$(( $(blockdev --getsize64 {device}) - {own} ))"
     check = f'test "{idle}" -le {most_idle_bytes}'
-    return (
-        Step(Phase.IMMEDIATE, f"resize2fs {device}", done=check),
-        Step(Phase.VERIFY, check),
-    )
+    return verified(Step(Phase.IMMEDIATE, f"resize2fs {device}", done=check))
 
 
 RAID_HINTS = {"RAID stride": 0, "RAID stripe width": 1}
@@ -230,8 +217,7 @@ def _stripe_in_force(fs: Filesystem) -> int | None:
 
 def _without_stripe(fs: Filesystem) -> Iterator[Step]:
     """Yield the edits that take stripe= out of the entries of the device."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
-    for line in (entry.line for entry in entries):
+    for line in fstab_lines(fs, "stripe"):
         drop = [option for option in line.options if option.startswith("stripe=")]
         edit = remedies.configuration.edit_options(line, drop, ())
         if edit is not None:
@@ -313,11 +299,8 @@ def _identifier_steps(
     checked = f"{free} && {unopened} && {remedies.remount.CHECK.format(device=device)}"
     change = f"{free} && {is_audited} && tune2fs {option} {new} {device}"
     undo = f"{checked} && {free} && tune2fs {option} {before} {device}"
-    return (
-        Step(Phase.IMMEDIATE, checked),
-        Step(Phase.IMMEDIATE, change, undo, check, audited),
-        Step(Phase.VERIFY, check),
-    )
+    new_identifier = Step(Phase.IMMEDIATE, change, undo, check, audited)
+    return (Step(Phase.IMMEDIATE, checked), *verified(new_identifier))
 
 
 def only_carrier(uuid: str) -> Step:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ext4audit import remedies
 from ext4audit.evidence import need, origin_of
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import FstabLine
+from ext4audit.facts.mount import BINDS, MOUNT_TABLE, FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -21,8 +21,6 @@ KINDS = {
 }
 """The options that set limits, and whose. The kernel shows `quota` in addition."""
 QUOTA = frozenset({*KINDS, "quota", "jqfmt"})
-MOUNT_TABLE = "/proc/self/mountinfo"
-BINDS = frozenset({"bind", "rbind"})
 
 
 @rule(

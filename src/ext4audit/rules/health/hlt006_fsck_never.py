@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit import remedies
 from ext4audit.evidence import Evidence, Known, derive, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import FstabEntry
+from ext4audit.facts.mount import BINDS, FstabEntry
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, series, superblock_field
 
-NOT_AT_BOOT = remedies.options.BINDS | {"noauto"}
+NOT_AT_BOOT = BINDS | {"noauto"}
 
 
 @rule(

@@ -18,11 +18,9 @@ from ext4audit.evidence import (
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import DeviceNumber
+from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-
-TABLE = "/proc/self/mountinfo"
 
 
 class Part(NamedTuple):
@@ -300,7 +298,7 @@ def _twice(fs: Filesystem, other: Filesystem) -> Finding:
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(
-            Citation(each.device, f"{each.uuid} on {', '.join(each.mount_points)}", TABLE)
+            Citation(each.device, f"{each.uuid} on {', '.join(each.mount_points)}", MOUNT_TABLE)
             for each in (fs, other)
         ),
         remedies=(

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, MOUNT_TABLE, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.demands import demanded
-
-TABLE = "/proc/self/mountinfo"
 
 
 @rule(
@@ -86,7 +84,7 @@ def _is_strict(mount: Mount) -> bool:
 
 def _cite(mount: Mount) -> Citation:
     shown = ",".join(dict.fromkeys((*mount.mount_options, *mount.super_options)))
-    return Citation(f"mount table, {mount.mount_point}", shown, TABLE)
+    return Citation(f"mount table, {mount.mount_point}", shown, MOUNT_TABLE)
 
 
 def _remedy(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> Remedy:
