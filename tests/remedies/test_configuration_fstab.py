@@ -179,6 +179,8 @@ def test_where_the_file_was_changed_since_the_audit_the_check_says_so(
     [
         ("defaults,noatime", ["nobarrier"], []),
         ("defaults,barrier=1", ["nobarrier"], ["barrier"]),
+        ("defaults,,noatime", ["nobarrier"], ["noatime"]),
+        ("noatime,", [], []),
         ("", [], ["barrier"]),
         ("defaults,x\0y", [], ["barrier"]),
     ],

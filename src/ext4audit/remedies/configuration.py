@@ -67,13 +67,12 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     cannot be quoted for a shell.
     """
     unwanted = {_meaning(token) for token in drop}
-    kept = [token for token in re.split(COMMA, line.raw_options) if _meaning(token) not in unwanted]
+    before = [token for token in re.split(COMMA, line.raw_options) if token]
+    kept = [token for token in before if _meaning(token) not in unwanted]
     present = {_meaning(token) for token in kept}
     kept += [token for token in dict.fromkeys(add) if _meaning(token) not in present]
-    edited = ",".join(token for token in kept if token) or "defaults"
-    if edited == line.raw_options or not line.raw_options:
-        return None
-    return _edit(line, OPTIONS, edited)
+    edited = kept or ["defaults"]
+    return None if edited == before or not before else _edit(line, OPTIONS, ",".join(edited))
 
 
 def edit_spec(line: FstabLine, spec: str) -> Step | None:
