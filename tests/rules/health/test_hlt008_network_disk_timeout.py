@@ -84,8 +84,9 @@ def test_hlt008_knows_the_model_from_lsblk() -> None:
     device = nvme(model=None)
     fs = filesystem(stack=known(device))
     rows = (listed("nvme1n1", device.device_number, model=EBS, transport="nvme"),)
-    judged = judge(check, fs, host(fs, devices=known(rows)))
-    assert judged.outcome is Outcome.FAIL
+    judged = judge(check, fs, host(fs, devices=known(rows, "lsblk -P")))
+    (finding,) = judged.findings
+    assert (finding.citations[1].value, finding.citations[1].origin) == (EBS, "lsblk -P")
 
 
 def test_hlt008_says_what_is_assumed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import need, origin_of
 from ext4audit.facts.features_and_bugs import FEATURES, Version, newer_features
 from ext4audit.facts.host import Filesystem, Host, Kernel
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -60,7 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     superblock = need(fs.superblock)
     yield from cite_features(fs)
     kernel = need(host.kernel)
-    yield Citation("kernel", kernel.release, "uname -r")
+    yield Citation("kernel", kernel.release, origin_of(host.kernel))
     newer = (_unknown if host.planned else newer_features)(superblock.features, kernel)
     # A kernel knows the features that it has mounted, and mounts unknown ones of the compat set.
     concerned = newer if host.planned or not fs.alive else [f for f in newer if f in SOFT]

@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     models = [(disk, _model(disk, host)) for disk in stack.leaves() if disk.name.startswith(NVME)]
     unknowns = [*gaps_below(stack), *(m for _, m in models if isinstance(m, Unknown))]
     volumes = [
-        (disk, model.value)
+        (disk, model)
         for disk, model in models
         if isinstance(model, Known) and model.value in NETWORK_DISKS
     ]
@@ -120,20 +120,20 @@ def _cite(disk: BlockDevice, waits: Known[int]) -> Citation:
     return Citation(f"io_timeout of {disk.name}", f"{waits.value} ms", waits.origin)
 
 
-def _finding(disk: BlockDevice, model: str, waits: Known[int]) -> Finding:
+def _finding(disk: BlockDevice, model: Known[str], waits: Known[int]) -> Finding:
     is_shown = isinstance(disk.queue.io_timeout_msec, Known)
     seconds = waits.value // 1000
     return Finding(
-        message=f"{disk.name} is a network volume ({model}), and the driver waits only "
+        message=f"{disk.name} is a network volume ({model.value}), and the driver waits only "
         f"{seconds} s for it: a longer stall is an I/O error, and ext4 becomes read-only.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if is_shown else Confidence.LIKELY,
         citations=(
             _cite(disk, waits),
-            Citation(f"model of {disk.name}", model, f"/sys/block/{disk.name}/device/model"),
+            Citation(f"model of {disk.name}", model.value, model.origin),
         ),
-        remedies=(_remedy(disk, model),),
-        fact=model,
+        remedies=(_remedy(disk, model.value),),
+        fact=model.value,
         summary=f"the driver waits only {seconds} s for a network volume",
     )
 
