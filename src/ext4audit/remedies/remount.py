@@ -77,6 +77,11 @@ def without_mount(fs: Filesystem) -> str:
     return f"through a {writable}mount of the whole filesystem, which this namespace lacks"
 
 
+def elsewhere(fs: Filesystem) -> str:
+    """Return that clause as the end of a summary; empty where `usable_mount` finds one."""
+    return "" if usable_mount(fs) else f", {without_mount(fs)}"
+
+
 def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:
     """Return the line of fstab that mount(8) reads for a mount, if it names this device."""
     entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()

@@ -232,3 +232,10 @@ REMEDY_CASES = (
     ),
     RemedyCase(name="stripe of a mount by hand", remedy=OFF, mount="stripe=48", alter=ON_6_6),
 )
+
+
+def test_in_another_namespace_there_is_no_command() -> None:
+    """A remount needs the mount point."""
+    (finding,) = verdict_of("6.6.9", "stripe=384", mounts=()).findings
+    assert finding.remedies[0].steps == ()
+    assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

@@ -275,3 +275,10 @@ def test_a_profile_of_another_filesystem_changes_nothing() -> None:
     elsewhere = ActiveProfile(all_profiles()["tidb"], "/var/*")
     verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(elsewhere,)))
     assert len(verdict.findings[0].remedies) == 3
+
+
+def test_in_another_namespace_there_is_no_command() -> None:
+    """A remount needs the mount point."""
+    (finding,) = verdict_of(OLD, "nodelalloc", "dioread_nolock", mounts=()).findings
+    assert finding.remedies[0].steps == ()
+    assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

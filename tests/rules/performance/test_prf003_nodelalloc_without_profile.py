@@ -159,3 +159,10 @@ REMEDY_CASES = (
     RemedyCase("set by the superblock", SUMMARY, tune=("-o", "nodelalloc"), fstab="noatime"),
     RemedyCase("set by hand", SUMMARY, mount="nodelalloc,nosuid"),
 )
+
+
+def test_in_another_namespace_there_is_no_command() -> None:
+    """A remount needs the mount point."""
+    (finding,) = verdict_of(with_options("nodelalloc")._replace(mounts=())).findings
+    assert finding.remedies[0].steps == ()
+    assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

@@ -255,3 +255,10 @@ REMEDY_CASES = (
     ),
     RemedyCase("set by hand", SUMMARY, mount="discard,nodev", alter=as_disk),
 )
+
+
+def test_in_another_namespace_there_is_no_command() -> None:
+    """A remount needs the mount point."""
+    (finding,) = verdict_of(on(mounts=())).findings
+    assert finding.remedies[0].steps == ()
+    assert ", in the mount namespace that has it mounted." in finding.remedies[0].summary

@@ -135,7 +135,7 @@ def _finding(
 
 def _remedies(fs: Filesystem, host: Host) -> tuple[Remedy, ...]:
     steps = remedies.options.change_option(fs, "barrier", "barrier")
-    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
+    where = remedies.remount.elsewhere(fs)
     return (
         Remedy(
             f"Enable barriers{where}.{what_else_sets_it(fs, host, 'barrier')}",

@@ -10,7 +10,7 @@ from ext4audit.facts.host import Filesystem, Host, fstab_lines
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import cite_option, in_rootflags
+from ext4audit.rules.shared import IN_BOOT_LOADER, cite_option, in_rootflags
 from ext4audit.rules.shared.demands import demanded, holds_database
 from ext4audit.rules.shared.error_state import (
     counted_errors,
@@ -24,8 +24,6 @@ SUMMARY = "errors=continue: the kernel keeps writing after a metadata error"
 CONTINUE = "errors=continue"
 REMOUNT_READ_ONLY = "errors=remount-ro"
 STOPPING = frozenset({REMOUNT_READ_ONLY, "errors=panic"})
-
-BOOT = " Correct rootflags= in the boot loader's configuration as well."
 OVERRULED = (
     " The mount options string of the superblock overrides this field: remove errors= from it "
     "(tune2fs -E mount_opts=)."
@@ -152,9 +150,9 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
     wanted = _wanted(fs, host)
     steps = remedies.superblock_fields.stop_at_errors(fs, wanted)
     what = "Stop writing" if wanted == REMOUNT_READ_ONLY else "Stop the host"
-    where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
+    where = remedies.remount.elsewhere(fs)
     overruled = OVERRULED if remedies.superblock_fields.errors_in_string(fs) else ""
-    boot = BOOT if in_rootflags(fs, host, "errors") else ""
+    boot = IN_BOOT_LOADER if in_rootflags(fs, host, "errors") else ""
     return Remedy(
         f"{what} at the first error ({wanted}){where}.{overruled}{boot}",
         remedies.options.disruption(steps),

@@ -88,7 +88,7 @@ def _severity(fs: Filesystem, seconds: int) -> Severity:
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "commit", DEFAULT)
-    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
+    where = remedies.remount.elsewhere(fs)
     return Remedy(
         f"Set the default of 5 seconds{where}.{what_else_sets_it(fs, host, 'commit')}",
         remedies.options.disruption(steps),

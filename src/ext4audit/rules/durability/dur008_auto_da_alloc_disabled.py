@@ -89,7 +89,7 @@ def _holds_what_must_last(fs: Filesystem) -> bool:
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "auto_da_alloc", "auto_da_alloc")
-    where = "" if steps else f", {remedies.remount.without_mount(fs)}"
+    where = remedies.remount.elsewhere(fs)
     return Remedy(
         f"Enable auto_da_alloc{where}.{what_else_sets_it(fs, host, 'auto_da_alloc')}",
         remedies.options.disruption(steps),

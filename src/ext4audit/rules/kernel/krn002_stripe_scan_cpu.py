@@ -102,7 +102,7 @@ def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
     if in_rootflags(fs, host, "stripe"):
         more += " Also remove stripe= from rootflags= in the boot loader's configuration."
     return Remedy(
-        f"Turn the stripe off, now and where it is set.{more}",
+        f"Turn the stripe off, now and where it is set{remedies.remount.elsewhere(fs)}.{more}",
         remedies.options.disruption(steps),
         steps,
         trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "

@@ -144,7 +144,8 @@ def _remedies(fs: Filesystem, host: Host, exposed: Exposure) -> Iterator[Remedy]
 def _delalloc(fs: Filesystem, host: Host) -> Remedy:
     steps = remedies.options.change_option(fs, "delalloc", "delalloc")
     return Remedy(
-        f"Enable delayed allocation.{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
+        f"Enable delayed allocation{remedies.remount.elsewhere(fs)}.{LOADED_BEFORE}"
+        f"{what_else_sets_it(fs, host, 'delalloc')}",
         remedies.options.disruption(steps),
         steps,
         trade_off="Data that is not synced may reach the disk up to 30 s later, so a crash can "
@@ -156,7 +157,8 @@ def _delalloc(fs: Filesystem, host: Host) -> Remedy:
 def _dioread_lock(fs: Filesystem, host: Host, first: str) -> Remedy:
     steps = remedies.options.change_option(fs, "dioread_nolock", "nodioread_nolock")
     return Remedy(
-        f"{first} and disable dioread_nolock.{what_else_sets_it(fs, host, 'dioread_nolock')}",
+        f"{first} and disable dioread_nolock{remedies.remount.elsewhere(fs)}."
+        f"{what_else_sets_it(fs, host, 'dioread_nolock')}",
         remedies.options.disruption(steps),
         steps,
         trade_off="Direct reads of a file wait while it is being written. The change takes effect "

@@ -89,8 +89,9 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
         citations=tuple(cite_option(fs, "delalloc")),
         remedies=(
             Remedy(
-                "Enable delayed allocation, unless a product on this host requires nodelalloc."
-                f"{LOADED_BEFORE}{what_else_sets_it(fs, host, 'delalloc')}",
+                "Enable delayed allocation, unless a product on this host requires nodelalloc"
+                f"{remedies.remount.elsewhere(fs)}.{LOADED_BEFORE}"
+                f"{what_else_sets_it(fs, host, 'delalloc')}",
                 remedies.options.disruption(steps),
                 steps,
                 trade_off="Data that is not synced may reach the disk up to 30 s later, so a "

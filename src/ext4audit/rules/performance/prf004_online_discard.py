@@ -182,7 +182,8 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     encrypted = any(_is_crypt(node) for node in device.walk())
     instead = "" if encrypted else _instead(fs, host)
     return Remedy(
-        f"Disable online discard.{instead}{what_else_sets_it(fs, host, 'discard')}",
+        f"Disable online discard{remedies.remount.elsewhere(fs)}.{instead}"
+        f"{what_else_sets_it(fs, host, 'discard')}",
         remedies.options.disruption(steps),
         steps,
         trade_off=f"{LATER}{LEAKS if encrypted else ''}",

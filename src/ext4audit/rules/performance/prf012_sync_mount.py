@@ -11,7 +11,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_removable
-from ext4audit.rules.shared import rootflags
+from ext4audit.rules.shared import IN_BOOT_LOADER, rootflags
 
 EFFECT = {
     "sync": "every write(2) and every change of a directory waits for the disk",
@@ -110,10 +110,9 @@ def _at_boot(fs: Filesystem, host: Host) -> bool:
 
 def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:
     steps = remedies.flags.clear_sync(fs, dirsync="dirsync" in flags)
-    boot = " Correct rootflags= in the boot loader's configuration as well."
     return Remedy(
         f"Mount it without {' and '.join(flags)}.{_by_hand(fs, flags)}"
-        f"{boot if _at_boot(fs, host) else ''}",
+        f"{IN_BOOT_LOADER if _at_boot(fs, host) else ''}",
         remedies.options.disruption(steps) if steps else _disruption(fs, flags),
         steps,
         trade_off="A crash can lose data that is not synced: programs that rely on the flag must "

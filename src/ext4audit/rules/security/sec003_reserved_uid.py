@@ -88,9 +88,8 @@ def _cite_reserve(fs: Filesystem) -> tuple[Citation, ...]:
 
 def _remedy(fs: Filesystem, others: dict[str, str]) -> Remedy:
     steps = remedies.superblock_fields.give_reserve_to_root(fs, others)
-    where = "" if remedies.remount.usable_mount(fs) else f", {remedies.remount.without_mount(fs)}"
     return Remedy(
-        f"Return the reserve to root{where}.",
+        f"Return the reserve to root{remedies.remount.elsewhere(fs)}.",
         remedies.options.disruption(steps),
         steps,
         trade_off="Programs of that account run out of space earlier.",

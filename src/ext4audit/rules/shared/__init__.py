@@ -171,10 +171,13 @@ def rootflags(host: Host) -> Evidence[tuple[str, ...]]:
     return derive("rootflags=", last, host.kernel_arguments)
 
 
+IN_BOOT_LOADER = " Correct rootflags= in the boot loader's configuration as well."
+
+
 def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
     """Return the sentence on the place that no step of a remedy can correct; empty if none."""
     if in_rootflags(fs, host, name):
-        return " Correct rootflags= in the boot loader's configuration as well."
+        return IN_BOOT_LOADER
     options = for_wording(fs.options, None)
     option = options.find(name) if options else None
     if option is None or option.hidden or _is_stored(option) or fstab_lines(fs, name):
