@@ -9,7 +9,7 @@ mount(8) of util-linux 2.23 and later documents it).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
@@ -84,7 +84,7 @@ def elsewhere(fs: Filesystem) -> str:
 
 def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:
     """Return the line of fstab that mount(8) reads for a mount, if it names this device."""
-    entries = fs.fstab.value if isinstance(fs.fstab, Known) else ()
+    entries = for_wording(fs.fstab, ())
     return next((entry.line for entry in entries if entry.is_for(mount)), None)
 
 
@@ -146,8 +146,6 @@ def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
 
 OR_UNMOUNT = " || { umount "
 """What begins the part of a rollback that runs where a remount is refused."""
-
-
 NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
 """Words of the mount table that are no options of the filesystem: flags, and a state of SELinux."""
 
@@ -156,28 +154,21 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
     """Return the command that mounts as now after an unmount, with `tokens` for `names`.
 
     Whatever the mount table shows is repeated, known or not: also `context=` of SELinux, and what
-    a vendor's kernel has; so are the options that mount(8) keeps, and settings in sysfs.
+    a vendor's kernel has; so are the options that mount(8) keeps, and changed settings in sysfs,
+    which an unmount forgets.
     """
     others = (t for t in mount.super_options if t not in NOT_TYPED and option_name(t) not in names)
     kept = tuple(each for each in kept_by_mount(fs, mount) if each not in mount.super_options)
-    first, behind = ((*kept, *_exempt(mount)), ()) if USER in kept else ((), kept)
+    # `user` implies flags: those that are not set are cleared behind it.
+    exempt = (flag.removeprefix("no") for flag in IMPLIED[USER] if flag not in mount.mount_options)
+    first, behind = ((*kept, *exempt), ()) if USER in kept else ((), kept)
     options = quote(",".join((*first, *flags_in_force(mount), *others, *tokens, *behind)))
     where = quote(mount.mount_point)
     command = f"mount -t {quote(mount.fstype)} -o {options} {quote(fs.device)} {where}"
-    return " && ".join((command, *_settings_again(fs)))
-
-
-def _settings_again(fs: Filesystem) -> Iterator[str]:
-    """Yield the commands that set what was changed in /sys/fs/ext4, which an unmount forgets."""
-    for name, value in changed_settings(fs) if for_wording(fs.settings, ()) else ():
-        yield f"echo {value} > {quote(f'/sys/fs/ext4/{fs.name}/{name}')}"
-
-
-def _exempt(mount: Mount) -> tuple[str, ...]:
-    """Return what clears those of the flags that the option `user` implies and that are not set."""
-    return tuple(
-        flag.removeprefix("no") for flag in IMPLIED[USER] if flag not in mount.mount_options
-    )
+    settings = changed_settings(fs) if for_wording(fs.settings, ()) else ()
+    sysfs = f"/sys/fs/ext4/{fs.name}"
+    again = (f"echo {value} > {quote(f'{sysfs}/{name}')}" for name, value in settings)
+    return " && ".join((command, *again))
 
 
 def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
@@ -330,11 +321,11 @@ def why_by_hand(fs: Filesystem) -> str:
     """Return where the work must be done when `unmounted_steps` gives no steps."""
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return "from a rescue system, because the root cannot be unmounted"
-    if fs.alive and not fs.mounts:
-        if isinstance(fs.fstype, Unknown):
-            return "as soon as no mount namespace and no open file uses it"
-        return "as soon as the mount namespace that uses it has unmounted it"
-    return "as soon as it is not mounted anywhere"
+    if not fs.alive or fs.mounts:
+        return "as soon as it is not mounted anywhere"
+    if isinstance(fs.fstype, Unknown):
+        return "as soon as no mount namespace and no open file uses it"
+    return "as soon as the mount namespace that uses it has unmounted it"
 
 
 def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, ...]:

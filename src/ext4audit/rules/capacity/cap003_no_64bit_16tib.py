@@ -59,18 +59,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield Citation("features", "64bit", fs.superblock.origin)
         return
     device = need(device_bytes(fs))
-    smallest = _limit_bytes(_smallest_block_bytes(fs))
+    smallest = BLOCKS_OF_32_BITS * _smallest_block_bytes(fs)
     if device * NEAR < smallest and not host.planned:
         raise NotApplicable(f"{size(device)} is far from {size(smallest)}")
     superblock, each = need(fs.superblock, block_bytes(fs))
-    limit = _limit_bytes(each)
+    limit = BLOCKS_OF_32_BITS * each
     if device * NEAR < limit and not host.planned:
         raise NotApplicable(f"{size(device)} is far from {size(limit)}")
     yield _finding(fs, superblock, device, limit)
-
-
-def _limit_bytes(block_bytes: int) -> int:
-    return BLOCKS_OF_32_BITS * block_bytes
 
 
 def _smallest_block_bytes(fs: Filesystem) -> int:

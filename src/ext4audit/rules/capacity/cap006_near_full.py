@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit.evidence import need
-from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.quantities import cite_space, full_share, size
@@ -49,35 +49,24 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         return
     if need(fs.read_only):
         raise NotApplicable("it is mounted read-only")
+    left = usage.available_blocks * usage.block_bytes
+    full = "The filesystem is full: only root can write."
+    nearly = (
+        f"The filesystem is {int(share * 1000) / 10:g} % full ({size(left)} left): new files "
+        "become fragmented, and writes will fail."
+    )
     yield Finding(
-        message=_message(usage, share),
+        message=nearly if left > 0 else full,
         severity=Severity.MEDIUM if share >= FULL else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=cite_space(fs),
         remedies=REMEDIES,
-        summary=_summary(usage),
-    )
-
-
-def _summary(usage: Usage) -> str:
-    return "the filesystem is nearly full" if usage.available_blocks > 0 else "no space left"
-
-
-def _message(usage: Usage, share: float) -> str:
-    left = usage.available_blocks * usage.block_bytes
-    if left <= 0:
-        return "The filesystem is full: only root can write."
-    return (
-        f"The filesystem is {int(share * 1000) / 10:g} % full ({size(left)} left): new files "
-        "become fragmented, and writes will fail."
+        summary="the filesystem is nearly full" if left > 0 else "no space left",
     )
 
 
 REMEDIES = (
     Remedy("Delete or move files.", Disruption.ONLINE),
     Remedy("Grow the volume, and then the filesystem (resize2fs).", Disruption.ONLINE),
-    Remedy(
-        "On a data volume, reserve less for root (tune2fs -m 1).",
-        Disruption.ONLINE,
-    ),
+    Remedy("On a data volume, reserve less for root (tune2fs -m 1).", Disruption.ONLINE),
 )

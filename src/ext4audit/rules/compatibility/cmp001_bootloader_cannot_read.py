@@ -8,7 +8,6 @@ from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.features_and_bugs import Version, grub_obstacles, grub_reads, grub_version
 from ext4audit.facts.host import BootLoader, Filesystem, Host, Loader
-from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_features, refuse_container
@@ -60,7 +59,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)
-    obstacles = grub_obstacles(superblock.features, _block_bytes(fs, superblock))
+    # The size of blocks decides with bigalloc only.
+    block = need(block_bytes(fs)) if BIGALLOC in superblock.features else 0
+    obstacles = grub_obstacles(superblock.features, block)
     yield from cite_features(fs)
     if not obstacles:
         return
@@ -70,11 +71,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     hard = _unread(loader, obstacles)
     if hard:
         yield _finding(fs, loader, hard)
-
-
-def _block_bytes(fs: Filesystem, superblock: Superblock) -> int:
-    """Return the block size, needed with bigalloc only; 0 where it decides nothing."""
-    return need(block_bytes(fs)) if BIGALLOC in superblock.features else 0
 
 
 def _concerns_boot(fs: Filesystem, host: Host) -> None:

@@ -109,12 +109,8 @@ def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
 
 @cached_by_identity
 def _array_names(arrays: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(_array_name, arrays))
-
-
-def _array_name(name: str) -> str:
-    """Return the common part of "/dev/md0", "/dev/md/0" and "md0", which mdadm treats as equal."""
-    return re.sub(r"^(/dev/)?md/?", "", name)
+    """Return "0" for "/dev/md0", "/dev/md/0" and "md0", which mdadm treats as equal."""
+    return frozenset(re.sub(r"^(/dev/)?md/?", "", name) for name in arrays)
 
 
 def _family(spec: str) -> str | None:
@@ -185,11 +181,13 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
     """Return the edit of the line, or why there is none."""
     uuid = _uuid(entry, host)
     if uuid is None or not re.fullmatch(UUID, uuid):
-        return _advice("Use UUID= in fstab (see `blkid`); the UUID could not be read.")
+        unread = "Use UUID= in fstab (see `blkid`); the UUID could not be read."
+        return Remedy(unread, Disruption.ONLINE)
     if _is_shared(uuid, entry, host):
-        return _advice(
+        return Remedy(
             f"Do not use the UUID yet: another device has {uuid} as well, or may have it. Assign a "
-            "new UUID to the copy first, or use a path below /dev/disk/by-id."
+            "new UUID to the copy first, or use a path below /dev/disk/by-id.",
+            Disruption.ONLINE,
         )
     steps = remedies.configuration.device_steps(entry.line, f"UUID={uuid}")
     summary = f"Use the UUID of the filesystem ({uuid})."
@@ -197,10 +195,6 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
         return Remedy(summary, Disruption.ONLINE, steps)
     steps = (remedies.superblock_fields.only_carrier(uuid), *steps)
     return Remedy(summary, Disruption.ONLINE, steps, trade_off=UNSOUGHT)
-
-
-def _advice(text: str) -> Remedy:
-    return Remedy(text, Disruption.ONLINE)
 
 
 def _uuid(entry: FstabEntry, host: Host) -> str | None:

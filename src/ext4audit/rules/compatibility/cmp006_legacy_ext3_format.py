@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ext4audit import remedies
-from ext4audit.evidence import for_wording, need, origin_of
+from ext4audit.evidence import for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
@@ -55,34 +54,28 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         seen = Citation("mounted as", fstype, "/proc/self/mountinfo")
         sentence = f"It is mounted as {fstype}, without extents and delayed allocation"
     else:
-        superblock = need(fs.superblock)
-        origin = origin_of(fs.superblock)
-        words = " ".join(sorted(superblock.features))
-        seen = Citation("features", words, origin, detail=True)
-        if "extent" in superblock.features:
+        has_extents = "extent" in need(fs.superblock).features
+        (seen,) = cite_features(fs)
+        if has_extents:
             yield seen
             return
         sentence = "It has no extents"
-    _refuse(fs)
-    yield _finding(fs, seen, sentence)
-
-
-def _refuse(fs: Filesystem) -> None:
     if BOOT in fs.mount_points:
         raise NotApplicable("it is /boot, which boot loaders read")
     total = need(device_bytes(fs))
     if total <= GIB:
         raise NotApplicable(f"it is small: {size(total)}")
+    yield _finding(fs, seen, sentence, total)
 
 
-def _finding(fs: Filesystem, seen: Citation, sentence: str) -> Finding:
-    total = need(device_bytes(fs))
+def _finding(fs: Filesystem, seen: Citation, sentence: str, total: int) -> Finding:
+    old = [Citation(f"fstab {o.where}, type", o.fstype, "/etc/fstab") for o in _old_lines(fs)]
     return Finding(
         message=f"{sentence}: deleting, truncating and allocating large files is slow on this "
         f"filesystem of {size(total)}.",
         severity=Severity.LOW,
         confidence=Confidence.CONFIRMED,
-        citations=(seen, *_cite_fstab(fs)),
+        citations=(seen, *old),
         remedies=(
             Remedy(
                 "Create a new ext4 filesystem and copy the files: only a new one has larger "
@@ -93,11 +86,6 @@ def _finding(fs: Filesystem, seen: Citation, sentence: str) -> Finding:
         ),
         summary="ext3 format without extents: large files are slow",
     )
-
-
-def _cite_fstab(fs: Filesystem) -> Iterator[Citation]:
-    for line in _old_lines(fs):
-        yield Citation(f"fstab {line.where}, type", line.fstype, "/etc/fstab")
 
 
 def _old_lines(fs: Filesystem) -> tuple[FstabLine, ...]:

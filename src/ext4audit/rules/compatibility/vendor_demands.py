@@ -12,7 +12,7 @@ from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
 from ext4audit.facts.options import canonical, option_name, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
-from ext4audit.rules.shared import pronoun, rootflags, superblock_field, what_else_sets_it
+from ext4audit.rules.shared import pronoun, rootflags, superblock_field, verb, what_else_sets_it
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -232,9 +232,11 @@ def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) ->
             names = ", ".join(profile.name for profile in demanding)
             yield Citation("required, and in force", token, f"profile {names}")
     if missing:
-        yield _missing(missing, _demanding(missing, profiles), in_force_remedy(fs, host, missing))
+        remedy = in_force_remedy(fs, host, missing)
+        yield _options_finding("missing", missing, _demanding(missing, profiles), remedy)
     if hidden:
-        yield _hidden(hidden, _demanding(hidden, profiles), shown_remedy(fs, host, hidden))
+        remedy = shown_remedy(fs, host, hidden)
+        yield _options_finding("hidden", hidden, _demanding(hidden, profiles), remedy)
 
 
 def required_words(profile: Profile) -> list[str]:
@@ -267,39 +269,27 @@ def _is_hidden(fs: Filesystem, token: str) -> bool:
     return option is not None and option.hidden
 
 
-def _missing(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
-    return _options_finding(
-        f"{_demanded(words, demanding)} but not in force", words, demanding, remedy
-    )
-
-
-def _hidden(words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy) -> Finding:
-    what = (
-        f"{_demanded(words, demanding)} and in force, but hidden in the superblock: the vendor's "
-        "check reads the mount table and fails"
-    )
-    return _options_finding(what, words, demanding, remedy, hidden=True)
+HIDDEN = (
+    "and in force, but hidden in the superblock: the vendor's check reads the mount table and fails"
+)
+STATES = {
+    "missing": (Severity.MEDIUM, "but not in force"),
+    "hidden": (Severity.LOW, HIDDEN),
+}
+"""How bad the state of a required option is, and the clause on it."""
 
 
 def _options_finding(
-    what: str,
-    words: Sequence[str],
-    demanding: Sequence[Profile],
-    remedy: Remedy,
-    *,
-    hidden: bool = False,
+    state: str, words: Sequence[str], demanding: Sequence[Profile], remedy: Remedy
 ) -> Finding:
+    severity, clause = STATES[state]
+    products = ", ".join(profile.product for profile in demanding)
     return Finding(
-        message=f"{what}.",
-        severity=Severity.LOW if hidden else Severity.MEDIUM,
+        message=f"{products}: {', '.join(words)} {verb(words)} required {clause}.",
+        severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=tuple(statement(profile) for profile in demanding),
         remedies=(remedy,),
-        fact=f"{'hidden' if hidden else 'missing'} {','.join(sorted(words))}",
-        summary=f"required option {'hidden' if hidden else 'missing'}: {', '.join(sorted(words))}",
+        fact=f"{state} {','.join(sorted(words))}",
+        summary=f"required option {state}: {', '.join(sorted(words))}",
     )
-
-
-def _demanded(words: Sequence[str], demanding: Sequence[Profile]) -> str:
-    products = ", ".join(profile.product for profile in demanding)
-    return f"{products}: {', '.join(words)} {'is' if len(words) == 1 else 'are'} required"

@@ -94,7 +94,8 @@ def _handling(
 ) -> OptionHandling | Unknown:
     """Return how a mount handles a token, or why that is unknown."""
     key = token.partition("=")[0]
-    if key not in ext4_options() and token in _in_force(options):
+    # The option listing shows a vendor's option that was accepted.
+    if key not in ext4_options() and any(token == each.token for each in options.options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
         return OptionHandling(Handling.REFUSED, "takes no value")
@@ -111,11 +112,6 @@ def _handling(
     )
 
 
-def _in_force(options: EffectiveOptions) -> frozenset[str]:
-    """Return what the option listing shows: a vendor's option in it was accepted."""
-    return frozenset(option.token for option in options.options)
-
-
 def _conflicts(
     fs: Filesystem,
     host: Host,
@@ -130,16 +126,13 @@ def _conflicts(
     yield from _by_quota(fs, tokens, gaps)
     yield from _by_journal_device(fs, tokens, gaps)
     yield from _by_size(fs, tokens, host.kernel, gaps)
-    judged = [w for w in tokens if needs_journal(w) or _is_other_commit(w)]
+    commits = [w for w in tokens if w.startswith("commit=") and w not in DEFAULT_COMMIT]
+    judged = [w for w in tokens if needs_journal(w) or w in commits]
     skipped = next((token for token in tokens if token in WITHOUT_THE_JOURNAL), None)
     if judged and skipped:
         yield from ((token, f"{skipped} mounts it without the journal") for token in judged)
     elif judged and not _has_journal(fs, host, options, gaps):
         yield from ((token, "the filesystem has no journal") for token in judged)
-
-
-def _is_other_commit(token: str) -> bool:
-    return token.startswith("commit=") and token not in DEFAULT_COMMIT
 
 
 def _has_journal(

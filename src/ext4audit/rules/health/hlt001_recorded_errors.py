@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ext4audit import remedies
 from ext4audit.evidence import Known, need
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host
@@ -78,38 +76,37 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, counters: ErrorCounters) -> Finding:
     which = "" if counters.errors == 1 else "the last "
     last = f", {which}{error_text(counters.last)}" if counters.last else ""
-    refused = has_stopped(fs)
-    since = "the filesystem refuses writes (HLT002)" if refused else "writes can spread the damage"
+    refused = "the filesystem refuses writes (HLT002)"
+    since = refused if has_stopped(fs) else "writes can spread the damage"
     return Finding(
         message=f"The kernel recorded {counted_errors(counters.errors)}{last}: metadata may be "
         f"damaged, and {since}.",
         severity=Severity.MEDIUM if is_old_record(fs, host, counters) else Severity.HIGH,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_see_hlt002() if refused else remedies.checking.check_filesystem(fs),),
+        remedies=(_remedy(fs),),
         summary="the kernel recorded errors; metadata may be damaged",
     )
 
 
 def _marked(fs: Filesystem) -> Finding:
-    refused = has_stopped(fs)
     return Finding(
         message="The superblock is marked with errors, although none is counted: metadata may be "
         "damaged until e2fsck has checked it.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED,
         citations=tuple(cite_errors(fs)),
-        remedies=(_see_hlt002() if refused else remedies.checking.check_filesystem(fs),),
+        remedies=(_remedy(fs),),
         fact="marked",
         summary="the superblock is marked with errors; metadata may be damaged",
     )
 
 
-def _see_hlt002() -> Remedy:
-    return Remedy(
-        summary="Apply the remedy of HLT002: its check also clears this record.",
-        disruption=Disruption.UNMOUNT,
-    )
+def _remedy(fs: Filesystem) -> Remedy:
+    see_hlt002 = "Apply the remedy of HLT002: its check also clears this record."
+    if has_stopped(fs):
+        return Remedy(see_hlt002, Disruption.UNMOUNT)
+    return remedies.checking.check_filesystem(fs)
 
 
 def _warned(fs: Filesystem, warnings: int) -> Finding:
@@ -118,12 +115,10 @@ def _warned(fs: Filesystem, warnings: int) -> Finding:
         message=f"The kernel logged {count} about this filesystem since it was mounted: see dmesg.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
-        citations=tuple(_cite_warnings(fs, warnings)),
+        citations=(
+            Citation("warnings", str(warnings), f"/sys/fs/ext4/{fs.name}/warning_count"),
+            *cite_errors(fs),
+        ),
         fact="warnings",
         summary="the kernel logged warnings about the filesystem: see dmesg",
     )
-
-
-def _cite_warnings(fs: Filesystem, warnings: int) -> Iterator[Citation]:
-    yield Citation("warnings", str(warnings), f"/sys/fs/ext4/{fs.name}/warning_count")
-    yield from cite_errors(fs)

@@ -66,7 +66,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
-    called = "" if is_surely(fs.read_only) and not _shown_rw(fs) else " although it is shown as rw"
+    shown_rw = any("rw" in mount.super_options for mount in fs.mounts)
+    called = " although it is shown as rw" if shown_rw or not is_surely(fs.read_only) else ""
     return Finding(
         message=f"{CLAIM[stop.confidence]}{called}: {stop.because}. Unmount and check it to make "
         "it writable again.",
@@ -92,7 +93,3 @@ def _find_out(stop: WriteStop) -> Iterator[Remedy]:
             "was set after the error: see HLT001.",
             disruption=Disruption.ONLINE,
         )
-
-
-def _shown_rw(fs: Filesystem) -> bool:
-    return any("rw" in mount.super_options for mount in fs.mounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, OutOfScope, Unknown, for_wording, raise_for
+from ext4audit.evidence import OutOfScope, Unknown, for_wording, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -80,13 +80,14 @@ def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
 def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Finding | Citation]:
     signs = _signs(superblock)
     if not signs:
-        yield Citation(fs.device, superblock.state or "clean", _origin(fs))
+        yield Citation(fs.device, superblock.state or "clean", origin_of(fs.superblock))
         return
     twin = host.mounted_twin(fs)
     if twin is None:
         yield _unclean(fs, signs)
     elif host.is_same_storage(fs, twin):
-        yield Citation(fs.device, f"the same storage as {twin.device}, mounted", _origin(fs))
+        same = f"the same storage as {twin.device}, mounted"
+        yield Citation(fs.device, same, origin_of(fs.superblock))
     else:
         sure = host.is_same_storage(fs, twin) is False
         yield _snapshot(fs, twin, signs, "" if sure else ", or another way to the same disk")
@@ -138,11 +139,7 @@ def _snapshot(fs: Filesystem, twin: Filesystem, signs: dict[str, str], doubt: st
 
 
 def _cite(fs: Filesystem, signs: dict[str, str]) -> tuple[Citation, ...]:
-    return tuple(Citation(fs.device, sign, _origin(fs)) for sign in signs)
-
-
-def _origin(fs: Filesystem) -> str:
-    return fs.superblock.origin if isinstance(fs.superblock, Known) else fs.device
+    return tuple(Citation(fs.device, sign, origin_of(fs.superblock)) for sign in signs)
 
 
 def _repair(fs: Filesystem) -> Remedy:

@@ -13,6 +13,10 @@ from ext4audit.rules.shared.quantities import size
 
 FEATURE = "metadata_csum"
 LARGE_BYTES = 1 << 40
+IN_PLAN = Remedy(
+    "Create it with -O metadata_csum,64bit if all systems that will use it support these features.",
+    Disruption.ONLINE,
+)
 
 
 @rule(
@@ -62,23 +66,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield Finding(
         message="Metadata has no checksums (metadata_csum): corruption by a disk or a cable is not "
         "detected and can damage files.",
-        severity=Severity.LOW if _is_large(superblock) else Severity.INFO,
+        severity=Severity.LOW if (superblock.size_bytes or 0) > LARGE_BYTES else Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=cite_features(fs),
-        remedies=(_in_plan() if host.planned else _remedy(fs, superblock),),
+        remedies=(IN_PLAN if host.planned else _remedy(fs, superblock),),
         summary="metadata has no checksums (metadata_csum)",
-    )
-
-
-def _is_large(superblock: Superblock) -> bool:
-    return superblock.size_bytes is not None and superblock.size_bytes > LARGE_BYTES
-
-
-def _in_plan() -> Remedy:
-    return Remedy(
-        "Create it with -O metadata_csum,64bit if all systems that will use it support these "
-        "features.",
-        Disruption.ONLINE,
     )
 
 

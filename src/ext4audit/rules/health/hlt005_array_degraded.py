@@ -125,11 +125,8 @@ def _summary(state: MdState, missing: int) -> str:
 
 
 def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
-    name, runs, disks = (
-        f"{device.name} ({state.level})",
-        _doing(_running(state)),
-        for_wording(state.raid_disks, 0),
-    )
+    name, runs = f"{device.name} ({state.level})", _doing(_running(state))
+    disks = for_wording(state.raid_disks, 0)
     if not missing:
         return f"{name} {runs}: it is slower until that ends."
     members = f"{missing} of {disks} members" if disks else f"{missing} of its members"

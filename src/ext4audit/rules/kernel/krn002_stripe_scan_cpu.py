@@ -7,7 +7,7 @@ from ext4audit.evidence import Known, for_wording, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Finding, Remedy, Severity
+from ext4audit.finding import Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import (
     cite_bug,
@@ -18,7 +18,7 @@ from ext4audit.rules.shared import (
     in_rootflags,
     update,
 )
-from ext4audit.rules.shared.quantities import cite_raid_hints, stripe_in_force
+from ext4audit.rules.shared.quantities import cite_stripe, stripe_in_force
 
 
 @rule(
@@ -83,16 +83,10 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=in_brief((cite_kernel(host, bug), *_cite_stripe(fs), cite_bug(bug))),
+        citations=in_brief((cite_kernel(host, bug), *cite_stripe(fs), cite_bug(bug))),
         remedies=(update(bug),) if host.planned else (_stripe_off(fs, host), update(bug)),
         summary="a stripe is set, with which this kernel can use 100 % of a CPU",
     )
-
-
-def _cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the stripe in force, the superblock's two fields, and where else the option is set."""
-    cited = tuple(cite_option(fs, "stripe"))
-    return (*cited[:1], *cite_raid_hints(fs), *cited[1:])
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from ext4audit import lazily, remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording, need, raise_for
+from ext4audit.evidence import (
+    Evidence,
+    Known,
+    Unknown,
+    Why,
+    for_wording,
+    need,
+    origin_of,
+    raise_for,
+)
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
@@ -108,7 +117,11 @@ def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evid
     members = [devices[each.name] for each in layout.members if each.name in devices]
     if len(members) == len(layout.members):
         return tuple(_rotates(member) for member in members)
-    disks = tuple(_disk_rotates(disk) for disk in stack.value.leaves())
+    # What lies below an array without its members is unknown.
+    disks = tuple(
+        disk.below if isinstance(disk.below, Unknown) else _rotates(disk)
+        for disk in stack.value.leaves()
+    )
     alike = len({for_wording(each, None) for each in disks}) == 1
     return disks[:1] * len(layout.members) if alike and isinstance(disks[0], Known) else disks
 
@@ -120,11 +133,6 @@ def _rotates(device: BlockDevice) -> Evidence[bool]:
         what = f"rotational of {device.name}"
         return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")
     return rotational
-
-
-def _disk_rotates(leaf: BlockDevice) -> Evidence[bool]:
-    """Return whether a disk rotates; what lies below an array without its members is unknown."""
-    return leaf.below if isinstance(leaf.below, Unknown) else _rotates(leaf)
 
 
 def _is_virtual(device: BlockDevice) -> bool:
@@ -168,7 +176,7 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
     citations = _citations(fs, layout, geometry)
     if layout.bitmaps.achieved >= EVEN:
         yield from citations
-        _raise_unknowns(layout.doubts)
+        raise_for(layout.doubts)
         return
     media = media_of(fs.stack, layout)
     severity, confidence = _severity(layout, media)
@@ -184,7 +192,7 @@ def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> R
         else "bitmaps are concentrated on a few members of the stripe",
     )
     unseen = () if confidence is Confidence.CONFIRMED else media
-    _raise_unknowns((*layout.doubts, *_avoidable(unseen)))
+    raise_for((*layout.doubts, *_avoidable(unseen)))
 
 
 def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
@@ -196,11 +204,6 @@ def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
     for each in media:
         if isinstance(each, Unknown) and each.why is not Why.UNSUPPORTED:
             yield each
-
-
-def _raise_unknowns(unknowns: Sequence[Unknown]) -> None:
-    """Raise Undetermined with what the verdict lacks, so that no guess is silent."""
-    raise_for(unknowns)
 
 
 def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
@@ -237,10 +240,7 @@ def _citations(
     fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
 ) -> tuple[Citation, ...]:
     """Cite the stripe, the groups, and the place of their metadata, each with its origin."""
-    stack, header, table = (
-        each.origin if isinstance(each, Known) else ""
-        for each in (fs.stack, fs.superblock, fs.layout)
-    )
+    table = origin_of(fs.layout) if fs.layout else ""
     stripe = (
         f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "
         f"chunk {geometry.chunk_bytes // KIB} KiB, "
@@ -251,14 +251,15 @@ def _citations(
         f"bytes, flex_bg size {layout.flex_bg_groups}"
     )
     names = tuple(member.name for member in layout.members)
-    churn = "busiest member under small-file churn, modelled"
+    churn, even = layout.churn, 1 / len(layout.churn.loads)
+    hottest = f"{churn.hottest_share:.0%} of the writes (even: {even:.0%})"
     return (
-        Citation("stripe", stripe, stack),
-        Citation("block groups", groups, header, detail=True),
+        Citation("stripe", stripe, origin_of(fs.stack)),
+        Citation("block groups", groups, origin_of(fs.superblock), detail=True),
         Citation("bitmaps per member", histogram(names, layout.bitmaps.loads), table),
         Citation("spread of bitmaps", _numbers(layout.bitmaps), "computed", detail=True),
         Citation("spread of the descriptor table", _numbers(layout.descriptors), "computed", True),
-        Citation(churn, _hottest(layout.churn), "computed"),
+        Citation("busiest member under small-file churn, modelled", hottest, "computed"),
     )
 
 
@@ -267,7 +268,3 @@ def _numbers(spread: Spread) -> str:
         f"skew {spread.skew:.2f}, effective members {spread.effective_members:.2f} of "
         f"{len(spread.loads)}, evenness {spread.evenness:.2f}"
     )
-
-
-def _hottest(churn: Spread) -> str:
-    return f"{churn.hottest_share:.0%} of the writes (even: {1 / len(churn.loads):.0%})"

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need, raise_for
+from ext4audit.evidence import Known, for_wording, need, origin_of, raise_for
 from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -121,10 +121,10 @@ class Case(NamedTuple):
         limits = self.stack.queue
         chunk, width = limits.minimum_io_bytes, limits.optimal_io_bytes
         return (
-            Citation("chunk", f"{self.stripe.chunk_bytes // KIB} KiB", _origin(chunk)),
-            Citation("full stripe", f"{self.stripe.width_bytes // KIB} KiB", _origin(width)),
+            Citation("chunk", f"{self.stripe.chunk_bytes // KIB} KiB", origin_of(chunk)),
+            Citation("full stripe", f"{self.stripe.width_bytes // KIB} KiB", origin_of(width)),
             *cite_raid_hints(self.fs),
-            Citation("stripe in force", f"{now} blocks", _origin(self.fs.options)),
+            Citation("stripe in force", f"{now} blocks", origin_of(self.fs.options) or "unknown"),
         )
 
     def finding(
@@ -218,7 +218,3 @@ def _remedy(case: Case, host: Host) -> Remedy:
 def _whole(size_bytes: int, unit_bytes: int) -> int:
     count, rest = divmod(size_bytes, unit_bytes)
     return 0 if rest else count
-
-
-def _origin(evidence: object) -> str:
-    return evidence.origin if isinstance(evidence, Known) else "unknown"

@@ -10,14 +10,14 @@ from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_brief
 from ext4audit.rules.shared.quantities import (
     block_bytes,
     block_bytes_of,
-    cite_raid_hints,
+    cite_stripe,
     group_blocks,
     hides_stripe,
     recommended_stripe,
@@ -83,7 +83,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {odd}")
         need(exposure("KRN002", host.kernel))
     else:
-        yield from _cite(fs)
+        yield from in_brief(cite_stripe(fs))
 
 
 def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
         message=f"{what}: {f'{gains}, {then}' if costs_cpu else gains}.",
         severity=Severity.MEDIUM if costs_cpu else Severity.LOW,
         confidence=Confidence.LIKELY,
-        citations=tuple(_cite(fs)),
+        citations=in_brief(cite_stripe(fs)),
         remedies=(
             Remedy(
                 "Turn the stripe off, now and where it is set.",
@@ -147,9 +147,3 @@ def _costs_cpu(host: Host) -> bool:
     if not isinstance(found, Known) or not found.value.affected:
         return False
     return Severity(found.value.severity).at_least(Severity.MEDIUM)
-
-
-def _cite(fs: Filesystem) -> Iterator[Citation]:
-    """Cite the stripe in force, the superblock's fields, and where else the option is set."""
-    cited = tuple(cite_option(fs, "stripe"))
-    yield from in_brief((*cited[:1], *cite_raid_hints(fs), *cited[1:]))

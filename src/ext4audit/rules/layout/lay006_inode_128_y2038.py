@@ -64,7 +64,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     inode_bytes = need(superblock_field(fs, "size of an inode", lambda each: each.inode_bytes))
     superblock = need(fs.superblock)
-    seen = Citation("inode size", f"{inode_bytes} bytes", _origin(fs, host))
+    origin = "the plan" if host.planned else origin_of(fs.superblock)
+    seen = Citation("inode size", f"{inode_bytes} bytes", origin)
     if inode_bytes > SMALL:
         yield seen
         return
@@ -75,20 +76,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     yield Finding(
         message="Inodes have 128 bytes: they cannot store times after 19 January 2038 or fractions "
         "of a second.",
-        severity=_severity(fs, host),
+        severity=Severity.HIGH if host.planned and not _is_boot(fs) else Severity.LOW,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),
         remedies=(_remedy(fs, superblock),),
         summary="128-byte inodes cannot store times after 2038",
     )
-
-
-def _origin(fs: Filesystem, host: Host) -> str:
-    return "the plan" if host.planned else origin_of(fs.superblock)
-
-
-def _severity(fs: Filesystem, host: Host) -> Severity:
-    return Severity.HIGH if host.planned and not _is_boot(fs) else Severity.LOW
 
 
 def _is_boot(fs: Filesystem) -> bool:

@@ -60,7 +60,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     device = _device(fs, host, superblock.journal_uuid, number)
     unnamed = str(number) if fs.alive else f"{number} at its last mount"
     name = device.name if device else unnamed
-    exposed = device is not None and _is_redundant(fs) and _is_plain(device)
+    is_plain = device is not None and device.kernel_name.startswith(PLAIN_DISKS)
+    exposed = is_plain and _is_redundant(fs)
     yield Finding(
         message=f"The journal is on another device ({name}): without it, the filesystem cannot "
         f"be mounted{', although its array has redundancy' if exposed else ''}.",
@@ -101,10 +102,6 @@ def _device(
 def _is_redundant(fs: Filesystem) -> bool:
     stack = for_wording(fs.stack, None)
     return stack is not None and any(device.kind in REDUNDANT_LEVELS for device in stack.walk())
-
-
-def _is_plain(device: LsblkDevice) -> bool:
-    return device.kernel_name.startswith(PLAIN_DISKS)
 
 
 def _remedy(fs: Filesystem, superblock: Superblock) -> Remedy:

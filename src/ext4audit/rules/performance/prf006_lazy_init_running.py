@@ -11,6 +11,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 LAST_GROUP = 1
 """The kernel often leaves the last group as it is."""
 OPTION = "init_itable"
+WAIT = Remedy("Wait until it has finished.", Disruption.ONLINE)
 
 
 @rule(
@@ -62,7 +63,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),
-        remedies=tuple(_remedies(fs, stopped=stopped)),
+        remedies=(_without_pauses(fs),) if stopped else (WAIT, _without_pauses(fs)),
         summary="inode tables are not zeroed yet"
         if stopped
         else "the kernel is still zeroing inode tables",
@@ -72,11 +73,6 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 def _is_stopped(fs: Filesystem) -> bool:
     options = for_wording(fs.options, None)
     return options is not None and for_wording(options.token(OPTION), "") == "noinit_itable"
-
-
-def _remedies(fs: Filesystem, *, stopped: bool) -> list[Remedy]:
-    wait = Remedy("Wait until it has finished.", Disruption.ONLINE)
-    return [_without_pauses(fs)] if stopped else [wait, _without_pauses(fs)]
 
 
 def _without_pauses(fs: Filesystem) -> Remedy:

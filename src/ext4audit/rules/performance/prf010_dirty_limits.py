@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, need, raise_for
+from ext4audit.evidence import Known, Unknown, need, origin_of, raise_for
 from ext4audit.facts.host import Filesystem, Host, Memory
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, host_rule
@@ -78,36 +78,33 @@ def check(host: Host) -> RuleOutput:
     refuse_container(host, "in a {} container, the limits belong to the host")
     subjects = writable_of(host)
     memory = need(host.memory)
-    drains = {id(fs): drains_of(fs, host) for fs in subjects}
-    gaps = tuple(gap for each in drains.values() for gap in each if isinstance(gap, Unknown))
-    known = [_backlog(fs, drains[id(fs)], memory) for fs in subjects if _are_known(drains[id(fs)])]
+    limit = cite_memory(Known(memory, origin_of(host.memory)))
+    gaps: list[Unknown] = []
+    known: list[Backlog] = []
+    for fs in subjects:
+        drains = drains_of(fs, host)
+        unknown = [each for each in drains if isinstance(each, Unknown)]
+        gaps += unknown
+        if not unknown:
+            known.append(Backlog(fs, tuple(map(need, drains)), backlog_bytes(fs, memory)))
     slow = [backlog for backlog in known if backlog.seconds > LONG_SECONDS]
     if slow:
-        yield _finding(max(slow, key=lambda backlog: backlog.seconds), known, host, memory)
+        yield _finding(max(slow, key=lambda backlog: backlog.seconds), known, memory, limit)
     raise_for(gaps)
-    if isinstance(host.memory, Known):
-        yield cite_memory(host.memory)
+    yield limit
 
 
-def _are_known(drains: Sequence[Evidence[Drain]]) -> bool:
-    return all(isinstance(drain, Known) for drain in drains)
-
-
-def _backlog(fs: Filesystem, drains: Sequence[Evidence[Drain]], memory: Memory) -> Backlog:
-    known = tuple(drain.value for drain in drains if isinstance(drain, Known))
-    return Backlog(fs, known, backlog_bytes(fs, memory))
-
-
-def _finding(worst: Backlog, everyone: Sequence[Backlog], host: Host, memory: Memory) -> Finding:
+def _finding(
+    worst: Backlog, everyone: Sequence[Backlog], memory: Memory, limit: Citation
+) -> Finding:
     drains = [drain for backlog in everyone for drain in backlog.drains]
-    cited = (cite_memory(host.memory),) if isinstance(host.memory, Known) else ()
     return Finding(
         message=f"Memory may hold {worst.waiting_bytes // MIB} MiB of dirty data for {worst.name}; "
         f"writing it takes ~{worst.seconds:.0f} s at the assumed speed, and a sync or an "
         "unmount waits that long.",
         severity=Severity.LOW,
         confidence=Confidence.LIKELY,
-        citations=(*cited, *cite_size(worst.fs, memory), *_assumptions(worst)),
+        citations=(limit, *cite_size(worst.fs, memory), *_assumptions(worst)),
         remedies=(bound(memory, drains),),
         summary="memory may hold more dirty data than a disk can write in 10 s",
     )

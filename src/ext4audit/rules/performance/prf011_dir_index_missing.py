@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import need, origin_of
+from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 
@@ -46,8 +47,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     loader or an old system that reads the disk.
     """
     superblock = need(fs.superblock)
-    words = " ".join(sorted(superblock.features))
-    seen = Citation("features", words, origin_of(fs.superblock), detail=True)
+    (seen,) = cite_features(fs)
     if "dir_index" in superblock.features:
         yield seen
         return
@@ -81,7 +81,7 @@ def _for_all(fs: Filesystem) -> Remedy:
     steps = remedies.features.index_directories(fs)
     return Remedy(
         "Set the feature and index all existing directories with e2fsck -D"
-        f"{'' if steps else f', {remedies.remount.why_by_hand(fs)}'}.",
+        f"{remedies.remount.by_hand(fs, steps)}.",
         Disruption.UNMOUNT,
         steps,
         trade_off="The filesystem is unavailable during the check: minutes to hours.",

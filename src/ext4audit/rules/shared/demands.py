@@ -192,15 +192,10 @@ def warning_text(tokens: Mapping[str, str]) -> str:
 
 def _by_value(token: str) -> str | None:
     """Return the rule that reports the value of an option."""
-    return next(_codes(token), None)
-
-
-def _codes(token: str) -> Iterator[str]:
     name, _, value = token.partition("=")
     if name == "commit" and (whole_number(value) or 0) > LONGEST_COMMIT_SECONDS:
-        yield "DUR007"
-    if token.startswith(OWNERS) and value != "0":
-        yield "SEC003"
+        return "DUR007"
+    return "SEC003" if token.startswith(OWNERS) and value != "0" else None
 
 
 ORDERED = "data=ordered"

@@ -24,7 +24,7 @@ from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation
 from ext4audit.layout import MOST_COLUMNS, journal_blocks_of, may_stripe
-from ext4audit.rules.shared import superblock_field
+from ext4audit.rules.shared import cite_option, superblock_field
 
 GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)
@@ -245,6 +245,12 @@ def cite_raid_hints(fs: Filesystem) -> Iterator[Citation]:
         superblock = fs.superblock.value
         value = f"stride {superblock.stride_blocks}, width {superblock.stripe_width_blocks} blocks"
         yield Citation("RAID hints", value, fs.superblock.origin)
+
+
+def cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
+    """Cite the stripe in force, the superblock's two fields, and where else the option is set."""
+    cited = tuple(cite_option(fs, "stripe"))
+    return (*cited[:1], *cite_raid_hints(fs), *cited[1:])
 
 
 def stripe_in_force(fs: Filesystem) -> int:
