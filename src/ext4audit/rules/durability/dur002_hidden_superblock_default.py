@@ -17,28 +17,20 @@ from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_d
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
 """DUR001 and DUR003 grade these from any origin; here they count only as hidden."""
 DANGEROUS = {
-    "nobarrier": Severity.LOW,
-    "data=writeback": Severity.LOW,
-    "data=journal": Severity.LOW,
-    "nodelalloc": Severity.LOW,
-    "discard": Severity.LOW,
-    "noblock_validity": Severity.LOW,
-    "noauto_da_alloc": Severity.LOW,
-    "nodioread_nolock": Severity.LOW,
-}
-"""The tokens that are reported; others (acl, errors=remount-ro) are good superblock defaults."""
-HARMLESS = {
-    "barrier": "barrier",
-    "data": "data=ordered",
-    "delalloc": "delalloc",
+    "nobarrier": "barrier",
+    "data=writeback": "data=ordered",
+    "data=journal": "data=ordered",
+    "nodelalloc": "delalloc",
     "discard": "nodiscard",
-    "block_validity": "block_validity",
-    "auto_da_alloc": "auto_da_alloc",
-    "dioread_nolock": "dioread_nolock",
+    "noblock_validity": "block_validity",
+    "noauto_da_alloc": "auto_da_alloc",
+    "nodioread_nolock": "dioread_nolock",
 }
-"""The default of each option, on the kernels that can hide it."""
+"""The tokens that are reported, with the default of the option on the kernels that can hide it.
+Others (acl, errors=remount-ro) are good superblock defaults."""
 
 NAMED = 2
+BEFORE_THE_MOUNT = "Reset the superblock to the kernel's defaults before it is mounted."
 TO_DEFAULTS = "Reset the superblock to the kernel's defaults."
 IN_FORCE = "Put the kernel's defaults in force, which the superblock has again."
 TRADE_OFF = "The options may have been set on purpose: check what the host is used for."
@@ -133,7 +125,7 @@ class OnDiskDefault(NamedTuple):
 
     name: str
     token: str
-    provenance: Provenance
+    set_by: Provenance
 
 
 def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
@@ -163,24 +155,16 @@ def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> Ru
     stored = [option for option in on_disk_defaults(superblock) if option.token in DANGEROUS]
     string = _string(fs)
     if stored or string:
+        words = [option.token for option in stored]
         yield Finding(
             message=_next_message(fs, stored) if stored else _message(fs, [], string),
-            severity=min(
-                (_next_severity(option.token) for option in stored),
-                key=lambda severity: severity.rank,
-                default=Severity.LOW,
-            ),
+            severity=Severity.LOW if JUDGED_WHEN_MOUNTED.isdisjoint(words) else Severity.MEDIUM,
             confidence=Confidence.CONFIRMED,
-            citations=tuple(_next_citations(fs, stored, string)),
-            remedies=tuple(_next_remedies(fs, host, stored)),
-            fact=",".join(sorted(option.token for option in stored)),
-            summary=_summary([option.token for option in stored]),
+            citations=tuple(_cite(fs, stored, string)),
+            remedies=tuple(_remedies(fs, host, stored, BEFORE_THE_MOUNT)),
+            fact=",".join(sorted(words)),
+            summary=_summary(words),
         )
-
-
-def _next_severity(token: str) -> Severity:
-    """Grade a token by its effect, because the other rules need a mount."""
-    return Severity.MEDIUM if token in JUDGED_WHEN_MOUNTED else DANGEROUS[token]
 
 
 def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
@@ -189,35 +173,6 @@ def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
         f"The superblock sets {words}, which no mount table shows{_also(fs, stored)}; in force "
         "from the next mount on."
     )
-
-
-def _next_citations(
-    fs: Filesystem, stored: list[OnDiskDefault], string: Citation | None
-) -> Iterator[Citation]:
-    origin = origin_of(fs.superblock)
-    for option in stored:
-        value = f"{option.token}, set by: {PLACES[option.provenance]}"
-        yield Citation(f"hidden {option.name}", value, origin)
-        yield from _cite_fstab(fs, option.name)
-    if string:
-        yield string
-
-
-def _next_remedies(fs: Filesystem, host: Host, stored: list[OnDiskDefault]) -> Iterator[Remedy]:
-    wanted = {each.name: HARMLESS[each.name] for each in stored}
-    kept = replaced_demands(fs, host, wanted)
-    changed = [each for each in stored if each.token not in kept]
-    if changed:
-        steps = remedies.options.clear_defaults(
-            fs, {each.name: wanted[each.name] for each in changed}
-        )
-        yield Remedy(
-            f"Reset the superblock to the kernel's defaults before it is mounted.{kept_text(kept)}",
-            Disruption.ONLINE,
-            steps,
-            trade_off=TRADE_OFF,
-        )
-    yield IN_FSTAB
 
 
 def _string(fs: Filesystem) -> Citation | None:
@@ -235,14 +190,14 @@ def _finding(
     hidden: list[EffectiveOption],
     string: Citation | None,
 ) -> Finding:
-    grades = [DANGEROUS[option.token] for option in hidden] or [Severity.LOW]
     unsure = any(option.set_by in (Provenance.UNKNOWN, Provenance.SUPERBLOCK) for option in hidden)
+    aim = TO_DEFAULTS if _any_stored(fs, hidden) else IN_FORCE
     return Finding(
         message=_message(fs, hidden, string),
-        severity=min(grades, key=lambda severity: severity.rank),
+        severity=Severity.LOW,
         confidence=Confidence.LIKELY if unsure else Confidence.CONFIRMED,
-        citations=tuple(_citations(fs, options, hidden, string)),
-        remedies=tuple(_remedies(fs, host, hidden)),
+        citations=(*_cite(fs, hidden, string), cite_mount_table(options)),
+        remedies=tuple(_remedies(fs, host, hidden, aim)),
         fact=",".join(sorted(option.token for option in hidden)),
         summary=_summary_of(fs, hidden),
     )
@@ -304,47 +259,39 @@ def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) ->
     return f" (fstab also sets {', '.join(shown)})" if shown else ""
 
 
-def _citations(
-    fs: Filesystem,
-    options: EffectiveOptions,
-    hidden: list[EffectiveOption],
-    string: Citation | None,
+def _cite(
+    fs: Filesystem, hidden: Sequence[EffectiveOption | OnDiskDefault], string: Citation | None
 ) -> Iterator[Citation]:
-    for option in hidden:
-        value = f"{option.token}, set by: {PLACES[option.set_by]}"
-        yield Citation(f"hidden {option.name}", value, option.origin)
-        yield from _cite_fstab(fs, option.name)
+    for each in hidden:
+        origin = each.origin if isinstance(each, EffectiveOption) else origin_of(fs.superblock)
+        value = f"{each.token}, set by: {PLACES[each.set_by]}"
+        yield Citation(f"hidden {each.name}", value, origin)
+        for line in fstab_lines(fs, each.name):
+            yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
     if string:
         yield string
-    yield cite_mount_table(options)
 
 
-def _cite_fstab(fs: Filesystem, name: str) -> Iterator[Citation]:
-    for line in fstab_lines(fs, name):
-        yield Citation(f"fstab {line.where}", line.raw_options, "/etc/fstab")
-
-
-def _remedies(fs: Filesystem, host: Host, hidden: list[EffectiveOption]) -> Iterator[Remedy]:
-    wanted = {each.name: HARMLESS[each.name] for each in hidden}
+def _remedies(
+    fs: Filesystem, host: Host, hidden: Sequence[EffectiveOption | OnDiskDefault], aim: str
+) -> Iterator[Remedy]:
+    """Yield the return to the defaults that profiles allow, and the advice on fstab."""
+    wanted = {each.name: DANGEROUS[each.token] for each in hidden}
     kept = replaced_demands(fs, host, wanted)
-    changed = [each for each in hidden if each.token not in kept]
+    changed = {each.name: wanted[each.name] for each in hidden if each.token not in kept}
     if changed:
-        tokens = {each.name: wanted[each.name] for each in changed}
-        anew = "data" in tokens and fs.alive
-        aim = TO_DEFAULTS if _any_stored(fs, hidden) else IN_FORCE
-        yield (_by_new_mount if anew else _by_remount)(fs, host, tokens, aim, kept_text(kept))
+        yield _reset(fs, host, changed, aim, kept_text(kept))
     yield IN_FSTAB
 
 
-def _by_remount(fs: Filesystem, _host: Host, tokens: dict[str, str], aim: str, kept: str) -> Remedy:
-    steps = remedies.options.change_options(fs, tokens)
-    what = remedies.options.disruption(steps)
-    return Remedy(f"{aim}{kept}", what, steps, trade_off=TRADE_OFF)
-
-
-def _by_new_mount(
-    fs: Filesystem, host: Host, tokens: dict[str, str], aim: str, kept: str
-) -> Remedy:
+def _reset(fs: Filesystem, host: Host, tokens: dict[str, str], aim: str, kept: str) -> Remedy:
+    if not fs.alive:
+        steps = remedies.options.clear_defaults(fs, tokens)
+        return Remedy(f"{aim}{kept}", Disruption.ONLINE, steps, trade_off=TRADE_OFF)
+    if "data" not in tokens:
+        steps = remedies.options.change_options(fs, tokens)
+        what = remedies.options.disruption(steps)
+        return Remedy(f"{aim}{kept}", what, steps, trade_off=TRADE_OFF)
     others, why = beside_ordered(fs, host)
     wanted = {**tokens, **others}
     by_hand = remedies.mounting.left_by_hand(fs)

@@ -103,7 +103,9 @@ def _hides_norecovery(options: Evidence[EffectiveOptions]) -> Unknown | None:
 
 def _refuse(fs: Filesystem) -> None:
     """Raise NotApplicable for ext2, and for read-only and small filesystems."""
-    known = [each.value for each in _sizes(fs) if isinstance(each, Known) and each.value]
+    # Some archives lack the size of the device.
+    own = superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
+    known = [e.value for e in (device_bytes(fs), own) if isinstance(e, Known) and e.value]
     if known and min(known) < GIB:
         raise NotApplicable(f"a check of {size(min(known))} takes seconds")
     if not fs.alive:
@@ -114,12 +116,6 @@ def _refuse(fs: Filesystem) -> None:
         raise NotApplicable("ext2 has no journal")
     if need(fs.read_only):
         raise NotApplicable("it is read-only")
-
-
-def _sizes(fs: Filesystem) -> tuple[Evidence[int], ...]:
-    """Return the sizes of the device, which some archives lack, and of the filesystem on it."""
-    own = superblock_field(fs, "size", lambda superblock: superblock.size_bytes)
-    return device_bytes(fs), own
 
 
 def _finding(fs: Filesystem) -> Finding:
