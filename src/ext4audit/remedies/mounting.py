@@ -75,7 +75,9 @@ def change_by_new_mount(
     there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
     writable = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
     before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
-    inspection = in_phase(Phase.IMMEDIATE, _inspection(fs) if inspect else ())
+    # It fails where another namespace has it mounted, or it is damaged.
+    undamaged = f"{is_free(fs)} && e2fsck -fn {quote(fs.device)}"
+    inspection = in_phase(Phase.IMMEDIATE, (undamaged,) if inspect else ())
     return (
         *fstab_edits(fs, wanted),
         *_in_one_phase(
@@ -117,11 +119,6 @@ def mount_anew(
         Step(Phase.IMMEDIATE, end, back, change=Unmount(mount.mount_point, back)),
         Step(Phase.IMMEDIATE, again, end, f"mountpoint -q {quote(mount.mount_point)}"),
     )
-
-
-def _inspection(fs: Filesystem) -> tuple[str, ...]:
-    """Return the command that fails where another namespace has it mounted, or it is damaged."""
-    return (f"{is_free(fs)} && e2fsck -fn {quote(fs.device)}",)
 
 
 def left_by_hand(fs: Filesystem) -> str:
@@ -192,7 +189,9 @@ def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]
     change = superblock_change(fs, {name: OPPOSITE[name] for name in tokens})
     if not change.held:
         return ()
-    checks = [*_table_checks(mount, tokens), verify_command(fs, change)]
+    table = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
+    shown = (f"{table} | grep -qx {quote(token)}" for token in tokens.values())
+    checks = [*shown, verify_command(fs, change)]
     new = [typed(token) for token in tokens.values()]
     unmount, again = mount_anew(fs, mount, new, (), tokens)
     return (
@@ -217,9 +216,3 @@ def _edits_to(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[Step]:
 def _other_states(name: str, token: str) -> tuple[str, ...]:
     spec = spec_named(name)
     return tuple(state for state in (spec.on, spec.off) if state and state != token)
-
-
-def _table_checks(mount: Mount, tokens: Mapping[str, str]) -> list[str]:
-    """Return the commands that fail where the mount table does not show the tokens."""
-    table = f"{mount_table(quote(mount.mount_point) or '', 'OPTIONS')} | tr , '\\n'"
-    return [f"{table} | grep -qx {quote(token)}" for token in tokens.values()]

@@ -7,7 +7,7 @@ every mount then follows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit import remedies
 from ext4audit.evidence import Known
@@ -169,8 +169,8 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     return verified(Step(Phase.IMMEDIATE, f"resize2fs {device}", done=check))
 
 
-RAID_HINTS = {"RAID stride": 0, "RAID stripe width": 1}
-"""What tune2fs -l calls the two hints, and their place in the pair (stride, width)."""
+RAID_HINTS = "RAID stride", "RAID stripe width"
+"""What tune2fs -l calls the two hints."""
 PLAIN_IDENTIFIER = r"[A-Za-z0-9_.][A-Za-z0-9_. -]*"
 """Identifiers that every tool prints as they are: of others lsblk may have shown something else."""
 
@@ -187,7 +187,10 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
         return ()
     old = superblock.stride_blocks, superblock.stripe_width_blocks
     stored = list(_is_stored(fs, (stride, width)))
-    done, audited = (_all(checks) for checks in (stored, _is_stored(fs, old)))
+    done, audited = (
+        " && ".join(f"{{ {check}; }}" for check in checks)
+        for checks in (stored, _is_stored(fs, old))
+    )
     store = Step(
         Phase.PERSISTENT, _store(fs, stride, width), _store(fs, *old), done, Setting(audited)
     )
@@ -201,18 +204,12 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
 
 def _remounted(fs: Filesystem, mount: Mount | None, width: int) -> Iterator[Step]:
     """Yield the remount that puts a stripe in force; none where it is or nothing is mounted."""
-    now = _stripe_in_force(fs)
+    option = option_of(fs, "stripe")
+    now = whole_number(option.token.partition("=")[2]) if option else None
     if mount is not None and now is not None and now != width:
         yield remount_step(
             mount, (f"stripe={width}",), (f"stripe={now}",), tuple(_is_in_force(fs, width))
         )
-
-
-def _stripe_in_force(fs: Filesystem) -> int | None:
-    """Return the stripe in force, None where the options do not show it."""
-    option = option_of(fs, "stripe")
-    value = option.token.partition("=")[2] if option else ""
-    return whole_number(value)
 
 
 def _without_stripe(fs: Filesystem) -> Iterator[Step]:
@@ -238,16 +235,11 @@ def _is_in_force(fs: Filesystem, width: int) -> Iterator[str]:
 def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
     """Yield the commands that fail while the superblock holds another value; 0 is not printed."""
     listing = f"tune2fs -l {quote(fs.device)}"
-    for label, place in RAID_HINTS.items():
-        value = wanted[place]
+    for label, value in zip(RAID_HINTS, wanted, strict=True):
         if value:
             yield f"{listing} | grep -qxE '{label}: +{value}'"
         else:
             yield f"{listing} | grep -q UUID: && ! {listing} | grep -q '^{label}:'"
-
-
-def _all(checks: Iterable[str]) -> str:
-    return " && ".join(f"{{ {check}; }}" for check in checks)
 
 
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:

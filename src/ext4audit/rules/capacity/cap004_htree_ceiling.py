@@ -83,7 +83,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     usage = need(fs.usage)
     used = usage.inodes - usage.free_inodes
     crowded = used >= least_names(usage.block_bytes)
-    narrow = _is_narrow(usage)
+    small = usage.block_bytes == SMALL_BLOCK_BYTES
+    narrow = small and usage.inodes > usual_names(usage.block_bytes)
     warnings = _warnings(fs) if crowded else 0
     if not warnings and not narrow:
         yield _cite(fs, usage)
@@ -103,12 +104,6 @@ def _warnings(fs: Filesystem) -> int:
     """Return how often the kernel warned since the mount, 0 where it is too old to count."""
     counted = need(fs.errors).warnings
     return 0 if counted is None else need(counted)
-
-
-def _is_narrow(usage: Usage) -> bool:
-    """Whether blocks are small and more files possible than one directory takes."""
-    small = usage.block_bytes == SMALL_BLOCK_BYTES
-    return small and usage.inodes > usual_names(usage.block_bytes)
 
 
 def _cite(fs: Filesystem, usage: Usage) -> Citation:

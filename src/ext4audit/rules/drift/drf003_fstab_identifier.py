@@ -287,22 +287,25 @@ def _in_root(host: Host) -> Iterator[Use]:
 
 def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
     names = ", ".join(row.name for row in twins.devices)
+    shown = (
+        (row.name, f"{row.fstype} UUID={row.uuid or ''} LABEL={row.label or ''}")
+        for row in twins.devices
+    )
     places = ", ".join(use.citation.label for use in used)
     what = "can mount any of them" if len(used) == 1 else "can each mount any of them"
     chance = f"{places} {what}" if used else f"a mount by {twins.key} can use any of them"
+    # It is then known of each device what it lies on: none on the other.
+    seen_whole = _seen_whole(host) >= twins.numbers
     if is_disambiguated(host, twins):
         chance = "udev prefers the origin to its LVM snapshots while the origin is active"
     return Finding(
         message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
-        confidence=_confidence(host, twins),
+        confidence=Confidence.CONFIRMED if seen_whole else Confidence.LIKELY,
         citations=in_brief(
             (
                 *(use.citation for use in used),
-                *(
-                    Citation(row.name, _shown(row), origin_of(host.devices))
-                    for row in twins.devices
-                ),
+                *(Citation(name, value, origin_of(host.devices)) for name, value in shown),
             )
         ),
         remedies=tuple(lazily("rules.drift.copies", "copy_remedies")(host, twins)),
@@ -318,10 +321,6 @@ def _summary(host: Host, twins: Twins, used: Sequence[Use]) -> str:
     return f"several devices have {whose}"
 
 
-def _shown(row: LsblkDevice) -> str:
-    return f"{row.fstype} UUID={row.uuid or ''} LABEL={row.label or ''}"
-
-
 def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
     if is_disambiguated(host, twins):
         return Severity.LOW
@@ -329,11 +328,6 @@ def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
         return Severity.HIGH
     mounted = any(is_mounted(host, row) for row in twins.devices)
     return Severity.MEDIUM if mounted else Severity.LOW
-
-
-def _confidence(host: Host, twins: Twins) -> Confidence:
-    """Return CONFIRMED where it is known of each device what it lies on: none on the other."""
-    return Confidence.CONFIRMED if _seen_whole(host) >= twins.numbers else Confidence.LIKELY
 
 
 @cached_by_identity

@@ -62,7 +62,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     arguments = need(host.kernel_arguments)
     before = next(_data_modes(intent.boot_options), None) or _stored_mode(need(fs.superblock))
     if wanted != before:
-        yield _finding(fs, host, intent, wanted, writable=_starts_writable(arguments))
+        # Without an argument the kernel mounts the root read-only.
+        modes = [argument for argument in arguments if argument in {"ro", "rw"}]
+        yield _finding(fs, host, intent, wanted, writable=modes[-1:] == ["rw"])
 
 
 def _of_the_root(fs: Filesystem, host: Host) -> MountConfig:
@@ -96,12 +98,6 @@ def _data_modes(tokens: tuple[str, ...] | list[str]) -> Iterator[str]:
     for spec, token in filter(None, map(recognize, reversed(tokens))):
         if spec.name == "data":
             yield token
-
-
-def _starts_writable(arguments: tuple[str, ...]) -> bool:
-    """Whether the kernel mounts the root read-write; without an argument it is read-only."""
-    modes = [argument for argument in arguments if argument in {"ro", "rw"}]
-    return modes[-1:] == ["rw"]
 
 
 def _finding(

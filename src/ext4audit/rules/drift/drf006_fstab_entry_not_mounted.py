@@ -128,6 +128,9 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy])
         if _is_missing(entry)
         else "may be attached"
     )
+    origin = number.detail or number.what if isinstance(number, Unknown) else number.origin
+    mounted = [f"{m.source} ({m.fstype}, {m.device_number}) on {m.mount_point}" for m in there]
+    mounted = mounted or [f"nothing on {line.mount_point}"]
     return Finding(
         message=" ".join(filter(None, (_message(entry, there), _at_boot(entry)))),
         severity=_severity(entry, there),
@@ -141,9 +144,8 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy])
                     f"{line.spec} {line.mount_point} {line.fstype} {line.raw_options}",
                     "/etc/fstab",
                 ),
-                Citation("device", f"{line.spec} {where}", _origin(entry)),
-                *(Citation("mount table", _shown(m), "/proc/self/mountinfo") for m in there),
-                *_nothing(entry, there),
+                Citation("device", f"{line.spec} {where}", origin),
+                *(Citation("mount table", each, "/proc/self/mountinfo") for each in mounted),
             )
         ),
         remedies=tuple(cures),
@@ -216,20 +218,6 @@ def _at_boot(entry: FstabEntry) -> str:
         "Its device was not found; without nofail, the boot waits for it and then fails "
         "(systemd: 90 seconds, then emergency mode)."
     )
-
-
-def _shown(mount: Mount) -> str:
-    return f"{mount.source} ({mount.fstype}, {mount.device_number}) on {mount.mount_point}"
-
-
-def _nothing(entry: FstabEntry, there: Sequence[Mount]) -> Sequence[Citation]:
-    where = f"nothing on {entry.line.mount_point}"
-    return () if there else (Citation("mount table", where, "/proc/self/mountinfo"),)
-
-
-def _origin(entry: FstabEntry) -> str:
-    number = entry.device_number
-    return number.detail or number.what if isinstance(number, Unknown) else number.origin
 
 
 def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator[Remedy]:

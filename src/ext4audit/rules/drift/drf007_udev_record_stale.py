@@ -73,15 +73,11 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         Citation(TYPE, record.get(TYPE, "none"), "udev", detail=True),
         Citation("UUID in the superblock", uuid, origin_of(fs.superblock)),
     )
-    if _agrees(record, uuid) or (UUID not in record and not by_content):
+    agrees = record.get(UUID, "").lower() == uuid and record.get(TYPE) in EXT_FSTYPES
+    if agrees or (UUID not in record and not by_content):
         yield from cited
     else:
         yield _finding(fs, record, by_content, cited)
-
-
-def _agrees(record: Mapping[str, str], uuid: str) -> bool:
-    """Whether a record names this filesystem."""
-    return record.get(UUID, "").lower() == uuid and record.get(TYPE) in EXT_FSTYPES
 
 
 def _finding(

@@ -82,12 +82,13 @@ def _is_loop(device: BlockDevice) -> bool:
 
 def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
     """Judge a loop device by the filesystem that holds its file."""
-    number = device.loop.backing_device_number if device.loop else None
+    loop = device.loop
+    number, file = (loop.backing_device_number, loop.backing_file) if loop else (None, "")
     lower = host.filesystem(number) if number is not None else None
     barrier = _barrier(lower)
     if lower is None or not isinstance(barrier, Known) or lower.device_number in passed:
         sentence = "flushes depend on the filesystem that holds its backing file, which is unknown"
-        cite = Citation(f"file of {device.name}", _file(device), f"/sys/block/{device.name}/loop")
+        cite = Citation(f"file of {device.name}", file, f"/sys/block/{device.name}/loop")
         gap = next((each for each in (number, barrier) if isinstance(each, Unknown)), None)
         yield Part(device.name, Severity.MEDIUM, Confidence.LIKELY, sentence, cite, gap)
     elif barrier.value == "barrier":
@@ -110,10 +111,6 @@ def _barrier(fs: Filesystem | None) -> Known[str] | Unknown | None:
     if isinstance(fs.options, Unknown):
         return fs.options
     return fs.options.value.token("barrier")
-
-
-def _file(device: BlockDevice) -> str:
-    return device.loop.backing_file if device.loop else ""
 
 
 def _leaf(device: BlockDevice) -> Part:

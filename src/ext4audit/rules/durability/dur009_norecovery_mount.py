@@ -18,6 +18,10 @@ UNREPLAYED = "norecovery: the journal is not replayed, so the content is inconsi
 PERHAPS = "norecovery: if the journal needs recovery, the content is inconsistent"
 SNAPSHOT = f"{UNREPLAYED}, as expected of a snapshot"
 CLEAN = "norecovery on a read-only mount: the journal is empty, so the option has no effect"
+INSPECTED = (
+    " e2fsck checks it first, without repairs: if it reports errors, copy the disk before you "
+    "repair it."
+)
 SUMMARIES = {
     WRITABLE: "norecovery on a writable mount: no journal protects it",
     UNREPLAYED: UNREPLAYED,
@@ -73,7 +77,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         remedies=(_remedy(fs, host),),
         summary=SUMMARIES[message],
     )
-    raise_for(_gaps(fs))
+    if not _is_writable(fs):
+        raise_for(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:
@@ -107,20 +112,11 @@ def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
     return (Citation("features", value, fs.superblock.origin),)
 
 
-def _gaps(fs: Filesystem) -> tuple[Unknown, ...]:
-    """Return the unknowns that the severity depends on."""
-    if _is_writable(fs):
-        return ()
-    return tuple(each for each in (fs.read_only, fs.superblock) if isinstance(each, Unknown))
-
-
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
     unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
-    inspected = " e2fsck checks it first, without repairs: if it reports errors, copy the disk "
-    inspected += "before you repair it."
     *_, message = _grade(fs)
     return Remedy(
-        f"Mount it without norecovery.{inspected if unsure else ''}"
+        f"Mount it without norecovery.{INSPECTED if unsure else ''}"
         f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(

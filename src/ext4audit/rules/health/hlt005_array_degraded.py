@@ -139,19 +139,14 @@ def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
 
 
 def _cite(device: BlockDevice, state: MdState) -> tuple[Citation, ...]:
+    """Cite the state, with the path of /sys that a person would type."""
     values = {"degraded": state.degraded, "sync_action": state.sync_action}
-    cited = (
-        Citation(f"{name} of {device.name}", f"{value.value}", _place(device, value.origin))
-        for name, value in values.items()
-        if isinstance(value, Known)
+    number, name = f"/sys/dev/block/{device.device_number}/", f"/sys/block/{device.name}/"
+    return tuple(
+        Citation(f"{label} of {device.name}", f"{it.value}", it.origin.replace(number, name))
+        for label, it in values.items()
+        if isinstance(it, Known)
     )
-    return tuple(cited)
-
-
-def _place(device: BlockDevice, origin: str) -> str:
-    """Return the origin with the path of /sys that a person would type."""
-    number = f"/sys/dev/block/{device.device_number}/"
-    return origin.replace(number, f"/sys/block/{device.name}/")
 
 
 def _remedies(device: BlockDevice, state: MdState, missing: int) -> tuple[Remedy, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ext4audit.evidence import Evidence, Known, derive, need, origin_of
+from ext4audit.evidence import Evidence, Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import BINDS, FstabEntry
 from ext4audit.facts.superblock import Superblock
@@ -67,12 +67,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _periodic_check(fs: Filesystem) -> Evidence[bool]:
     """Return whether the superblock sets a check after a number of mounts or a time."""
 
-    def read(superblock: Superblock) -> tuple[int, int] | None:
+    def read(superblock: Superblock) -> bool | None:
         mounts, seconds = superblock.max_mount_count, superblock.check_interval_seconds
-        return None if mounts is None or seconds is None else (mounts, seconds)
+        return None if mounts is None or seconds is None else mounts > 0 or seconds > 0
 
-    counts = superblock_field(fs, "when to check", read)
-    return derive("when to check", lambda each: each[0] > 0 or each[1] > 0, counts)
+    return superblock_field(fs, "when to check", read)
 
 
 def _cited(entries: Sequence[FstabEntry]) -> Iterator[Citation]:

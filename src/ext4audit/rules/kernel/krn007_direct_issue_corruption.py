@@ -54,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     stack = need(fs.stack)
     leaves = stack.leaves()
-    unscheduled = [leaf for leaf in leaves if _has_none(leaf)]
+    unscheduled = [leaf for leaf in leaves if for_wording(leaf.queue.scheduler, "") == NONE]
     unknowns = [gap for leaf in leaves if isinstance(gap := leaf.queue.scheduler, Unknown)]
     gaps = (*(gap for gap in unknowns if gap.why is not Why.ABSENT), *gaps_below(stack))
     if unscheduled:
@@ -64,17 +64,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield from (_cite(leaf) for leaf in leaves)
 
 
-def _has_none(leaf: BlockDevice) -> bool:
-    """Whether the disk is known to have no scheduler."""
-    scheduler = leaf.queue.scheduler
-    return isinstance(scheduler, Known) and scheduler.value == NONE
-
-
 def _cite(leaf: BlockDevice) -> Citation:
-    place = f"/sys/block/{leaf.name}/queue/scheduler"
-    return Citation(
-        f"scheduler of {leaf.name}", for_wording(leaf.queue.scheduler, "no choice"), place
-    )
+    shown = for_wording(leaf.queue.scheduler, "no choice")
+    return Citation(f"scheduler of {leaf.name}", shown, f"/sys/block/{leaf.name}/queue/scheduler")
 
 
 def _finding(host: Host, bug: Exposure, leaves: list[BlockDevice]) -> Finding:

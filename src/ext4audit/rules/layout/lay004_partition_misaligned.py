@@ -80,10 +80,13 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         return
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
     stripe = recommended_stripe(partition)
+    aligned = lcm(MIB, physical, stripe.width_bytes if stripe else 1)
     if _beyond_alignment(partition, start, physical):
-        yield _finding(partition, Severity.MEDIUM, f"a physical block of {physical} bytes", cited)
+        inside = f"a physical block of {physical} bytes"
+        yield _finding(partition, Severity.MEDIUM, inside, cited, aligned)
     elif stripe and start % stripe.width_bytes:
-        yield _finding(partition, Severity.LOW, f"a stripe of {stripe.width_bytes} bytes", cited)
+        inside = f"a stripe of {stripe.width_bytes} bytes"
+        yield _finding(partition, Severity.LOW, inside, cited, aligned)
     else:
         yield from cited
 
@@ -115,9 +118,13 @@ def _cite(partition: BlockDevice) -> Iterator[Citation]:
 
 
 def _finding(
-    partition: BlockDevice, severity: Severity, inside: str, citations: tuple[Citation, ...]
+    partition: BlockDevice,
+    severity: Severity,
+    inside: str,
+    citations: tuple[Citation, ...],
+    aligned: int,
 ) -> Finding:
-    """Make the finding, with an aligned start."""
+    """Make the finding; an aligned start is a multiple of `aligned` bytes."""
     costs = {
         Severity.MEDIUM: "for each block of ext4, the disk reads and rewrites two physical blocks",
         Severity.LOW: "writes that ext4 aligns to full stripes cover parts of two",
@@ -133,17 +140,10 @@ def _finding(
         remedies=(
             Remedy(
                 "Back up, recreate the partition with a start sector that is a multiple of "
-                f"{_aligned(partition) // SECTOR_BYTES} (512-byte sectors), create the filesystem "
+                f"{aligned // SECTOR_BYTES} (512-byte sectors), create the filesystem "
                 "and restore. This destroys all data on the partition.",
                 Disruption.RECREATE,
                 destructive=True,
             ),
         ),
     )
-
-
-def _aligned(partition: BlockDevice) -> int:
-    """Return the number of bytes that an aligned start is a multiple of."""
-    physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
-    stripe = recommended_stripe(partition)
-    return lcm(MIB, physical, stripe.width_bytes if stripe else 1)

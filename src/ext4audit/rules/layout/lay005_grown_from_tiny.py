@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ext4audit.evidence import Evidence, Known, Undetermined, Unknown, derive, for_wording, need
-from ext4audit.facts.host import Filesystem, Host, Usage
+from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
@@ -100,12 +100,10 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 def _shape(fs: Filesystem) -> Evidence[Shape]:
     """Return the shape: of statfs, which needs no root, else of the superblock."""
     if isinstance(fs.usage, Known):
-        return derive("shape", _used, fs.usage)
+        usage = fs.usage.value
+        size_bytes = usage.size_blocks * usage.block_bytes
+        return Known(Shape(usage.block_bytes, size_bytes, usage.inodes), fs.usage.origin)
     return superblock_field(fs, "size of a block", _superblock_shape)
-
-
-def _used(usage: Usage) -> Shape:
-    return Shape(usage.block_bytes, usage.size_blocks * usage.block_bytes, usage.inodes)
 
 
 def _superblock_shape(superblock: Superblock) -> Shape | None:

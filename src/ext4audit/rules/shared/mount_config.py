@@ -161,9 +161,10 @@ def configs_of(
     first_line = pairs[0][1].line.line_number
     used = {entry.place: entry.line.line_number for _, entry in pairs}
     again = _repeated(pairs, need(fs.fstab)) if with_repeated else []
+    boot = need(rootflags(host)) if "/" in used else ()
     return tuple(
-        MountConfig(mount, entry, _boot_options(mount, host), first_line, used[entry.place])
-        for mount, entry in (*pairs, *again)
+        MountConfig(m, entry, boot if m.mount_point == "/" else (), first_line, used[entry.place])
+        for m, entry in (*pairs, *again)
     )
 
 
@@ -178,10 +179,6 @@ def doubtful_repeats(fs: Filesystem) -> Iterator[Unknown]:
         number, used = entry.device_number, places.get(entry.place, entry)
         if used is not entry and isinstance(number, Unknown) and number.why is not Why.ABSENT:
             yield number
-
-
-def _boot_options(mount: Mount, host: Host) -> tuple[str, ...]:
-    return need(rootflags(host)) if mount.mount_point == "/" else ()
 
 
 def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, FstabEntry]]:
