@@ -11,8 +11,9 @@ is replaced, and its original bytes stand beside it.
 """
 
 import json
+import re
 from binascii import b2a_base64
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pkgutil import iter_modules
 from types import MappingProxyType
@@ -91,7 +92,8 @@ def is_byte(char: str) -> bool:
     return "\udc80" <= char <= "\udcff"
 
 
-_REPLACEMENT = "\ufffd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""What stands for a byte that is not UTF-8, or comes from the JSON of a tool."""
 _SURROGATE_ESCAPE = "\\ud"
 """How the JSON escape of every surrogate begins; also that of characters beyond the BMP."""
 
@@ -136,19 +138,12 @@ def _original_bytes(value: object) -> str | list[str | None] | None:
 
 
 def _original_text_bytes(value: object) -> str | None:
-    if isinstance(value, str) and utf8_or_none(value) is None:
-        return base64_of(value)
-    return None
-
-
-def utf8_or_none(text: str) -> str | None:
-    """Return the text if it can be written as UTF-8, None if it holds bytes that cannot."""
-    return None if any("\ud800" <= char <= "\udfff" for char in text) else text
+    return base64_of(value) if isinstance(value, str) and _SURROGATE.search(value) else None
 
 
 def replaced(text: str) -> str:
     """Return the text with U+FFFD in place of each byte that is not UTF-8."""
-    return "".join(_REPLACEMENT if "\ud800" <= char <= "\udfff" else char for char in text)
+    return _SURROGATE.sub("\ufffd", text)
 
 
 def base64_of(text: str) -> str:
@@ -175,6 +170,15 @@ class Audited(NamedTuple):
     error: str | None = None
     key: str = ""
     groups: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The key of the host: its name in every format, the same in every run.
+
+        The command line refuses two hosts with one key.
+        """
+        key = self.key or (self.report.key if self.report else "")
+        return key or self.label.rstrip("/").rpartition("/")[2] or self.label
 
 
 class Page(NamedTuple):
@@ -204,12 +208,12 @@ class Page(NamedTuple):
 
 def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
     """Return each host with its key."""
-    return list(zip(host_names(hosts), hosts, strict=True))
+    return [(host.name, host) for host in hosts]
 
 
 def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
     """Return each report with the key of its host; hosts without one are left out."""
-    return [(name, host.report) for name, host in named_hosts(hosts) if host.report is not None]
+    return [(host.name, host.report) for host in hosts if host.report is not None]
 
 
 def groups_of(host: Audited) -> tuple[str, ...]:
@@ -228,39 +232,26 @@ def fixed_count(hosts: Sequence[Audited]) -> int | None:
     return sum(map(len, fixed)) if fixed else None
 
 
-def policy_in_force(hosts: Sequence[Audited]) -> str | None:
-    """Return the policy file of a run, None where none is in force or no host was read."""
-    return next((host.report.policy for host in hosts if host.report and host.report.policy), None)
+def in_force(hosts: Iterable[Audited]) -> dict[str, str]:
+    """Return what is in force in a run: the "policy" file, and newer data files ("knowledge").
 
-
-def knowledge_in_force(hosts: Sequence[Audited]) -> str | None:
-    """Return the newer data files of a run in words; None without any, or without a report."""
-    named = (data_files(host.report.knowledge) for host in hosts if host.report)
-    return next(filter(None, named), None)
-
-
-def in_force_text(policy: str | None, knowledge: str | None) -> str:
-    """Return the policy file and the data files in force, to be put behind a sentence."""
-    named = {"policy": policy, "knowledge": knowledge}
-    return "".join(f"; {what} {names}" for what, names in named.items() if names)
-
-
-def data_files(files: Sequence[DataFile]) -> str:
-    """Return data files in words: "bugs.toml (kernel_bugs of 2027-01-31)"; empty without any."""
-    return ", ".join(f"{each.path} ({each.table} of {each.dated})" for each in files)
-
-
-def host_names(hosts: Sequence[Audited]) -> tuple[str, ...]:
-    """Return the key of each host: its name in every format, the same in every run.
-
-    The command line refuses two hosts with one key.
+    It is the same for all hosts; nothing is known of it where none was read.
     """
-    return tuple(_key(host) for host in hosts)
+    reports = (host.report for host in hosts if host.report)
+    found = (in_force_of(report.policy, report.knowledge) for report in reports)
+    return next(filter(None, found), {})
 
 
-def _key(host: Audited) -> str:
-    key = host.key or ("" if host.report is None else host.report.key)
-    return key or host.label.rstrip("/").rpartition("/")[2] or host.label
+def in_force_of(policy: str | None, knowledge: Sequence[DataFile]) -> dict[str, str]:
+    """Return what is in force as `in_force` does: "bugs.toml (kernel_bugs of 2027-01-31)"."""
+    files = ", ".join(f"{each.path} ({each.table} of {each.dated})" for each in knowledge)
+    named = {"policy": policy or "", "knowledge": files}
+    return {what: names for what, names in named.items() if names}
+
+
+def in_force_text(named: Mapping[str, str]) -> str:
+    """Return what is in force, to be put behind a sentence."""
+    return "".join(f"; {what} {names}" for what, names in named.items())
 
 
 def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:

@@ -24,9 +24,7 @@ from ext4audit.finding import Finding
 from ext4audit.renderers import (
     Audited,
     Page,
-    knowledge_in_force,
-    named_hosts,
-    policy_in_force,
+    in_force,
     visible,
 )
 from ext4audit.renderers.shared import disruption_text
@@ -47,6 +45,7 @@ COLUMNS = (
     *("device", "mount_point", "uuid", "fact", "message", "evidence", "remedy", "disruption"),
     *("commands", "hint", "reason", "owner", "expires", "source", "policy", "knowledge"),
 )
+_OF_RUN = ("host", "source", "policy", "knowledge")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """The last four are full-width forms, which some editions of Excel treat like the others."""
 
@@ -59,7 +58,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as ev
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa: ARG001 - the same
     """Return the rows of a plan, and a row for each line to use."""
     found = list(_of_hosts([Audited(report.source.label, report)]))
-    same = {column: found[0][column] for column in ("host", "source", "policy", "knowledge")}
+    same = {column: found[0].get(column, "") for column in _OF_RUN}
     return _text([*found, *({**same, **_plan_line(line)} for line in advice.lines)])
 
 
@@ -73,24 +72,21 @@ def _text(found: Iterable[dict[str, str]]) -> str:
 
 
 def _of_hosts(hosts: Sequence[Audited]) -> Iterator[dict[str, str]]:
-    run = {
-        "policy": policy_in_force(hosts) or "",
-        "knowledge": knowledge_in_force(hosts) or "",
-    }
-    for name, host in named_hosts(hosts):
-        for cells in _of_host(name, host):
-            yield {"host": name, **cells, "source": host.label, **run}
+    run = in_force(hosts)
+    for host in hosts:
+        for cells in _of_host(host):
+            yield {"host": host.name, **cells, "source": host.label, **run}
 
 
 def _plan_line(line: PlanLine) -> dict[str, str]:
     return {"kind": "plan", "name": line.key, "message": line.purpose, "commands": line.command}
 
 
-def _of_host(name: str, host: Audited) -> Iterator[dict[str, str]]:
+def _of_host(host: Audited) -> Iterator[dict[str, str]]:
     if host.report is None:
         yield {"kind": "unread", "message": host.error or ""}
         return
-    cells = [*_of_report(name, host.report)]
+    cells = [*_of_report(host.name, host.report)]
     yield from cells or [{"kind": "clean"}]
 
 

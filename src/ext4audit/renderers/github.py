@@ -25,11 +25,9 @@ from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
+    in_force,
     in_force_text,
-    knowledge_in_force,
-    named_hosts,
     named_reports,
-    policy_in_force,
     visible,
 )
 from ext4audit.renderers.shared import counted
@@ -83,12 +81,12 @@ class _Note:
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
     """Return the commands and the log's summary line, each ended by a newline."""
-    named, reports = named_hosts(hosts), dict(named_reports(hosts))
+    reports = dict(named_reports(hosts))
     found = by_urgency(
         row for each in reports.items() for row in rows(*each) if row.state == ACTIVE
     )
     notes = [
-        *_incomplete(named, page),
+        *_incomplete(hosts, page),
         *(_note(each, reports[each[0].host]) for each in _joined(found)),
     ]
     lines = [_command(note) for note in _shown(notes, page)]
@@ -102,14 +100,14 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
     return f"{notice}\n{render([Audited(report.source.label, report)], page)}"
 
 
-def _incomplete(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[_Note]:
+def _incomplete(hosts: Sequence[Audited], page: Page) -> Iterator[_Note]:
     """Yield an error for the hosts that could not be read, a warning for incomplete reports."""
-    unread = [f"{name} ({host.error})" for name, host in named if host.report is None]
+    unread = [f"{host.name} ({host.error})" for host in hosts if host.report is None]
     if unread:
         number = counted(len(unread), "host")
         yield _Note(ERROR, f"{number} could not be read", (listed(unread, _HOSTS_SHOWN),))
-    states = [(name, completeness(h.report, page.threshold)) for name, h in named if h.report]
-    partly = [name for name, state in states if state == INCOMPLETE]
+    states = {h.name: completeness(h.report, page.threshold) for h in hosts if h.report}
+    partly = [name for name, state in states.items() if state == INCOMPLETE]
     if partly:
         what = f"The audit is incomplete on {listed(partly, _HOSTS_SHOWN)}"
         yield _Note(WARNING, "audit incomplete", (f"{what}: {_reasons(page)}.",))
@@ -191,6 +189,5 @@ def _summary(hosts: Sequence[Audited], found: Sequence[Row], page: Page) -> str:
     gone = fixed_count(hosts)
     fixed = "" if gone is None else f"; {gone} fixed since the baseline"
     findings = severity_counts(found) or "no findings"
-    policy, knowledge = policy_in_force(hosts) or "", knowledge_in_force(hosts) or ""
-    in_force = in_force_text(_safe(policy), _safe(knowledge))
-    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{in_force}"
+    end = _safe(in_force_text(in_force(hosts)))
+    return f"ext4audit: {counted(len(hosts), 'host')}: {findings}{fixed}; audit {state}{end}"

@@ -18,10 +18,8 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import (
     Audited,
     Page,
+    in_force,
     json_text,
-    knowledge_in_force,
-    named_hosts,
-    policy_in_force,
     visible,
 )
 from ext4audit.renderers.shared import suppression_text
@@ -39,8 +37,7 @@ from ext4audit.report import PlanAdvice, PlanLine, Report
 
 NOT_DETERMINED = "not-determined"
 """The check name of a gap; no rule has this name."""
-POLICY = "policy"
-KNOWLEDGE = "knowledge"
+IN_FORCE = {"policy": "The policy in force is {}.", "knowledge": "Newer data in force: {}."}
 FIXED = "fixed"
 PLAN = "plan"
 _SEVERITIES = MappingProxyType(
@@ -67,18 +64,12 @@ def render_plan(report: Report, advice: PlanAdvice, _page: Page) -> str:
 
 def _issues(hosts: Sequence[Audited]) -> list[dict[str, Any]]:
     issues: list[dict[str, Any]] = []
-    for name, host in named_hosts(hosts):
+    for host in hosts:
         if host.report is not None:
-            issues += _findings(name, host.report)
-            issues += _fixed(name, host.report)
-        issues += [_gap(name, group) for group in gap_groups(host, name)]
-    policy = policy_in_force(hosts)
-    if policy is not None:
-        issues.append(_in_force(POLICY, f"The policy in force is {policy}.", policy))
-    knowledge = knowledge_in_force(hosts)
-    if knowledge is not None:
-        issues.append(_in_force(KNOWLEDGE, f"Newer data in force: {knowledge}.", knowledge))
-    return issues
+            issues += _findings(host.name, host.report)
+            issues += _fixed(host.name, host.report)
+        issues += [_gap(host.name, group) for group in gap_groups(host)]
+    return [*issues, *(_in_force(what, names) for what, names in in_force(hosts).items())]
 
 
 def _plan_line(line: PlanLine) -> dict[str, Any]:
@@ -87,9 +78,10 @@ def _plan_line(line: PlanLine) -> dict[str, Any]:
     return _issue(PLAN, text, "info", location, digest("", PLAN, line.key, line.command))
 
 
-def _in_force(check: str, text: str, names: str) -> dict[str, Any]:
+def _in_force(check: str, names: str) -> dict[str, Any]:
     """Return the issue that names the policy or data files: there is no other place for them."""
     location = location_of_subject("ext4audit", None, None)
+    text = IN_FORCE[check].format(names)
     return _issue(check, text, "info", location, digest("", check, names))
 
 

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Finding, Severity
-from ext4audit.renderers import Audited, Page, data_files, named_hosts, visible
+from ext4audit.renderers import Audited, Page, in_force, visible
 from ext4audit.renderers.shared import (
     evidence_lines,
     suppression_text,
@@ -78,36 +78,28 @@ def _text(root: Element) -> str:
 def _suites(hosts: Sequence[Audited], page: Page) -> Element:
     root = Element("testsuites", name="ext4audit", time=f"{page.seconds:.3f}")
     every: list[Case] = []
-    for name, host in named_hosts(hosts):
-        found = cases(name, host, page.threshold)
-        _add_suite(root, name, page.taken_at, _in_force(host), found)
+    for host in hosts:
+        found = cases(host, page.threshold)
+        _add_suite(root, host, page.taken_at, found)
         every += found
     root.attrib.update(_counts(every))
     return root
 
 
-def _in_force(host: Audited) -> dict[str, str]:
-    """Return the policy and the data files in force, as properties of a suite."""
-    if host.report is None:
-        return {}
-    named = {"policy": host.report.policy or "", "knowledge": data_files(host.report.knowledge)}
-    return {name: visible(value) for name, value in named.items() if value}
-
-
-def _add_suite(
-    root: Element, name: str, taken_at: str, in_force: dict[str, str], found: Sequence[Case]
-) -> None:
-    suite = SubElement(root, "testsuite", name=visible(name), hostname=visible(name))
+def _add_suite(root: Element, host: Audited, taken_at: str, found: Sequence[Case]) -> None:
+    name = visible(host.name)
+    suite = SubElement(root, "testsuite", name=name, hostname=name)
     suite.attrib.update(_counts(found))
     suite.set("skipped", str(sum(case.kind == SKIPPED for case in found)))
     if taken_at:
         # The schema of Ant's task has no time zone; the time is UTC.
         suite.set("timestamp", taken_at.removesuffix("Z"))
-    if in_force:
+    named = in_force([host])
+    if named:
         # Before the cases, as the schema of Ant's task demands.
         properties = SubElement(suite, "properties")
-        for key, value in in_force.items():
-            SubElement(properties, "property", name=key, value=value)
+        for what, names in named.items():
+            SubElement(properties, "property", name=what, value=visible(names))
     for case in found:
         _add_case(suite, case)
 
@@ -127,9 +119,9 @@ def _add_case(suite: Element, case: Case) -> None:
         SubElement(element, _OUTPUT).text = "\n".join(case.lines)
 
 
-def cases(name: str, host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
+def cases(host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
     """Return a host's cases; class and name are unique, because GitLab keeps only the first."""
-    prefix = f"ext4audit.{visible(name)}"
+    prefix = f"ext4audit.{visible(host.name)}"
     if host.report is None:
         message = f"could not be read: {visible(host.error or 'no reason is known')}"
         return (Case(f"{prefix}.{_HOST}", EVIDENCE, ERROR, "unread", message, (message,)),)

@@ -1,6 +1,6 @@
 """Nagios: one line with the status and performance data, then a line for each finding.
 
-The status is the name of the plugin's exit code (`policy.exit_codes.nagios_code`). Findings that
+The status is the name of the plugin's exit code (`report.nagios_code`). Findings that
 are suppressed, in the baseline or below `--fail-on` do not raise it; only the performance data
 counts them. Gaps and hosts that could not be read are UNKNOWN, unless a finding is worse or
 `--allow-incomplete` is given.
@@ -24,11 +24,10 @@ from ext4audit.renderers import (
     Audited,
     Page,
     fixed_count,
+    in_force,
     in_force_text,
-    knowledge_in_force,
     named_hosts,
     named_reports,
-    policy_in_force,
     visible,
 )
 from ext4audit.renderers.shared import counted
@@ -71,11 +70,11 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
     unread = [(name, host.error or "") for name, host in named if host.report is None]
     failing = [row for row in found if _fails(row, page)]
     text = f"EXT4AUDIT {STATUS[status(hosts, page)]} - {_text(failing, found_gaps, unread, named)}"
-    text += in_force_text(policy_in_force(hosts), knowledge_in_force(hosts))
+    text += in_force_text(in_force(hosts))
     numbers = " ".join((_performance(found, found_gaps, unread, page), *_fixed(hosts)))
     first = f"{_plain(text)} | {numbers}"
     room = LARGEST_OUTPUT - _size(first) - _LAST_LINE
-    groups = [group for name, host in named for group in gap_groups(host, name, _SHOWN)]
+    groups = [group for host in hosts for group in gap_groups(host, _SHOWN)]
     groups.sort(key=lambda group: not group.is_error)
     others = [f"[UNKNOWN] {group.sentence}" for group in groups]
     rest = [] if page.verbosity < 0 else [*_findings(failing, dict(read), room), *others]

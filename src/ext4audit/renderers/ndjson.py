@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ext4audit.renderers import Audited, Page, host_names, json_text
+from ext4audit.renderers import Audited, Page, json_text
 from ext4audit.renderers.json_v1 import (
     SCHEMA_VERSION,
-    groups_object,
     plan_object,
     report_object,
     schema_file,
@@ -38,7 +37,6 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
 
 def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
     """Return the line of a host without a report; `kind` is "unreadable" or "internal"."""
-    (key,) = host_names((host,))
     document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "ext4audit", "version": tool_version},
@@ -46,8 +44,8 @@ def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
             "kind": None,
             "label": host.label,
             "taken_at": None,
-            "key": key,
-            **groups_object(host.groups),
+            "key": host.name,
+            "groups": list(host.groups),
         },
         "error": {"kind": kind, "message": host.error or ""},
     }

@@ -24,7 +24,7 @@ from time import strptime
 from typing import TypeAlias
 
 from ext4audit.finding import Confidence, Severity
-from ext4audit.renderers import Audited, Page, named_hosts, named_reports, policy_in_force, visible
+from ext4audit.renderers import Audited, Page, in_force, named_hosts, named_reports, visible
 from ext4audit.renderers.shared.rows import (
     ACTIVE,
     KNOWN,
@@ -56,8 +56,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
         *_of_findings([row for each in found.values() for row in each]),
         *_counts(found, read),
         *_of_hosts(named_hosts(hosts), read, page),
-        *_of_run(page, policy_in_force(hosts)),
-        *_of_data(named_reports(hosts)),
+        *_of_run(page, in_force(hosts).get("policy")),
+        *_of_data(read),
     ]
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,7 +1,7 @@
 """SARIF 2.1.0 (OASIS, with errata 01): one run for all hosts, as GitHub's code scanning reads it.
 
 GitHub refuses a whole file for one result without a physical location, so every result has one
-(locations.py); GitHub reads only the first. It makes an alert of a result whatever `kind` and
+(`shared.rows`); GitHub reads only the first. It makes an alert of a result whatever `kind` and
 `suppressions` are (microsoft/PSRule#955, github/codeql-action#1230). Accepted findings stay,
 marked for readers that evaluate the marks, and the action advanced-security/dismiss-alerts
 closes them on GitHub. GitHub compares runs itself, so uploads are better made without a baseline:
@@ -25,12 +25,9 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import (
     Audited,
     Page,
-    host_names,
+    in_force,
     json_text,
-    knowledge_in_force,
-    named_hosts,
     named_reports,
-    policy_in_force,
     visible,
 )
 from ext4audit.renderers.shared import evidence_lines, suppression_text
@@ -96,6 +93,10 @@ _FAMILIES = MappingProxyType(
         "SEC": "security",
     }
 )
+_IN_FORCE = {
+    "policy": ("policy-file", "the policy in force is {}"),
+    "knowledge": ("data-files", "newer data in force: {}"),
+}
 _MANUAL = re.compile(r"([a-z0-9_.-]+)\(([1-8])\)")
 _MANUAL_URI = "https://man7.org/linux/man-pages/man{1}/{0}.{1}.html"
 _LONGEST_DESCRIPTION = 1024
@@ -157,8 +158,7 @@ def _information() -> dict[str, str]:
 
 def _category(hosts: Sequence[Audited]) -> str:
     """Return the category of the run, ended by "/": that of the only host, or of the fleet."""
-    names = host_names(hosts)
-    return f"ext4audit/{quote(folder(names[0]))}/" if len(names) == 1 else "ext4audit/"
+    return f"ext4audit/{quote(folder(hosts[0].name))}/" if len(hosts) == 1 else "ext4audit/"
 
 
 def _invocation(hosts: Sequence[Audited], page: Page, left_out: int) -> dict[str, Any]:
@@ -175,19 +175,16 @@ def _invocation(hosts: Sequence[Audited], page: Page, left_out: int) -> dict[str
 
 
 def _gaps(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
-    for name, host in named_hosts(hosts):
-        for group in gap_groups(host, name):
+    for host in hosts:
+        for group in gap_groups(host):
             kind = ("failed", "error") if group.is_error else ("not-determined", "warning")
             yield _notification(*kind, group.sentence)
 
 
 def _notices(hosts: Sequence[Audited]) -> Iterator[dict[str, Any]]:
-    policy = policy_in_force(hosts)
-    if policy is not None:
-        yield _notification("policy-file", "note", visible(f"the policy in force is {policy}"))
-    knowledge = knowledge_in_force(hosts)
-    if knowledge is not None:
-        yield _notification("data-files", "note", visible(f"newer data in force: {knowledge}"))
+    for what, names in in_force(hosts).items():
+        name, text = _IN_FORCE[what]
+        yield _notification(name, "note", visible(text.format(names)))
     for host in hosts:
         for notice in host.report.notices if host.report else ():
             yield _notification("policy", "warning", visible(notice))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ext4audit.renderers import base64_of, json_text, replaced, utf8_or_none, visible
+from ext4audit.renderers import base64_of, json_text, replaced, visible
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -89,11 +89,12 @@ def test_json_is_ascii_and_has_the_original_bytes(indent: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("/Übung", "/Übung"), ("", ""), ("a\udcff", None), ("\ud800", None)]
+    ("text", "expected"),
+    [("/Übung", None), ("", None), ("a\udcff", "Yf8="), ("\ud800", "7aCA")],
 )
 def test_text_that_is_not_utf8_is_recognized(text: str, expected: str | None) -> None:
-    """The function returns a text that UTF-8 can encode, and None for other bytes."""
-    assert utf8_or_none(text) == expected
+    """Its bytes stand beside it; a text that UTF-8 can encode stands alone."""
+    assert json.loads(json_text({"a": text})).get("a_b64") == expected
 
 
 def test_each_bad_byte_is_replaced() -> None:

@@ -28,7 +28,7 @@ from ext4audit.cli.policy import OUTSIDE_BASELINE
 from ext4audit.facts import put_in_force
 from ext4audit.facts.knowledge import by_file
 from ext4audit.finding import listed
-from ext4audit.renderers import Audited, data_files, host_names
+from ext4audit.renderers import Audited, in_force_of
 from ext4audit.renderers.shared.fleet import SHOWN, FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
@@ -75,8 +75,8 @@ def print_lines(
     `by_key` is for hosts that arrive in any order: formats that show all of them are sorted.
     """
     streams = _streams(asked)
-    named = data_files(asked.post_processing.knowledge)
-    sums = FleetSums(asked.post_processing.policy, asked.threshold, asked.group_by, named)
+    named = in_force_of(asked.post_processing.policy, asked.post_processing.knowledge)
+    sums = FleetSums(asked.threshold, asked.group_by, named)
     kept = _Lines()
     failures: list[OSError] = []
     with ExitStack() as stack:
@@ -156,7 +156,7 @@ def _end(
     """Write the formats that show all hosts and the notices, and return the exit codes."""
     later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
     if by_key:
-        lines.hosts.sort(key=lambda host: host_names((host,)))
+        lines.hosts.sort(key=lambda host: host.name)
     write_pages(later, lines.hosts, asked)
     whole = not targets and sums.read == sums.hosts
     processing = asked.post_processing

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
 from ext4audit.finding import Severity, listed
-from ext4audit.renderers import Page, data_files
+from ext4audit.renderers import Page, in_force_of
 from ext4audit.renderers.html.filesystem import (
     FilesystemLine,
     FilesystemPart,
@@ -187,8 +187,8 @@ def _facts(report: Report) -> Iterator[Fact]:
     yield Fact("Evidence", source)
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
     yield Fact("Profiles", ", ".join(profiles))
-    yield Fact("Policy", report.policy or "")
-    yield Fact("Knowledge", data_files(report.knowledge))
+    for what, names in in_force_of(report.policy, report.knowledge).items():
+        yield Fact(what.capitalize(), names)
     yield Fact("Verdicts", _verdicts(report))
 
 

@@ -71,7 +71,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
             "label": report.source.label,
             "taken_at": report.host.taken_at,
             "key": report.key,
-            **groups_object(report.source.groups),
+            "groups": list(report.source.groups),
         },
         "host": _host(report.host),
         "complete": report.complete,
@@ -90,11 +90,6 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
             for each in report.knowledge
         ],
     }
-
-
-def groups_object(groups: Sequence[str]) -> dict[str, Any]:
-    """Return the groups of a host in its inventory; none where there is no inventory."""
-    return {"groups": list(groups)}
 
 
 def _gone(gone: FixedFinding) -> dict[str, Any]:

@@ -16,12 +16,11 @@ from ext4audit.finding import Step
 from ext4audit.renderers import (
     Audited,
     Page,
-    data_files,
+    in_force,
+    in_force_of,
     in_force_text,
-    knowledge_in_force,
     named_hosts,
     named_reports,
-    policy_in_force,
 )
 from ext4audit.renderers.markdown.findings import (
     finding_line,
@@ -140,10 +139,9 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
 def _fleet(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
     """Yield the findings and gaps of several hosts by cause; their names stand in the tables."""
     read = [(name, host.report) for name, host in named if host.report is not None]
-    hosts = [host for _, host in named]
-    in_force = in_force_text(policy_in_force(hosts), knowledge_in_force(hosts))
-    if in_force:
-        yield f"In force: {prose(in_force.removeprefix('; '))}."
+    text = in_force_text(in_force(host for _, host in named))
+    if text:
+        yield f"In force: {prose(text.removeprefix('; '))}."
     if any(report.findings for _, report in read):
         yield "## Findings"
     totals = {name: 0 for name, _ in named} | {n: len(each.host.filesystems) for n, each in read}
@@ -190,8 +188,10 @@ def _summary(report: Report, page: Page) -> str:
         counted(len(report.host.filesystems), "filesystem"),
         severity_counts(active) or "no findings",
         *([f"{aside} suppressed or in the baseline"] if aside else []),
-        *([f"policy {prose(report.policy)}"] if report.policy else []),
-        *([f"knowledge {prose(data_files(report.knowledge))}"] if report.knowledge else []),
+        *(
+            f"{what} {prose(names)}"
+            for what, names in in_force_of(report.policy, report.knowledge).items()
+        ),
     ]
     return f"{'; '.join(parts)}."
 

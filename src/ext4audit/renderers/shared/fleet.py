@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.finding import Severity
@@ -73,22 +74,20 @@ class FleetSums:
     """Totals over hosts, in memory that does not grow with their number.
 
     Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
-    threshold. `policy` is the policy file in force, `knowledge` the newer data files. `group_by`
-    are globs of the groups whose hosts are counted for each rule.
+    threshold. `in_force` are the policy file and the newer data files. `group_by` are globs of the
+    groups whose hosts are counted for each rule.
     """
 
     def __init__(
         self,
-        policy: str | None = None,
         threshold: Severity | None = None,
         group_by: Sequence[str] = (),
-        knowledge: str | None = None,
+        in_force: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start without hosts."""
-        self._policy = policy
+        self._in_force = in_force
         self._group_by = group_by
         self._groups: Counter[str] = Counter()
-        self._knowledge = knowledge
         self._threshold = threshold or USUAL_THRESHOLD
         self.hosts = self.matched = 0
         self._failing = self._failing_incomplete = self._incomplete = self._mild = 0
@@ -179,8 +178,8 @@ class FleetSums:
         parts += [f"{clean} clean"]
         parts += [f"{self._incomplete} incomplete"] if self._incomplete else []
         parts += [f"{self._unread.count} unread"] if self._unread.count else []
-        in_force = in_force_text(self._policy, self._knowledge)
-        return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{in_force}"
+        end = in_force_text(self._in_force)
+        return f"{counted(self.hosts, 'host')}: {', '.join(parts)}{end}"
 
 
 def _wrapped(line: str, width: int | None) -> str:

@@ -252,13 +252,14 @@ def text_of(same: Sequence[Gap], cause: str) -> str:
     return texts.pop() if len(texts) == 1 else cause
 
 
-def gap_groups(host: Audited, name: str, most: int | None = None) -> tuple[GapGroup, ...]:
+def gap_groups(host: Audited, most: int | None = None) -> tuple[GapGroup, ...]:
     """Return the gaps of a host by cause; for a host without a report, why there is none.
 
     A scan without privileges has the same gap in twenty rules: twenty entries for each of a
     thousand hosts are more than a reader of alerts can use. `most` limits the rules and subjects
     that a sentence names.
     """
+    name = host.name
     if host.report is None:
         sentence = visible(f"{name} could not be read: {host.error or 'no reason is known'}")
         return (GapGroup(name, "unread", sentence, is_error=True),)

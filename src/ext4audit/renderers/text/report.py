@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from ext4audit.finding import Severity, listed
-from ext4audit.renderers import data_files
+from ext4audit.renderers import in_force_of, in_force_text
 from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.rows import INCOMPLETE, completeness
 from ext4audit.renderers.shared.subjects import (
@@ -112,8 +112,7 @@ def summary_block(report: Report, look: Look) -> Prose:
             *_findings(report),
             Span(f"{_set_aside(report)}; {_checks(report)}; "),
             _completeness(report, look.threshold),
-            Span(f"; policy {report.policy}" if report.policy else ""),
-            Span(f"; knowledge {data_files(report.knowledge)}." if report.knowledge else "."),
+            Span(f"{in_force_text(in_force_of(report.policy, report.knowledge))}."),
         )
     )
 
