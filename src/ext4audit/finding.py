@@ -5,7 +5,16 @@ from enum import Enum
 from typing import NamedTuple
 
 
-class Severity(Enum):
+class _Ranked(Enum):
+    """Values in the order of their definition."""
+
+    @property
+    def rank(self) -> int:
+        """The position in the order, from 0 on."""
+        return list(type(self)).index(self)
+
+
+class Severity(_Ranked):
     """How bad a finding is, in order from worst to mildest."""
 
     CRITICAL = "critical"
@@ -14,25 +23,20 @@ class Severity(Enum):
     LOW = "low"
     INFO = "info"
 
-    @property
-    def rank(self) -> int:
-        """The position in the order: 0 is the worst severity."""
-        return list(Severity).index(self)
-
     def at_least(self, other: "Severity") -> bool:
         """Return whether this is as bad as `other` or worse."""
         return self.rank <= other.rank
 
 
-class Confidence(Enum):
-    """How sure the rule is that the finding applies to this host."""
+class Confidence(_Ranked):
+    """How sure the rule is that the finding applies to this host, from surest on."""
 
     CONFIRMED = "confirmed"
     LIKELY = "likely"
     POSSIBLE = "possible"
 
 
-class Disruption(Enum):
+class Disruption(_Ranked):
     """What has to be stopped to apply a remedy, in order from nothing to everything."""
 
     ONLINE = "online"
@@ -40,11 +44,6 @@ class Disruption(Enum):
     UNMOUNT = "unmount"
     REBOOT = "reboot"
     RECREATE = "recreate"
-
-    @property
-    def rank(self) -> int:
-        """The position in the order: 0 stops nothing."""
-        return list(Disruption).index(self)
 
 
 class Phase(Enum):

@@ -3,7 +3,7 @@
 Also the exit codes that follow from it: of any format, and of a Nagios plugin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
@@ -39,6 +39,11 @@ class Verdict(NamedTuple):
     unknowns: tuple[Unknown, ...] = ()
     evidence: tuple[Citation, ...] = ()
     note: str | None = None
+
+    @property
+    def is_undetermined(self) -> bool:
+        """Whether the subject was not judged, or in part only: the rule may have found more."""
+        return self.outcome in {Outcome.UNDETERMINED, Outcome.ERROR} or bool(self.unknowns)
 
 
 class FixedFinding(NamedTuple):
@@ -121,9 +126,7 @@ class Report(NamedTuple):
     @property
     def complete(self) -> bool:
         """Whether no verdict lacks evidence and the host has no gaps."""
-        open_outcomes = (Outcome.UNDETERMINED, Outcome.ERROR)
-        unknown = any(v.outcome in open_outcomes or v.unknowns for v in self.verdicts)
-        return not unknown and not self.host.gaps
+        return not self.host.gaps and not any(v.is_undetermined for v in self.verdicts)
 
     def complete_for(self, fail_on: Severity | None) -> bool:
         """Whether nothing that is missing could hide a finding at `fail_on` or worse.
@@ -134,8 +137,7 @@ class Report(NamedTuple):
         if self.complete or fail_on is None or self.host.gaps:
             return self.complete
         return not any(
-            v.outcome is Outcome.ERROR
-            or ((v.unknowns or v.outcome is Outcome.UNDETERMINED) and self._reaches(v, fail_on))
+            v.outcome is Outcome.ERROR or (v.is_undetermined and self._reaches(v, fail_on))
             for v in self.verdicts
         )
 
@@ -147,6 +149,12 @@ class Report(NamedTuple):
         return any(each.at_least(fail_on) for each in (verdict.rule.severity, *raised))
 
     @property
+    def judged(self) -> Iterator[tuple[Verdict, Filesystem | None]]:
+        """Each verdict with its filesystem, None for the host."""
+        by_id = {fs.id: fs for fs in self.host.filesystems}
+        return ((v, by_id.get(v.filesystem_id or "")) for v in self.verdicts)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings of all verdicts."""
         return tuple(finding for verdict in self.verdicts for finding in verdict.findings)
@@ -155,6 +163,10 @@ class Report(NamedTuple):
     def counted(self) -> tuple[Finding, ...]:
         """The findings that affect the exit code: neither suppressed nor in the baseline."""
         return tuple(finding for finding in self.findings if finding.counts)
+
+    def failing(self, fail_on: Severity | None) -> tuple[Finding, ...]:
+        """Return the findings that fail an audit: none where `fail_on` is None, for "never"."""
+        return tuple(f for f in self.counted if fail_on and f.severity.at_least(fail_on))
 
     @property
     def suppressed(self) -> int:
@@ -214,7 +226,7 @@ def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: boo
 
     `fail_on` None means "never". Missing evidence of rules that cannot fail makes no 3.
     """
-    if fail_on is not None and any(f.severity.at_least(fail_on) for f in report.counted):
+    if report.failing(fail_on):
         return EXIT_FINDINGS
     if not allow_incomplete and not report.complete_for(fail_on):
         return EXIT_INCOMPLETE
@@ -229,13 +241,8 @@ def nagios_code(
     A gap is 3 (UNKNOWN), which never hides a finding (Monitoring Plugins Development
     Guidelines, "Plugin Return Codes"). None stands for a host without a report.
     """
-    failing = [
-        finding.severity
-        for report in reports
-        for finding in (report.counted if report else ())
-        if fail_on is not None and finding.severity.at_least(fail_on)
-    ]
-    if any(severity.at_least(Severity.HIGH) for severity in failing):
+    failing = [finding for report in reports if report for finding in report.failing(fail_on)]
+    if any(finding.severity.at_least(Severity.HIGH) for finding in failing):
         return NAGIOS_CRITICAL
     if failing:
         return NAGIOS_WARNING

@@ -74,9 +74,7 @@ def choose_remedies(
     """
     chosen: list[ChosenRemedy] = []
     left: list[LeftOut] = []
-    by_id = {fs.id: fs for fs in reversed(report.host.filesystems)}
-    for verdict, finding in _failing(report, threshold):
-        fs = by_id.get(verdict.filesystem_id or "")
+    for verdict, fs, finding in _failing(report, threshold):
         subject = _subject(fs, finding)
         words = choices.get(verdict.rule.code)
         pick = _pick(finding, most, words, verdict.rule.code)
@@ -92,11 +90,13 @@ def choose_remedies(
     return tuple(chosen), tuple(left)
 
 
-def _failing(report: Report, threshold: Severity | None) -> Iterator[tuple[Verdict, Finding]]:
-    for verdict in report.verdicts:
+def _failing(
+    report: Report, threshold: Severity | None
+) -> Iterator[tuple[Verdict, Filesystem | None, Finding]]:
+    for verdict, fs in report.judged:
         for finding in verdict.findings:
             if threshold is not None and finding.severity.at_least(threshold):
-                yield verdict, finding
+                yield verdict, fs, finding
 
 
 def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> Remedy | str:

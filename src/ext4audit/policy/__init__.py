@@ -1,14 +1,14 @@
 """The policy of a user: the file with its keys, the rules it selects, what it suppresses."""
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
 from ext4audit.facts.host import ActiveProfile, Filesystem
 from ext4audit.finding import Finding, Severity, Suppression
-from ext4audit.report import Outcome, Report, Verdict, filesystems_by_fact, subject_of
+from ext4audit.report import Report, Verdict, filesystems_by_fact, subject_of
 from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
 
 
@@ -149,12 +149,10 @@ def suppress(
     `today` is a date in ISO 8601.
     """
     live = Suppressions([rule for rule in rules if not rule.is_expired(today)])
-    by_id = {fs.id: fs for fs in report.host.filesystems}
     by_fact = filesystems_by_fact(report.host)
     used: set[SuppressionRule] = set()
 
-    def mark(verdict: Verdict, finding: Finding) -> Finding:
-        own = by_id.get(verdict.filesystem_id or "")
+    def mark(verdict: Verdict, own: Filesystem | None, finding: Finding) -> Finding:
         fs = subject_of(finding, own, by_fact)
         of_host = () if own else (report.key, report.host.name, finding.device)
         names = (finding.fact, *of_host, *(_names(fs) if fs else ()))
@@ -162,7 +160,9 @@ def suppress(
         used.update(matching)
         return finding._replace(suppression=matching[0].suppression) if matching else finding
 
-    verdicts = [v._replace(findings=tuple(mark(v, f) for f in v.findings)) for v in report.verdicts]
+    verdicts = [
+        v._replace(findings=tuple(mark(v, fs, f) for f in v.findings)) for v, fs in report.judged
+    ]
     return report._replace(verdicts=tuple(verdicts)), frozenset(used)
 
 
@@ -189,9 +189,7 @@ def not_judged(report: Report) -> frozenset[str]:
     """Return the codes of the rules that lacked evidence and so might have found more."""
     has_gaps = bool(report.host.gaps)
     return frozenset(
-        verdict.rule.code
-        for verdict in report.verdicts
-        if has_gaps or verdict.unknowns or verdict.outcome in (Outcome.UNDETERMINED, Outcome.ERROR)
+        verdict.rule.code for verdict in report.verdicts if has_gaps or verdict.is_undetermined
     )
 
 
@@ -206,8 +204,6 @@ SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
 REQUIRED = ("rule", "subject", "reason")
 NEVER = "never"
 TABLE = "ext4audit"
-DAY = r"([0-9]{4})-([0-9]{2})-([0-9]{2})"
-MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
 """Returns " (did you mean …?)" for a similar name, else an empty text."""
 
@@ -381,12 +377,11 @@ def _day(value: object) -> str | None:
     """Return a TOML date, or a date in a text, in ISO 8601."""
     if value is None:
         return None
-    text = str(value)  # a date is in ISO 8601; a time has more and does not match
-    found = re.fullmatch(DAY, text)
-    if found is None or not _exists(*(int(part) for part in found.groups())):
+    text = str(value)  # a date is in ISO 8601; a time has more
+    try:
+        is_day = date.fromisoformat(text).isoformat() == text  # Python 3.11 also reads 20270131
+    except ValueError:
+        is_day = False
+    if not is_day:
         raise PolicyError(f"suppress: expires is not a date such as 2027-01-31: {text}")
     return text
-
-
-def _exists(year: int, month: int, day: int) -> bool:
-    return 1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]

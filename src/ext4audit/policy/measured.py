@@ -44,11 +44,7 @@ class _Cited(NamedTuple):
 
 def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
     """Return the report with the findings of each filesystem as its newest measurement has them."""
-    subjects = {fs.id: fs for fs in report.host.filesystems}
-    verdicts = (
-        _measured(verdict, _of(subjects.get(verdict.filesystem_id or ""), verdict, report, runs))
-        for verdict in report.verdicts
-    )
+    verdicts = (_measured(verdict, _of(fs, verdict, report, runs)) for verdict, fs in report.judged)
     return report._replace(verdicts=tuple(verdicts))
 
 

@@ -94,7 +94,7 @@ def severity_value(severity: Severity) -> int:
 
 def confidence_value(confidence: Confidence) -> int:
     """Return a confidence as a number: 3 for confirmed, 1 for possible."""
-    return len(Confidence) - list(Confidence).index(confidence)
+    return len(Confidence) - confidence.rank
 
 
 def _by_subject(found: Sequence[Row]) -> Iterable[list[Row]]:

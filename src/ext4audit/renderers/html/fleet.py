@@ -19,7 +19,6 @@ from ext4audit.renderers.html.host import (
 )
 from ext4audit.renderers.shared import counted
 from ext4audit.renderers.shared.fleet import group_shares, worst_by_rule
-from ext4audit.renderers.shared.subjects import is_undetermined
 from ext4audit.report import (
     EXIT_CLEAN,
     EXIT_FINDINGS,
@@ -294,7 +293,7 @@ def _columns(reports: Sequence[Report]) -> tuple[Column, ...]:
     shown: dict[str, Rule] = {}
     ranks: dict[str, list[int]] = {}
     for verdict in (verdict for report in reports for verdict in report.verdicts):
-        if verdict.findings or is_undetermined(verdict):
+        if verdict.findings or verdict.is_undetermined:
             code = verdict.rule.code
             shown[code] = verdict.rule
             counting = (each.severity.rank for each in verdict.findings if each.counts)
@@ -326,7 +325,7 @@ def _cell(verdicts: Sequence[Verdict]) -> Cell:
     if counting:
         worst = min(counting, key=lambda severity: severity.rank)
         badges.append(Badge(worst.value, worst.value))
-    if any(is_undetermined(verdict) for verdict in verdicts):
+    if any(verdict.is_undetermined for verdict in verdicts):
         badges.append(Badge("?", "open"))
     return Cell(tuple(badges), _quiet_text(verdicts, accepted=bool(findings)))
 

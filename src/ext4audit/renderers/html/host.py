@@ -148,8 +148,8 @@ def _banner(report: Report, page: Page) -> Badge:
     code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
     worse = f"findings {worse_findings(page)}"
     if code == EXIT_FINDINGS:
-        failing = _failing(report, page)
-        return Badge(f"Failed: {counted(failing, 'finding')} {worse_findings(page)}.", "critical")
+        failing = counted(len(report.failing(page.threshold)), "finding")
+        return Badge(f"Failed: {failing} {worse_findings(page)}.", "critical")
     if not report.complete_for(page.threshold):
         return Badge(f"Incomplete: no {worse}, but some evidence is missing.", "open")
     if page.threshold is None:
@@ -162,11 +162,6 @@ def _banner(report: Report, page: Page) -> Badge:
 def worse_findings(page: Page) -> str:
     """Return which findings fail the audit: "at medium or worse"."""
     return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
-
-
-def _failing(report: Report, page: Page) -> int:
-    worst = page.threshold
-    return sum(worst is not None and each.severity.at_least(worst) for each in report.counted)
 
 
 def _facts(report: Report) -> Iterator[Fact]:

@@ -61,7 +61,6 @@ def schema_file(name: str) -> str:
 
 def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
     """Return the report as JSON values; text that is not UTF-8 still has surrogates."""
-    by_id = {fs.id: fs for fs in report.host.filesystems}
     by_fact = filesystems_by_fact(report.host)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -77,9 +76,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "complete": report.complete,
         "summary": _summary(report),
         "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
-        "verdicts": [
-            verdict_object(v, by_id.get(v.filesystem_id or ""), by_fact) for v in report.verdicts
-        ],
+        "verdicts": [verdict_object(each, fs, by_fact) for each, fs in report.judged],
         "gaps": [unknown_object(gap) for gap in report.host.gaps],
         "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
         "notices": list(report.notices),

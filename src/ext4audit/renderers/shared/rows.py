@@ -24,11 +24,7 @@ from ext4audit.finding import Finding, Severity, listed
 from ext4audit.policy.baseline import key_of_filesystem
 from ext4audit.renderers import Audited, visible
 from ext4audit.renderers.shared import severities_from, why_text
-from ext4audit.renderers.shared.subjects import (
-    is_undetermined,
-    key_of_cause,
-    traceback_lines,
-)
+from ext4audit.renderers.shared.subjects import key_of_cause, traceback_lines
 from ext4audit.report import (
     FixedFinding,
     Outcome,
@@ -127,11 +123,10 @@ def first_mount_point(fs: Filesystem | None) -> str:
 
 def rows(name: str, report: Report) -> list[Row]:
     """Return all findings of a host, the worst first, then by code."""
-    by_id, by_fact = _filesystems(report), filesystems_by_fact(report.host)
-    pairs = ((v, by_id.get(v.filesystem_id or "")) for v in report.verdicts)
+    by_fact = filesystems_by_fact(report.host)
     found = [
         Row(name, verdict.rule, fs, finding, subject_of(finding, fs, by_fact))
-        for verdict, fs in pairs
+        for verdict, fs in report.judged
         for finding in verdict.findings
     ]
     return sorted(found, key=rank)
@@ -216,17 +211,12 @@ def gaps(name: str, report: Report) -> list[Gap]:
 
     The list is empty exactly where the report is complete.
     """
-    by_id = _filesystems(report)
     of_host = [Gap(name, None, None, (gap,)) for gap in report.host.gaps]
     return of_host + [
-        Gap(name, v.rule, by_id.get(v.filesystem_id or ""), v.unknowns, _error(v))
-        for v in report.verdicts
-        if is_undetermined(v)
+        Gap(name, verdict.rule, fs, verdict.unknowns, _error(verdict))
+        for verdict, fs in report.judged
+        if verdict.is_undetermined
     ]
-
-
-def _filesystems(report: Report) -> dict[str, Filesystem]:
-    return {fs.id: fs for fs in report.host.filesystems}
 
 
 def _error(verdict: Verdict) -> str | None:

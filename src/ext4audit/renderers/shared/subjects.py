@@ -15,7 +15,6 @@ from ext4audit.rule import Rule
 
 OF_SITE_RULES = "ext4audit.policy.site_rules.SiteRuleError: "
 """What begins the last line where the rules of a site could not be loaded."""
-_UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Subject:
     @property
     def undetermined(self) -> tuple[Verdict, ...]:
         """The verdicts that could not be determined, wholly or in part."""
-        return tuple(each for each in self.verdicts if is_undetermined(each))
+        return tuple(each for each in self.verdicts if each.is_undetermined)
 
     @property
     def no_rule_applies(self) -> bool:
@@ -86,11 +85,6 @@ def _worst_rank(subject: Subject) -> int:
     return min(ranks, default=len(Severity))
 
 
-def is_undetermined(verdict: Verdict) -> bool:
-    """Whether a verdict could not be determined, wholly or in part."""
-    return verdict.outcome in _UNDETERMINED or bool(verdict.unknowns)
-
-
 def verdict_counts(report: Report) -> Counter[Outcome]:
     """Return the number of verdicts by outcome, those determined in part as undetermined.
 
@@ -98,7 +92,7 @@ def verdict_counts(report: Report) -> Counter[Outcome]:
     """
     return Counter(
         Outcome.UNDETERMINED
-        if is_undetermined(each) and each.outcome is not Outcome.ERROR
+        if each.is_undetermined and each.outcome is not Outcome.ERROR
         else each.outcome
         for each in report.verdicts
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Finding, Remedy, Severity, listed
+from ext4audit.finding import Disruption, Remedy, Severity, listed
 from ext4audit.renderers.shared import (
     PHASE_TEXT,
     disruption_text,
@@ -249,10 +249,6 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
     return " ".join(map(shlex.quote, words)) if can_be_typed else ""
 
 
-def _is_failing(finding: Finding, threshold: Severity) -> bool:
-    return finding.counts and finding.severity.at_least(threshold)
-
-
 def _source_words(report: Report) -> list[str] | None:
     """Return the words that name the host; none for this one, None where no words can."""
     kind, label, key, *_ = report.source
@@ -266,12 +262,11 @@ def _source_words(report: Report) -> list[str] | None:
 
 def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem | None, Remedy]]:
     """Yield the safest remedy of each finding, with the filesystem; none of an image."""
-    filesystems = {fs.id: fs for fs in report.host.filesystems}
-    for verdict in report.verdicts:
-        fs = filesystems.get(verdict.filesystem_id or "")
+    for verdict, fs in report.judged:
         for finding in verdict.findings:
             remedy = finding.safest_remedy
-            if _is_failing(finding, threshold) and remedy is not None and not _is_image(fs):
+            fails = finding.counts and finding.severity.at_least(threshold)
+            if fails and remedy is not None and not _is_image(fs):
                 yield fs, remedy
 
 
