@@ -120,6 +120,7 @@ def test_an_empty_file_is_an_empty_policy(text: str) -> None:
         (f"[[suppress]]\n{GIVEN}expires = '2027-13-01'", "expires is not a date"),
         (f"[[suppress]]\n{GIVEN}expires = 2027-01-31T00:00:00Z", "expires is not a date"),
         (f"[[suppress]]\n{GIVEN}expires = 20270131", "expires is not a date"),
+        (f"[[suppress]]\n{GIVEN}expires = '2027-W04-7'", "expires is not a date"),
     ],
 )
 def test_an_invalid_file_is_refused_with_the_nearest_name(text: str, message: str) -> None:

@@ -10,6 +10,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
@@ -72,6 +73,33 @@ BELOW_FLEET = {"fix": "Apply remedies to the hosts of an inventory, one host at 
 
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
     """The output cannot be written; the message has the destination and the reason."""
+
+
+@contextmanager
+def written_to(place: str) -> Iterator[None]:
+    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {place}: {error.strerror or error}") from error
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Raise UsageError, which begins with `what`, where a file or a value cannot be used."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise click.UsageError(f"{what}: {error.message}") from None
+    except OSError as error:
+        raise click.UsageError(f"{what}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:  # of the content, of TOML or YAML, of UTF-8
+        raise click.UsageError(f"{what}: {error}") from None
+
+
+STANDARD_OUTPUT = "standard output"
 
 
 class NoCommand(click.UsageError):
@@ -371,12 +399,8 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _context(arguments: Sequence[str]) -> click.Context:
     """Parse the options before the command; click prints --version there."""
-    try:
+    with written_to(STANDARD_OUTPUT):
         return app.make_context(PROGRAM, list(arguments))
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ import click
 from ext4audit import __version__
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import OutputFailed, completer, print_diagnostic
+from ext4audit.cli import STANDARD_OUTPUT, completer, print_diagnostic, written_to
 from ext4audit.cli.files import belongs_to_another, open_destination
 from ext4audit.cli.options import deadline_option, timeout_option
 from ext4audit.cli.output import output_option, progress, write
@@ -91,7 +91,7 @@ def command(
     host, content = _capture(
         targets, LiveSource(timeout_seconds, deadline_seconds=deadline_seconds), lean=lean
     )
-    _write(_wrapped(content) if as_text else content, output)
+    _write(wrap(content).encode("ascii") if as_text else content, output)
     if output is not None:
         count = len(host.filesystems)
         print_diagnostic(
@@ -147,21 +147,12 @@ def _report_gaps(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
         print_diagnostic(f"not read: {listed(what, 1)}: {detail}{f' ({hint})' if hint else ''}")
 
 
-def _wrapped(content: bytes) -> bytes:
-    return wrap(content).encode("ascii")
-
-
 def _write(content: bytes, path: str | None) -> None:
     """Write all of it, or no file; raises OutputFailed, and BrokenPipeError."""
-    try:
+    with written_to(STANDARD_OUTPUT if path is None else path):
         if path is None:
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
         else:
             with open_destination(path, is_private=True) as put:  # fstab can hold passwords
                 put(content)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = "standard output" if path is None else path
-        raise OutputFailed(f"cannot write to {where}: {error.strerror or error}") from error

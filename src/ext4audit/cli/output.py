@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import Choice, OutputFailed, path_option
+from ext4audit.cli import STANDARD_OUTPUT, Choice, path_option, written_to
 from ext4audit.renderers import formats
 
 
@@ -51,17 +51,12 @@ def writing(path: str | None) -> Iterator[Callable[[str], None]]:
 
     Raises OutputFailed, and BrokenPipeError where the reader has gone.
     """
-    try:
+    with written_to(STANDARD_OUTPUT if path is None else path):
         if path is None:
             yield _print
         else:
             with lazily("cli.files", "open_destination")(path) as put:
                 yield lambda text: put(text.encode("utf-8", "backslashreplace"))
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = "standard output" if path is None else path
-        raise OutputFailed(f"cannot write to {where}: {error.strerror or error}") from error
 
 
 def _print(text: str) -> None:
@@ -71,7 +66,8 @@ def _print(text: str) -> None:
 
 
 DEFAULT = "text"
-STANDARD_OUTPUT = "-"
+DASH = "-"
+"""Standard output, as the name of a file."""
 _STREAM = "/dev/stdout"
 
 
@@ -112,7 +108,7 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
             f"--format is given {counted(len(formats))} and --output {counted(len(outputs))}: "
             "with several formats each needs its --output (- for standard output)"
         )
-    paths = [None if path == STANDARD_OUTPUT else path for path in outputs] or [None]
+    paths = [None if path == DASH else path for path in outputs] or [None]
     if len(paths) > 1 and len({_place(path) for path in paths}) < len(paths):
         raise click.UsageError("two formats are written to the same --output")
     return tuple(Output(fmt, path) for fmt, path in zip(named, paths, strict=True))
@@ -187,7 +183,7 @@ def output_option(text: str = "Write FILE atomically.") -> Callable[[Any], Any]:
 
 
 def _destination(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
-    if path in {None, STANDARD_OUTPUT}:
+    if path in {None, DASH}:
         return None
     check_destination(path)
     return path
@@ -252,12 +248,9 @@ def append_summary(markdown: Callable[[], str]) -> None:
     path = os.environ.get(VARIABLE)
     if not path:
         return
-    try:
-        with open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
-            room = LARGEST_BYTES - file.tell()
-            file.write(_cut(markdown(), room))
-    except OSError as error:
-        raise OutputFailed(f"cannot write to {path}: {error.strerror or error}") from error
+    with written_to(path), open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
+        room = LARGEST_BYTES - file.tell()
+        file.write(_cut(markdown(), room))
 
 
 def _cut(text: str, room_bytes: int) -> bytes:

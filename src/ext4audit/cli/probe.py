@@ -16,7 +16,7 @@ from ext4audit import __version__, lazily, probing
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import take_inventory
-from ext4audit.cli import Choice, completer, print_diagnostic
+from ext4audit.cli import Choice, completer, print_diagnostic, refused
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import Number, timeout_option, utf8
 from ext4audit.cli.output import color_option, format_option, look, output_option, write
@@ -230,10 +230,8 @@ def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
 
 
 def _read_run(path: str) -> ProbeRun:
-    try:
-        return parse_probe_run(decoded(read_bytes(path, LARGEST_BYTES)))
-    except OSError as error:
-        raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        why = f"not the output of `ext4audit probe -f json`: {error}"
-        raise click.UsageError(f"{path}: {why}") from None
+    with refused(path):
+        try:
+            return parse_probe_run(decoded(read_bytes(path, LARGEST_BYTES)))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"not the output of `ext4audit probe -f json`: {error}") from None

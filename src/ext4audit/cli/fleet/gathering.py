@@ -17,7 +17,7 @@ from urllib.parse import quote
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import RED, OutputFailed, print_diagnostic, print_error
+from ext4audit.cli import RED, OutputFailed, print_diagnostic, print_error, written_to
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet.auditing import audit_arriving, print_lines, worst_of
 from ext4audit.cli.options import ReportOptions
@@ -171,11 +171,9 @@ def _move(source: str, destination: str) -> None:
     import shutil  # noqa: PLC0415 - for --keep only
     from tempfile import TemporaryDirectory  # noqa: PLC0415 - see above
 
-    try:
-        with TemporaryDirectory(prefix=".", dir=Path(destination).parent) as folder:
-            Path(shutil.move(source, folder)).replace(destination)
-    except OSError as error:
-        raise OutputFailed(f"cannot write to {destination}: {error.strerror or error}") from error
+    parent = Path(destination).parent
+    with written_to(destination), TemporaryDirectory(prefix=".", dir=parent) as folder:
+        Path(shutil.move(source, folder)).replace(destination)
 
 
 def file_name(name: str) -> str:

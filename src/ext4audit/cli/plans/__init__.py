@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
+from ext4audit.cli import refused
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
@@ -55,12 +56,12 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     given = (*assumed, *_decimal(settings), *_sectors(settings), *host.assumed)
     plan = Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
-        size_bytes=_required(settings, "size", capacity_of),
+        size_bytes=_value(settings, "size", capacity_of),
         level=level,
         members=members,
         chunk_bytes=_chunk_bytes(settings, level),
-        mkfs=_value(settings, "mkfs", parse_mkfs_arguments, ""),
-        mount_options=_value(settings, "mount_options", mount_options_of, ""),
+        mkfs=_value(settings, "mkfs", parse_mkfs_arguments),
+        mount_options=_value(settings, "mount_options", mount_options_of),
         mount_point=_value(settings, "mount_point", path_of, MOUNT_POINT),
         queue=_queue(settings),
         host=replace(host, assumed=given),
@@ -83,14 +84,14 @@ def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
     text = str(settings.get("size", ""))
     if not re.search(r"[KMGTP]B$", text.strip(), re.IGNORECASE):
         return ()
-    size_bytes = _required(settings, "size", size_of)
+    size_bytes = _value(settings, "size", size_of)
     return (f"--size {text} is {size_bytes} bytes, {size_bytes / (1 << 30):.1f} GiB",)
 
 
 def _sectors(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Say which sectors are assumed where they decide the size of blocks, which -b states."""
-    size_bytes = _required(settings, "size", capacity_of)
-    stated = _value(settings, "mkfs", parse_mkfs_arguments, "").value("-b")
+    size_bytes = _value(settings, "size", capacity_of)
+    stated = _value(settings, "mkfs", parse_mkfs_arguments).value("-b")
     if size_bytes >= SMALL_BYTES or stated:
         return ()
     return ("sectors of 512 bytes; with sectors of 4096, mke2fs makes blocks of 4096 (-b 4096)",)
@@ -113,7 +114,7 @@ def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
         if settings.get("chunk") is not None:
             raise click.UsageError("--chunk needs --raid0, --raid10, --raid5 or --raid6")
         return 0
-    chunk_bytes = _required(settings, "chunk", chunk_of)
+    chunk_bytes = _value(settings, "chunk", chunk_of)
     # For all levels but RAID0 it must be a power of two (md(4)).
     if level != "raid0" and chunk_bytes & (chunk_bytes - 1):
         raise click.UsageError(
@@ -168,20 +169,16 @@ def _truth(value: object) -> bool:
     return value
 
 
-def _required(settings: Mapping[str, Any], key: str, parse: Callable[[str], T]) -> T:
-    return _parsed(settings, key, lambda value: parse(str(value)))
-
-
-def _value(settings: Mapping[str, Any], key: str, parse: Callable[[str], T], default: str) -> T:
+def _value(
+    settings: Mapping[str, Any], key: str, parse: Callable[[str], T], default: str = ""
+) -> T:
     value = settings.get(key)
     return _parsed({key: default if value is None else value}, key, lambda v: parse(str(v)))
 
 
 def _parsed(settings: Mapping[str, Any], key: str, parse: Callable[[Any], T]) -> T:
-    try:
+    with refused(_flag(key)):
         return parse(settings[key])
-    except ValueError as error:
-        raise click.UsageError(f"{_flag(key)}: {error}") from None
 
 
 def _flag(key: str) -> str:
@@ -228,14 +225,9 @@ def _open(settings: Mapping[str, Any], disks: DiskKind | None) -> dict[str, Prop
 
 def _kernels(host: PlannedHost) -> tuple[Kernel, ...]:
     """Return the kernels that the plan is judged for; none where one of them is not known."""
-    known = tuple(_values(host))
-    return known if len(known) == 1 + len(host.other_kernels) else ()
-
-
-def _values(host: PlannedHost) -> Iterator[Kernel]:
-    for each in (host.kernel, *host.other_kernels):
-        if isinstance(each, Known):
-            yield each.value
+    every = (host.kernel, *host.other_kernels)
+    known = tuple(each.value for each in every if isinstance(each, Known))
+    return known if len(known) == len(every) else ()
 
 
 def _property_text(key: str, found: Property, value: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import did_you_mean
+from ext4audit.cli import did_you_mean, refused
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts import decoded, parse_toml
@@ -52,10 +52,8 @@ class PlanFile(NamedTuple):
 def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
     """Return the plans of a TOML file, or of standard input; raises UsageError for a wrong one."""
     text = _text(path)
-    try:
+    with refused(path):
         table = parse_toml(text)
-    except ValueError as error:  # TOMLDecodeError is a ValueError
-        raise click.UsageError(f"{path}: {error}") from None
     several = table.pop(FILESYSTEMS, [{}])
     if not isinstance(several, list) or not all(isinstance(each, dict) for each in several):
         raise click.UsageError(f"{path}: {FILESYSTEMS} is not a list of tables: [[{FILESYSTEMS}]]")
@@ -70,27 +68,21 @@ def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
 
 
 def _text(path: str) -> str:
-    try:
-        return decoded(_raw(path))
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from None
+    raw = _raw(path)
+    with refused(path):
+        return decoded(raw)
 
 
 def _raw(path: str) -> bytes:
-    try:
-        if path == STANDARD_INPUT:
-            if sys.stdin is None:  # closed by the caller
-                raise click.UsageError(f"{path}: standard input is closed")
-            raw = sys.stdin.buffer.read(LARGEST_BYTES + 1)
-            if len(raw) > LARGEST_BYTES:
-                raise click.UsageError(f"{path}: it is longer than 1 MiB")
-        else:
-            raw = read_bytes(path, LARGEST_BYTES)
-    except OSError as error:
-        raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from None
-    return raw
+    with refused(path):
+        if path != STANDARD_INPUT:
+            return read_bytes(path, LARGEST_BYTES)
+        if sys.stdin is None:  # closed by the caller
+            raise click.UsageError("standard input is closed")
+        raw = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+        if len(raw) > LARGEST_BYTES:
+            raise click.UsageError("it is longer than 1 MiB")
+        return raw
 
 
 def _checked(
@@ -138,10 +130,8 @@ def read_cloud_init(path: str, size: object) -> PlanFile:
     """Return the plans of the cloud-config of user data; raises UsageError."""
     yaml = _yaml_module("--from-cloud-init")
     raw = _raw(path)
-    try:
+    with refused(path):
         found = lazily("parsers.user_data", "parse_user_data")(raw)
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from None
     documents = [
         _cloud_config(path, part.text, yaml, is_jinja=part.is_jinja) for part in found.parts
     ]
@@ -186,12 +176,10 @@ def _parsed(module: str, name: str, content: object) -> Provisioned:
 
 
 def _provisioned(path: str, parse: Callable[[], Provisioned], size: object) -> PlanFile:
-    try:
+    with refused(path):
         found = parse()
         _check_number(found)
         filesystems = tuple(_with_share(each, size) for each in found.planned)
-    except ValueError as error:
-        raise click.UsageError(f"{path}: {error}") from None
     return PlanFile(filesystems, {}, found.skipped)
 
 

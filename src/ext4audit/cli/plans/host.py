@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from ext4audit.assemble.host import assemble_host
+from ext4audit.cli import refused
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import utf8
 from ext4audit.cli.plans.values import capacity_of, size_of
@@ -88,10 +89,8 @@ def _page_bytes(settings: Mapping[str, Any], kernel: Evidence[Kernel]) -> Eviden
     """Return the page size: as given, by the architecture of the kernel's release, else 4 KiB."""
     text = settings.get("page_size")
     if text is not None:
-        try:
+        with refused("--page-size"):
             size_bytes = size_of(str(text))
-        except ValueError as error:
-            raise click.UsageError(f"--page-size: {error}") from None
         if size_bytes not in PAGE_SIZES:
             raise click.UsageError(f"--page-size {text}: Linux has pages of 4K, 16K and 64K")
         return Known(size_bytes, "--page-size")
@@ -117,10 +116,8 @@ def _setting(
     """Return a setting, else the value of the base host, else the Unknown that names the flag."""
     if settings.get(key) is None:
         return not_set(key, example) if base is None else base
-    try:
+    with refused(f"--{key}"):
         value = parse(str(settings[key]))
-    except ValueError as error:
-        raise click.UsageError(f"--{key}: {error}") from None
     return Known(value, MEMORY_ORIGIN if key == "memory" else f"--{key}")
 
 
@@ -148,26 +145,20 @@ def _memory(text: str) -> Memory:
 
 
 def _version(text: str | None) -> str | None:
-    if text is not None:
-        try:
-            parse_version(str(text))
-        except ValueError as error:
-            raise click.UsageError(f"--target-e2fsprogs {text}: {error}") from None
-    return None if text is None else str(text)
+    if text is None:
+        return None
+    with refused(f"--target-e2fsprogs {text}"):
+        parse_version(str(text))
+    return str(text)
 
 
 def _configuration(path: str | None) -> str | None:
     if path is None:
         return None
-    try:
-        text = read_bytes(path, _LARGEST_BYTES)
-    except OSError as error:
-        raise click.UsageError(f"--mke2fs-conf {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise click.UsageError(f"--mke2fs-conf {path}: {error}") from None
-    if b"ext4" not in text:
+    with refused(f"--mke2fs-conf {path}"):
         # mke2fs only warns, and makes an "ext4" without a journal.
-        raise click.UsageError(f"--mke2fs-conf {path}: does not define ext4")
+        if b"ext4" not in read_bytes(path, _LARGEST_BYTES):
+            raise click.UsageError("does not define ext4")
     return str(Path(path).resolve())
 
 

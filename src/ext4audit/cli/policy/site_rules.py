@@ -6,7 +6,7 @@ from os.path import dirname, join
 
 import click
 
-from ext4audit.cli import did_you_mean
+from ext4audit.cli import did_you_mean, refused
 from ext4audit.cli.policy.trusted import read_text
 from ext4audit.policy.site_rules import (
     NoSuchPackage,
@@ -65,11 +65,5 @@ def _of_source(source: str, policy: str, number: int, taken: Sequence[Rule]) -> 
 def _text(path: str) -> str:
     """Return the text of a file of rules; raises UsageError."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
-    try:
+    with refused(f"rules: {path}"):
         return answered_for(path, read)
-    except OSError as error:
-        raise click.UsageError(f"rules: {path}: {error.strerror or error}") from None
-    except click.UsageError as error:
-        raise click.UsageError(f"rules: {path}: {error.message}") from None
-    except ValueError as error:  # too long, or no UTF-8
-        raise click.UsageError(f"rules: {path}: {error}") from None

@@ -8,7 +8,7 @@ from functools import partial
 
 import click
 
-from ext4audit.cli import did_you_mean
+from ext4audit.cli import did_you_mean, refused
 from ext4audit.facts import decoded, put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.timeouts import answered_for
@@ -113,11 +113,5 @@ def use_newer(paths: Sequence[str]) -> tuple[NewerFile, ...]:
 def _newer(path: str) -> NewerFile:
     """Return a valid data file; raises UsageError, which names it."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
-    try:
+    with refused(path):
         return read_newer(answered_for(path, read), path, did_you_mean)
-    except OSError as error:
-        raise click.UsageError(f"{path}: {error.strerror or error}") from None
-    except click.UsageError as error:
-        raise click.UsageError(f"{path}: {error.message}") from None
-    except (ValueError, RecursionError) as error:  # of the data, of TOML, of UTF-8
-        raise click.UsageError(f"{path}: {error}") from None
