@@ -11,11 +11,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import click
 
 from ext4audit import __version__, lazily
+
+T = TypeVar("T")
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:
@@ -229,6 +231,13 @@ def path_option(
 ) -> Callable[[Any], Any]:
     """Return an option for a path, which shells complete."""
     return click.option(*names, metavar=metavar, shell_complete=completer("files"), **given)
+
+
+def with_options(command: T, options: Iterable[Callable[[T], T]]) -> T:
+    """Add options to a command, in the order in which its help lists them."""
+    for option in reversed([*options]):
+        command = option(command)
+    return command
 
 
 knowledge_option = path_option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -12,14 +11,14 @@ from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.output import (
     color_option,
     format_option,
+    look,
     output_option,
     progress,
-    wants_color,
     write,
 )
 from ext4audit.cli.policy.baseline import are_of_one_host, read_reports
 from ext4audit.finding import Severity
-from ext4audit.policy import NEVER
+from ext4audit.policy import NEVER, THRESHOLDS
 from ext4audit.policy.baseline import (
     Difference,
     KnownFinding,
@@ -103,7 +102,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
 @color_option
 @click.option(
     "--fail-on",
-    type=Choice([*(severity.value for severity in Severity), NEVER]),
+    type=Choice(THRESHOLDS),
     default="medium",
     show_default=True,
     help="Exit 1 on a new finding of this severity or worse.",
@@ -141,7 +140,7 @@ def command(
         pairs = list(_paired(read_reports(old), read_reports(new)))
         found = list(_differences(pairs))
         lacking = [name for name, earlier, later in pairs if lacks_verdicts(earlier, later)]
-    colored = fmt == "text" and _is_colored(color, output)
+    colored = fmt == "text" and look(color, to_file=output is not None)["color"]
     text = _coloured(found) if colored else RENDERERS[fmt](found)
     write(text, output, linked=colored)
     for name in lacking:
@@ -150,10 +149,6 @@ def command(
     if _fails([each.severity for each in fresh], fail_on):
         return EXIT_FINDINGS
     return EXIT_INCOMPLETE if lacking and fail_on != NEVER and not allow_incomplete else EXIT_CLEAN
-
-
-def _is_colored(choice: str, output: str | None) -> bool:
-    return choice == "always" or (output is None and wants_color(choice, sys.stdout))
 
 
 def _coloured(found: Sequence[tuple[str, Difference]]) -> str:

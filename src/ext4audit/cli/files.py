@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from ext4audit.sources.timeouts import BoundedCalls, answered_for, undo
 
@@ -98,7 +98,7 @@ def _refusal(path: str) -> str | None:
 
 def _refusal_to_replace(path: str) -> str | None:
     """Return why no file can take the place of what is there, if it is there; raises OSError."""
-    if not _is_ours(Path(path).lstat() if Path(path).is_symlink() else None):
+    if Path(path).is_symlink() and Path(path).lstat().st_uid not in {0, os.geteuid()}:
         return "is a symbolic link of another user"
     folder = _file(path).parent
     if not folder.is_dir():
@@ -118,12 +118,7 @@ def _belongs_to_another(path: str) -> bool:
     return file.is_file() and file.stat().st_uid != os.geteuid()
 
 
-def _is_ours(status: os.stat_result | None) -> bool:
-    """Whether this user or root made it, if it is there."""
-    return status is None or status.st_uid in {0, os.geteuid()}
-
-
-Put = Callable[[bytes], None]
+Put = Callable[[bytes], object]
 
 
 @contextmanager
@@ -137,17 +132,13 @@ def open_destination(path: str, *, is_private: bool = False) -> Iterator[Put]:
     stream = answered_for(path, partial(own_stream, path))
     if stream is not None:
         with os.fdopen(os.dup(stream), "wb") as file:
-            yield lambda content: _put(file, content)
+            yield file.write
     elif answered_for(path, partial(_is_written_in_place, path)):
         with Path(path).open("wb") as file:
-            yield lambda content: _put(file, content)
+            yield file.write
     else:
         with _replacing(path, is_private=is_private) as put:
             yield put
-
-
-def _put(file: IO[bytes], content: bytes) -> None:
-    file.write(content)
 
 
 def _is_written_in_place(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import click
 from ext4audit import __version__, lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import Choice, completer, path_option, print_diagnostic
+from ext4audit.cli import Choice, completer, path_option, print_diagnostic, with_options
 from ext4audit.cli.options import (
     Command,
     ReportOptions,
@@ -29,7 +29,7 @@ from ext4audit.cli.output import (
     write,
 )
 from ext4audit.engine import audit
-from ext4audit.evidence import Known
+from ext4audit.evidence import for_wording
 from ext4audit.finding import Disruption
 from ext4audit.fixing import NoSuchRemedy, choose_remedies
 from ext4audit.fixing.script import AuditedHost, Script, build_script
@@ -67,9 +67,7 @@ _OF_REMEDIES = (
 
 def remedy_options(command: Command) -> Command:
     """Add the options that decide which remedies are taken; see `choices_of`."""
-    for option in reversed(_OF_REMEDIES):
-        command = option(command)
-    return command
+    return with_options(command, _OF_REMEDIES)
 
 
 @click.command("fix")
@@ -127,14 +125,11 @@ def command(
     chosen_words = choices_of(choices, asked.rules)
     source = LiveSource(timeout_seconds, deadline_seconds=deadline_seconds)
     report = _report(targets, sources, asked, source)
-    try:
-        chosen, left = choose_remedies(
-            report, asked.threshold, Disruption(disruption), chosen_words
-        )
-    except NoSuchRemedy as error:
-        raise click.UsageError(f"--choose {error}") from None
-    script = build_script(_audited(report, source), chosen, left)
-    _report_choice(script)
+    machine_id = _machine_id(source) if report.source.kind == LIVE else None
+    script = script_of(report, asked, Disruption(disruption), chosen_words, machine_id=machine_id)
+    if not script.chosen:
+        why = "no remedy is left" if script.left else "nothing to fix"
+        print_diagnostic(f"{why}: the script is empty")
     if fmt == PLAYBOOK:
         playbook = lazily("fixing.playbook", "playbook")(script)
         write(playbook, output, encoding=MACHINE_ENCODING)
@@ -174,8 +169,7 @@ def _report(
         raise click.UsageError(
             "an image file cannot be fixed: run `fix` on the host that mounts it"
         )
-    whole = not targets
-    report = asked.post_processing.one(report, asked.rules, whole=whole)
+    report = asked.post_processing.one(report, asked.rules, whole=not targets)
     for notice in report.notices:
         print_diagnostic(notice)
     if not report.complete_for(asked.threshold):
@@ -183,21 +177,32 @@ def _report(
     return report
 
 
-def _audited(report: Report, source: LiveSource) -> AuditedHost:
-    machine_id = None
-    if report.source.kind == LIVE:
-        answer = source.fetch(ReadFile(MACHINE_ID))
-        text = answer.value if isinstance(answer, Known) else ""
-        machine_id = str(text).strip() or None
-    return AuditedHost(report.host.name, machine_id, report.host.taken_at, __version__)
+def _machine_id(source: LiveSource) -> str | None:
+    return for_wording(source.fetch(ReadFile(MACHINE_ID)), "").strip() or None
 
 
-def _report_choice(script: Script) -> None:
-    for left in script.left:
-        print_diagnostic(f"omitted: {left}")
-    if not script.chosen:
-        why = "no remedy is left" if script.left else "nothing to fix"
-        print_diagnostic(f"{why}: the script is empty")
+def script_of(
+    report: Report,
+    asked: ReportOptions,
+    most: Disruption,
+    choices: Mapping[str, str],
+    *,
+    machine_id: str | None = None,
+    host: str = "",
+) -> Script:
+    """Return the script for a report, and name on standard error what it omits.
+
+    `host` is set for one host of many. Raises UsageError for a remedy that is not there.
+    """
+    try:
+        chosen, left = choose_remedies(report, asked.threshold, most, choices)
+    except NoSuchRemedy as error:
+        raise click.UsageError(f"--choose {error}") from None
+    audited = AuditedHost(report.host.name, machine_id, report.host.taken_at, __version__)
+    script = build_script(audited, chosen, left)
+    for each in script.left:
+        print_diagnostic(f"{f'{host}: ' if host else ''}omitted: {each}")
+    return script
 
 
 def _write_script(text: str, path: str | None) -> None:

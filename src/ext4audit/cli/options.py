@@ -17,6 +17,7 @@ from ext4audit.cli import (
     knowledge_option,
     path_option,
     print_diagnostic,
+    with_options,
 )
 from ext4audit.cli.output import (
     DEFAULT,
@@ -42,7 +43,7 @@ from ext4audit.cli.policy import (
 )
 from ext4audit.facts.host import ActiveProfile
 from ext4audit.finding import Severity
-from ext4audit.policy import NEVER
+from ext4audit.policy import NEVER, THRESHOLDS
 from ext4audit.renderers import Audited, Page
 from ext4audit.report import PlanAdvice, Report, exit_code, nagios_code
 from ext4audit.rule import Rule
@@ -91,17 +92,15 @@ def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
     )
 
 
-def deadline_option(command: Command) -> Command:
-    """Add the option --deadline, as `deadline_seconds`."""
-    return click.option(
-        "--deadline",
-        "deadline_seconds",
-        type=Seconds(),
-        default=int(DEFAULT_DEADLINE_SECONDS),
-        show_default=True,
-        metavar="SECONDS",
-        help="Time limit for reading this host, at most one day; the rest is not determined.",
-    )(command)
+deadline_option = click.option(
+    "--deadline",
+    "deadline_seconds",
+    type=Seconds(),
+    default=int(DEFAULT_DEADLINE_SECONDS),
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit for reading this host, at most one day; the rest is not determined.",
+)
 
 
 DEFAULT_FAIL_ON = "medium"
@@ -231,7 +230,7 @@ def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...
         path_option("--baseline", metavar="REPORT", help=baseline),
         click.option(
             "--fail-on",
-            type=Choice([*(severity.value for severity in Severity), NEVER]),
+            type=Choice(THRESHOLDS),
             help=f"{fail_on}  [default: {DEFAULT_FAIL_ON}]",
         ),
     )
@@ -271,9 +270,7 @@ _OPTIONS = (
 
 def rule_options(command: Command) -> Command:
     """Add the options that decide which findings are fixed; see `findings_of`."""
-    for option in reversed((*_OF_RULES, *_OF_FIXES)):
-        command = option(command)
-    return command
+    return with_options(command, (*_OF_RULES, *_OF_FIXES))
 
 
 _NO_REPORT = {"formats": (), "outputs": (), "allow_incomplete": True, "color": "never"}
@@ -286,8 +283,6 @@ def findings_of(given: dict[str, Any], *, quiet: bool) -> ReportOptions:
 
 def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:
     """Add the options to a command, which gets them all; see `chosen`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
     choose = click.option(
         "-f",
         "--format",
@@ -298,7 +293,7 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
         help=f"Format of the report: {', '.join(formats)}; repeatable, each with its own -o.  "
         "[default: text]",
     )
-    return choose(command)
+    return with_options(command, (choose, *_OPTIONS))
 
 
 def utf8(word: str) -> str:

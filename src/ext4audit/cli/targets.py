@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from ext4audit import lazily, report
+from ext4audit import lazily
 from ext4audit.assemble.devices.target import (
     BadImage,
     Image,
@@ -20,13 +20,11 @@ from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
 from ext4audit.cli import print_diagnostic
 from ext4audit.cli.options import ReportOptions, utf8
-from ext4audit.cli.output import (
-    progress,
-)
+from ext4audit.cli.output import progress
 from ext4audit.engine import audit
 from ext4audit.evidence import Unknown
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.report import Report
+from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources import Source, utc_now
 
@@ -63,26 +61,18 @@ def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceN
 
     A file is what it is for `scan`: an image does not stand for the filesystem that holds it.
     """
+    looked = _look_at(source, targets)
+    found = [NotExt4(ONLY_OF_HOSTS) if isinstance(each, Image) else each for each in looked]
+    return frozenset(_sort(targets, found).device_numbers)
+
+
+def _look_at(source: Source, targets: Sequence[str]) -> list[Target | Image]:
+    """Return what each target stands for."""
     inventory = take_inventory(source)
-    found = [_look_at(source, inventory, path) for path in map(utf8, targets)]
-    return frozenset(_sort(targets, list(map(_not_an_image, found))).device_numbers)
+    return [_found(source, inventory, utf8(target)) for target in targets]
 
 
-def _not_an_image(found: Target | Image) -> Target:
-    """Refuse an image that is not mounted: a snapshot holds filesystems of a host."""
-    return NotExt4(ONLY_OF_HOSTS) if isinstance(found, Image) else found
-
-
-def select_targets(source: Source, targets: Sequence[str]) -> SelectedTargets:
-    """Return the superblocks of the targets, and the filesystems of those that are image files.
-
-    Raises UsageError when nothing is left.
-    """
-    inventory = take_inventory(source)
-    return _sort(targets, [_look_at(source, inventory, path) for path in map(utf8, targets)])
-
-
-def _look_at(source: Source, inventory: Inventory, path: str) -> Target | Image:
+def _found(source: Source, inventory: Inventory, path: str) -> Target | Image:
     """Return what a target stands for; few are image files, and the rest load nothing for them."""
     resolver = TargetResolver(source, inventory)
     if not resolver.is_file(path):
@@ -119,11 +109,8 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedT
     for reason in reasons:
         print_diagnostic(reason)
     gaps = tuple(gap for found in looked if isinstance(found, Image) for gap in found.gaps)
-    return SelectedTargets(tuple(dict.fromkeys(numbers)), _each_once(images), gaps)
-
-
-def _each_once(images: Sequence[ImageFilesystem]) -> tuple[ImageFilesystem, ...]:
-    return tuple({image.device: image for image in images}.values())
+    each_once = {image.device: image for image in images}.values()
+    return SelectedTargets(tuple(dict.fromkeys(numbers)), tuple(each_once), gaps)
 
 
 def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
@@ -139,7 +126,7 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Judge the filesystems of the targets; raises UsageError when none is left."""
-    chosen = select_targets(source, targets)
+    chosen = _sort(targets, _look_at(source, targets))
     gaps = chosen.gaps
     if chosen.images:
         gaps += lazily("assemble.image.host", "image_gaps")(source, chosen.images)
@@ -149,7 +136,7 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source)
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
         host = lazily("assemble.image.host", "with_images")(host, chosen.images, gaps)
-    return audit(report.ReportSource("live", host.name), host, asked.rules, asked.profiles)
+    return audit(ReportSource("live", host.name), host, asked.rules, asked.profiles)
 
 
 def _of_images(
@@ -158,6 +145,6 @@ def _of_images(
     """Judge images alone: without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
-    source = report.ReportSource("image", name)
+    source = ReportSource("image", name)
     host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

@@ -203,6 +203,8 @@ KEYS = ("select", "ignore", "pedantic", "fail_on", "profile", "profiles", "rules
 SUPPRESS_KEYS = ("rule", "subject", "reason", "owner", "expires")
 REQUIRED = ("rule", "subject", "reason")
 NEVER = "never"
+THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
+"""The values of fail_on."""
 TABLE = "ext4audit"
 Near = Callable[[str, Sequence[str]], str]
 """Returns " (did you mean …?)" for a similar name, else an empty text."""
@@ -343,9 +345,8 @@ def _boolean(table: Mapping[str, Any], key: str) -> bool:
 
 def _fail_on(table: Mapping[str, Any], near: Near) -> str | None:
     value = table.get("fail_on")
-    choices = [*(severity.value for severity in Severity), NEVER]
-    if value is not None and value not in choices:
-        raise PolicyError(f"fail_on: unknown severity {value!r}{near(str(value), choices)}")
+    if value is not None and value not in THRESHOLDS:
+        raise PolicyError(f"fail_on: unknown severity {value!r}{near(str(value), THRESHOLDS)}")
     return value
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import completed, completer, path_option
+from ext4audit.cli import completed, completer, path_option, with_options
 from ext4audit.cli.options import Number, chosen, report_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
@@ -45,28 +46,29 @@ REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
 
 def ansible_options(command: Command, complete_rest: Completer | None = None) -> Command:
     """Add the options, and the arguments for Ansible after --."""
-    rest = click.argument(REST, nargs=-1, metavar=REST_SHOWN, shell_complete=complete_rest)
-    command = rest(command)
-    for name, (short, text, _) in reversed(_ASKED.items()):
-        command = click.option(short, _long(name), name, is_flag=True, help=text)(command)
-    command = click.option("-b", "--become", is_flag=True, help="Become root on the hosts.")(
-        command
+    options = (
+        *starmap(_value_option, _VALUES.items()),
+        click.option("--forks", type=Number(min=1), metavar="N", help="Hosts at the same time."),
+        click.option("-b", "--become", is_flag=True, help="Become root on the hosts."),
+        *(
+            click.option(short, _long(name), name, is_flag=True, help=text)
+            for name, (short, text, _) in _ASKED.items()
+        ),
+        click.argument(REST, nargs=-1, metavar=REST_SHOWN, shell_complete=complete_rest),
     )
-    command = click.option(
-        "--forks", type=Number(min=1), metavar="N", help="Hosts at the same time."
-    )(command)
-    for name, (short, what, text) in reversed(_VALUES.items()):
-        flags = [flag for flag in (short, _long(name)) if flag]
-        complete = completer("files") if what in {"HOSTS", "FILE"} else None
-        command = click.option(
-            *flags,
-            name,
-            multiple=name in _REPEATED,
-            metavar=what,
-            help=text,
-            shell_complete=complete,
-        )(command)
-    return command
+    return with_options(command, options)
+
+
+def _value_option(name: str, about: tuple[str, str, str]) -> Callable[[Any], Any]:
+    short, what, text = about
+    return click.option(
+        *filter(None, (short, _long(name))),
+        name,
+        multiple=name in _REPEATED,
+        metavar=what,
+        help=text,
+        shell_complete=completer("files") if what in {"HOSTS", "FILE"} else None,
+    )
 
 
 def _long(name: str) -> str:
@@ -130,17 +132,15 @@ def subcommand(name: str) -> click.Command:
     return completed(module(), f"fleet-{name}")
 
 
-def host_timeout_option(command: Any) -> Any:  # noqa: ANN401 - a decorator
-    """Add the option --host-timeout, as `host_seconds`."""
-    return click.option(
-        "--host-timeout",
-        "host_seconds",
-        type=Number(1, 86400),
-        default=HOST_SECONDS,
-        show_default=True,
-        metavar="SECONDS",
-        help="Time limit of each host; one that takes longer is unread.",
-    )(command)
+host_timeout_option = click.option(
+    "--host-timeout",
+    "host_seconds",
+    type=Number(1, 86400),
+    default=HOST_SECONDS,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time limit of each host; one that takes longer is unread.",
+)
 
 
 def require_ansible() -> None:

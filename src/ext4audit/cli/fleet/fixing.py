@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from ext4audit import __version__
 from ext4audit.api import audit_snapshot
-from ext4audit.cli import print_diagnostic
 from ext4audit.cli.captured import Place
-from ext4audit.cli.fix import choices_of, remedy_options
+from ext4audit.cli.fix import choices_of, remedy_options, script_of
 from ext4audit.cli.fleet import (
     ansible_options,
     host_timeout_option,
@@ -34,9 +31,8 @@ from ext4audit.cli.fleet.gathering import (
 from ext4audit.cli.options import ReportOptions, findings_of, rule_options
 from ext4audit.cli.output import write
 from ext4audit.finding import Disruption
-from ext4audit.fixing import NoSuchRemedy, choose_remedies
 from ext4audit.fixing.playbook import playbook
-from ext4audit.fixing.script import AuditedHost, Script, build_script
+from ext4audit.fixing.script import Script
 from ext4audit.renderers import visible
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError
@@ -112,7 +108,7 @@ def command(
     wanted = GatherOptions(options, passwords, host_seconds, None, quiet=False)
     with stopped_by_signals() as stop, gathering(wanted) as made:
         states = _fix_all(made, wanted, asked, remedies, stop)
-    _print(states)
+    write("".join(f"{line}\n" for line in _lines(states)), None)
     if stop.number is not None:
         return 128 + stop.number
     words = {state.word for state in states.values()}
@@ -165,16 +161,7 @@ def _script(place: Place, asked: ReportOptions, remedies: RemedyOptions) -> Scri
     except ArchiveError as error:
         return HostState(UNREAD, str(error).replace(place.path, name))
     report = asked.post_processing.one(report, asked.rules, whole=True)
-    try:
-        chosen, left = choose_remedies(
-            report, asked.threshold, remedies.disruption, remedies.choices
-        )
-    except NoSuchRemedy as error:
-        raise click.UsageError(f"--choose {error}") from None
-    host = AuditedHost(report.host.name, None, report.host.taken_at, __version__)
-    script = build_script(host, chosen, left)
-    for each in script.left:
-        print_diagnostic(f"{name}: omitted: {each}")
+    script = script_of(report, asked, remedies.disruption, remedies.choices, host=name)
     return script if script.chosen else without_remedies(script)
 
 
@@ -198,7 +185,7 @@ def _fix(
 
 def _state(run: Run, script: Script, remedies: RemedyOptions, stop: Stop) -> HostState:
     needed, reason, code = 0, "", ""
-    with closing(_Stopped(run)):
+    try:
         for event in run.events():
             if stop():
                 return HostState(FAILED, "interrupted")
@@ -208,18 +195,13 @@ def _state(run: Run, script: Script, remedies: RemedyOptions, stop: Stop) -> Hos
                 reason = reason or event.text or event.kind
             elif event is not None:
                 needed += bool(TO_APPLY.search(event.output))
+    finally:
+        run.stop()
     if reason or code != "0":
         return HostState(FAILED, reason or f"ansible-playbook ended with status {code}")
     if not needed:
         return HostState(AS_IT_WAS, _remedies(len(script.chosen)))
     return HostState(FIXED if remedies.is_applied else WOULD_CHANGE, _remedies(needed))
-
-
-class _Stopped:
-    """Ends a run when the block ends."""
-
-    def __init__(self, run: Run) -> None:
-        self.close = run.stop
 
 
 def _only(name: str, text: str) -> str:
@@ -249,10 +231,6 @@ def _quoted(char: str) -> str:
 
 def _remedies(count: int) -> str:
     return "1 remedy" if count == 1 else f"{count} remedies"
-
-
-def _print(states: dict[str, HostState]) -> None:
-    write("".join(f"{line}\n" for line in _lines(states)), None)
 
 
 def _lines(states: dict[str, HostState]) -> Iterator[str]:

@@ -18,9 +18,8 @@ from ext4audit.cli import did_you_mean, refused
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.plans.values import size_of
 from ext4audit.facts import decoded, parse_toml
-from ext4audit.finding import Severity
 from ext4audit.parsers.provisioning import Planned, Provisioned
-from ext4audit.policy import NEVER
+from ext4audit.policy import THRESHOLDS
 
 LARGEST_BYTES = 1 << 20
 STANDARD_INPUT = "-"
@@ -34,7 +33,6 @@ TEXT_KEYS = frozenset(
 )
 POLICY_KEYS = {"select": "wanted", "ignore": "ignored", "profile": "profiles", "fail_on": "fail_on"}
 """Keys of the policy that a file of plans may have, and the parameters of the command line."""
-THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
 MOST_EVENTS = 50_000
 MOST_DEPTH = 32
 MOST_ALIASES = 100
