@@ -10,14 +10,11 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
 import click
 
 from ext4audit import __version__, lazily
-
-T = TypeVar("T")
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:
@@ -75,33 +72,6 @@ BELOW_FLEET = {"fix": "Apply remedies to the hosts of an inventory, one host at 
 
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
     """The output cannot be written; the message has the destination and the reason."""
-
-
-@contextmanager
-def written_to(place: str) -> Iterator[None]:
-    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise OutputFailed(f"cannot write to {place}: {error.strerror or error}") from error
-
-
-@contextmanager
-def refused(what: str) -> Iterator[None]:
-    """Raise UsageError, which begins with `what`, where a file or a value cannot be used."""
-    try:
-        yield
-    except click.UsageError as error:
-        raise click.UsageError(f"{what}: {error.message}") from None
-    except OSError as error:
-        raise click.UsageError(f"{what}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:  # of the content, of TOML or YAML, of UTF-8
-        raise click.UsageError(f"{what}: {error}") from None
-
-
-STANDARD_OUTPUT = "standard output"
 
 
 class NoCommand(click.UsageError):
@@ -231,13 +201,6 @@ def path_option(
 ) -> Callable[[Any], Any]:
     """Return an option for a path, which shells complete."""
     return click.option(*names, metavar=metavar, shell_complete=completer("files"), **given)
-
-
-def with_options(command: T, options: Iterable[Callable[[T], T]]) -> T:
-    """Add options to a command, in the order in which its help lists them."""
-    for option in reversed([*options]):
-        command = option(command)
-    return command
 
 
 knowledge_option = path_option(
@@ -408,8 +371,12 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _context(arguments: Sequence[str]) -> click.Context:
     """Parse the options before the command; click prints --version there."""
-    with written_to(STANDARD_OUTPUT):
+    try:
         return app.make_context(PROGRAM, list(arguments))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"cannot write to standard output: {error.strerror}") from error
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:

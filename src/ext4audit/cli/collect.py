@@ -11,10 +11,10 @@ import click
 from ext4audit import __version__
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import STANDARD_OUTPUT, completer, print_diagnostic, written_to
+from ext4audit.cli import completer, print_diagnostic
 from ext4audit.cli.files import belongs_to_another, open_destination
 from ext4audit.cli.options import deadline_option, timeout_option
-from ext4audit.cli.output import output_option, progress, write
+from ext4audit.cli.output import STANDARD_OUTPUT, output_option, progress, write, written_to
 from ext4audit.cli.targets import resolve_targets
 from ext4audit.evidence import Unknown, Why
 from ext4audit.facts.host import Host

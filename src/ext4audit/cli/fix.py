@@ -11,7 +11,7 @@ import click
 from ext4audit import __version__, lazily
 from ext4audit.api import DEFAULT_TIMEOUT_SECONDS
 from ext4audit.assemble.host import assemble_host
-from ext4audit.cli import Choice, completer, path_option, print_diagnostic, with_options
+from ext4audit.cli import Choice, completer, path_option, print_diagnostic
 from ext4audit.cli.options import (
     Command,
     ReportOptions,
@@ -20,6 +20,7 @@ from ext4audit.cli.options import (
     probe_option,
     rule_options,
     timeout_option,
+    with_options,
 )
 from ext4audit.cli.output import (
     MACHINE_ENCODING,

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -17,7 +17,6 @@ from ext4audit.cli import (
     knowledge_option,
     path_option,
     print_diagnostic,
-    with_options,
 )
 from ext4audit.cli.output import (
     DEFAULT,
@@ -52,6 +51,14 @@ from ext4audit.sources.timeouts import one_helper
 
 _LONGEST_SECONDS = 86400
 Command = Callable[..., int]
+T = TypeVar("T")
+
+
+def with_options(command: T, options: Sequence[Callable[[T], T]]) -> T:
+    """Add options to a command, in the order in which its help lists them."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 class Number(click.IntRange):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TextIO
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import STANDARD_OUTPUT, Choice, path_option, written_to
+from ext4audit.cli import Choice, OutputFailed, path_option
 from ext4audit.renderers import formats
 
 
@@ -24,6 +24,20 @@ def check_destination(path: str) -> None:
         reason = error.strerror or str(error)
     if reason:
         raise click.UsageError(f"--output {path}: {reason}")
+
+
+@contextmanager
+def written_to(place: str) -> Iterator[None]:
+    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputFailed(f"cannot write to {place}: {error.strerror or error}") from error
+
+
+STANDARD_OUTPUT = "standard output"
 
 
 def write(

@@ -1,8 +1,8 @@
 """The policy of a user: the file with its keys, the rules it selects, what it suppresses."""
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple, TypeAlias
 
@@ -206,6 +206,8 @@ NEVER = "never"
 THRESHOLDS = (*(severity.value for severity in Severity), NEVER)
 """The values of fail_on."""
 TABLE = "ext4audit"
+DAY = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
+MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
 """Returns " (did you mean …?)" for a similar name, else an empty text."""
 
@@ -378,11 +380,9 @@ def _day(value: object) -> str | None:
     """Return a TOML date, or a date in a text, in ISO 8601."""
     if value is None:
         return None
-    text = str(value)  # a date is in ISO 8601; a time has more
-    try:
-        is_day = date.fromisoformat(text).isoformat() == text  # Python 3.11 also reads 20270131
-    except ValueError:
-        is_day = False
-    if not is_day:
+    text = str(value)  # a date is in ISO 8601; a time has more and does not match
+    found = DAY.fullmatch(text)
+    year, month, day = map(int, found.groups()) if found else (0, 0, 0)
+    if not (1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]):
         raise PolicyError(f"suppress: expires is not a date such as 2027-01-31: {text}")
     return text

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import completed, completer, path_option, with_options
-from ext4audit.cli.options import Number, chosen, report_options
+from ext4audit.cli import completed, completer, path_option
+from ext4audit.cli.options import Number, chosen, report_options, with_options
 from ext4audit.cli.output import FORMATS
 from ext4audit.sources.ansible import PROMPTS, AnsibleError, playbook_program
 

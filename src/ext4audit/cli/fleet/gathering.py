@@ -17,10 +17,11 @@ from urllib.parse import quote
 import click
 
 from ext4audit import __version__
-from ext4audit.cli import RED, OutputFailed, print_diagnostic, print_error, written_to
+from ext4audit.cli import RED, OutputFailed, print_diagnostic, print_error
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet.auditing import audit_arriving, print_lines, worst_of
 from ext4audit.cli.options import ReportOptions
+from ext4audit.cli.output import written_to
 from ext4audit.renderers import visible
 from ext4audit.renderers.shared.fleet import HostLine
 from ext4audit.report import EXIT_FINDINGS
