@@ -16,14 +16,25 @@ from ext4audit.cli import Choice, OutputFailed, path_option
 from ext4audit.renderers import formats
 
 
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Raise UsageError, which begins with `what`, where a file or a value cannot be used."""
+    try:
+        yield
+    except click.UsageError as error:
+        raise click.UsageError(f"{what}: {error.message}") from None
+    except OSError as error:
+        raise click.UsageError(f"{what}: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:  # of the content, of TOML or YAML, of UTF-8
+        raise click.UsageError(f"{what}: {error}") from None
+
+
 def check_destination(path: str) -> None:
     """Refuse a destination that cannot work before the audit is made; raises UsageError."""
-    try:
+    with refused(f"--output {path}"):
         reason = lazily("cli.files", "why_not_writable")(path)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    if reason:
-        raise click.UsageError(f"--output {path}: {reason}")
+        if reason:
+            raise click.UsageError(reason)
 
 
 @contextmanager

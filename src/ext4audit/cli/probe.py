@@ -19,9 +19,8 @@ from ext4audit.assemble.inventory import take_inventory
 from ext4audit.cli import Choice, completer, print_diagnostic
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import Number, timeout_option, utf8
-from ext4audit.cli.output import color_option, format_option, look, output_option, write
+from ext4audit.cli.output import color_option, format_option, look, output_option, refused, write
 from ext4audit.cli.plans.values import size_of
-from ext4audit.cli.policy import refused
 from ext4audit.cli.targets import resolve_one
 from ext4audit.facts import decoded
 from ext4audit.facts.host import Filesystem, Host

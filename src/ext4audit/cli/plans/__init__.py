@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ext4audit.cli.output import refused
 from ext4audit.cli.plans.host import not_set, planned_host
 from ext4audit.cli.plans.values import (
     LEAST_MEMBERS,
@@ -21,7 +22,6 @@ from ext4audit.cli.plans.values import (
     size_of,
     whole_number_of,
 )
-from ext4audit.cli.policy import refused
 from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel

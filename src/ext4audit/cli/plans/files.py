@@ -16,8 +16,8 @@ import click
 from ext4audit import lazily
 from ext4audit.cli import did_you_mean
 from ext4audit.cli.files import read_bytes
+from ext4audit.cli.output import refused
 from ext4audit.cli.plans.values import size_of
-from ext4audit.cli.policy import refused
 from ext4audit.facts import decoded, parse_toml
 from ext4audit.parsers.provisioning import Planned, Provisioned
 from ext4audit.policy import THRESHOLDS

@@ -12,8 +12,8 @@ import click
 from ext4audit.assemble.host import assemble_host
 from ext4audit.cli.files import read_bytes
 from ext4audit.cli.options import utf8
+from ext4audit.cli.output import refused
 from ext4audit.cli.plans.values import capacity_of, size_of
-from ext4audit.cli.policy import refused
 from ext4audit.evidence import Evidence, Known, Unknown, Why, for_wording
 from ext4audit.facts.features_and_bugs import parse_version
 from ext4audit.facts.host import Host, Kernel, Memory, OperatingSystem

@@ -1,7 +1,6 @@
 """Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,19 +28,6 @@ from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from ext4audit.sources import utc_now
 from ext4audit.sources.timeouts import answered, answered_for
-
-
-@contextmanager
-def refused(what: str) -> Iterator[None]:
-    """Raise UsageError, which begins with `what`, where a file or a value cannot be used."""
-    try:
-        yield
-    except click.UsageError as error:
-        raise click.UsageError(f"{what}: {error.message}") from None
-    except OSError as error:
-        raise click.UsageError(f"{what}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:  # of the content, of TOML or YAML, of UTF-8
-        raise click.UsageError(f"{what}: {error}") from None
 
 
 def active_profiles(

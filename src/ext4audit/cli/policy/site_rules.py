@@ -7,7 +7,7 @@ from os.path import dirname, join
 import click
 
 from ext4audit.cli import did_you_mean
-from ext4audit.cli.policy import refused
+from ext4audit.cli.output import refused
 from ext4audit.cli.policy.trusted import read_text
 from ext4audit.policy.site_rules import (
     NoSuchPackage,

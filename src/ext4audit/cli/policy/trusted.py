@@ -9,7 +9,7 @@ from functools import partial
 import click
 
 from ext4audit.cli import did_you_mean
-from ext4audit.cli.policy import refused
+from ext4audit.cli.output import refused
 from ext4audit.facts import decoded, put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.timeouts import answered_for
