@@ -16,9 +16,9 @@ precedes it, and "##[" is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ext4audit.finding import Severity, listed
 from ext4audit.renderers import (
@@ -65,8 +65,7 @@ _HOSTS_SHOWN = 5
 _SUBJECTS_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
+class _Note(NamedTuple):
     """An annotation; `location` is that of the evidence in a folder of hosts.
 
     `findings` is the number of findings that it stands for.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -60,7 +59,7 @@ def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
     assert NIGHT.report is not None
     worst, milder = rows("db1", NIGHT.report)
     severity = worst.finding.severity
-    other = replace(milder, finding=milder.finding._replace(severity=severity))
+    other = milder._replace(finding=milder.finding._replace(severity=severity))
     found = by_urgency([milder, *[worst] * 3, other])
     assert [row.rule.code for row in found] == ["DUR001", "LAY001", "DUR001", "DUR001", "LAY001"]
     assert found[-1] is milder
@@ -70,11 +69,11 @@ def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
     """Where few have it, each stands for itself; another host has causes of its own."""
     assert NIGHT.report is not None
     worst, milder = rows("db1", NIGHT.report)
-    elsewhere = replace(worst, host="db2")
+    elsewhere = worst._replace(host="db2")
     found = [worst, milder, worst, elsewhere, worst]
     assert by_cause(found, 2) == [(worst, worst, worst), (milder,), (elsewhere,)]
     assert by_cause(found, 3) == [(each,) for each in found]
-    known = replace(worst, finding=worst.finding._replace(known=True))
+    known = worst._replace(finding=worst.finding._replace(known=True))
     assert by_cause([worst, known], 1) == [(worst,), (known,)]
 
 
@@ -82,7 +81,7 @@ def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
     """The reason of a suppression precedes the baseline."""
     assert PROCESSED.report is not None
     (row,) = [r for r in rows("db9", PROCESSED.report) if r.rule.code == "DUR001"]
-    assert replace(row, finding=row.finding._replace(known=True)).state == "suppressed"
+    assert row._replace(finding=row.finding._replace(known=True)).state == "suppressed"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_fingerprints_are_the_same_in_every_run() -> None:
     """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
     fs = filesystem(uuid="u-1")
     renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
-    worse = replace(row(renamed), finding=found()._replace(severity=Severity.HIGH, message="Bad."))
+    worse = row(renamed)._replace(finding=found()._replace(severity=Severity.HIGH, message="Bad."))
     assert fingerprints([row(fs)]) == fingerprints([worse])
     assert fingerprints([row(fs)]) == ("5189168c8f0dfeac908fbbd987feec1c",)
 
@@ -234,7 +233,7 @@ def test_fingerprints_are_all_different() -> None:
         row(fs, fact="/srv"),
         row(fs, name="db2"),
         row(),
-        replace(row(fs), rule=old_kernel),
+        row(fs)._replace(rule=old_kernel),
         row(fs, fact="\udcff"),
         row(fs, fact="\ud800"),
     ]

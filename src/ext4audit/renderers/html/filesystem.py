@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
@@ -30,8 +30,7 @@ _UNEVEN = 1.25
 """The chart of the members is unfolded from this ratio of the busiest to the mean."""
 
 
-@dataclass(frozen=True, slots=True)
-class OptionRow:
+class OptionRow(NamedTuple):
     """An option that is not the kernel's default; `layers` are (who, token, origin).
 
     `in_mount_table` says whether the mount table shows its token.
@@ -43,8 +42,7 @@ class OptionRow:
     layers: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OptionsPart:
+class OptionsPart(NamedTuple):
     """The effective options: explicit ones, with hidden ones first, and the defaults."""
 
     options: EffectiveOptions
@@ -57,8 +55,7 @@ class OptionsPart:
         return ", ".join(option.token for option in self.options.hidden)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """A segment of a bar, in percent of the busiest member; `look` is its CSS class."""
 
     look: str
@@ -66,16 +63,14 @@ class Segment:
     width: float
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRow:
+class MemberRow(NamedTuple):
     """A member device and its bar."""
 
     member: MemberLoad
     bar: tuple[Segment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MembersPart:
+class MembersPart(NamedTuple):
     """The metadata on each member of a stripe; `folded` is a sentence about further members."""
 
     layout: MetadataLayout
@@ -87,8 +82,7 @@ class MembersPart:
     basis: str
 
 
-@dataclass(frozen=True, slots=True)
-class FilesystemPart:
+class FilesystemPart(NamedTuple):
     """One filesystem; `members` is None where no stripe lies below.
 
     `locations` are the tokens of the mount table, the superblock and fstab.
@@ -104,8 +98,7 @@ class FilesystemPart:
     members: MembersPart | Unknown | None
 
 
-@dataclass(frozen=True, slots=True)
-class FilesystemLine:
+class FilesystemLine(NamedTuple):
     """One filesystem in one line, and the options that the mount table hides."""
 
     text: str

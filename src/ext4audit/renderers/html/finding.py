@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from ext4audit.finding import Citation, Finding, Phase, Remedy, Severity
 from ext4audit.renderers.shared import disruption_text, doubt_text, remedy_label
@@ -18,24 +18,21 @@ _AFTERWARDS = frozenset({Phase.VERIFY, Phase.ROLLBACK})
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Badge:
+class Badge(NamedTuple):
     """Text on the colour of a CSS class: a severity, "open" (undetermined), "fine" or "info"."""
 
     text: str
     look: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A subject of a finding, and the anchor of its section; empty where it has none."""
 
     name: str
     anchor: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyPart:
+class RemedyPart(NamedTuple):
     """A remedy; its commands keep their order, because a later one may depend on an earlier.
 
     `same_as` is an earlier entry of the page that has the same commands: `phases` is then empty.
@@ -63,8 +60,7 @@ class RemedyPart:
         return max(changing, default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """Citations; `details` are those that a reader needs only to check the others."""
 
     main: tuple[Citation, ...]
@@ -76,16 +72,14 @@ class Evidence:
         return bool(self.main or self.details)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(NamedTuple):
     """The citations and remedies that some findings have."""
 
     citations: tuple[Citation, ...]
     remedies: tuple[Remedy, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemberPart:
+class MemberPart(NamedTuple):
     """What only one subject of an entry has; `message` is empty where all have the same."""
 
     place: Place
@@ -99,8 +93,7 @@ class MemberPart:
         return self.evidence.any or bool(self.remedies)
 
 
-@dataclass(frozen=True, slots=True)
-class FindingPart:
+class FindingPart(NamedTuple):
     """One cause with its subjects; it is unfolded if `shown`.
 
     `line` is the text beside the title, `message` the longer one below it, if any. `places` are
@@ -130,8 +123,7 @@ class FindingPart:
         return any(below) or not self.finding.counts
 
 
-@dataclass(frozen=True, slots=True)
-class FindingStyle:
+class FindingStyle(NamedTuple):
     """How the entries of a host are made: what is unfolded, and what they link to.
 
     Findings milder than `threshold` are folded; in a fleet (`brief`), they have no evidence and
@@ -150,7 +142,7 @@ class FindingStyle:
         fs, finding = found
         subject = self.places[fs.id if fs else None]
         named = "" if fs else finding.device or finding.fact
-        return replace(subject, name=named) if named else subject
+        return subject._replace(name=named) if named else subject
 
     def folds(self, finding: Finding) -> bool:
         """Whether an entry is one line that opens."""
@@ -265,16 +257,14 @@ def _evidence(citations: Sequence[Citation]) -> Evidence:
     return Evidence(main, tuple(each for each in citations if each.detail))
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A piece of a paragraph; `code` is set where the docstring has it in backticks."""
 
     text: str
     code: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PagePart:
+class PagePart(NamedTuple):
     """A heading of a rule's page and its paragraphs."""
 
     heading: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from ext4audit.finding import Severity
@@ -34,8 +34,7 @@ NO_FINDING = len(Severity)
 """The rank of a host or rule without a finding: one more than the rank of severity info."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One host of a fleet with its display name and the anchor of its section.
 
     `name` is the key of the host; `rank` is that of its worst finding.
@@ -47,8 +46,7 @@ class Entry:
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class FleetSummary:
+class FleetSummary(NamedTuple):
     """The result of all hosts, the findings by severity, and the numbers of hosts."""
 
     banner: Badge
@@ -56,8 +54,7 @@ class FleetSummary:
     hosts: tuple[Badge, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RuleEntry:
+class RuleEntry(NamedTuple):
     """A rule with findings, the hosts that have them, worst first, and the page of the rule.
 
     A host where it is milder than `worst` has a badge. `total` is the number of all hosts. `groups`
@@ -84,8 +81,7 @@ class RuleEntry:
         return f"{share}, milder on {milder} more" if milder else share
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedHost:
+class FoldedHost(NamedTuple):
     """One host of a fleet below the summary; it is unfolded on paper if `printed`.
 
     `section` is None for a host that could not be read.
@@ -239,24 +235,21 @@ def _rule_entry(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One rule on one host: badges, or `text` where there are none."""
 
     badges: tuple[Badge, ...]
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One rule; `rank` is that of its worst finding on any host."""
 
     rule: Rule
     rank: int
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One host of the table; `cells` are None for a host that could not be read."""
 
     entry: Entry
@@ -264,8 +257,7 @@ class Row:
     cells: tuple[Cell, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """The hosts by the rules with a finding or an undetermined verdict, worst first.
 
     `quiet_rules` is the number of rules without a column.

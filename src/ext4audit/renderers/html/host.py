@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
@@ -43,16 +43,14 @@ from ext4audit.rule import Rule
 _POINTS_IN_TITLE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """A name and its value; a fact without a value is not shown."""
 
     name: str
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class HostSection:
+class HostSection(NamedTuple):
     """One host; `anchor` is the target of links to it.
 
     `no_filesystem` is why there is no filesystem below, and empty where there is one.
@@ -194,24 +192,21 @@ def _verdicts(report: Report) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class NothingFound:
+class NothingFound(NamedTuple):
     """Why a subject has no findings: a badge and a sentence."""
 
     badge: Badge
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownRow:
+class UnknownRow(NamedTuple):
     """What is unknown, and the codes of the rules that need it."""
 
     unknown: Unknown
     needed_by: str
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenRule:
+class BrokenRule(NamedTuple):
     """A rule that raised: its last line, the lines of its traceback, and whose mistake it is."""
 
     rule: Rule
@@ -220,8 +215,7 @@ class BrokenRule:
     whose: str
 
 
-@dataclass(frozen=True, slots=True)
-class Undetermined:
+class Undetermined(NamedTuple):
     """The verdicts that were not determined: their number, the unknowns, the rules that raised."""
 
     number: int
@@ -229,8 +223,7 @@ class Undetermined:
     broken: tuple[BrokenRule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SubjectSection:
+class SubjectSection(NamedTuple):
     """One subject of rules; `filesystem` is None for the host itself, and in a fleet.
 
     `line` is the filesystem in one line, for a fleet. `entries` are its findings, by code.

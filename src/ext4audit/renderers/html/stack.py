@@ -6,7 +6,7 @@ The picture has a row for each depth of the stack. Equal devices side by side sh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice
@@ -38,8 +38,7 @@ _LONGEST_DETAIL = 28
 _NAMES_IN_BOX = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(NamedTuple):
     """A box of the picture: its left upper corner, its CSS class, and up to three lines of text.
 
     `lines` are shortened to the width of a box, `text` is the same in full.
@@ -52,8 +51,7 @@ class Box:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """A line from the middle of a box down to the middle of another, with bends at `half`."""
 
     start: int
@@ -63,8 +61,7 @@ class Edge:
     bottom: int
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """Boxes in rows with lines between them; sizes are in pixels."""
 
     width: int
@@ -75,8 +72,7 @@ class Picture:
     boxes: tuple[Box, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRow:
+class DeviceRow(NamedTuple):
     """A device in the table; `more` has rare properties, `below` is set where it is unknown."""
 
     device: BlockDevice
@@ -87,8 +83,7 @@ class DeviceRow:
     below: Unknown | None
 
 
-@dataclass(frozen=True, slots=True)
-class StackPart:
+class StackPart(NamedTuple):
     """The device stack of a filesystem: its summary, its picture and its table."""
 
     summary: str
@@ -96,8 +91,7 @@ class StackPart:
     rows: tuple[DeviceRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceGroup:
+class DeviceGroup(NamedTuple):
     """Devices that share one box: equal ones, or a single one.
 
     `above` are the keys of the boxes directly above it. `unknown` is set where the devices here

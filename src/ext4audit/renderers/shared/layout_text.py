@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ext4audit.facts.layout import LayoutPage, MemberLoad, MetadataLayout
@@ -58,8 +57,7 @@ def spread_text(layout: MetadataLayout) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class MemberRows:
+class MemberRows(NamedTuple):
     """Members that have a row each, in slot order, and a sentence about the others."""
 
     shown: tuple[MemberLoad, ...]

@@ -12,7 +12,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -42,8 +41,7 @@ _SHORTEST = 3
 """Letters of a name that is recognized in a text; "/" and "/s" are in "/sys" as well."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One finding of one host; `filesystem` is None where the host is the subject.
 
     `about` is the filesystem that a finding of the host is about, such as that of a line of fstab.
@@ -69,8 +67,7 @@ class Row:
         return KNOWN if self.finding.known else ACTIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """What could not be determined: a rule on a subject, or without a rule a gap of the host.
 
     `error` is the last line of the traceback of a rule that raised.

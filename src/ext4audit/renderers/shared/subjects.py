@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ext4audit.evidence import Known
@@ -17,8 +16,7 @@ OF_SITE_RULES = "ext4audit.policy.site_rules.SiteRuleError: "
 """What begins the last line where the rules of a site could not be loaded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """A filesystem, or the host (None), and the verdicts on it."""
 
     filesystem: Filesystem | None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from io import StringIO
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
@@ -99,8 +99,7 @@ def _console() -> Console:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pen:
+class _Pen(NamedTuple):
     """Draws blocks as lines of text for one kind of terminal."""
 
     width: int | None

@@ -7,9 +7,9 @@ through `visible`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ext4audit.finding import Finding, Severity
 from ext4audit.renderers import Page
@@ -20,25 +20,22 @@ STEP = 2
 """Columns of one level of indentation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A piece of text in one style of rich; output without colour ignores the style."""
 
     text: str
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Prose:
+class Prose(NamedTuple):
     """Spans that wrap at the terminal's width; `marker` stands in front of the first line."""
 
     spans: tuple[Span, ...]
     indent: int = 0
-    marker: Span = field(default=Span(""))
+    marker: Span = Span("")
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(NamedTuple):
     """One line that is never wrapped: a command to copy, a line of a traceback."""
 
     text: str
@@ -46,8 +43,7 @@ class Verbatim:
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(NamedTuple):
     """Rows of spans in aligned columns, all with the same number of cells.
 
     Of a row that is too wide, the cells behind the first `fixed` ones wrap. A cell of more than
@@ -85,8 +81,7 @@ SEVERITY_STYLES = MappingProxyType(
 DIFF_STYLES = MappingProxyType({FILE: "dim", BEFORE: "red", AFTER: "green"})
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """The verbosity, the glyphs, and what is shown whole. Text always stands beside a glyph.
 
     `threshold` is the severity that fails, `asked` are the codes of rules that were selected one
