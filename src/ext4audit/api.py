@@ -75,7 +75,7 @@ def audit_host(
         timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
     )
     with closing(source):
-        host = assemble_host(source, utc_now(), progress=progress or _ignore)
+        host = assemble_host(source, utc_now(), progress=progress or (lambda _device: None))
     return audit(ReportSource("live", host.name), host, chosen, profiles)
 
 
@@ -134,7 +134,3 @@ def _checked(rules: Iterable[Rule] | None, profiles: Sequence[ActiveProfile]) ->
     if len(set(codes)) < len(codes):
         raise ValueError(f"rules: a rule is there twice: {', '.join(codes)}")
     return chosen
-
-
-def _ignore(_device: str) -> None:
-    """Report no progress."""

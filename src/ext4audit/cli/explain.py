@@ -43,27 +43,20 @@ def command(rule: str, fmt: str, config: str | None, knowledge: tuple[str, ...],
     knowledge_of(knowledge)
     # Built-in rules need no policy; rules of a site have other codes.
     known = all_rules() if config is None else catalogue(config)
-    family = _family(rule, known)
-    found = family or _find(rule, known)
+    found = _find(rule, known)
+    if not found and config is None:
+        known = catalogue(None)
+        found = _find(rule, known)
     if not found:
-        known = catalogue(config)
-        family = _family(rule, known)
-        found = family or _find(rule, known)
-    if family:
-        print_rules(family, fmt, color)
-    elif found:
-        _print_page(found[0], fmt, color)
-    else:
         near = lazily("cli.terminal.errors", "near_rule")(rule, known)
         if rule.upper().startswith(OF_SITES) and SHORT_CODE.fullmatch(rule.upper()):
             near = ": a rule of a site is in the policy that --config names"
         raise click.UsageError(f"unknown rule {rule!r}{near}")
+    if found[0].family == rule.upper():
+        print_rules(found, fmt, color)
+    else:
+        _print_page(found[0], fmt, color)
     return 0
-
-
-def _family(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rules of a family, by its letters."""
-    return tuple(each for each in rules if each.family == word.upper())
 
 
 def _print_page(rule: Rule, fmt: str, color: str) -> None:
@@ -79,8 +72,9 @@ def _print_page(rule: Rule, fmt: str, color: str) -> None:
 
 
 def _find(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rule with a code or a name, alone; none where there is none."""
+    """Return the rules of a family, by its letters, else the one with a code or a name."""
+    family = tuple(each for each in rules if each.family == word.upper())
     short = SHORT_CODE.fullmatch(word.upper())
     code = f"{short[1]}{int(short[2]):03}" if short else word.upper()
     found = (each for each in rules if code == each.code or word.lower() == each.name)
-    return tuple(found)[:1]
+    return family or tuple(found)[:1]

@@ -42,11 +42,7 @@ def playbook(script: Script) -> str:
         _task(
             "the script that checks the preconditions",
             "ansible.builtin.copy",
-            {
-                "content": JOINED,
-                "dest": path,
-                "mode": MODES["script"],
-            },
+            {"content": JOINED, "dest": path, "mode": MODES["script"]},
             check_mode=False,
             diff=False,
         ),
@@ -82,7 +78,9 @@ def _remedy(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]]:
     if made is None:
         run = _command(f"{title}: apply", _script(path, number, "--apply"))
         return [*tasks, run | {"when": needed, **_register_change(f"applied_{number}")}]
-    tasks += [task | {"when": [needed, *_conditions(task)]} for task in made]
+    for task in made:
+        task["when"] = [needed, *([task["when"]] if "when" in task else [])]
+    tasks += made
     verify = _command(f"{title}: verify", _script(path, number, "--verify"))
     return [*tasks, verify | {"changed_when": False}]
 
@@ -91,10 +89,6 @@ def _register_change(variable: str) -> dict[str, Any]:
     """Return the keys that register what the script prints, and whether it changed anything."""
     changed = f"'nothing was changed' not in {variable}.stdout"
     return {"register": variable, "changed_when": changed}
-
-
-def _conditions(task: dict[str, Any]) -> list[str]:
-    return [task["when"]] if "when" in task else []
 
 
 def _by_modules(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]] | None:

@@ -74,15 +74,8 @@ def build_script(
     data = "\n".join((*_settings(audited, composed), *remedies))
     identity = hashlib.sha256(data.encode()).hexdigest()[:12]
     library = resources.files(__package__).joinpath("fix.sh").read_text(encoding="utf-8")
-    text = "\n".join(
-        (
-            _head(audited, composed, all_left),
-            f"id={identity}",
-            f"{data}",
-            library,
-            'main "$@"\n',
-        )
-    )
+    head = _head(audited, composed, all_left)
+    text = "\n".join((head, f"id={identity}", data, library, 'main "$@"\n'))
     return Script(text, identity, composed, all_left)
 
 

@@ -313,13 +313,10 @@ def _site_profiles(
     if not isinstance(defined, dict):
         return ()
     from ext4audit.facts.host import all_profiles  # noqa: PLC0415 - reads a table
-    from ext4audit.policy.profiles import ProfileContext, ProfileError, site_profiles  # noqa: PLC0415 - see above
+    from ext4audit.policy.profiles import ProfileContext, site_profiles  # noqa: PLC0415 - see above
 
     codes = [rule.code for rule in rules]
-    try:
-        return site_profiles(defined, ProfileContext(all_profiles(), codes, near, path))
-    except ProfileError as error:
-        raise PolicyError(str(error)) from None
+    return site_profiles(defined, ProfileContext(all_profiles(), codes, near, path))
 
 
 def _rules(

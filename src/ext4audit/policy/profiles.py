@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ext4audit.facts.host import ActiveProfile, Profile, profile_of
 from ext4audit.facts.knowledge.checks import PROFILE_KEYS, check_demands
 from ext4audit.facts.knowledge.values import NAME, InvalidEntry
 from ext4audit.facts.options import canonical, option_name
+from ext4audit.policy import Near, PolicyError
 from ext4audit.rule import OF_BROKEN, OF_SITES
 
-Near = Callable[[str, Sequence[str]], str]
 SPELLED = {"requires": "options", "forbids": "forbid", "rates": "rate"}
 """The keys of a policy file that a data file spells otherwise."""
 OWN = ("features", "cluster_bytes", "reserved_percent", "enable", "shown")
 SITE_KEYS = ("reason", *SPELLED, "mounts", "product", *OWN)
 DEMANDS = frozenset({*SPELLED, "features", "cluster_bytes", "reserved_percent", "enable"})
-
-
-class ProfileError(ValueError):
-    """A profile of a site is not valid; the message has its name and the key."""
 
 
 class SiteProfile(NamedTuple):
@@ -45,23 +41,23 @@ class ProfileContext(NamedTuple):
 
 
 def site_profiles(tables: Mapping[str, Any], context: ProfileContext) -> tuple[SiteProfile, ...]:
-    """Return the profiles of a policy file; raises ProfileError."""
+    """Return the profiles of a policy file; raises PolicyError."""
     return tuple(_site_profile(name, each, context) for name, each in tables.items())
 
 
 def _site_profile(name: str, table: object, context: ProfileContext) -> SiteProfile:
     where = f"profile.{name}"
     if not isinstance(table, dict):
-        raise ProfileError(f"{where} is not a table: write [profile.{name}]")
+        raise PolicyError(f"{where} is not a table: write [profile.{name}]")
     if NAME.fullmatch(name) is None:
-        raise ProfileError(f"{where}: a name has lower-case letters, digits and dashes")
+        raise PolicyError(f"{where}: a name has lower-case letters, digits and dashes")
     if name in context.taken:
-        raise ProfileError(f"{where}: a built-in profile has this name: choose another one")
+        raise PolicyError(f"{where}: a built-in profile has this name: choose another one")
     for key in table:
         if key not in SITE_KEYS:
-            raise ProfileError(f"{where}: unknown key {key!r}{context.near(key, SITE_KEYS)}")
+            raise PolicyError(f"{where}: unknown key {key!r}{context.near(key, SITE_KEYS)}")
     if DEMANDS.isdisjoint(table):
-        raise ProfileError(f"{where}: it has none of {', '.join((*SPELLED, *OWN[:-1]))}")
+        raise PolicyError(f"{where}: it has none of {', '.join((*SPELLED, *OWN[:-1]))}")
     return SiteProfile(_profile(name, table, context), _mounts(where, table))
 
 
@@ -70,9 +66,9 @@ def _profile(name: str, table: Mapping[str, Any], context: ProfileContext) -> Pr
     for key in ("reason", "product"):
         value = table.get(key, name)
         if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise ProfileError(f"{where}: {key} is not a text of one line")
+            raise PolicyError(f"{where}: {key} is not a text of one line")
     if "reason" not in table:
-        raise ProfileError(f"{where}: reason is missing: why the site demands it, in one line")
+        raise PolicyError(f"{where}: reason is missing: why the site demands it, in one line")
     entry = {
         SPELLED.get(key, key): value
         for key, value in table.items()
@@ -84,19 +80,19 @@ def _profile(name: str, table: Mapping[str, Any], context: ProfileContext) -> Pr
     for code in (*entry.get("rate", {}), *entry.get("enable", ())):
         if code not in context.codes and not _may_be_broken(code, context.codes):
             known = context.near(code, list(context.codes))
-            raise ProfileError(f"{where}: unknown rule {code!r}{known}")
+            raise PolicyError(f"{where}: unknown rule {code!r}{known}")
     _refuse_contradictions(where, entry)
     head = {"product": table.get("product", f"profile {name}"), "says": table["reason"]}
     return profile_of(name, {**entry, **head, "source": context.path})
 
 
 def _check(name: str, demands: Mapping[str, Any], context: ProfileContext, key: str = "") -> None:
-    """Raise ProfileError for what no profile demands; `key` is where the file has it."""
+    """Raise PolicyError for what no profile demands; `key` is where the file has it."""
     try:
         check_demands(name, demands, context.near)
     except InvalidEntry as wrong:
         key = key or _spelled(wrong.place[-1])
-        raise ProfileError(f"profile.{name}: {f'{key}: ' if key else ''}{wrong}") from None
+        raise PolicyError(f"profile.{name}: {f'{key}: ' if key else ''}{wrong}") from None
 
 
 def _may_be_broken(code: str, codes: Collection[str]) -> bool:
@@ -112,7 +108,7 @@ def _spelled(key: object) -> str:
 def _forbidden(where: str, value: object) -> dict[str, str]:
     """Return the forbidden options, without rules that explain them."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise ProfileError(f"{where}: forbids is not a list of texts")
+        raise PolicyError(f"{where}: forbids is not a list of texts")
     return dict.fromkeys(value, "")
 
 
@@ -122,21 +118,21 @@ def _refuse_contradictions(where: str, entry: Mapping[str, Any]) -> None:
     for option in entry.get("options", ()):
         name, state = option_name(option), canonical(option)
         if states.setdefault(name, state) != state:
-            raise ProfileError(
+            raise PolicyError(
                 f"{where}: requires {states[name]} and {state}, which exclude each other"
             )
     for option in entry["forbid"]:
         name, state = option_name(option), canonical(option)
         if states.get(name) == state:
-            raise ProfileError(f"{where}: {option} is both required and forbidden")
+            raise PolicyError(f"{where}: {option} is both required and forbidden")
 
 
 def _mounts(where: str, table: Mapping[str, Any]) -> tuple[str, ...]:
     value = table.get("mounts", [])
     places = [value] if isinstance(value, str) else value
     if not isinstance(places, list) or not all(isinstance(each, str) for each in places):
-        raise ProfileError(f"{where}: mounts is not a list of texts")
+        raise PolicyError(f"{where}: mounts is not a list of texts")
     for place in places:
         if not place.startswith(("/", "*")):
-            raise ProfileError(f"{where}: mounts: {place!r} does not start with / or *")
+            raise PolicyError(f"{where}: mounts: {place!r} does not start with / or *")
     return tuple(places)

@@ -158,7 +158,7 @@ class TimeLimitExceeded(KeyboardInterrupt):
 
 @contextmanager
 def resource_limits(seconds: float, count_bytes: int) -> Iterator[None]:
-    """Limit what the block takes; raises TooLong, and MemoryError. For the main thread only."""
+    """Limit what the block takes, on the main thread; raises TimeLimitExceeded and MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
     before = signal.signal(signal.SIGALRM, _stop)

@@ -169,7 +169,7 @@ class FindingParts:
         shared = _in_all([each.finding for each in cause.found])
         if folded and self._style.brief:
             shared = Parts((), ())
-        differ = _messages(cause) > 1
+        differ = len(cause.messages) > 1
         line = first.short if folded or differ else first.message
         return FindingPart(
             anchor=anchor,
@@ -196,7 +196,7 @@ class FindingParts:
 
     def _members(self, cause: Cause, shared: Parts, here: Place) -> Iterator[MemberPart]:
         brief = self._style.brief and self._style.folds(cause.first)
-        differ = _messages(cause) > 1
+        differ = len(cause.messages) > 1
         for each in cause.found:
             finding = each.finding
             own = Parts((), ()) if brief else _without(finding, shared)
@@ -228,11 +228,6 @@ def disruption_badge(remedy: Remedy) -> Badge:
     """Return what a remedy interrupts, in capitals where it destroys data."""
     text = disruption_text(remedy)
     return Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
-
-
-def _messages(cause: Cause) -> int:
-    """Return how many different messages the findings have."""
-    return len({each.finding.message for each in cause.found})
 
 
 def _in_all(findings: Sequence[Finding]) -> Parts:

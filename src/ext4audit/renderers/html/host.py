@@ -43,13 +43,6 @@ from ext4audit.rule import Rule
 _POINTS_IN_TITLE = 3
 
 
-class Fact(NamedTuple):
-    """A name and its value; a fact without a value is not shown."""
-
-    name: str
-    value: str
-
-
 class HostSection(NamedTuple):
     """One host; `anchor` is the target of links to it.
 
@@ -60,7 +53,7 @@ class HostSection(NamedTuple):
 
     anchor: str
     banner: Badge
-    facts: tuple[Fact, ...]
+    facts: tuple[tuple[str, str], ...]
     findings: tuple[FindingPart, ...]
     set_aside: tuple[FindingPart, ...]
     no_filesystem: str
@@ -162,27 +155,28 @@ def worse_findings(page: Page) -> str:
     return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
 
 
-def _facts(report: Report) -> Iterator[Fact]:
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield names and values; a fact without a value is not shown."""
     host = report.host
     if report.source.kind == "plan":
-        yield Fact("Plan", f"{report.source.label}: does not exist yet, audited as planned")
+        yield "Plan", f"{report.source.label}: does not exist yet, audited as planned"
     else:
-        yield Fact("Image" if report.source.kind == "image" else "Host", report.key)
-        yield Fact("Host name", host.name if host.name != report.key else "")
+        yield "Image" if report.source.kind == "image" else "Host", report.key
+        yield "Host name", host.name if host.name != report.key else ""
     if isinstance(host.os, Known):
-        yield Fact("System", host.os.value.pretty_name or host.os.value.id)
+        yield "System", host.os.value.pretty_name or host.os.value.id
     kernel = host.kernel.value.release if isinstance(host.kernel, Known) else "not known"
-    yield Fact("Kernel", kernel)
-    yield Fact("Virtualization", for_wording(host.virtualization, None) or "")
-    yield Fact("Container", for_wording(host.container, None) or "")
+    yield "Kernel", kernel
+    yield "Virtualization", for_wording(host.virtualization, None) or ""
+    yield "Container", for_wording(host.container, None) or ""
     dated = "undated" if host.taken_at == UNDATED else f"taken at {host.taken_at}"
     source = f"{report.source.kind} ({report.source.label}), {dated}"
-    yield Fact("Evidence", source)
+    yield "Evidence", source
     profiles = (f"{each.profile.name} on {each.place or '*'}" for each in host.profiles)
-    yield Fact("Profiles", ", ".join(profiles))
+    yield "Profiles", ", ".join(profiles)
     for what, names in in_force_of(report.policy, report.knowledge).items():
-        yield Fact(what.capitalize(), names)
-    yield Fact("Verdicts", _verdicts(report))
+        yield what.capitalize(), names
+    yield "Verdicts", _verdicts(report)
 
 
 def _verdicts(report: Report) -> str:

@@ -131,7 +131,12 @@ def _unread(named: Sequence[tuple[str, Audited]]) -> Iterator[str]:
 
 
 def _host(name: str, report: Report, page: Page) -> Iterator[str]:
-    yield from _head(name, report)
+    is_image = report.source.kind == "image"
+    if report.source.kind == "plan":
+        yield f"## Plan {prose(report.source.label)}"
+        yield "It does not exist yet; it is audited as planned."
+    else:
+        yield f"## {'Image' if is_image else 'Host'} {prose(name)}"
     yield _summary(report, page)
     yield from _findings([("", report)], page, {"": len(report.host.filesystems)})
 
@@ -168,14 +173,6 @@ def _findings(
         yield from _set_aside_and_fixed(read, by_cause(aside, most, across_hosts=True))
     missing = [gap for each in read for gap in gaps(*each)]
     yield from _not_determined(missing, len(missing) if page.verbosity > 0 else _WHOLE)
-
-
-def _head(name: str, report: Report) -> Iterator[str]:
-    if report.source.kind == "plan":
-        yield f"## Plan {prose(report.source.label)}"
-        yield "It does not exist yet; it is audited as planned."
-    else:
-        yield f"## {'Image' if report.source.kind == 'image' else 'Host'} {prose(name)}"
 
 
 def _summary(report: Report, page: Page) -> str:

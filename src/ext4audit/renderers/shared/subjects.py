@@ -147,6 +147,11 @@ class Cause(NamedTuple):
         return self.found[0].finding
 
     @property
+    def messages(self) -> tuple[str, ...]:
+        """The messages of the findings, each once."""
+        return tuple(dict.fromkeys(finding.message for _, finding in self.found))
+
+    @property
     def filesystems(self) -> tuple[Filesystem | None, ...]:
         """The subjects, each once; None is the host."""
         by_id = {fs.id if fs else None: fs for fs, _ in self.found}

@@ -23,8 +23,7 @@ _LONGEST_MOUNT_POINT = 32
 
 def message_text(cause: Cause) -> str:
     """Return the message if all findings have the same, else their summary."""
-    messages = {finding.message for _, finding in cause.found}
-    return cause.first.message if len(messages) == 1 else cause.first.short
+    return cause.first.short if cause.messages[1:] else cause.first.message
 
 
 def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
