@@ -12,7 +12,7 @@ from ext4audit.engine import audit
 from ext4audit.facts.host import Host
 from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.renderers import Audited, visible
-from ext4audit.renderers.prometheus import confidence_value, render, severity_value
+from ext4audit.renderers.prometheus import render, value_of
 from ext4audit.report import DataFile, Report
 from ext4audit.rules import all_rules
 from support.builders import host
@@ -133,8 +133,8 @@ def test_several_findings_of_a_rule_are_one_series() -> None:
 
 def test_numbers_stand_for_severity_and_confidence() -> None:
     """The larger the worse, and the more certain."""
-    assert [severity_value(each) for each in Severity] == [5, 4, 3, 2, 1]
-    assert [confidence_value(each) for each in Confidence] == [3, 2, 1]
+    assert [value_of(each) for each in Severity] == [5, 4, 3, 2, 1]
+    assert [value_of(each) for each in Confidence] == [3, 2, 1]
 
 
 def test_every_severity_is_counted_also_those_without_findings() -> None:

@@ -47,16 +47,14 @@ def command(
     newer = knowledge_of(knowledge)
     if as_json or fmt == "json":
         shown = document(newer, tool_version=__version__)
-        write(json_text({**shown, "tables": _only(shown["tables"], table)}), None)
+        if table is not None:
+            shown["tables"] = {table: shown["tables"][table]}
+        write(json_text(shown), None)
     elif table is not None:
         write(source_text(TABLES[table].file), None)
     else:
         write(_text(newer), None)
     return 0
-
-
-def _only(tables: dict[str, object], table: str | None) -> dict[str, object]:
-    return tables if table is None else {table: tables[table]}
 
 
 def _text(newer: tuple[NewerFile, ...]) -> str:

@@ -16,7 +16,6 @@ from binascii import b2a_base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pkgutil import iter_modules
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.evidence import Known
@@ -27,7 +26,7 @@ from ext4audit.report import DataFile, Report
 
 _NOT_FORMATS = frozenset({"shared", "layout", "probe"})
 """What the formats share, and the outputs of `layout` and `probe`."""
-_USER_NAMES = MappingProxyType({"json_v1": "json"})
+_USER_NAMES: Mapping[str, str] = {"json_v1": "json"}
 
 
 def formats() -> dict[str, str]:

@@ -15,9 +15,8 @@ precedes it, and "##[" is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from types import MappingProxyType
 from typing import NamedTuple
 
 from ext4audit.finding import Severity, listed
@@ -48,15 +47,13 @@ from ext4audit.renderers.shared.rows import (
 from ext4audit.report import PlanAdvice, Report
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
-LEVELS = MappingProxyType(
-    {
-        Severity.CRITICAL: ERROR,
-        Severity.HIGH: ERROR,
-        Severity.MEDIUM: WARNING,
-        Severity.LOW: NOTICE,
-        Severity.INFO: NOTICE,
-    }
-)
+LEVELS: Mapping[Severity, str] = {
+    Severity.CRITICAL: ERROR,
+    Severity.HIGH: ERROR,
+    Severity.MEDIUM: WARNING,
+    Severity.LOW: NOTICE,
+    Severity.INFO: NOTICE,
+}
 SHOWN = 10
 """Annotations that GitHub shows for each level of a step."""
 LONGEST_TITLE = 255

@@ -10,8 +10,7 @@ sees that the finding itself is gone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ext4audit.finding import Finding, Severity
@@ -40,15 +39,13 @@ NOT_DETERMINED = "not-determined"
 IN_FORCE = {"policy": "The policy in force is {}.", "knowledge": "Newer data in force: {}."}
 FIXED = "fixed"
 PLAN = "plan"
-_SEVERITIES = MappingProxyType(
-    {
-        Severity.CRITICAL: "blocker",
-        Severity.HIGH: "critical",
-        Severity.MEDIUM: "major",
-        Severity.LOW: "minor",
-        Severity.INFO: "info",
-    }
-)
+_SEVERITIES: Mapping[Severity, str] = {
+    Severity.CRITICAL: "blocker",
+    Severity.HIGH: "critical",
+    Severity.MEDIUM: "major",
+    Severity.LOW: "minor",
+    Severity.INFO: "info",
+}
 
 
 def render(hosts: Sequence[Audited], _page: Page) -> str:

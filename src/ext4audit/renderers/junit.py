@@ -13,8 +13,7 @@ as its output. The lines to use of a plan are the output of its suite.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -37,7 +36,7 @@ _HOST = "host"
 _FIXED = "fixed since the baseline"
 _OUTPUT = "system-out"
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
-_COUNTS = MappingProxyType({"failures": FAILURE, "errors": ERROR})
+_COUNTS: Mapping[str, str] = {"failures": FAILURE, "errors": ERROR}
 """What a file counts; suites also count skipped cases, for which the root has no attribute."""
 
 

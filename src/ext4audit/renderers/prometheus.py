@@ -76,25 +76,20 @@ def _of_findings(found: Sequence[Row]) -> Iterator[str]:
     yield from _metric(
         "ext4audit_finding_severity",
         "Severity of the worst finding of a rule that counts: 5 critical to 1 info.",
-        [(_subject(row), severity_value(row.finding.severity)) for row in worst],
+        [(_subject(row), value_of(row.finding.severity)) for row in worst],
     )
     yield from _metric(
         "ext4audit_finding_confidence",
         "Confidence of that finding: 3 confirmed, 2 likely, 1 possible.",
-        [(_subject(row), confidence_value(row.finding.confidence)) for row in worst],
+        [(_subject(row), value_of(row.finding.confidence)) for row in worst],
     )
     text = "Name of the rule, state of its findings, and what they are about."
     yield from _metric("ext4audit_finding_info", text, [(_info(each), 1) for each in series])
 
 
-def severity_value(severity: Severity) -> int:
-    """Return a severity as a number: 5 for critical, 1 for info."""
-    return len(Severity) - severity.rank
-
-
-def confidence_value(confidence: Confidence) -> int:
-    """Return a confidence as a number: 3 for confirmed, 1 for possible."""
-    return len(Confidence) - confidence.rank
+def value_of(ranked: Severity | Confidence) -> int:
+    """Return a severity or a confidence as a number: the last is 1, critical 5, confirmed 3."""
+    return len(type(ranked)) - ranked.rank
 
 
 def _by_subject(found: Sequence[Row]) -> Iterable[list[Row]]:
@@ -125,7 +120,7 @@ def _shown(same: Sequence[Row]) -> list[Row]:
 
 
 def _weight(row: Row) -> tuple[int, int]:
-    return severity_value(row.finding.severity), confidence_value(row.finding.confidence)
+    return value_of(row.finding.severity), value_of(row.finding.confidence)
 
 
 def _info(series: Sequence[Row]) -> _Labels:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, metadata
-from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -54,45 +53,41 @@ SCHEMA = (
 )
 MOST_RESULTS = 25_000
 """GitHub refuses a file with a larger run (docs: SARIF limits)."""
-LEVELS = MappingProxyType(
-    {
-        Severity.CRITICAL: "error",
-        Severity.HIGH: "error",
-        Severity.MEDIUM: "warning",
-        Severity.LOW: "note",
-        Severity.INFO: "note",
-    }
-)
-_PROBLEM_SEVERITIES = MappingProxyType(
-    {"error": "error", "warning": "warning", "note": "recommendation"}
-)
+LEVELS: Mapping[Severity, str] = {
+    Severity.CRITICAL: "error",
+    Severity.HIGH: "error",
+    Severity.MEDIUM: "warning",
+    Severity.LOW: "note",
+    Severity.INFO: "note",
+}
+_PROBLEM_SEVERITIES: Mapping[str, str] = {
+    "error": "error",
+    "warning": "warning",
+    "note": "recommendation",
+}
 """GitHub's levels of rules other than security (docs: SARIF support, reportingDescriptor)."""
-_SECURITY_SCORES = MappingProxyType(
-    {
-        Severity.CRITICAL: "9.5",
-        Severity.HIGH: "8.0",
-        Severity.MEDIUM: "5.0",
-        Severity.LOW: "2.0",
-        Severity.INFO: "0.1",
-    }
-)
+_SECURITY_SCORES: Mapping[Severity, str] = {
+    Severity.CRITICAL: "9.5",
+    Severity.HIGH: "8.0",
+    Severity.MEDIUM: "5.0",
+    Severity.LOW: "2.0",
+    Severity.INFO: "0.1",
+}
 """Scores within GitHub's ranges of these names: beyond 9.0, from 7.0, from 4.0, from 0.1.
 
 Every rule has one: a level does not distinguish critical from high.
 """
-_FAMILIES = MappingProxyType(
-    {
-        "CAP": "capacity",
-        "CMP": "compatibility",
-        "DRF": "configuration-drift",
-        "DUR": "durability",
-        "HLT": "health",
-        "KRN": "kernel",
-        "LAY": "layout",
-        "PRF": "performance",
-        "SEC": "security",
-    }
-)
+_FAMILIES: Mapping[str, str] = {
+    "CAP": "capacity",
+    "CMP": "compatibility",
+    "DRF": "configuration-drift",
+    "DUR": "durability",
+    "HLT": "health",
+    "KRN": "kernel",
+    "LAY": "layout",
+    "PRF": "performance",
+    "SEC": "security",
+}
 _IN_FORCE = {
     "policy": ("policy-file", "the policy in force is {}"),
     "knowledge": ("data-files", "newer data in force: {}"),

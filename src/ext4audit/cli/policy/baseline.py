@@ -57,7 +57,7 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
     taken for them; how many there are is told on standard error.
     """
     try:
-        documents = _documents(_baseline_text(path))
+        documents = _documents(decoded(read_bytes(path, LARGEST_BASELINE_BYTES)))
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
@@ -103,11 +103,6 @@ def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
     if twice:
         names = ", ".join(sorted(twice))
         raise click.UsageError(f"{path}: there are several reports of {names}: keep one of each")
-
-
-def _baseline_text(path: str) -> str:
-    """Return a file's text; raises OSError or ValueError."""
-    return decoded(read_bytes(path, LARGEST_BASELINE_BYTES))
 
 
 def _documents(text: str) -> list[Mapping[str, Any]]:
@@ -196,11 +191,7 @@ def _are_one(names: Iterable[str | None], in_common: Collection[str]) -> bool:
 
 
 def _in_common(known: KnownHost, report: Report) -> frozenset[str]:
-    return known.superblocks & _superblocks(report)
-
-
-def _superblocks(report: Report) -> frozenset[str]:
-    return frozenset(map(key_of_filesystem, report.host.filesystems))
+    return known.superblocks & frozenset(map(key_of_filesystem, report.host.filesystems))
 
 
 def _same(baselines: Baselines, key: str, name: str) -> list[KnownHost]:

@@ -112,10 +112,6 @@ def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _is_unknown(value: object) -> bool:
-    return isinstance(value, Unknown)
-
-
 def _environment() -> Environment:
     made = Environment(
         autoescape=True,
@@ -133,7 +129,7 @@ def _environment() -> Environment:
         phase_text=PHASE_TEXT.__getitem__,
         why_text=why_text,
     )
-    made.tests["unknown"] = _is_unknown
+    made.tests["unknown"] = lambda value: isinstance(value, Unknown)
     return made
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Mapping, Sequence
 
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.devices import BlockDevice
@@ -21,43 +20,35 @@ from ext4audit.finding import (
 from ext4audit.renderers import chunk_bytes, visible
 from ext4audit.report import Outcome
 
-OUTCOME_TEXT = MappingProxyType(
-    {
-        Outcome.PASS: "passed",
-        Outcome.NOT_APPLICABLE: "not applicable",
-        Outcome.UNDETERMINED: "undetermined",
-        Outcome.ERROR: "stopped with an error",
-    }
-)
+OUTCOME_TEXT: Mapping[Outcome, str] = {
+    Outcome.PASS: "passed",
+    Outcome.NOT_APPLICABLE: "not applicable",
+    Outcome.UNDETERMINED: "undetermined",
+    Outcome.ERROR: "stopped with an error",
+}
 """The outcomes in the order of a summary; it counts the findings instead of FAIL."""
-DISRUPTION_TEXT = MappingProxyType(
-    {
-        Disruption.ONLINE: "online",
-        Disruption.REMOUNT: "needs a remount",
-        Disruption.UNMOUNT: "needs an unmount",
-        Disruption.REBOOT: "needs a reboot",
-        Disruption.RECREATE: "destroys and recreates the filesystem",
-    }
-)
-PHASE_TEXT = MappingProxyType(
-    {
-        Phase.IMMEDIATE: "now",
-        Phase.PERSISTENT: "for good",
-        Phase.VERIFY: "check",
-        Phase.ROLLBACK: "undo",
-    }
-)
-WHY_TEXT = MappingProxyType(
-    {
-        Why.ABSENT: "not there",
-        Why.DENIED: "no permission",
-        Why.FAILED: "reading it failed",
-        Why.TIMED_OUT: "timed out",
-        Why.UNPARSABLE: "not understood",
-        Why.NOT_CAPTURED: "not captured",
-        Why.UNSUPPORTED: "not supported here",
-    }
-)
+DISRUPTION_TEXT: Mapping[Disruption, str] = {
+    Disruption.ONLINE: "online",
+    Disruption.REMOUNT: "needs a remount",
+    Disruption.UNMOUNT: "needs an unmount",
+    Disruption.REBOOT: "needs a reboot",
+    Disruption.RECREATE: "destroys and recreates the filesystem",
+}
+PHASE_TEXT: Mapping[Phase, str] = {
+    Phase.IMMEDIATE: "now",
+    Phase.PERSISTENT: "for good",
+    Phase.VERIFY: "check",
+    Phase.ROLLBACK: "undo",
+}
+WHY_TEXT: Mapping[Why, str] = {
+    Why.ABSENT: "not there",
+    Why.DENIED: "no permission",
+    Why.FAILED: "reading it failed",
+    Why.TIMED_OUT: "timed out",
+    Why.UNPARSABLE: "not understood",
+    Why.NOT_CAPTURED: "not captured",
+    Why.UNSUPPORTED: "not supported here",
+}
 USUAL_THRESHOLD = Severity.MEDIUM
 """The --fail-on of a command that has none."""
 _DETAIL_SUFFICES = frozenset({Why.ABSENT, Why.DENIED, Why.FAILED})

@@ -6,9 +6,8 @@ through `visible`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from ext4audit.finding import Finding, Severity
@@ -68,17 +67,15 @@ Blocks: TypeAlias = Iterator[Block]
 UNKNOWN_MARKER = Span("? ", "magenta")
 NOT_APPLICABLE_MARKER = Span("- ", "dim")
 
-SEVERITY_STYLES = MappingProxyType(
-    {
-        Severity.CRITICAL: "bold red",
-        Severity.HIGH: "red",
-        Severity.MEDIUM: "yellow",
-        Severity.LOW: "cyan",
-        Severity.INFO: "dim",
-    }
-)
+SEVERITY_STYLES: Mapping[Severity, str] = {
+    Severity.CRITICAL: "bold red",
+    Severity.HIGH: "red",
+    Severity.MEDIUM: "yellow",
+    Severity.LOW: "cyan",
+    Severity.INFO: "dim",
+}
 
-DIFF_STYLES = MappingProxyType({FILE: "dim", BEFORE: "red", AFTER: "green"})
+DIFF_STYLES: Mapping[str, str] = {FILE: "dim", BEFORE: "red", AFTER: "green"}
 
 
 class Look(NamedTuple):
