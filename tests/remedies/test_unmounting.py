@@ -130,14 +130,15 @@ def test_options_that_only_mount_keeps_are_guessed_aloud(
 @pytest.mark.parametrize(
     ("undo", "kept"),
     [
-        (f"mount -o remount,a{OR_UNMOUNT}/data && mount /data; }}", "mount -o remount,a"),
-        ("umount /data && debugfs && mount /data", ""),
+        (f"mount -o remount,a{OR_UNMOUNT}PLACE && mount PLACE; }}", "mount -o remount,a"),
+        ("umount PLACE && debugfs && mount PLACE", ""),
         ("mount -o remount,a", "mount -o remount,a"),
         ("", ""),
     ],
 )
 def test_a_rollback_does_not_unmount_either(undo: str, kept: str, fs: Filesystem) -> None:
     """The remedy itself stays."""
+    undo = undo.replace("PLACE", fs.mount_points[0])
     remedy = Remedy("Do it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "work", undo),))
     shown = with_loss(remedy, fs, host())
     assert [step.undo for step in shown.steps] == [kept]

@@ -128,7 +128,7 @@ def with_losses(found: tuple[Remedy, ...], fs: Filesystem, host: Host) -> tuple[
     """Return remedies as `unmounting.with_loss` does, which a healthy host never imports."""
     steps = [step for each in found for step in each.steps]
     unmounts = any(isinstance(step.change, Unmount) for step in steps)
-    of_root = "/" in fs.mount_points and any("umount /" in f"{s.command} {s.undo}" for s in steps)
+    of_root = "/" in fs.mount_points and any("umount / " in f"{s.command} {s.undo} " for s in steps)
     loses = of_root or (unmounts and (len(fs.mounts) > 1 or _is_unseen(fs)))
     if not loses and not _may_lose(fs, host):
         return found
