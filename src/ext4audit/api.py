@@ -26,7 +26,7 @@ DEFAULT_TIMEOUT_SECONDS = 20.0
 LONGEST_SECONDS = 86_400
 
 
-Name: TypeAlias = str | bytes | os.PathLike[str]
+StrPath: TypeAlias = str | bytes | os.PathLike[str]
 
 
 def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
@@ -38,7 +38,7 @@ def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Ru
     return select(all_rules(), _terms(wanted), _terms(ignored))
 
 
-def _terms(words: Name | Iterable[Name]) -> tuple[str, ...]:
+def _terms(words: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
     """Return the terms: a text is one, and not its letters ("C" selects three families)."""
     if isinstance(words, (str, bytes, os.PathLike)):
         return (os.fsdecode(words),)
@@ -80,11 +80,11 @@ def audit_host(
 
 
 def audit_snapshot(
-    path: Name,
+    path: StrPath,
     *,
     rules: Sequence[Rule] | None = None,
     profiles: Sequence[ActiveProfile] = (),
-    targets: Name | Sequence[Name] = (),
+    targets: StrPath | Sequence[StrPath] = (),
     in_fleet: bool = False,
     key: str | None = None,
     may_lack_targets: bool = False,
