@@ -23,7 +23,7 @@ SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
 @click.argument("rule", metavar="CODE|NAME|FAMILY", shell_complete=completer("rules"))
 @format_option(
     ("text", "json", "markdown"),
-    "The format of the page; text is Markdown, rendered on a terminal.",
+    "Format of the page; text is Markdown, rendered on a terminal.",
 )
 @config_option
 @knowledge_option

@@ -96,7 +96,7 @@ def _names(_context: click.Context, _option: click.Parameter, text: str | None) 
     help="Maximum amount of data to write per second.",
 )
 @format_option(("text", "json"), "Format of the results; `scan --probe` reads json.")
-@output_option("Write to FILE atomically.")
+@output_option("Write FILE atomically.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress bar.")
 @color_option
 @timeout_option(DEFAULT_TIMEOUT_SECONDS)

@@ -131,7 +131,7 @@ def catalogue(config: str | None) -> tuple[Rule, ...]:
 
 
 @click.command("rules")
-@format_option(RENDERERS, "The format of the list.")
+@format_option(RENDERERS, "Format of the list.")
 @config_option
 @color_option
 def command(fmt: str, config: str | None, color: str) -> int:
