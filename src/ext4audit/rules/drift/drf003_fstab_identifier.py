@@ -174,6 +174,7 @@ class Use(NamedTuple):
         "https://man7.org/linux/man-pages/man8/tune2fs.8.html",
         "https://man7.org/linux/man-pages/man5/fstab.5.html",
         "https://github.com/lvmteam/lvm2/issues/146",
+        "https://github.com/systemd/systemd/pull/28481",
     ),
 )
 def check(host: Host) -> RuleOutput:
@@ -187,8 +188,9 @@ def check(host: Host) -> RuleOutput:
     ## Why it matters
 
     ext4 mounts copies without an error. If fstab or root= names a UUID or label that two devices
-    have, the device that is detected first is mounted. After a reboot, an old snapshot can be
-    mounted instead of the current data, and new data is written to it.
+    have, the order of udev's events decides which one is mounted: its link goes to the last one
+    in some versions of systemd, and stays at the first one in others. After a reboot, an old
+    snapshot can be mounted instead of the current data, and new data is written to it.
 
     Snapshots of LVM, other than thin ones, have severity low: lvm2 gives their links in /dev/disk
     a low priority, so udev prefers the origin while the origin is active.
