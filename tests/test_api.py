@@ -70,6 +70,13 @@ def test_an_audit_has_each_rule_once(rules: tuple[Rule, ...]) -> None:
         audit_host(rules=rules)
 
 
+@pytest.mark.parametrize("rules", ["DUR001", ["DUR001"]])
+def test_codes_are_no_rules(rules: Any) -> None:
+    """The error was of an attribute that a str lacks."""
+    with pytest.raises(TypeError, match="select_rules"):
+        audit_snapshot(SNAPSHOT, rules=rules)
+
+
 def test_rules_can_come_from_a_generator() -> None:
     """It was used up by the first filesystem, and the others were not judged."""
     several = HOSTS / "healthy-rhel-9" / "snapshot"

@@ -130,6 +130,8 @@ def _checked(rules: Iterable[Rule] | None, profiles: Sequence[ActiveProfile]) ->
     chosen = tuple(rules)
     if not chosen:
         raise ValueError("rules: there is none to run")
+    if not all(isinstance(rule, Rule) for rule in chosen):
+        raise TypeError("rules: select_rules() makes rules of codes and names")
     codes = [rule.code for rule in chosen]
     if len(set(codes)) < len(codes):
         raise ValueError(f"rules: a rule is there twice: {', '.join(codes)}")
