@@ -397,8 +397,13 @@ def same_table(one: GroupTable, other: GroupTable) -> bool:
 
 
 def test_usual_backups_are_where_sparse_super_has_them() -> None:
-    """mke2fs(8), -b: 32768 for blocks of 4 KiB, 16384 for 2 KiB, 8193 for 1 KiB."""
-    assert [usual_backups(size)[0] for size in (4096, 2048, 1024)] == [
+    """mke2fs(8), -b: 32768 for blocks of 4 KiB, 16384 for 2 KiB, 8193 for 1 KiB.
+
+    Made by mke2fs 1.47.0 with blocks of 8 KiB and 64 KiB: 65528.
+    """
+    assert [usual_backups(size)[0] for size in (65536, 8192, 4096, 2048, 1024)] == [
+        (1, 65528),
+        (1, 65528),
         (1, 32768),
         (1, 16384),
         (1, 8193),

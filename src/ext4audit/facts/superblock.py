@@ -17,6 +17,8 @@ EXT3_FEATURES = frozenset(
 """What the ext3 driver could mount (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
 
 JOURNAL_SUPERBLOCK_BYTES = 1024
+MOST_CLUSTERS_PER_GROUP = 65528
+"""16 bits of free-cluster count, a multiple of 8: the cap from blocks of 8 KiB on."""
 
 
 SETTINGS = tuple(

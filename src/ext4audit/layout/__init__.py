@@ -24,7 +24,7 @@ from ext4audit.facts import whole_number
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment, MdArray
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
-from ext4audit.facts.superblock import Sizes, Superblock
+from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 
 LVM_STRIPES = "dm-striped"
 """The level of LVM's stripes in a geometry (targets "striped" and "raid raid0"). It is not
@@ -157,7 +157,7 @@ SUPERBLOCK_OFFSET_BYTES = 1024
 SUPERBLOCK_BYTES = 1024
 MOST_GROUPS_POWER = 41
 """3 to this power is more than 64 bits count."""
-USUAL_BLOCK_BYTES = (4096, 1024, 2048)
+USUAL_BLOCK_BYTES = (4096, 1024, 2048, 65536)
 _USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 """The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
 
@@ -234,7 +234,8 @@ def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
 
     A group then has as many blocks as one block has bits; with 1 KiB, block 0 is the boot loader's.
     """
-    first, per_group = int(block_bytes == SUPERBLOCK_OFFSET_BYTES), 8 * block_bytes
+    first = int(block_bytes == SUPERBLOCK_OFFSET_BYTES)
+    per_group = min(8 * block_bytes, MOST_CLUSTERS_PER_GROUP)
     return tuple((group, first + group * per_group) for group in _USUAL_BACKUP_GROUPS)
 
 

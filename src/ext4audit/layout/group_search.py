@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ext4audit import lazily
 from ext4audit.facts.layout import EVEN, MetadataLayout, MkfsAdvice
-from ext4audit.facts.superblock import Sizes
+from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes
 from ext4audit.layout import journal_blocks_of
 from ext4audit.layout.bitmap_placement import BitmapPlacement, StripePeriod, measure, placement_of
 from ext4audit.layout.byte_map import StackMap
@@ -28,7 +28,6 @@ from ext4audit.layout.mkfs_parameters import (
     BITS_PER_BYTE,
     GROUP_STEP,
     LEAST_CLUSTERS_PER_GROUP,
-    MOST_CLUSTERS_PER_GROUP,
     MkfsOptions,
     metadata_blocks,
     mke2fs_sizes,

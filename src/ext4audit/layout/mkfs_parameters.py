@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ext4audit.facts.superblock import Sizes, Superblock
+from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 from ext4audit.layout import (
     descriptor_table_blocks,
     descriptors_per_block,
@@ -22,8 +22,6 @@ KIB, MIB, TIB = 1 << 10, 1 << 20, 1 << 40
 BITS_PER_BYTE = 8
 GROUP_STEP = 8
 """mke2fs: "blocks per group must be multiple of 8"."""
-MOST_CLUSTERS_PER_GROUP = 65528
-"""16 bits of free-cluster count, a multiple of 8: the cap for 64 KiB blocks."""
 MOST_OF_32_BITS = (1 << 32) - 1
 LAST_GROUP = -1
 LEAST_CLUSTERS_PER_GROUP = 256

@@ -13,7 +13,12 @@ import struct
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
-from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, RecordedError, Superblock
+from ext4audit.facts.superblock import (
+    JOURNAL_SUPERBLOCK_BYTES,
+    MOST_CLUSTERS_PER_GROUP,
+    RecordedError,
+    Superblock,
+)
 from ext4audit.parsers import errors_behaviour, feature_names, mount_option_names, state_text
 
 _BYTES = 1024
@@ -141,7 +146,7 @@ def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
     at = _Fields(data)
     if (at.u16(0x5A), superblock.block_bytes) != (group, block_bytes):
         raise ValueError(f"it is the backup of group {at.u16(0x5A)}")
-    if superblock.blocks_per_group != _BITS * block_bytes:
+    if superblock.blocks_per_group != min(_BITS * block_bytes, MOST_CLUSTERS_PER_GROUP):
         raise ValueError(f"groups of {superblock.blocks_per_group} blocks")
     return superblock
 

@@ -32,11 +32,12 @@ def reason(path: Path) -> str:
         (("-b", "2048"), "backups can be read, blocks 16384, 49152, 81920 of 2048 bytes"),
         (("-b", "4096"), "backups can be read, blocks 32768, 98304 of 4096 bytes"),
         (("-b", "4096", "-O", "^metadata_csum"), "backups can be read, blocks 32768, 98304 of"),
+        (("-b", "65536", "-O", "^has_journal"), "a backup can be read, block 65528 of 65536 bytes"),
     ],
 )
 def test_backups_are_found_where_mke2fs_puts_them(options: tuple[str, ...], backups: str) -> None:
     """At most three are named; each of them was parsed, and knows its group."""
-    with sparse_image(512 * MIB) as image:
+    with sparse_image((8192 if "65536" in options else 512) * MIB) as image:
         run("mke2fs", "-q", "-F", "-t", "ext4", *options, image)
         write_at(image, {1024: bytes(1024)})
         assert reason(image).startswith(f"its superblock is zeroed; {backups}")
