@@ -22,8 +22,10 @@ from ext4audit.layout.byte_map import StackMap
 from ext4audit.layout.group_search import (
     EVEN_IN_A_WINDOW,
     _evenness,
+    _keeps,
     _looks,
-    _made_if_kept,
+    _option,
+    _tried,
     advise,
     evenness,
     evenness_with_stride,
@@ -80,8 +82,8 @@ def most_even(stack_map: StackMap, block: Sizes, flex_sizes: set[int]) -> float:
     period = StripePeriod(stack_map, block_bytes)
     for flex in flex_sizes:
         for option in range(256, min(8 * block_bytes, 65528) + 1, 8):
-            made = _made_if_kept(block, option, flex)
-            if made is not None:
+            made = _tried(block, option, flex, None)
+            if made is not None and _option(made) == option and _keeps(block, made):
                 found = _evenness(period, placement_of(made))
                 if found.window >= EVEN_IN_A_WINDOW:
                     best = max(best, found.whole)

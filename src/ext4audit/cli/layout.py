@@ -132,19 +132,17 @@ def command(
         print_diagnostic(f"{page.what}: {why}{f' ({page.hint})' if page.hint else ''}")
         return EXIT_INCOMPLETE
     found = page.value
-    if found.advice is not None and not found.advice.is_even:
-        found = found._replace(mkfs=_mkfs_line(found))
+    if found.path and found.advice is not None and not found.advice.is_even:
+        line = lazily("remedies.mkfs", "mkfs_line")(
+            found.path,
+            found.layout,
+            found.superblock,
+            found.start_bytes,
+            keeps_size=found.keeps_size,
+        )
+        found = found._replace(mkfs=line)
     write(_rendered(found, fmt, color=color, to_file=output is not None), output)
     return 0
-
-
-def _mkfs_line(page: LayoutPage) -> str | None:
-    if page.path is None:
-        return None
-    line: str | None = lazily("remedies.mkfs", "mkfs_line")(
-        page.path, page.layout, page.superblock, page.start_bytes, keeps_size=page.keeps_size
-    )
-    return line
 
 
 def _described_array(

@@ -52,8 +52,8 @@ class Layer(NamedTuple):
     begins_bytes: tuple[int, ...] = ()
 
 
-def no_parity(_byte: int) -> tuple[Location, ...]:
-    """Return no locations: the layer writes nothing but the data."""
+def no_parity(_byte: int) -> tuple[()]:
+    """Return no locations, and no places: the layer writes nothing but the data."""
     return ()
 
 
@@ -185,12 +185,7 @@ def leaf_device(member: int, size_bytes: int | None) -> ByteMap:
         _refuse_outside(byte, size_bytes)
         return (Place(member, byte),)
 
-    return ByteMap(data, no_parity_places, (member,), 1, 1, None)
-
-
-def no_parity_places(_byte: int) -> tuple[Place, ...]:
-    """Return no places: no layer of this map has parity."""
-    return ()
+    return ByteMap(data, no_parity, (member,), 1, 1, None)
 
 
 def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | None) -> ByteMap:

@@ -87,7 +87,8 @@ def _advised(
     period: StripePeriod, stack_map: StackMap, sizes: Sizes, device_bytes: int | None
 ) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
-    default = _default(sizes, device_bytes)
+    # mke2fs refuses its own choice of -g where clusters have too many inodes.
+    default = _tried(sizes, None, sizes.flex_bg_groups, device_bytes)
     usual = default or sizes
     now = _evenness(period, placement_of(usual))
     now = now._replace(whole=_confirmed(stack_map, usual, now.whole))
@@ -100,14 +101,6 @@ def _advised(
     return _Search(period, stack_map, sizes, device_bytes, now).best() or (
         kept if is_even else None
     )
-
-
-def _default(sizes: Sizes, device_bytes: int | None) -> Sizes | None:
-    """Return what mke2fs makes without -g, None where it refuses: clusters with too many inodes."""
-    try:
-        return _made(sizes, None, sizes.flex_bg_groups, device_bytes)
-    except ValueError:
-        return None
 
 
 def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
@@ -230,9 +223,13 @@ class _Search:
                 yield candidate
 
     def _counted(self, option: int, size: int) -> _Candidate | None:
-        """Count a candidate; None where mke2fs lowers the group size, or it is uneven at first."""
-        made = _made_if_kept(self.sizes, option, size, self.device_bytes)
-        if made is None:
+        """Count a candidate; None where mke2fs changes more than groups, or it is uneven at first.
+
+        For very many inodes it lowers the group size, or makes fewer of them. It drops resize_inode
+        for meta_bg where the descriptors of a later growth leave a group little room.
+        """
+        made = _tried(self.sizes, option, size, self.device_bytes)
+        if made is None or _option(made) != option or not _keeps(self.sizes, made):
             return None
         placement = placement_of(made)
         self.left -= _looks(self.period, placement)
@@ -287,19 +284,14 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
     return _Evenness(period.spread(placement, groups).achieved, whole)
 
 
-def _made_if_kept(
-    sizes: Sizes, option: int, flex_groups: int, device_bytes: int | None = None
+def _tried(
+    sizes: Sizes, option: int | None, flex_groups: int, device_bytes: int | None
 ) -> Sizes | None:
-    """Return the filesystem with groups of this size, None if mke2fs changes more than that.
-
-    For very many inodes it lowers the group size, or makes fewer of them. It drops resize_inode
-    for meta_bg where the descriptors of a later growth leave a group little room.
-    """
+    """Return the sizes that mke2fs makes, None where it refuses."""
     try:
-        made = _made(sizes, option, flex_groups, device_bytes)
+        return _made(sizes, option, flex_groups, device_bytes)
     except ValueError:
         return None
-    return made if _option(made) == option and _keeps(sizes, made) else None
 
 
 def _keeps(sizes: Sizes, made: Sizes) -> bool:
