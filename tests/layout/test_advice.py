@@ -270,16 +270,34 @@ def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None
     assert evenness > hot.evenness + 0.2
 
 
-def test_the_parity_of_a_mirror_is_no_disk_to_spread_over() -> None:
-    """RAID4 writes it to both disks of its last device, whatever the layout."""
-    mirror = md(sd("c"), sd("d"), level="raid1", number=1)
-    found = map_stack(md(sd("a"), sd("b"), mirror, level="raid4", chunk_bytes=512 << 10))
+@pytest.mark.parametrize(
+    ("level", "layout", "last", "judged"),
+    [
+        ("raid4", 0, md(sd("e"), sd("f"), level="raid1", number=1), "abcd"),
+        ("raid4", 0, sd("e"), "abcd"),
+        ("raid5", 4, sd("e"), "bcde"),
+        ("raid5", 5, sd("e"), "abcd"),
+        ("raid6", 5, sd("e"), "abc"),
+        ("raid6", 16, sd("e"), "abcd"),
+        ("raid6", 20, sd("e"), "bcd"),
+        ("raid6", 8, sd("e"), "abcde"),
+    ],
+)
+def test_a_disk_of_parity_is_none_to_spread_over(
+    level: str, layout: int, last: BlockDevice, judged: str
+) -> None:
+    """It gets all parity, whatever the groups: its share is no reason to recreate anything."""
+    disks = (*map(sd, "abcd"), last)
+    found = map_stack(md(*disks, level=level, layout=layout, chunk_bytes=512 << 10))
     assert isinstance(found, Known)
-    hot = measure(predict_table(made(100 << 30)), made(100 << 30), found.value)
-    assert hot.bitmaps.loads == (1600, 0)
-    advice = layout_advice(hot, made(100 << 30)).advice
+    of = made(300 << 30)
+    now = measure(predict_table(of), of, found.value)
+    assert [member.name for member in now.judged] == [f"sd{letter}" for letter in judged]
+    advice = layout_advice(now, of).advice
     assert advice is not None
-    assert advice.evenness == pytest.approx(1, abs=0.01)
+    assert advice.evenness == pytest.approx(1, abs=0.02)
+    new = as_advised(of, advice)
+    assert measure(predict_table(new), new, found.value).evenness > EVEN
 
 
 def test_arrays_that_repeat_together_late_are_not_computed() -> None:

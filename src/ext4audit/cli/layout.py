@@ -19,7 +19,7 @@ from ext4audit.cli.output import (
     write,
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
-from ext4audit.cli.targets import resolve_one
+from ext4audit.cli.targets import EMPTY, resolve_one
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.host import Host
@@ -205,7 +205,8 @@ def _not_one(number: int, target: str | None, host: Host) -> str:
     if not names:
         return "it has no ext4 filesystem"
     found = f"{number} filesystems match" if number else "no ext4 filesystem matches"
-    what = f"{found} {target}" if target else f"{number or 'no'} filesystems are on an array"
+    on_arrays = f"{number or 'no'} filesystems are on an array"
+    what = on_arrays if target is None else f"{found} {target or EMPTY}"
     return f"{what}; name one of: {names}"
 
 

@@ -1,5 +1,6 @@
 """The layout of block-group metadata on the member devices of a stripe, and the advice for it."""
 
+from collections.abc import Mapping
 from math import gcd
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -139,16 +140,29 @@ NEAR_COPIES_MASK = 0xFF
 """The bits of md's number of a RAID10 layout with the near copies."""
 
 
-def judged_members(geometry: StripeGeometry) -> int:
-    """Return how many members, from the first slot, a layout can spread metadata over.
+_FIXED_PARITY: Mapping[tuple[str, int | None], tuple[int, ...]] = {
+    ("raid4", None): (-1,),
+    ("raid5", 4): (0,),
+    ("raid5", 5): (-1,),
+    ("raid6", 5): (-2, -1),
+    **{("raid6", layout): (-1,) for layout in range(16, 20)},
+    ("raid6", 20): (0, -1),
+}
+"""The devices of a stripe that hold nothing but parity, by md's numbers of layouts; LVM makes such
+of a stripe (raid5_n, raid6_n_6). The one of RAID4 is always the last (drivers/md/raid5.c, 6.1)."""
 
-    The last device of a RAID4 holds the parity of all others (drivers/md/raid5.c, 6.1): a member,
-    or several where it is a mirror or an array itself.
+
+def judged_members(geometry: StripeGeometry) -> tuple[int, ...]:
+    """Return the slots of the members that a layout can spread metadata over.
+
+    A device with nothing but parity may be a mirror or an array, and have several members.
     """
-    if geometry.level != "raid4":
-        return len(geometry.members)
-    (last,) = geometry.components[-1:] or (geometry.members[-1:],)
-    return len(geometry.members) - len(last.members if isinstance(last, StripeGeometry) else last)
+    below = geometry.components or tuple((name,) for name in geometry.members)
+    names = [each.members if isinstance(each, StripeGeometry) else each for each in below]
+    layout = None if geometry.level == "raid4" else geometry.layout
+    fixed = _FIXED_PARITY.get((geometry.level, layout), ())
+    parity = {name for index in fixed for name in names[index]}
+    return tuple(slot for slot, name in enumerate(geometry.members) if name not in parity)
 
 
 class Spread(NamedTuple):
@@ -262,17 +276,21 @@ class MetadataLayout(NamedTuple):
     device_bytes: int | None = None
 
     @property
-    def bitmaps(self) -> Spread:
-        """All writes of the bitmaps: data, mirrors and parity. This is what LAY001 judges.
+    def judged(self) -> tuple[MemberLoad, ...]:
+        """The members over which the bitmaps can be spread.
 
         Only members of the stripe count: not a disk that holds another part of a volume, nor the
         parity disk of a RAID4. No layout changes what these get.
         """
         if self.geometry is None:
-            return Spread(tuple(member.bitmap_writes for member in self.members))
-        judged = frozenset(self.geometry.members[: judged_members(self.geometry)])
-        loads = (each.bitmap_writes for each in self.members if each.name in judged)
-        return Spread(tuple(loads), self.attainable)
+            return self.members
+        names = {self.geometry.members[slot] for slot in judged_members(self.geometry)}
+        return tuple(member for member in self.members if member.name in names)
+
+    @property
+    def bitmaps(self) -> Spread:
+        """All writes of the bitmaps: data, mirrors and parity. This is what LAY001 judges."""
+        return Spread(tuple(member.bitmap_writes for member in self.judged), self.attainable)
 
     @property
     def goes_beyond_stripe(self) -> bool:

@@ -107,7 +107,8 @@ class StripePeriod:
             raise ValueError("the chunk size is not a multiple of the block size")
         if geometry.components and period_bytes // chunk_bytes > MOST_NESTED_CHUNKS:
             raise ValueError("the arrays below it repeat together after too many chunks")
-        self.members = judged_members(geometry)
+        self._judged = judged_members(geometry)
+        self.members = len(self._judged)
         self.chunk_blocks = chunk_bytes // block_bytes
         self.period_blocks = period_bytes // block_bytes
         self._offset_blocks = geometry.offset_bytes // block_bytes
@@ -131,7 +132,7 @@ class StripePeriod:
         for chunk, blocks in self._blocks_in_chunks(placement, counted).items():
             for member in self._members_writing(chunk):
                 loads[member] += blocks
-        return Spread(tuple(loads[: self.members]))
+        return Spread(tuple(loads[slot] for slot in self._judged))
 
     def _blocks_in_chunks(self, placement: BitmapPlacement, groups: int) -> Counter[int]:
         """Return the blocks of bitmaps in each chunk of the period."""

@@ -250,7 +250,7 @@ def _citations(
         f"{layout.groups} groups of {layout.blocks_per_group} blocks of {layout.block_bytes} "
         f"bytes, flex_bg size {layout.flex_bg_groups}"
     )
-    names = tuple(member.name for member in layout.members)
+    names = tuple(member.name for member in layout.judged)
     churn, even = layout.churn, 1 / len(layout.churn.loads)
     hottest = f"{churn.hottest_share:.0%} of the writes (even: {even:.0%})"
     return (
