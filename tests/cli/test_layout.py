@@ -330,6 +330,7 @@ def test_captured_evidence_has_a_layout(words: list[str]) -> None:
     ("words", "reported"),
     [
         (["--from", HOT, "/nowhere"], "no ext4 filesystem matches /nowhere; name one of: /data"),
+        (["--from", HOT, ""], "no ext4 filesystem matches ''; name one of: /data"),
         (
             ["--from", str(HOSTS / "healthy-debian-12" / "snapshot")],
             "no filesystems are on an array; name one of: /",
