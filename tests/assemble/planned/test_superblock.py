@@ -146,6 +146,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
         disk_plan("-i 67108864 -J size=4 -E orphan_file_size=1M", size_bytes=3 * TIB),
         disk_plan("-E resize=2000000000", size_bytes=3 * TIB),
         disk_plan("-O ^resize_inode -E resize=1000000000", size_bytes=2 * TIB),
+        disk_plan("-b 1024 -g 400 -E resize=1600000", size_bytes=1500 << 20),
         disk_plan("-E desc-size=128", size_bytes=2 * TIB),
         disk_plan("-O fast_commit", size_bytes=2 * TIB),
         disk_plan("-O fast_commit -J size=64", size_bytes=2 * TIB),

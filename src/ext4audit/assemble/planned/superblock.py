@@ -177,11 +177,13 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
     """Return the superblock of the real size, with the features of the small one."""
     sizes = sizes_of(small)
     # auto_64-bit_support of mke2fs.conf: no other filesystem has that many blocks.
-    more = {"64bit"} if dry.blocks > MOST_OF_32_BITS else set()
-    # -E resize, which may not fit the smaller size, sets it whatever -O says.
-    more |= {"resize_inode"} if dry.most_blocks else set()
+    features = small.features | ({"64bit"} if dry.blocks > MOST_OF_32_BITS else set())
+    if dry.most_blocks:
+        # -E resize, which may not fit the smaller size, sets it whatever -O says. Without it, small
+        # groups have no room for the usual reserve, and mke2fs takes meta_bg in its place.
+        features = features - {"meta_bg"} | {"resize_inode"}
     options = MkfsOptions(
-        features=small.features | more,
+        features=features,
         block_bytes=dry.block_bytes,
         group_option=dry.blocks_per_group // sizes.cluster_blocks,
         flex_bg_groups=sizes.flex_bg_groups,
