@@ -147,15 +147,12 @@ class FeatureDefault(NamedTuple):
 
 @cached_by_identity
 def _feature_defaults(table: dict[str, Any]) -> tuple[FeatureDefault, ...]:
+    lines = ((name, entry["default"]) for name, entry in table.items() if "default" in entry)
     return tuple(
         FeatureDefault(
-            name,
-            parse_version(entry["default"]["since"]),
-            entry["default"]["moves_metadata"],
-            entry["default"].get("instead", ""),
+            name, parse_version(line["since"]), line["moves_metadata"], line.get("instead", "")
         )
-        for name, entry in table.items()
-        if "default" in entry
+        for name, line in lines
     )
 
 

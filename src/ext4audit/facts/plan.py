@@ -269,12 +269,7 @@ def kernels_of(os_id: str, version: str) -> tuple[OsKernel, ...]:
     for number in (version, version.partition(".")[0]):
         found = table.get(f"{name}:{number}")
         if found:
-            return tuple(
-                OsKernel(
-                    each["release"], each.get("version", ""), each["source"], each["confirmed"]
-                )
-                for each in found["kernel"]
-            )
+            return tuple(OsKernel(**{"version": "", **each}) for each in found["kernel"])
     return ()
 
 

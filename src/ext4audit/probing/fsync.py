@@ -160,7 +160,7 @@ def _overwrites(bench: Bench) -> _Phase:
 
 
 def _room(bench: Bench, piece_bytes: int) -> int:
-    """Return how many pieces an eighth of the size may hold."""
+    """Return how many pieces a sixteenth of the size may hold."""
     return bench.budget.limits.size_bytes // 16 // piece_bytes
 
 

@@ -7,7 +7,6 @@ host that joins or leaves a fleet changes the identity of another.
 from __future__ import annotations
 
 import base64
-import binascii
 import errno
 import os
 import re
@@ -282,7 +281,7 @@ def unwrap(text: bytes) -> bytes:
         raise SnapshotError("truncated, or mixed with other text, between its markers")
     try:
         return base64.b64decode(b"".join(found[1].split()), validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise SnapshotError(f"damaged base64: {error}") from None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ext4audit.assemble.options import resolve_options, stripe_of
 from ext4audit.assemble.options.listings import OptionSources
 from ext4audit.assemble.planned.simulation import Prediction
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, origin_of
 from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray, MdMember, QueueLimits
 from ext4audit.facts.host import ErrorCounters, Filesystem, Host, Usage
 from ext4audit.facts.layout import NEAR_COPIES, MetadataLayout
@@ -19,7 +21,7 @@ from ext4audit.facts.mount import (
 )
 from ext4audit.facts.options import IMPLIED_BY_DATA_JOURNAL, recognize
 from ext4audit.facts.plan import DISK, Plan
-from ext4audit.facts.superblock import GroupTable, PrimarySuperblock, Superblock, sizes_of
+from ext4audit.facts.superblock import PrimarySuperblock, Superblock, sizes_of
 from ext4audit.layout.bitmap_placement import measure
 from ext4audit.layout.levels import map_of
 
@@ -117,21 +119,11 @@ def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | Non
     geometry = plan.geometry
     if geometry is None:
         return None
-
-    def count(table: GroupTable, superblock: Superblock) -> MetadataLayout:
-        return measure(
-            table,
-            sizes_of(superblock),
-            map_of(geometry),
-            basis=predicted.basis,
-            doubts=predicted.doubts,
-            device_bytes=plan.size_bytes,
-        )
-
-    origin = predicted.table.origin if isinstance(predicted.table, Known) else None
-    return derive(
-        "planned metadata layout", count, predicted.table, predicted.superblock, origin=origin
-    )
+    what, basis, doubts = "planned metadata layout", predicted.basis, predicted.doubts
+    count = partial(measure, basis=basis, doubts=doubts, device_bytes=plan.size_bytes)
+    sizes = derive(what, sizes_of, predicted.superblock)
+    stripe = derive(what, map_of, Known(geometry, PLAN_ORIGIN))
+    return derive(what, count, predicted.table, sizes, stripe, origin=origin_of(predicted.table))
 
 
 def planned_stack(plan: Plan) -> BlockDevice:

@@ -23,7 +23,6 @@ The decoding is pure, and safe with hostile input; `writing` is its counterpart.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -296,9 +295,7 @@ def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
     form = next(form for form in _forms(ask) if form in rest or form == _forms(ask)[-1])
     entry = checked(rest, {"origin", form}, "entry", _TIMED)
     origin = string(entry, "origin")
-    if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
-        return Known(_bytes(entry, form, files), origin)
-    return Known(_text(entry, form, files), origin)
+    return Known(_value(entry, form, files), origin)
 
 
 def _forms(ask: Ask) -> tuple[str, ...]:
@@ -317,17 +314,16 @@ def _unknown(value: object) -> Unknown:
     return Unknown(string(fields, "what"), why, string(fields, "detail"), string(fields, "hint"))
 
 
-def _text(entry: Object, form: str, files: _Files) -> str:
-    if form == "names":
-        return "\0".join(strings(entry, form))
-    return decode_text(files.content(entry, form)) if form == "text_file" else string(entry, form)
-
-
-def _bytes(entry: Object, form: str, files: _Files) -> bytes:
-    if form == "bytes_file":
-        return files.content(entry, form)
+def _value(entry: Object, form: str, files: _Files) -> Any:  # noqa: ANN401 - text or bytes
+    if form in {"text_file", "bytes_file"}:
+        content = files.content(entry, form)
+        return decode_text(content) if form == "text_file" else content
+    if form == "text":
+        return string(entry, form)
     if form == "base64":
         return _base64(string(entry, form))
+    if form == "names":
+        return "\0".join(strings(entry, form))
     digits = "".join(strings(entry, form))
     if re.fullmatch(r"(?:[0-9a-f]{2})*", digits) is None:
         raise SnapshotError("hex: not pairs of hexadecimal digits")
@@ -337,5 +333,5 @@ def _bytes(entry: Object, form: str, files: _Files) -> bytes:
 def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
+    except ValueError as error:
         raise SnapshotError(f"base64: {error}") from None
