@@ -105,6 +105,7 @@ class FilesystemReader(NamedTuple):
         stack = self.stacks.read(number)
         path = device_path(stack, name)
         superblock = read_superblock(self.source, path, number, mounts)
+        stored, listed = for_wording(superblock, None), listed_device(self.devices, number)
         return Filesystem(
             device_number=number,
             name=name,
@@ -115,7 +116,7 @@ class FilesystemReader(NamedTuple):
             read_only=NOT_MOUNTED,
             superblock=superblock,
             uuid=self._uuid(number, superblock, mounts),
-            label=self._label(number, superblock),
+            label=(stored.label if stored else None) or (listed.label if listed else None),
             options=NOT_MOUNTED,
             fstab=Known((), "/etc/fstab"),
             stack=stack,
@@ -174,10 +175,6 @@ class FilesystemReader(NamedTuple):
             read_uuid(self.source, number, mounts),
         )
         return next((uuid for uuid in found if uuid and uuid.strip("0-")), None)
-
-    def _label(self, number: DeviceNumber, superblock: Evidence[Superblock]) -> str | None:
-        listed, stored = listed_device(self.devices, number), for_wording(superblock, None)
-        return (stored.label if stored else None) or (listed.label if listed else None)
 
 
 def _is_nameless(fs: Filesystem) -> bool:

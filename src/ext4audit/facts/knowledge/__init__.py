@@ -181,16 +181,11 @@ def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
         raise InvalidEntry((ABOUT, "format"), why)
     if isinstance(dated, str) or DAY.fullmatch(str(dated)) is None:
         raise InvalidEntry((ABOUT, "date"), "it is not a date such as 2027-01-31, without quotes")
-    _check_sources(about.get("sources", {}))
-    return str(table), str(dated)
-
-
-def _check_sources(sources: object) -> None:
-    """Refuse sources by a word that are not tables; raises InvalidEntry."""
+    sources = about.get("sources", {})
     if not isinstance(sources, dict) or not all(isinstance(s, dict) for s in sources.values()):
-        raise InvalidEntry(
-            (ABOUT, "sources"), "it is not a table of tables with source and confirmed"
-        )
+        why = "it is not a table of tables with source and confirmed"
+        raise InvalidEntry((ABOUT, "sources"), why)
+    return str(table), str(dated)
 
 
 def _located(wrong: InvalidEntry, text: str) -> str:

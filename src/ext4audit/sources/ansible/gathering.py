@@ -127,7 +127,7 @@ def _run(play: Play, program: str, there: Connection) -> None:
         there.send(Event("end", text=str(code)))
 
 
-def _play(play: Play, program: str, there: Connection, is_over: Any) -> int:  # noqa: ANN401
+def _play(play: Play, program: str, there: Connection, is_over: Callable[[], bool]) -> int:
     from ansible_runner import Runner, RunnerConfig  # noqa: PLC0415 - an extra
 
     config = RunnerConfig(
