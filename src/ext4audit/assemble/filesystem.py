@@ -94,7 +94,7 @@ class FilesystemReader(NamedTuple):
         return self._with_live_state(fs) if alive else fs
 
     def read_unmounted(self, number: DeviceNumber, *, with_layout: bool) -> Filesystem:
-        """Return the filesystem on a device that is not mounted, by the kernel's name of that."""
+        """Return the filesystem on a device that is not mounted; sysfs has the device's name."""
         stack = for_wording(self.stacks.read(number), None)
         name = stack.name if stack else str(number)
         return self.read(number, name, alive=False, with_layout=with_layout)

@@ -1,6 +1,6 @@
 """`assemble_host`: a host with all its ext4 filesystems, and what is outside of them.
 
-Kernel, system, memory, container, services and boot loader.
+Kernel, system, memory, container, trimming and boot loader.
 """
 
 from __future__ import annotations

@@ -198,9 +198,8 @@ def _array_path(name: str) -> str:
 
 
 def _takes_the_rest(command: _Command) -> bool:
-    return (
-        "percent" in command.options or "grow" in command.options or "size" not in command.options
-    )
+    options = command.options
+    return "percent" in options or "grow" in options or "size" not in options
 
 
 def _mib(command: _Command, option: str) -> str:

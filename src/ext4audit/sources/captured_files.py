@@ -208,17 +208,15 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
     if len(manifests) != 1:
         raise SnapshotError(f"holds {len(manifests)} snapshots: {', '.join(manifests[:3])!r:.200}")
     top = manifests[0].removesuffix(MANIFEST)
-    others = [name for name in names if not _belongs(name, top)] + list(archive.specials())
+    inside = f"{top}{ANSWERS}/"
+    others = [each for each in names if each != manifests[0] and not each.startswith(inside)]
+    others += archive.specials()
     if others:
         raise SnapshotError(f"also contains other files: {others[0]!r:.200}")
     manifest = archive.read(manifests[0])
     if len(manifest) > LARGEST_MANIFEST_BYTES:
         raise SnapshotError(f"{MANIFEST}: larger than {LARGEST_MANIFEST_BYTES} bytes")
     return decode(manifest, lambda name: archive.read(top + name))
-
-
-def _belongs(name: str, top: str) -> bool:
-    return name == top + MANIFEST or name.startswith(f"{top}{ANSWERS}/")
 
 
 def _manifests(archive: Archive) -> list[str]:

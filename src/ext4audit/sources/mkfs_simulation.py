@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import overload
 
@@ -47,7 +47,7 @@ _BEFORE_THE_CAUSE = ("mke2fs 1.", "fs_types for mke2fs.conf", "Warning:")
 _LONGEST_CAUSE = 400
 
 
-class MkfsSource:
+class MkfsSource(AbstractContextManager["MkfsSource"]):
     """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of the made filesystem.
 
     `path` is the name of the planned device: it stands for the file in commands and asks. No answer
@@ -71,10 +71,6 @@ class MkfsSource:
         self._search_path = search_path
         self._file = os.memfd_create("planned", os.MFD_CLOEXEC)
         self._size_bytes = size_bytes
-
-    def __enter__(self) -> MkfsSource:  # noqa: PYI034 - typing.Self is of Python 3.11
-        """Return the source itself."""
-        return self
 
     def __exit__(
         self,

@@ -34,7 +34,6 @@ _PROGRESS = re.compile(r"\b(recover|resync|reshape|check|repair)y?\s*=(?!PENDING
 """One that is pending waits for the first write to an array that is read-only until then."""
 _CHUNK = re.compile(r"(\d{1,9})[kK] (?:chunks?|rounding)\b")
 """drivers/md/raid10.c prints a capital K."""
-_IDLE = "idle".__eq__
 
 
 class Arrays:
@@ -77,10 +76,11 @@ def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
     They are of different moments: a member that one of them misses was missing.
     """
     missing = [each["degraded"] for each in seen if each.get("degraded")]
-    actions = sorted((each["sync_action"] for each in seen if each.get("sync_action")), key=_IDLE)
-    return ({"degraded": max(missing, key=int)} if missing else {}) | (
-        {"sync_action": actions[0]} if actions else {}
-    )
+    actions = [each["sync_action"] for each in seen if each.get("sync_action")]
+    worst = {"degraded": max(missing, key=int)} if missing else {}
+    if actions:
+        worst["sync_action"] = next((each for each in actions if each != "idle"), "idle")
+    return worst
 
 
 def _arrays(text: str) -> list[tuple[str, str]]:

@@ -88,11 +88,7 @@ def _hint(kind: str, what: str) -> str:
     """Return how to capture the answer to the ask with this readable name."""
     options = (option for starts, option in _SOS_OPTIONS if what.startswith(starts))
     option = next(options, "") if kind == "sosreport" else ""
-    return (
-        f"capture again with {option}, or with {COLLECT}"
-        if option
-        else f"capture again with {COLLECT}"
-    )
+    return f"capture again with {f'{option}, or with ' if option else ''}{COLLECT}"
 
 
 _NODE = "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents="
