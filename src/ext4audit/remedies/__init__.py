@@ -59,10 +59,9 @@ def __getattr__(name: str) -> ModuleType:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from error
 
 
-ASCII_LETTERS_AND_DIGITS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-"""Spelled out: importing `string` compiles the expressions of its templates."""
-PLAIN = frozenset((ASCII_LETTERS_AND_DIGITS + "/._-").encode())
-"""Bytes that `printf` prints as themselves when they are part of its format."""
+PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-")
+"""Bytes that `printf` prints as themselves when they are part of its format. They are spelled out:
+importing `string` compiles the expressions of its templates."""
 
 
 def quote(name: str) -> str | None:

@@ -21,7 +21,6 @@ from ext4audit.remedies import MOST_NAMED, has_errors
 from ext4audit.remedies.remount import OR_UNMOUNT, kept_by_mount
 
 ROOT = "/"
-IDMAPPED = "idmapped"
 NOT_SEEN = (
     "If settings in /sys/fs/ext4 were changed, these commands lose them, as they were not "
     "captured; the script of ext4audit fix keeps them."
@@ -87,7 +86,7 @@ def losses(fs: Filesystem, host: Host) -> Iterator[str]:
             f"the unmount {'detaches' if is_known else 'may detach'} {device.path} from its image "
             "(autoclear). Attach the image with losetup and mount that device, then scan again."
         )
-    if any(IDMAPPED in mount.mount_options for mount in fs.mounts):
+    if any("idmapped" in mount.mount_options for mount in fs.mounts):
         yield "it is an idmapped mount, and mount would show its files with other owners."
     for mount in fs.mounts:
         before, after = mount.propagates, propagates_anew(mount, for_wording(host.mounts, ()))

@@ -19,22 +19,12 @@ SPARSE_BYTES = 65536
 disks of any size (ext4, big, huge) give one for at most so many bytes."""
 FRESH_INODES = 1000
 """A filesystem with fewer inodes in use can still be recreated at no cost."""
-MANY_FILES = (
-    "/var/lib/docker",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/kubelet",
-    "/var/lib/rancher",
-    "/var/lib/lxc",
-    "/var/lib/lxd",
-    "/var/lib/incus",
-    "/var/lib/jenkins",
-    "/var/lib/gitlab-runner",
-    "/var/mail",
-    "/var/spool",
-    "/var/vmail",
-    "/home/vmail",
-    "/nix",
+MANY_FILES = frozenset(
+    (
+        "/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet /var/lib/rancher "
+        "/var/lib/lxc /var/lib/lxd /var/lib/incus /var/lib/jenkins /var/lib/gitlab-runner "
+        "/var/mail /var/spool /var/vmail /home/vmail /nix"
+    ).split()
 )
 """Mount points of container images, mail, builds and packages: many files of a few KiB."""
 

@@ -13,7 +13,6 @@ from ext4audit.rules.shared.quantities import percent
 
 FULL = (95, Severity.HIGH), (85, Severity.MEDIUM)
 """Used blocks in percent, and how bad that is."""
-THIN = "dm-thin"
 POOL_OF_LVM = "-tpool"
 NO_POOL = ("LVM-", "CRYPT-", "mpath-", "part")
 """How the uuids of other device-mapper devices begin; lvm2 ends that of a pool in -tpool."""
@@ -68,7 +67,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 def _pools(stack: BlockDevice) -> Iterator[tuple[BlockDevice, Evidence[ThinPool]]]:
     """Yield the thin pools with their states, and what may be one as unknown."""
     devices = tuple(stack.walk())
-    below_thin = {d.device_number for t in devices if t.kind == THIN for d in t.known_below}
+    below_thin = {d.device_number for t in devices if t.kind == "dm-thin" for d in t.known_below}
     for device in devices:
         if device.dm is None:
             continue

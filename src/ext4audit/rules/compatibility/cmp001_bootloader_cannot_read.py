@@ -14,8 +14,6 @@ from ext4audit.rules.shared import cite_features, refuse_container
 from ext4audit.rules.shared.quantities import block_bytes
 
 BOOT, ROOT = "/boot", "/"
-SEED = "metadata_csum_seed"
-BIGALLOC = "bigalloc"
 PATCHED, COMPLETE = (2, 6), (2, 12)
 
 
@@ -60,7 +58,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)
     # The size of blocks decides with bigalloc only.
-    block = need(block_bytes(fs)) if BIGALLOC in superblock.features else 0
+    block = need(block_bytes(fs)) if "bigalloc" in superblock.features else 0
     obstacles = grub_obstacles(superblock.features, block)
     yield from cite_features(fs)
     if not obstacles:
@@ -122,7 +120,7 @@ def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confi
     version = _version(loader)
     if version is None or version >= COMPLETE:
         return Severity.MEDIUM, Confidence.POSSIBLE
-    if version < PATCHED or set(features) != {SEED}:
+    if version < PATCHED or set(features) != {"metadata_csum_seed"}:
         return Severity.CRITICAL, Confidence.LIKELY
     if "-" not in (loader.version or ""):
         return Severity.LOW, Confidence.POSSIBLE

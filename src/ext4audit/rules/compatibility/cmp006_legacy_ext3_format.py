@@ -12,7 +12,6 @@ from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 OLD_TYPES = frozenset({"ext2", "ext3"})
-BOOT = "/boot"
 WANTED = "extent", "uninit_bg", "dir_index"
 """Features that convert ext3 to ext4 (Documentation/admin-guide/ext4.rst)."""
 
@@ -60,7 +59,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
             yield seen
             return
         sentence = "It has no extents"
-    if BOOT in fs.mount_points:
+    if "/boot" in fs.mount_points:
         raise NotApplicable("it is /boot, which boot loaders read")
     total = need(device_bytes(fs))
     if total <= GIB:

@@ -15,7 +15,6 @@ from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, in_brief, refuse_container
 
 NOT_A_MOUNT = frozenset({"none", "swap", "", "-"})
-OVERLAY = "overlay"
 OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line, or the mount."
 NOT_AT_BOOT = (
     "If the host is to boot without it, add nofail to its line of fstab, or remove the line."
@@ -95,7 +94,7 @@ def _is_expected(entry: FstabEntry) -> bool:
 def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> bool:
     """Whether the filesystem of / is in use below an overlay that keeps it unchanged."""
     fs = host.filesystem(entry.device_number)
-    is_overlay = any(mount.fstype == OVERLAY for mount in there)
+    is_overlay = any(mount.fstype == "overlay" for mount in there)
     return entry.place == "/" and is_overlay and fs is not None and fs.alive
 
 

@@ -11,7 +11,6 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import size
 
-FEATURE = "metadata_csum"
 LARGE_BYTES = 1 << 40
 IN_PLAN = Remedy(
     "Create it with -O metadata_csum,64bit if all systems that will use it support these features.",
@@ -58,7 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     e2fsprogs before 1.43, such as that of RHEL 7.
     """
     superblock = need(fs.superblock)
-    if FEATURE in superblock.features:
+    if "metadata_csum" in superblock.features:
         yield from cite_features(fs)
         return
     if "extent" not in superblock.features:

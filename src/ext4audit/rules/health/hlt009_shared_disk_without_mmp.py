@@ -15,7 +15,6 @@ from ext4audit.rules.shared import gaps_below
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
 """Transports of lsblk by which several hosts can reach one disk."""
 SCSI = "sd"
-MULTIPATH = "dm-multipath"
 FEATURE = "mmp"
 
 
@@ -92,7 +91,7 @@ def _shared(fs: Filesystem, host: Host) -> Iterator[Citation]:
     """Yield why its disk can be reached by several hosts."""
     listed = need(host.devices)
     for device in need(fs.stack).walk():
-        if device.kind == MULTIPATH:
+        if device.kind == "dm-multipath":
             yield Citation("device below", f"{device.name}, multipath", "dmsetup table")
         row = listed_device(listed, device.device_number)
         if row is not None and row.transport in NETWORKS:

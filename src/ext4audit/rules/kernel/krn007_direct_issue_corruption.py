@@ -11,8 +11,6 @@ from ext4audit.finding import Citation, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_bug, cite_kernel, gaps_below, grade, update
 
-NONE = "none"
-
 
 @rule(
     "KRN007",
@@ -54,7 +52,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         return
     stack = need(fs.stack)
     leaves = stack.leaves()
-    unscheduled = [leaf for leaf in leaves if for_wording(leaf.queue.scheduler, "") == NONE]
+    unscheduled = [leaf for leaf in leaves if for_wording(leaf.queue.scheduler, "") == "none"]
     unknowns = [gap for leaf in leaves if isinstance(gap := leaf.queue.scheduler, Unknown)]
     gaps = (*(gap for gap in unknowns if gap.why is not Why.ABSENT), *gaps_below(stack))
     if unscheduled:

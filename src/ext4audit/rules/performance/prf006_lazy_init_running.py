@@ -10,7 +10,6 @@ from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 LAST_GROUP = 1
 """The kernel often leaves the last group as it is."""
-OPTION = "init_itable"
 WAIT = Remedy("Wait until it has finished.", Disruption.ONLINE)
 
 
@@ -72,7 +71,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 def _is_stopped(fs: Filesystem) -> bool:
     options = for_wording(fs.options, None)
-    return options is not None and for_wording(options.token(OPTION), "") == "noinit_itable"
+    return options is not None and for_wording(options.token("init_itable"), "") == "noinit_itable"
 
 
 def _without_pauses(fs: Filesystem) -> Remedy:

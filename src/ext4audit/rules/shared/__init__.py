@@ -21,7 +21,7 @@ from ext4audit.evidence import (
     raise_for,
 )
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.host import Filesystem, Host, fstab_lines
+from ext4audit.facts.host import Filesystem, Host, fstab_lines, option_of
 from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
@@ -178,8 +178,7 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
     """Return the sentence on the place that no step of a remedy can correct; empty if none."""
     if in_rootflags(fs, host, name):
         return IN_BOOT_LOADER
-    options = for_wording(fs.options, None)
-    option = options.find(name) if options else None
+    option = option_of(fs, name)
     if option is None or option.hidden or _is_stored(option) or fstab_lines(fs, name):
         return ""
     if isinstance(fs.unlisted or fs.fstab, Unknown):

@@ -28,21 +28,12 @@ DATABASES = (
     ),
 )
 """The data directories of packaged databases."""
-TENANTS = (
-    "/home",
-    "/srv",
-    "/var/lib/containerd",
-    "/var/lib/containers",
-    "/var/lib/docker",
-    "/var/lib/incus",
-    "/var/lib/kubelet",
-    "/var/lib/lxc",
-    "/var/lib/lxd",
-    "/var/lib/nomad",
-    "/var/mail",
-    "/var/snap/lxd",
-    "/var/spool/mail",
-    "/var/www",
+TENANTS = frozenset(
+    (
+        "/home /srv /var/lib/containerd /var/lib/containers /var/lib/docker /var/lib/incus "
+        "/var/lib/kubelet /var/lib/lxc /var/lib/lxd /var/lib/nomad /var/mail /var/snap/lxd "
+        "/var/spool/mail /var/www"
+    ).split()
 )
 """Directories with files of several users or containers."""
 
