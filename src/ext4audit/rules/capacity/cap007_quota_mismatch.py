@@ -11,6 +11,7 @@ from ext4audit.facts.mount import BINDS, MOUNT_TABLE, FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared.mount_config import tokens_by_name
 
 KINDS = {
     "usrquota": "user",
@@ -77,7 +78,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _in_force(fs: Filesystem) -> list[str]:
     """Return the names of the quota options in force; no superblock can set or hide them."""
     words = {word for mount in fs.mounts for word in mount.super_options}
-    return sorted({spec.name for spec, _ in filter(None, map(recognize, words))} & KINDS.keys())
+    return sorted(tokens_by_name(words).keys() & KINDS.keys())
 
 
 def _lost(line: FstabLine, served: set[str]) -> tuple[str, ...]:

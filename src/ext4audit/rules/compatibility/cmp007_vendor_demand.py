@@ -18,9 +18,9 @@ from ext4audit.rules.compatibility.vendor_demands import (
     layout_checks,
     required_words,
     statement,
-    tokens_of,
 )
 from ext4audit.rules.shared.demands import WARNED_OF
+from ext4audit.rules.shared.mount_config import tokens_by_name
 
 OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
 """The state to set instead of each option that a profile forbids."""
@@ -167,7 +167,7 @@ def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) 
     if wanted:
         concerned = _with_flag(fs, host, token) if token in ATIME_OPTIONS else None
         return in_force_remedy(fs, host, [wanted], concerned)
-    tokens = dict.fromkeys(tokens_of([token]), remedies.mounting.NOT_SET)
+    tokens = dict.fromkeys(tokens_by_name([token]), remedies.mounting.NOT_SET)
     return Remedy(
         f"Remove {token} where it is set, and mount it again.{remedies.mounting.left_by_hand(fs)}",
         remedies.mounting.disruption_of_new_mount(fs),

@@ -9,10 +9,11 @@ from ext4audit.evidence import Known, for_wording, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Profile, option_of
 from ext4audit.facts.mount import ATIME_OPTIONS, Mount, flags_in_force
-from ext4audit.facts.options import canonical, option_name, recognize
+from ext4audit.facts.options import canonical, option_name
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, listed
 from ext4audit.rule import RuleOutput
 from ext4audit.rules.shared import pronoun, rootflags, superblock_field, verb, what_else_sets_it
+from ext4audit.rules.shared.mount_config import tokens_by_name
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
@@ -22,13 +23,8 @@ def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
         "the filesystem again."
         f"{remedies.mounting.left_by_hand(fs)}{_first(fs, host)}",
         remedies.mounting.disruption_of_new_mount(fs) if fs.alive else Disruption.ONLINE,
-        remedies.mounting.move_to_fstab(fs, tokens_of(options)),
+        remedies.mounting.move_to_fstab(fs, tokens_by_name(options)),
     )
-
-
-def tokens_of(options: Sequence[str]) -> dict[str, str]:
-    """Return the tokens of ext4 options by name; flags are left out."""
-    return {known[0].name: known[1] for known in map(recognize, options) if known is not None}
 
 
 def _first(fs: Filesystem, host: Host) -> str:
@@ -48,7 +44,7 @@ def in_force_remedy(
 
     `concerned` are the mounts that get access times, by default those where they are required.
     """
-    tokens = tokens_of(options)
+    tokens = tokens_by_name(options)
     needed = _needed_with(fs, host, tokens)
     anew = _needs_new_mount(host, tokens)
     atime = [option for option in options if option in ATIME_OPTIONS]

@@ -264,11 +264,7 @@ def _remount(
     changed = [(drift.intended, drift.in_force) for drift in inactive]
     steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags)
     if steps:
-        yield Remedy(
-            summary="Remount with the options of fstab.",
-            disruption=Disruption.REMOUNT,
-            steps=steps,
-        )
+        yield Remedy("Remount with the options of fstab.", Disruption.REMOUNT, steps)
 
 
 def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:

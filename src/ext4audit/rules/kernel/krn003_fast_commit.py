@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need, origin_of
+from ext4audit.evidence import Known, need, origin_of
 from ext4audit.facts.features_and_bugs import exposure
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.finding import Citation, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.kernel import bug_finding
 from ext4audit.rules.shared import cite_kernel, update
 
-FEATURE = "fast_commit"
+FEATURE, MODE_WITHOUT = "fast_commit", "data=journal"
 
 
 @rule(
@@ -62,7 +62,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if FEATURE not in superblock.features:
         yield _cite_feature(fs, "not set")
         return
-    if _journals_data(fs):
+    data = option_of(fs, "data")
+    if data is not None and data.token == MODE_WITHOUT:
         raise NotApplicable("with data=journal, the kernel makes no fast commits")
     bug = need(exposed)
     yield bug_finding(
@@ -73,12 +74,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         summary="fast_commit is on, with which this kernel can lose data in a crash",
         writes_to=fs,
     )
-
-
-def _journals_data(fs: Filesystem) -> bool:
-    """Whether data=journal is known to be in force; unknown counts as not in force."""
-    options = for_wording(fs.options, None)
-    return options is not None and for_wording(options.token("data"), "") == "data=journal"
 
 
 def _cite_feature(fs: Filesystem, value: str) -> Citation:

@@ -19,7 +19,6 @@ from ext4audit.evidence import (
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host, Profile
 from ext4audit.facts.layout import EVEN, MetadataLayout, Spread, StripeGeometry
-from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import demands_features, required_by
@@ -88,9 +87,28 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if fs.layout is None:
         raise NotApplicable("it is not on a stripe")
     layout, superblock = need(fs.layout, fs.superblock)
+    citations = _citations(fs, layout, _judged_stripe(layout))
+    if layout.bitmaps.achieved >= EVEN:
+        yield from citations
+        raise_for(layout.doubts)
+        return
+    media = media_of(fs.stack, layout)
+    severity, confidence = _severity(layout, media)
+    found = Finding(
+        message=f"{_effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
+        f"{_rounded(layout.skew)} times the average number of bitmap writes.",
+        severity=severity,
+        confidence=Confidence.LIKELY if layout.doubts else confidence,
+        citations=(*citations, media_citation(media)),
+        remedies=tuple(remedies.mkfs.even_out_bitmaps(fs.device, layout, superblock)),
+        summary="bitmaps are spread unevenly over the members of the stripe"
+        if severity is Severity.INFO
+        else "bitmaps are concentrated on a few members of the stripe",
+    )
     lacking = {f: p for f, p in demands_features(fs, host).items() if f not in superblock.features}
-    for item in hotspot(fs, layout, superblock):
-        yield _with_demands(item, lacking) if isinstance(item, Finding) and lacking else item
+    yield _with_demands(found, lacking) if lacking else found
+    unseen = () if confidence is Confidence.CONFIRMED else media
+    raise_for((*layout.doubts, *_avoidable(unseen)))
 
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
@@ -168,31 +186,6 @@ def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
         f"{names[0]}{f' to {names[-1]}' if len(names) > 1 else ''}: {load}"
         for load, names in ranges
     )
-
-
-def hotspot(fs: Filesystem, layout: MetadataLayout, superblock: Superblock) -> RuleOutput:
-    """Judge how even the bitmaps of a filesystem lie; raises NotApplicable and Undetermined."""
-    geometry = _judged_stripe(layout)
-    citations = _citations(fs, layout, geometry)
-    if layout.bitmaps.achieved >= EVEN:
-        yield from citations
-        raise_for(layout.doubts)
-        return
-    media = media_of(fs.stack, layout)
-    severity, confidence = _severity(layout, media)
-    yield Finding(
-        message=f"{_effectively(layout.bitmaps)} the bitmaps: the busiest disk gets "
-        f"{_rounded(layout.skew)} times the average number of bitmap writes.",
-        severity=severity,
-        confidence=Confidence.LIKELY if layout.doubts else confidence,
-        citations=(*citations, media_citation(media)),
-        remedies=tuple(remedies.mkfs.even_out_bitmaps(fs.device, layout, superblock)),
-        summary="bitmaps are spread unevenly over the members of the stripe"
-        if severity is Severity.INFO
-        else "bitmaps are concentrated on a few members of the stripe",
-    )
-    unseen = () if confidence is Confidence.CONFIRMED else media
-    raise_for((*layout.doubts, *_avoidable(unseen)))
 
 
 def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:

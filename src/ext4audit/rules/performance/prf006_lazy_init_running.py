@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import for_wording, need, origin_of
-from ext4audit.facts.host import Filesystem, Host
+from ext4audit.evidence import need, origin_of
+from ext4audit.facts.host import Filesystem, Host, option_of
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 LAST_GROUP = 1
 """The kernel often leaves the last group as it is."""
+STOPPED = "noinit_itable"
 WAIT = Remedy("Wait until it has finished.", Disruption.ONLINE)
 
 
@@ -55,7 +56,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     if groups <= LAST_GROUP:
         yield seen
         return
-    stopped = _is_stopped(fs)
+    option = option_of(fs, "init_itable")
+    stopped = option is not None and option.token == STOPPED
     yield Finding(
         message=f"{groups} block groups have inode tables that are not zeroed yet, and "
         f"{'noinit_itable stops the kernel from it' if stopped else 'the kernel is zeroing them'}.",
@@ -67,11 +69,6 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         if stopped
         else "the kernel is still zeroing inode tables",
     )
-
-
-def _is_stopped(fs: Filesystem) -> bool:
-    options = for_wording(fs.options, None)
-    return options is not None and for_wording(options.token("init_itable"), "") == "noinit_itable"
 
 
 def _without_pauses(fs: Filesystem) -> Remedy:

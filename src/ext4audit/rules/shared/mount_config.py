@@ -79,12 +79,12 @@ class MountConfig(NamedTuple):
     @property
     def tokens(self) -> Mapping[str, str]:
         """The ext4 options that fstab sets."""
-        return _tokens(self.entry.line.options)
+        return tokens_by_name(self.entry.line.options)
 
     @property
     def boot_tokens(self) -> Mapping[str, str]:
         """The ext4 options that only rootflags= sets; fstab is applied after it."""
-        given = _tokens(self.boot_options)
+        given = tokens_by_name(self.boot_options)
         return {name: token for name, token in given.items() if name not in self.tokens}
 
     @property
@@ -214,9 +214,9 @@ def _repeated(
     ]
 
 
-def _tokens(tokens: Iterable[str]) -> dict[str, str]:
-    known = (recognize(token) for token in tokens)
-    return {spec.name: token for spec, token in filter(None, known)}
+def tokens_by_name(tokens: Iterable[str]) -> dict[str, str]:
+    """Return the canonical tokens of ext4 options by name; the last one counts."""
+    return {spec.name: token for spec, token in filter(None, map(recognize, tokens))}
 
 
 def _dead(tokens: Iterable[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from ext4audit.evidence import (
     Why,
     derive,
     for_wording,
+    is_surely,
     need,
     origin_of,
 )
@@ -90,13 +91,11 @@ def least_idle(device: int) -> int:
 
 def has_room_to_grow(fs: Filesystem) -> bool:
     """Whether the device is known to be larger than the filesystem, as CAP005 finds."""
-    device, each = device_bytes(fs), block_bytes(fs)
-    if not (isinstance(device, Known) and isinstance(each, Known)):
-        return False
-    if not isinstance(fs.superblock, Known):
-        return False
-    own = fs.superblock.value.size_blocks * each.value
-    return device.value - own > least_idle(device.value)
+
+    def has_room(device: int, block: int, superblock: Superblock) -> bool:
+        return device - superblock.size_blocks * block > least_idle(device)
+
+    return is_surely(derive("room", has_room, device_bytes(fs), block_bytes(fs), fs.superblock))
 
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
@@ -173,7 +172,7 @@ def journal_of(fs: Filesystem) -> Evidence[Journal]:
         usual = journal_blocks_of(superblock.size_blocks) * block
         return Journal(journal, usual, superblock.size_blocks * block)
 
-    origin = fs.superblock.origin if isinstance(fs.superblock, Known) else None
+    origin = origin_of(fs.superblock)
     return derive("journal", join, fs.superblock, block_bytes, present, origin=origin)
 
 
