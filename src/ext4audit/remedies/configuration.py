@@ -278,10 +278,7 @@ KERNEL_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 
 def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
     """Return the steps that set vm.dirty_bytes, and a quarter of it as the background limit."""
-    settings = {
-        "vm.dirty_background_bytes": limit_bytes // 4,
-        "vm.dirty_bytes": limit_bytes,
-    }
+    settings = {"vm.dirty_background_bytes": limit_bytes // 4, "vm.dirty_bytes": limit_bytes}
     assignments = " ".join(f"{key}={value}" for key, value in settings.items())
     lines = "".join(f"{key} = {value}\\n" for key, value in settings.items())
     background = memory.dirty_background_bytes, memory.dirty_background_ratio_percent

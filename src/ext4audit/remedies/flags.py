@@ -8,14 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Known, Undetermined, Unknown, Why, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import (
-    ATIME_OPTIONS,
-    BINDS,
-    FstabEntry,
-    FstabLine,
-    Mount,
-    flags_in_force,
-)
+from ext4audit.facts.mount import ATIME_OPTIONS, BINDS, FstabEntry, FstabLine, Mount, flags_in_force
 from ext4audit.finding import LineEdit, Phase, Remount, Step
 from ext4audit.remedies import in_phase, mount_table, quote
 from ext4audit.remedies.configuration import edit_options, merged

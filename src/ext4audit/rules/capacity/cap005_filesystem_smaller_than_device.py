@@ -25,7 +25,6 @@ MANY_TIMES = 16
 """From this growth on the journal and the group descriptors fit another class of size."""
 FIX = "a6b3bfe176e8"
 """The commit that ends the corruption; facts/tables/kernel_bugs.toml has the kernels."""
-SMALLER = "A filesystem can only be shrunk while it is unmounted."
 KEPT = (
     " The journal, block size and inode ratio remain those of the old size: recreate the "
     "filesystem instead if it is still empty."
@@ -132,7 +131,8 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
             "become larger (see CAP009).",
             Disruption.ONLINE,
         )
-    trade_off = f"{SMALLER}{KEPT if device > MANY_TIMES * own else ''}"
+    smaller = "A filesystem can only be shrunk while it is unmounted."
+    trade_off = f"{smaller}{KEPT if device > MANY_TIMES * own else ''}"
     danger = _danger(fs, host, device)
     if danger:
         steps = remedies.superblock_fields.grow_unmounted(fs, most_idle_bytes=least)

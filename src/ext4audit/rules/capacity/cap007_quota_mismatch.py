@@ -145,8 +145,7 @@ def _counts_only(fs: Filesystem) -> Finding:
 
 
 SEE = Remedy(
-    "Check which quotas are on: quotaon -p on the mount point (package quota).",
-    Disruption.ONLINE,
+    "Check which quotas are on: quotaon -p on the mount point (package quota).", Disruption.ONLINE
 )
 ENFORCE = Remedy(
     "Add usrquota and grpquota to its options in fstab and mount it again, or run quotaon. If "

@@ -178,11 +178,7 @@ def _another(profile: Profile) -> RuleOutput:
 
 
 def _creation_finding(
-    profile: Profile,
-    what: str,
-    fact: str,
-    remedy: Remedy,
-    severity: Severity = Severity.MEDIUM,
+    profile: Profile, what: str, fact: str, remedy: Remedy, severity: Severity = Severity.MEDIUM
 ) -> Finding:
     return Finding(
         message=f"{profile.product}: {what}.",

@@ -113,11 +113,7 @@ def _handling(
 
 
 def _conflicts(
-    fs: Filesystem,
-    host: Host,
-    intent: MountConfig,
-    options: EffectiveOptions,
-    gaps: list[Unknown],
+    fs: Filesystem, host: Host, intent: MountConfig, options: EffectiveOptions, gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
     """Yield the tokens that conflict with others, the type, or the lack of a journal."""
     tokens = intent.entry.line.options
@@ -233,10 +229,7 @@ def _by_type(
 
 
 def _by_data_mode(
-    tokens: Sequence[str],
-    kernel: Evidence[Kernel],
-    options: EffectiveOptions,
-    gaps: list[Unknown],
+    tokens: Sequence[str], kernel: Evidence[Kernel], options: EffectiveOptions, gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
     """Yield the tokens that the data mode excludes; without one, the mode is the default."""
     mode = next((token for token in reversed(tokens) if token.startswith("data=")), None)

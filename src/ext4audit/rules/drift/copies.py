@@ -44,10 +44,12 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
             if twins.key == "UUID"
             else remedies.superblock_fields.clear_label
         )
+        fs = _by_number(host).get(row.device_number)
+        wholes = remedies.remount.wholes(fs) if fs else ()
         yield Remedy(
             summary=f"Give the copy {row.name} its own {twins.key}.",
             disruption=Disruption.ONLINE,
-            steps=give(row.kernel_name, twins.value, _wholes(host, row)),
+            steps=give(row.kernel_name, twins.value, wholes),
             trade_off="Choose this if the mounted device is the original. Anything that refers to "
             f"the copy by its old {twins.key} no longer finds it.{_when_merged(host, row)}",
         )
@@ -61,12 +63,6 @@ def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | 
     read = _by_number(host)
     pair = read.get(one.device_number), read.get(other.device_number)
     return host.is_same_storage(pair[0], pair[1]) if pair[0] and pair[1] else None
-
-
-def _wholes(host: Host, row: LsblkDevice) -> tuple[str, ...]:
-    """Return the paths of the devices that a device is a part of, none where it was not read."""
-    fs = _by_number(host).get(row.device_number)
-    return remedies.remount.wholes(fs) if fs else ()
 
 
 @cached_by_identity

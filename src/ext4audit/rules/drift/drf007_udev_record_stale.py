@@ -95,10 +95,7 @@ def _finding(
         message=f"udev's record of {fs.device} is not that of its filesystem, but {names}{then}.",
         severity=Severity.MEDIUM if by_content else Severity.LOW,
         confidence=Confidence.LIKELY,
-        citations=(
-            *cited,
-            *(Citation("fstab", spec, "/etc/fstab") for spec in by_content),
-        ),
+        citations=(*cited, *(Citation("fstab", spec, "/etc/fstab") for spec in by_content)),
         remedies=(_remedy(fs),),
         summary="udev's record of the device names another filesystem"
         if known

@@ -5,7 +5,12 @@ from __future__ import annotations
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Citation, Finding, Remedy
-from ext4audit.rules.shared import cite_bug, cite_kernel, grade, milder_while_read_only
+from ext4audit.rules.shared import cite_kernel, grade, milder_while_read_only
+
+
+def cite_bug(bug: Exposure) -> Citation:
+    """Return the condition of the bug, and its source."""
+    return Citation("kernel bug requires", bug.condition, bug.source, detail=True)
 
 
 def bug_finding(

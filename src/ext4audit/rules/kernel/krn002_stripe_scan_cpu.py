@@ -9,8 +9,8 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
 from ext4audit.finding import Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
+from ext4audit.rules.kernel import cite_bug
 from ext4audit.rules.shared import (
-    cite_bug,
     cite_kernel,
     cite_option,
     grade,

@@ -53,11 +53,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     both = frozenset({FAST, INLINE})
     present = both & superblock.features
     if present != both:
-        yield Citation(
-            f"{FAST} and {INLINE}",
-            ", ".join(sorted(present)) or "not set",
-            origin_of(fs.superblock),
-        )
+        shown = ", ".join(sorted(present)) or "not set"
+        yield Citation(f"{FAST} and {INLINE}", shown, origin_of(fs.superblock))
         return
     exposed = exposure("KRN006", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:

@@ -144,11 +144,7 @@ def _is_virtual_by_name(device: BlockDevice) -> bool:
 
 
 def _physical_grades(
-    nodes: tuple[BlockDevice, ...],
-    leaves: tuple[BlockDevice, ...],
-    host: Host,
-    *,
-    is_trimmed: bool,
+    nodes: tuple[BlockDevice, ...], leaves: tuple[BlockDevice, ...], host: Host, *, is_trimmed: bool
 ) -> Iterator[Grade]:
     """Yield the grades for disks of a physical machine."""
     if any(_is_sata(leaf, host) for leaf in leaves):

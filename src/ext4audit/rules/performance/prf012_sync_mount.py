@@ -103,9 +103,8 @@ def _removable(fs: Filesystem, host: Host) -> str:
 
 
 def _at_boot(fs: Filesystem, host: Host) -> bool:
-    return "/" in fs.mount_points and not set(remedies.flags.SYNCHRONOUS).isdisjoint(
-        need(rootflags(host))
-    )
+    synchronous = set(remedies.flags.SYNCHRONOUS)
+    return "/" in fs.mount_points and not synchronous.isdisjoint(need(rootflags(host)))
 
 
 def _remedy(fs: Filesystem, host: Host, flags: list[str]) -> Remedy:

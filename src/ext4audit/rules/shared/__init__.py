@@ -322,11 +322,6 @@ def cite_kernel(host: Host, exposed: Exposure) -> Citation:
     return Citation("kernel", f"{host.kernel.value.release} ({exposed.note})", host.kernel.origin)
 
 
-def cite_bug(exposed: Exposure) -> Citation:
-    """Return the condition of the bug, and its source."""
-    return Citation("kernel bug requires", exposed.condition, exposed.source, detail=True)
-
-
 def grade(exposed: Exposure) -> tuple[Severity, Confidence]:
     """Return the severity and the confidence of a finding."""
     return Severity(exposed.severity), Confidence(exposed.confidence)

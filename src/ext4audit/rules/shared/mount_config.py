@@ -100,10 +100,7 @@ class MountConfig(NamedTuple):
     @property
     def live_flags(self) -> frozenset[str]:
         """The flags in force on the mount, "rw" left out; a later mount has no superblock flags."""
-        flags = {
-            *flags_in_force(self.mount),
-            *{"ro"}.intersection(self.mount.mount_options),
-        }
+        flags = {*flags_in_force(self.mount), *{"ro"}.intersection(self.mount.mount_options)}
         return frozenset(flags - {"rw"} - (set() if self.first else SUPERBLOCK_FLAGS))
 
     @property
