@@ -85,6 +85,16 @@ def test_cap003_is_high_beyond_the_limit(
     assert words in finding.message
 
 
+def test_cap003_cites_statfs_for_a_block_size_that_the_superblock_does_not_show() -> None:
+    """Without root the superblock's is not known."""
+    bare = known(superblock(features=NARROW, block_bytes=None), "ioctl")
+    (finding,) = verdict(on(20, superblock=bare, usage=known(usage(), "statfs"))).findings
+    assert [(each.value, each.origin) for each in finding.citations[:2]] == [
+        (" ".join(sorted(NARROW)), "ioctl"),
+        ("4096 bytes", "statfs"),
+    ]
+
+
 def test_cap003_notes_it_in_every_plan() -> None:
     """Before the filesystem exists the feature costs nothing."""
     (finding,) = verdict(on(1), planned=True).findings

@@ -80,13 +80,14 @@ def _finding(fs: Filesystem, superblock: Superblock, device: int, limit: int) ->
     severity = Severity.MEDIUM if device * NEAR >= limit else Severity.INFO
     if device > limit:
         end, severity = f"it cannot use {size(device - limit)} of the device", Severity.HIGH
+    each = limit // BLOCKS_OF_32_BITS
     return Finding(
         message=f"Without 64bit, the filesystem is limited to {size(limit)}; {end}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
         citations=(
             Citation("features", " ".join(sorted(superblock.features)), origin_of(fs.superblock)),
-            Citation("block size", f"{limit // BLOCKS_OF_32_BITS} bytes", origin_of(fs.superblock)),
+            Citation("block size", f"{each} bytes", origin_of(block_bytes(fs))),
             Citation("device size", size(device), origin_of(device_bytes(fs))),
         ),
         remedies=(_remedy(fs) if "extent" in superblock.features else OLD_FORMAT,),
