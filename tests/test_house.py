@@ -397,7 +397,7 @@ UNKNOWN_GIVES_A_CONSTANT = {
         "cite_discard",
     },
     "rules/shared/error_state.py": {"cite_errors"},
-    "rules/shared/quantities.py": {"cite_space", "has_room_to_grow"},
+    "rules/shared/quantities.py": {"cite_space"},
 }
 """Functions that return a constant for an unknown: a citation less, a softer sentence, or a step
 before the caller asks again. Whoever adds one has to show that no verdict rests on it."""
