@@ -145,10 +145,12 @@ def command(
     write(text, output, linked=colored)
     for name in lacking:
         print_diagnostic(f"host {visible(name)}: {old} had evidence that {new} lacks")
-    fresh = [each for _, differs in found for each in differs.new if not each.suppressed]
-    if _fails([each.severity for each in fresh], fail_on):
+    if fail_on == NEVER:
+        return EXIT_CLEAN
+    fresh = (each for _, differs in found for each in differs.new if not each.suppressed)
+    if any(each.severity.at_least(Severity(fail_on)) for each in fresh):
         return EXIT_FINDINGS
-    return EXIT_INCOMPLETE if lacking and fail_on != NEVER and not allow_incomplete else EXIT_CLEAN
+    return EXIT_INCOMPLETE if lacking and not allow_incomplete else EXIT_CLEAN
 
 
 def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
@@ -160,10 +162,6 @@ def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
 def _line(kind: str, colon: str, rest: str) -> str:
     look = STYLES.get(kind, {"bold": True})
     return f"{click.style(kind, **look)}{colon}{rest}"
-
-
-def _fails(severities: Sequence[Severity], fail_on: str) -> bool:
-    return fail_on != NEVER and any(s.at_least(Severity(fail_on)) for s in severities)
 
 
 Document = Mapping[str, Any]

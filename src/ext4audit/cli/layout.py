@@ -133,13 +133,8 @@ def command(
         return EXIT_INCOMPLETE
     found = page.value
     if found.path and found.advice is not None and not found.advice.is_even:
-        line = lazily("remedies.mkfs", "mkfs_line")(
-            found.path,
-            found.layout,
-            found.superblock,
-            found.start_bytes,
-            keeps_size=found.keeps_size,
-        )
+        make, start = lazily("remedies.mkfs", "mkfs_line"), found.start_bytes
+        line = make(found.path, found.layout, found.superblock, start, keeps_size=found.keeps_size)
         found = found._replace(mkfs=line)
     write(_rendered(found, fmt, color=color, to_file=output is not None), output)
     return 0

@@ -144,7 +144,9 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
       ext4audit plan --from-cloud-init user-data.yaml --size 100G
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     read = _read(given)
-    options = chosen({**given, **_policy(given, read)}, on_plans)
+    # What the file says of the policy counts where no flag does.
+    of_policy = {key: value for key, value in read.policy.items() if not given[key]}
+    options = chosen({**given, **of_policy}, on_plans)
     named = len(read.filesystems) > 1 or any(given[key] for key in DOCUMENTS)
     plans = [_plan(settings, named=named) for settings in _settings(given, read)]
     _check_several(plans, options)
@@ -225,11 +227,6 @@ def _read(given: dict[str, Any]) -> PlanFile:
     if len(named) > 1:
         raise click.UsageError("the options --from-... with a file exclude each other and FILE")
     return readers[named[0]](given[named[0]]) if named else PlanFile(({},), {})
-
-
-def _policy(given: dict[str, Any], read: PlanFile) -> dict[str, Any]:
-    """Return what the file of the plan says of the policy, where no flag does."""
-    return {key: value for key, value in read.policy.items() if not given[key]}
 
 
 def _settings(given: dict[str, Any], read: PlanFile) -> Iterator[dict[str, Any]]:

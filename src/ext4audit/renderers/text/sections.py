@@ -124,7 +124,7 @@ class _Place(NamedTuple):
 
 def _finding_blocks(rule: Rule, finding: Finding, look: Look, place: _Place) -> Blocks:
     """Yield a finding: the rule, the consequence, the evidence, and each remedy."""
-    yield Prose((*_finding_title(rule, finding),), STEP, look.severity_marker(finding.severity))
+    yield Prose(finding_title(rule, finding), STEP, look.severity_marker(finding.severity))
     yield Prose((Span(finding.message),), 2 * STEP)
     if finding.citations:
         yield Blank()
@@ -152,7 +152,8 @@ def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
     return Prose((Span(text, "dim"),), indent)
 
 
-def _finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
+def finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
+    """Return the severity and the rule of a finding, and whether it is only likely."""
     return (
         Span(finding.severity.value.upper(), SEVERITY_STYLES[finding.severity]),
         Span("  "),
@@ -162,15 +163,20 @@ def _finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
     )
 
 
+def remedy_title(remedy: Remedy, label: str, indent: int) -> Prose:
+    """Return what a remedy does and interrupts, in red where it destroys data."""
+    title = f"{label} ({disruption_text(remedy)}): "
+    style = "bold red" if remedy.destructive else "bold"
+    return Prose((Span(title, style), Span(remedy.summary)), indent)
+
+
 def _remedy(remedy: Remedy, label: str, before: str) -> Blocks:
     """Yield a remedy with its steps in order, because a later one may depend on an earlier one.
 
     `before` is the finding above that has the same steps.
     """
     indent = 2 * STEP
-    style = "bold red" if remedy.destructive else "bold"
-    title = Span(f"{label} ({disruption_text(remedy)}): ", style)
-    yield Prose((title, Span(remedy.summary)), indent)
+    yield remedy_title(remedy, label, indent)
     if before:
         yield Prose((Span(f"The commands are those of {before} above."),), indent + STEP)
     for part in () if before else phases(remedy):

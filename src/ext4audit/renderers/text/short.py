@@ -11,11 +11,7 @@ from dataclasses import dataclass, field
 from ext4audit.evidence import Known, for_wording
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Disruption, Remedy, Severity, listed
-from ext4audit.renderers.shared import (
-    PHASE_TEXT,
-    disruption_text,
-    doubt_text,
-)
+from ext4audit.renderers.shared import PHASE_TEXT, doubt_text, remedy_label
 from ext4audit.renderers.shared.commands import PhaseLines, changes
 from ext4audit.renderers.shared.subjects import Cause, causes, no_filesystem_text, subjects
 from ext4audit.renderers.text.blocks import (
@@ -38,6 +34,7 @@ from ext4audit.renderers.text.causes import (
     subjects_text,
     without_remedy,
 )
+from ext4audit.renderers.text.sections import finding_title, remedy_title
 from ext4audit.report import ARCHIVES, Report
 
 _REMEDIES_SHOWN = 2
@@ -132,17 +129,9 @@ class _Page:
 
     def cause_blocks(self, cause: Cause) -> Blocks:
         """Yield a cause whole: subjects, message, facts, and the safest remedy."""
-        severity = cause.first.severity
-        subjects_ = subjects_text(cause, self.filesystems, self.look, full=True)
-        yield Prose(
-            (
-                Span(severity.value.upper(), SEVERITY_STYLES[severity]),
-                Span("  "),
-                Span(cause.rule.code, "bold"),
-                Span(f" {cause.rule.name}{doubt_text(cause.first)}"),
-                Span(f" {self.look.dot} {subjects_}", "bold"),
-            )
-        )
+        names = subjects_text(cause, self.filesystems, self.look, full=True)
+        where = Span(f" {self.look.dot} {names}", "bold")
+        yield Prose((*finding_title(cause.rule, cause.first), where))
         yield Prose((Span(message_text(cause)),), STEP)
         whose, facts = shared_facts(cause)
         if whose:
@@ -161,7 +150,7 @@ class _Page:
             if remedy.summary not in titles:
                 titles.add(remedy.summary)
                 label = ""
-                yield _title(remedy)
+                yield remedy_title(remedy, remedy_label(0), STEP)
             label = yield from self._changes(remedy, cause.rule.code, label)
         yield from self._more(Counter(map(self._place, remedies[_REMEDIES_SHOWN:])))
         bare = without_remedy(cause)
@@ -220,12 +209,6 @@ def script_blocks(report: Report, look: Look, indent: int = 0) -> Blocks:
     command = fix_command(report, look.threshold)
     if command:
         yield Verbatim(f"As a script: {command}", indent)
-
-
-def _title(remedy: Remedy) -> Prose:
-    style = "bold red" if remedy.destructive else "bold"
-    title = Span(f"Remedy ({disruption_text(remedy)}): ", style)
-    return Prose((title, Span(remedy.summary)), STEP)
 
 
 def fix_command(report: Report, threshold: Severity | None) -> str:
