@@ -7,11 +7,11 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import click
@@ -70,8 +70,7 @@ def stopped_by_signals() -> Iterator[Stop]:
 
     def note(number: int, _frame: object) -> None:
         stop.number = number
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        _restore(before)
 
     for number in STOPPING:
         if before[number] is not signal.SIG_IGN:
@@ -79,8 +78,12 @@ def stopped_by_signals() -> Iterator[Stop]:
     try:
         yield stop
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        _restore(before)
+
+
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @contextmanager
@@ -92,8 +95,7 @@ def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
     finally:
         before = {number: signal.signal(number, signal.SIG_IGN) for number in STOPPING}
         made.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        _restore(before)
 
 
 def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ext4audit.evidence import Unknown
+from ext4audit.facts.host import Filesystem
 from ext4audit.finding import listed
 from ext4audit.renderers.shared import counted, why_text
 from ext4audit.renderers.shared.rows import THE_HOST
@@ -50,7 +51,7 @@ class _Measure:
 def short_gap_blocks(report: Report) -> Blocks:
     """Yield one line for each thing to do, the most useful first, then the rules that raised."""
     measures = _measures(report)
-    errors = [_error_text(same, _devices(report)) for same in _errors(report)]
+    errors = [_error_text(*each) for each in _errors(report)]
     if len(measures) + len(errors) == 1:
         single = [f"{measure.text()}; {todo}" for todo, measure in measures] + errors
         yield Prose((Span("Not determined: ", "magenta"), Span(f"{single[0]}.")))
@@ -93,9 +94,7 @@ def _todo(unknown: Unknown, hints: frozenset[str]) -> str:
     return start if start in hints else unknown.hint
 
 
-def _error_text(verdicts: Sequence[Verdict], devices: dict[str, str]) -> str:
-    first = verdicts[0]
-    where = _some(_subject(verdict, devices) for verdict in verdicts)
+def _error_text(first: Verdict, where: str) -> str:
     why = traceback_lines(first)[-1]
     return f"{first.rule.title} stopped with an error on {where}: {why} ({whose_error(first.rule)})"
 
@@ -119,8 +118,8 @@ def gap_blocks(report: Report) -> Blocks:
     yield Blank()
     for gap in gaps:
         yield from _gap(gap)
-    for same in errors:
-        yield from _error(same, _devices(report))
+    for each in errors:
+        yield from _error(*each)
 
 
 def _gaps(report: Report) -> tuple[_Gap, ...]:
@@ -128,12 +127,11 @@ def _gaps(report: Report) -> tuple[_Gap, ...]:
     gaps: dict[tuple[str, str], _Gap] = {}
     for unknown in report.host.gaps:
         _add(gaps, unknown)
-    devices = _devices(report)
-    for verdict in report.verdicts:
+    for verdict, fs in report.judged:
         for unknown in verdict.unknowns:
             gap = _add(gaps, unknown)
             gap.rules.add(verdict.rule.code)
-            gap.subjects[_subject(verdict, devices)] = None
+            gap.subjects[_subject(fs)] = None
     return tuple(gaps.values())
 
 
@@ -143,12 +141,8 @@ def _add(gaps: dict[tuple[str, str], _Gap], unknown: Unknown) -> _Gap:
     return gap
 
 
-def _devices(report: Report) -> dict[str, str]:
-    return {fs.id: fs.device for fs in report.host.filesystems}
-
-
-def _subject(verdict: Verdict, devices: dict[str, str]) -> str:
-    return devices.get(verdict.filesystem_id or "", THE_HOST)
+def _subject(fs: Filesystem | None) -> str:
+    return fs.device if fs else THE_HOST
 
 
 def _gap(gap: _Gap) -> Blocks:
@@ -167,22 +161,20 @@ def _some(names: Iterable[str]) -> str:
     return listed(list(names), _NAMES_SHOWN)
 
 
-def _errors(report: Report) -> tuple[tuple[Verdict, ...], ...]:
-    """Group the rules that raised: the same bug on forty filesystems is one entry."""
-    groups: dict[tuple[str, str], list[Verdict]] = {}
-    for verdict in report.verdicts:
+def _errors(report: Report) -> list[tuple[Verdict, str]]:
+    """Return the rules that raised, and on what: a bug on forty filesystems is one entry."""
+    groups: dict[tuple[str, str], tuple[Verdict, list[str]]] = {}
+    for verdict, fs in report.judged:
         if verdict.outcome is Outcome.ERROR:
             key = (verdict.rule.code, traceback_lines(verdict)[-1])
-            groups.setdefault(key, []).append(verdict)
-    return tuple(map(tuple, groups.values()))
+            groups.setdefault(key, (verdict, []))[1].append(_subject(fs))
+    return [(first, _some(names)) for first, names in groups.values()]
 
 
-def _error(verdicts: Sequence[Verdict], devices: dict[str, str]) -> Blocks:
+def _error(first: Verdict, where: str) -> Blocks:
     """Yield a rule that raised: the last line of its traceback, and the first whole traceback."""
-    first = verdicts[0]
     lines = traceback_lines(first)
-    subjects = _some([_subject(verdict, devices) for verdict in verdicts])
-    stopped = f" stopped with an error on {subjects}: {lines[-1]}"
+    stopped = f" stopped with an error on {where}: {lines[-1]}"
     yield Prose((Span(first.rule.title, "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)
     yield Prose((Span(f"this is {whose_error(first.rule)}"),), 2 * STEP)
     # The bar precedes text from the host: GitHub executes a line that begins with "::error".
