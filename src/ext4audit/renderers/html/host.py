@@ -270,7 +270,7 @@ def _worst_badge(subject: Subject) -> Badge:
         return _severity_badge(subject.problems[0][1].severity)
     if subject.undetermined:
         return Badge("INCOMPLETE", "open")
-    if subject.notes:
+    if subject.findings:  # of severity info alone
         return _severity_badge(Severity.INFO)
     if subject.set_aside:
         return Badge("SET ASIDE", "info")

@@ -40,11 +40,6 @@ class Subject(NamedTuple):
         return sorted(pairs, key=lambda pair: (pair[1].severity.rank, pair[0].code))
 
     @property
-    def notes(self) -> tuple[tuple[Rule, Finding], ...]:
-        """The findings of severity info."""
-        return tuple(pair for pair in self.findings if pair[1].severity is Severity.INFO)
-
-    @property
     def problems(self) -> tuple[tuple[Rule, Finding], ...]:
         """The findings above severity info."""
         return tuple(pair for pair in self.findings if pair[1].severity is not Severity.INFO)
@@ -160,14 +155,12 @@ class Cause(NamedTuple):
 
 def causes(report: Report) -> tuple[Cause, ...]:
     """Return the findings that count by cause, worst first, then by code."""
-    every = subjects(report)
-    return _grouped((subject, *pair) for subject in every for pair in subject.findings)
+    return _grouped((each, *pair) for each in subjects(report) for pair in each.findings)
 
 
 def causes_set_aside(report: Report) -> tuple[Cause, ...]:
     """Return the findings that do not count, because of the policy or of a baseline."""
-    every = subjects(report)
-    return _grouped((subject, *pair) for subject in every for pair in subject.set_aside)
+    return _grouped((each, *pair) for each in subjects(report) for pair in each.set_aside)
 
 
 def key_of_cause(rule: Rule, finding: Finding) -> object:
