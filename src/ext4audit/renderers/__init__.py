@@ -91,8 +91,9 @@ def is_byte(char: str) -> bool:
     return "\udc80" <= char <= "\udcff"
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""What stands for a byte that is not UTF-8, or comes from the JSON of a tool."""
+_SURROGATE = "[\ud800-\udfff]"
+"""What stands for a byte that is not UTF-8, or comes from the JSON of a tool. It is rare, and so
+compiled where it is first looked for."""
 _SURROGATE_ESCAPE = "\\ud"
 """How the JSON escape of every surrogate begins; also that of characters beyond the BMP."""
 
@@ -137,12 +138,12 @@ def _original_bytes(value: object) -> str | list[str | None] | None:
 
 
 def _original_text_bytes(value: object) -> str | None:
-    return base64_of(value) if isinstance(value, str) and _SURROGATE.search(value) else None
+    return base64_of(value) if isinstance(value, str) and re.search(_SURROGATE, value) else None
 
 
 def replaced(text: str) -> str:
     """Return the text with U+FFFD in place of each byte that is not UTF-8."""
-    return _SURROGATE.sub("\ufffd", text)
+    return re.sub(_SURROGATE, "\ufffd", text)
 
 
 def base64_of(text: str) -> str:
