@@ -72,7 +72,8 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     present = {_meaning(token) for token in kept}
     kept += [token for token in dict.fromkeys(add) if _meaning(token) not in present]
     edited = kept or ["defaults"]
-    return None if edited == before or not before else _edit(line, OPTIONS, ",".join(edited))
+    is_same = before in (kept, edited) or not line.raw_options
+    return None if is_same else _edit(line, OPTIONS, ",".join(edited))
 
 
 def edit_spec(line: FstabLine, spec: str) -> Step | None:
