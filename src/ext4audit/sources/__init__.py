@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol, TypeAlias, overload
+from typing import Protocol, TypeAlias, cast, overload
 
 from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
 
@@ -218,23 +218,28 @@ _WHY = {
 }
 
 
-def refuse_truncated(ask: Ask, answer: Answer) -> Answer:
-    """Return a captured answer, or an unknown for one that is cut off.
+def refuse_damaged(ask: Ask, answer: Answer) -> Answer:
+    """Return a captured answer, or an unknown for one that is cut off or has a hole.
 
-    Each file of /proc and /sys that is asked for ends with a newline, and bytes are as many as
-    were asked for. A full disk or a limit of the program that captured them can end them anywhere:
-    a size of 20 GB would be one of 2, and of the descriptors of groups none would need work.
+    Each file of /proc and /sys that is asked for ends with a newline and has no NUL, and bytes are
+    as many as were asked for. A full disk or a limit of the program that captured them can end them
+    anywhere: a size of 20 GB would be one of 2, and of the descriptors of groups none would need
+    work. A block that a crash left unwritten, or that a copy could not read, is zeros: what a mount
+    table has there would not be mounted.
     """
-    cut = ""
+    damage = ""
     if isinstance(answer, Unknown):
         return answer
     if isinstance(ask, ReadBytes) and len(answer.value) < ask.length_bytes:
         missing = ask.length_bytes - len(answer.value)
-        cut = f"{missing} of {ask.length_bytes} bytes are missing"
-    elif isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/")):
-        cut = "its last line has no end" if answer.value and answer.value[-1:] != "\n" else ""
+        damage = f"it is cut off: {missing} of {ask.length_bytes} bytes are missing"
+    elif isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/")) and answer.value:
+        if answer.value[-1:] != "\n":
+            damage = "it is cut off: its last line has no end"
+        elif "\0" in cast("str", answer.value):
+            damage = "it holds NUL"
     hint = "capture it again"
-    return Unknown(describe(ask), Why.UNPARSABLE, f"it is cut off: {cut}", hint) if cut else answer
+    return Unknown(describe(ask), Why.UNPARSABLE, damage, hint) if damage else answer
 
 
 class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure

@@ -29,7 +29,7 @@ from ext4audit.sources import (
     RunCommand,
     TuneSuperblock,
     describe,
-    refuse_truncated,
+    refuse_damaged,
 )
 from ext4audit.sources.captured import MapSource
 from ext4audit.sources.snapshot.writing import RecordingSource
@@ -264,7 +264,7 @@ def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
         half -= answer.value[half - 1 : half] == "\n"  # at the end of a line, nothing shows
         if isinstance(answer.value, bytes):
             return Known(answer.value[:half], answer.origin)
-        return refuse_truncated(ask, Known(answer.value[:half], answer.origin))
+        return refuse_damaged(ask, Known(answer.value[:half], answer.origin))
     if isinstance(answer.value, bytes):
         return Known(NOISE.encode(), answer.origin)
     return Known(NOISE, answer.origin)

@@ -25,7 +25,7 @@ from itertools import islice
 from typing import Any, cast
 
 from ext4audit.evidence import Evidence, Known, Unknown, Why
-from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_truncated
+from ext4audit.sources import ArchiveError, ReadFile, decode, refuse_damaged
 from ext4audit.sources.archive import TEXTS
 from ext4audit.sources.archive.capture import CUT_OFF, STOPPED, TAILED, Output, mangle, numbered
 from ext4audit.sources.containers import Archive
@@ -81,9 +81,7 @@ class SosCapture:
             if last not in (self.children(folder) or ()):
                 return None
             return Unknown(path, Why.FAILED, str(error))
-        return cast(
-            "Evidence[str]", refuse_truncated(ReadFile(path), Known(self._ended(text), path))
-        )
+        return cast("Evidence[str]", refuse_damaged(ReadFile(path), Known(self._ended(text), path)))
 
     def _ended(self, text: str) -> str:
         """Return a text with the end of its last line, which an archive of joined lines lacks."""

@@ -45,7 +45,7 @@ from ext4audit.sources import (
     checked_output,
     denied_hint,
     describe,
-    refuse_truncated,
+    refuse_damaged,
     why_no_json,
 )
 from ext4audit.sources import decode as decode_text
@@ -199,7 +199,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
     for number, entry in enumerate(entries):
         try:
             ask, rest = _ask_of(entry)
-            answer = refuse_truncated(ask, _answer(ask, rest, files, is_root=is_root))
+            answer = refuse_damaged(ask, _answer(ask, rest, files, is_root=is_root))
         except SnapshotError as error:
             raise SnapshotError(f"answers[{number}]: {error}") from None
         if ask in answers:

@@ -1,11 +1,11 @@
-"""A captured answer that is cut off is none."""
+"""A captured answer that is cut off, or has a hole, is none."""
 
 from __future__ import annotations
 
 import pytest
 
 from ext4audit.evidence import Known, Unknown
-from ext4audit.sources import Answer, Ask, ReadBytes, ReadFile, refuse_truncated
+from ext4audit.sources import Answer, Ask, ListDir, ReadBytes, ReadFile, refuse_damaged
 
 BYTES = ReadBytes("/dev/sda", 4096, 16)
 
@@ -17,11 +17,12 @@ BYTES = ReadBytes("/dev/sda", 4096, 16)
         (BYTES, Known(bytes(15), "sda")),
         (ReadFile("/sys/block/sda/size"), Known("20", "size")),
         (ReadFile("/proc/self/mountinfo"), Known("25 1 8:1 / / r", "mountinfo")),
+        (ReadFile("/proc/self/mountinfo"), Known("25 1 8:1 / / rw - ex\0\0\0rw\n", "mountinfo")),
     ],
 )
-def test_what_lacks_its_end_is_unknown(ask: Ask, answer: Answer) -> None:
+def test_what_lacks_a_part_is_unknown(ask: Ask, answer: Answer) -> None:
     """No descriptor of a group in no bytes, of which none would wait for anything."""
-    assert isinstance(refuse_truncated(ask, answer), Unknown)
+    assert isinstance(refuse_damaged(ask, answer), Unknown)
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,10 @@ def test_what_lacks_its_end_is_unknown(ask: Ask, answer: Answer) -> None:
         (ReadFile("/sys/block/sda/size"), Known("20\n", "size")),
         (ReadFile("/sys/block/md0/md/level"), Known("", "level")),
         (ReadFile("/etc/fstab"), Known("/dev/sda / ext4 ro", "fstab")),
+        (ListDir("/sys/block"), Known("sda\0sdb", "block")),
+        (ReadFile("/etc/fstab"), Known("\0\0\0\0", "fstab")),  # zeros on the host itself
     ],
 )
 def test_what_has_its_end_is_as_it_was(ask: Ask, answer: Answer) -> None:
     """A file that somebody wrote may end without a newline."""
-    assert refuse_truncated(ask, answer) == answer
+    assert refuse_damaged(ask, answer) == answer
