@@ -45,5 +45,5 @@ def sample_of(cases: Iterable[T], seed: str) -> list[T]:
     their own have others. Every eighth of a product would be one value of one of its factors.
     """
     every = list(cases)
-    kept = random.Random(seed).sample(range(len(every)), number(len(every)))  # noqa: S311
+    kept = random.Random(seed).sample(range(len(every)), min(len(every), number(len(every))))  # noqa: S311
     return [every[position] for position in sorted(kept)]
