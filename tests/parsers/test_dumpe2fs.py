@@ -247,8 +247,10 @@ STRINGS = st.one_of(
 
 
 def _field(size: int) -> st.SearchStrategy[str]:
-    """Draw a string that fits a field of so many bytes, as dumpe2fs prints it."""
-    return STRINGS.map(lambda text: ("/" + text).encode()[:size].decode("utf-8", "ignore"))
+    """Draw a string that fits a field of so many bytes, as dumpe2fs prints it: up to a NUL."""
+    return STRINGS.map(
+        lambda text: ("/" + text).partition("\0")[0].encode()[:size].decode("utf-8", "ignore")
+    )
 
 
 @given(label=_field(16), last_mounted_on=_field(64), string=_field(64))
@@ -285,6 +287,7 @@ def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
         ("Errors behavior:          Continue", "Errors behavior:          Weep"),
         ("Total journal size:       128M", "Total journal size:       big"),
         ("Filesystem OS type:", "OS:"),
+        ("metadata_csum", "metadata\0\0\0\0\0"),
         (UUID, "not a uuid"),
     ],
 )

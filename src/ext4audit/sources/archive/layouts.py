@@ -81,7 +81,7 @@ class SosCapture:
             if last not in (self.children(folder) or ()):
                 return None
             return Unknown(path, Why.FAILED, str(error))
-        return cast("Evidence[str]", refuse_damaged(ReadFile(path), Known(self._ended(text), path)))
+        return _file(path, self._ended(text), path)
 
     def _ended(self, text: str) -> str:
         """Return a text with the end of its last line, which an archive of joined lines lacks."""
@@ -224,7 +224,7 @@ class SupportconfigCapture:
                 self._commands.setdefault(line, []).append(output)
             elif title.startswith("/") and not title.endswith(_ABSENT):
                 cut = Unknown(title, Why.UNPARSABLE, f"{name} is cut off in it", "capture it again")
-                found = cut if body is None else Known(body, f"{name}: {title}")
+                found = cut if body is None else _file(title, body, f"{name}: {title}")
                 self._files.setdefault(title, found)
 
     def read(self, path: str) -> Evidence[str] | None:
@@ -246,6 +246,11 @@ class SupportconfigCapture:
         """Return all outputs of a program, whatever its arguments were."""
         lines = (line for line in self._commands if line.partition(" ")[0] == program)
         return [output for line in lines for output in self._commands[line]]
+
+
+def _file(path: str, text: str, origin: str) -> Evidence[str]:
+    """Return a file's text, unknown where it is damaged."""
+    return cast("Evidence[str]", refuse_damaged(ReadFile(path), Known(text, origin)))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str, str | None]]:
