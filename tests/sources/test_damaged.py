@@ -1,4 +1,4 @@
-"""A captured answer that is cut off, or has a hole, is none."""
+"""A captured answer that is cut off, or zeroed in part, is none."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def _header_end(text: str) -> int:
 
 def _matched(text: str) -> re.Match[str]:
     match = _SEQUENCE.search(text)
-    if match is None or "\0" in text:  # a hole in what was captured
+    if match is None or "\0" in text:  # a zeroed block of what was captured
         raise ValueError("not the superblock as dumpe2fs prints it")
     return match
 

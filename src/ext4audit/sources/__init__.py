@@ -219,7 +219,7 @@ _WHY = {
 
 
 def refuse_damaged(ask: Ask, answer: Answer) -> Answer:
-    """Return a captured answer, or an unknown for one that is cut off or has a hole.
+    """Return a captured answer, or an unknown for one that is cut off or zeroed in part.
 
     Each file of /proc and /sys that is asked for ends with a newline and has no NUL, and bytes are
     as many as were asked for. A full disk or a limit of the program that captured them can end them

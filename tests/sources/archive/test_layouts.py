@@ -303,7 +303,7 @@ def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None
     assert cut == [Output(CUT_OFF, "fs-diskio.txt: uname -a", 1)]
 
 
-def test_a_file_of_the_kernel_with_a_hole_is_no_evidence() -> None:
+def test_a_file_of_the_kernel_with_a_zeroed_block_is_no_evidence() -> None:
     """A block of zeros hides an option, and what follows it."""
     text = "#==[ Configuration File ]===#\n# /proc/fs/ext4/vda/options\nrw\n\0\0=ordered\n\n"
     assert isinstance(supportconfig_capture(text).read("/proc/fs/ext4/vda/options"), Unknown)
