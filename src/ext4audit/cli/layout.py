@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ext4audit import __version__, lazily
-from ext4audit.assemble.devices.target import named_filesystems
+from ext4audit.assemble.devices.target import in_words, named_filesystems
 from ext4audit.assemble.inventory import take_inventory
 from ext4audit.assemble.layout_page import page_of_device, page_of_image
 from ext4audit.cli import Choice, completer, path_option, print_diagnostic
@@ -19,7 +19,7 @@ from ext4audit.cli.output import (
     write,
 )
 from ext4audit.cli.plans.values import check_members, chunk_of, size_of
-from ext4audit.cli.targets import EMPTY, resolve_one
+from ext4audit.cli.targets import resolve_one
 from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.host import Host
@@ -201,7 +201,7 @@ def _not_one(number: int, target: str | None, host: Host) -> str:
         return "it has no ext4 filesystem"
     found = f"{number} filesystems match" if number else "no ext4 filesystem matches"
     on_arrays = f"{number or 'no'} filesystems are on an array"
-    what = on_arrays if target is None else f"{found} {target or EMPTY}"
+    what = on_arrays if target is None else f"{found} {in_words([target])}"
     return f"{what}; name one of: {names}"
 
 

@@ -15,6 +15,7 @@ from ext4audit.assemble.devices.target import (
     Target,
     TargetResolver,
     Unreachable,
+    in_words,
 )
 from ext4audit.assemble.host import assemble_host
 from ext4audit.assemble.inventory import Inventory, take_inventory
@@ -28,8 +29,6 @@ from ext4audit.report import Report, ReportSource
 from ext4audit.rule import Rule, Scope
 from ext4audit.sources import Source, utc_now
 
-EMPTY = "''"
-"""How a shell writes the name that is left of a variable without a value."""
 READ_AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its directory"
 ONLY_OF_HOSTS = (
     "an image file, which a snapshot cannot hold: scan it where it lies; to capture the filesystem "
@@ -52,7 +51,7 @@ def resolve_one(source: Source, inventory: Inventory, path: str) -> Superblocks:
     """Return the superblocks of a path; raises UsageError where it selects none."""
     found = TargetResolver(source, inventory).resolve(path)
     if not isinstance(found, Superblocks):
-        raise click.UsageError(f"{path or EMPTY}: {found.reason}")
+        raise click.UsageError(f"{in_words([path])}: {found.reason}")
     return found
 
 
@@ -101,7 +100,7 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedT
             images.extend(found.filesystems)
             print_diagnostic(f"{path}: {'; '.join(filter(None, (READ_AS_IMAGE, found.note)))}")
         else:
-            reasons.append(f"{path or EMPTY}: {found.reason}")
+            reasons.append(f"{in_words([path])}: {found.reason}")
             if isinstance(found, Unreachable):
                 raise click.UsageError(reasons[-1])
     if not numbers and not images:

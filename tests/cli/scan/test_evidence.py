@@ -345,7 +345,7 @@ def test_the_exit_code_is_the_worst_of_all(
         (["--from", "/dev/null"], "/dev/null: a device"),
         (["--from", "/"], "/: this host itself, which is audited without --from"),
         ([*TWO_HOSTS, "-f", "json"], "use -f ndjson"),
-        ([*TWO_HOSTS, "/gone"], "no host has a filesystem"),
+        ([*TWO_HOSTS, "/gone", ""], "no host has a filesystem that is called /gone, ''"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> None:

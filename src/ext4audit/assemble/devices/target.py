@@ -6,7 +6,7 @@ a device number that no mount table lists (observed on 6.18). `only_filesystems`
 host that is already assembled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
@@ -214,6 +214,11 @@ class TargetResolver:
         return NotExt4(f"an overlay whose upper directory {upper} is {below.reason}")
 
 
+def in_words(targets: Iterable[str]) -> str:
+    """Return targets as text: an empty one, left of a variable without a value, in quotes."""
+    return ", ".join(target or "''" for target in targets)
+
+
 def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bool = False) -> Host:
     """Return the host with only the filesystems that one of the targets names.
 
@@ -225,7 +230,7 @@ def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bo
     found = {target: named_filesystems(host, target) for target in targets}
     missing = [target for target in targets if not found[target]]
     if missing and not may_lack_targets:
-        raise ValueError(f"no ext4 filesystem is called {', '.join(missing)}")
+        raise ValueError(f"no ext4 filesystem is called {in_words(missing)}")
     named = {id(fs) for filesystems in found.values() for fs in filesystems}
     chosen = tuple(fs for fs in host.filesystems if id(fs) in named)
     live = {fs.device_number: fs for fs in (*host.filesystems, *host.lower) if fs.alive}

@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import click
 
+from ext4audit import lazily
 from ext4audit.cli import print_diagnostic, print_error
 from ext4audit.cli.captured import Place, refuse_same_names
 from ext4audit.cli.fleet.one_host import Job, audit_place, ignore_interrupts, unread
@@ -181,7 +182,8 @@ def _refuse_nothing(sums: FleetSums, targets: tuple[str, ...]) -> None:
     if not sums.read:
         raise click.UsageError("none of the sources could be read")
     if targets and not sums.matched:
-        raise click.UsageError(f"no host has a filesystem that is called {', '.join(targets)}")
+        names = lazily("assemble.devices.target", "in_words")(targets)
+        raise click.UsageError(f"no host has a filesystem that is called {names}")
 
 
 def _streams(asked: ReportOptions) -> list[Output]:
