@@ -126,7 +126,7 @@ def test_targets_restrict_the_audit() -> None:
         assert [fs.mount_points[0] for fs in only.host.filesystems] == [mount_point]
 
 
-@pytest.mark.parametrize("targets", [["UUID=none"], "UUID=none", ["/", "sdz"], ["/", ""]])
+@pytest.mark.parametrize("targets", [["UUID=none"], "UUID=none", ["/", "sdz"], ["/", ""], ""])
 def test_a_target_that_names_nothing_is_an_error(targets: str | list[str]) -> None:
     """A report about no filesystem was complete and clean; a text is one target."""
     with pytest.raises(ValueError, match=r"filesystem is called (UUID=none|sdz|'')$"):

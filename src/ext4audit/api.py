@@ -107,9 +107,9 @@ def audit_snapshot(
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(place, in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
-    if targets:
+    if terms := _terms(targets):
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
-        host = only_filesystems(host, _terms(targets), may_lack_targets=may_lack_targets)
+        host = only_filesystems(host, terms, may_lack_targets=may_lack_targets)
     name = key or lazily("sources.captured", "key_of")(place) or ""
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
 
