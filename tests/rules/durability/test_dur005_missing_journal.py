@@ -226,6 +226,13 @@ def test_a_journal_that_is_left_out_is_not_made_again() -> None:
     assert "without norecovery" in finding.remedies[0].summary
 
 
+def test_without_a_journal_norecovery_leaves_none_out() -> None:
+    """A mount without the word has no journal either: it has to be created first."""
+    finding = found(without(options=known(unlisted("norecovery"))))
+    assert finding.message.startswith("The filesystem has no journal: ")
+    assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
+
+
 def mount_twice(stage: Stage) -> None:
     """Mount it a second time on the same directory, so that no command unmounts it."""
     run("mount", "--bind", stage.mount_point, stage.mount_point)

@@ -105,6 +105,14 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+def test_without_a_journal_nothing_is_left_out(*, read_only: bool) -> None:
+    """A mount without a journal has the same content with and without the option (Linux 6.18)."""
+    without = known(superblock(features=CLEAN.features - {"has_journal"}))
+    fs = unreplayed(superblock=without, read_only=known(value=read_only))
+    assert verdict_of(fs).outcome is Outcome.NOT_APPLICABLE
+
+
 WRITABLE_DEVICE = 'test "$(blockdev --getro /dev/sda)" = 0'
 """On another, the kernel refuses to mount what it cannot replay (6.18), and it stayed unmounted."""
 

@@ -121,11 +121,11 @@ def _refuse(fs: Filesystem) -> None:
 def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
     state = (
-        UNUSED
+        "The filesystem has no journal"
+        if not _may_have_one(fs)
+        else UNUSED
         if _is_left_out(fs)
         else NOT_YET
-        if _needs_new_mount(fs)
-        else "The filesystem has no journal"
     )
     return Finding(
         message=f"{state}: a crash can lose files, even those that were not being written, and "
@@ -171,21 +171,26 @@ def _is_instance_store(fs: Filesystem) -> bool:
 
 
 def _is_left_out(fs: Filesystem) -> bool:
-    """Whether the mount does not use an existing journal."""
+    """Whether the mount uses no journal, whether there is one or not."""
     options = for_wording(fs.options, None)
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
-def _needs_new_mount(fs: Filesystem) -> bool:
-    """Whether a journal was created while it is mounted: only the superblock has it."""
+def _may_have_one(fs: Filesystem) -> bool:
+    """Whether a journal is there that is not in use.
+
+    One that was created while it is mounted stands in the superblock only.
+    """
     superblock = for_wording(fs.superblock, None)
-    return fs.alive and superblock is not None and superblock.has_journal
+    return _is_left_out(fs) if superblock is None else fs.alive and superblock.has_journal
 
 
 def _remedy(fs: Filesystem) -> Remedy:
     if _is_left_out(fs):
-        return Remedy("Unmount it, and mount it without norecovery (noload).", Disruption.UNMOUNT)
-    if _needs_new_mount(fs):
+        make = "" if _may_have_one(fs) else " create a journal (tune2fs -O has_journal),"
+        text = f"Unmount it,{make} and mount it without norecovery (noload)."
+        return Remedy(text, Disruption.UNMOUNT)
+    if _may_have_one(fs):
         return Remedy(f"{_new_mount(fs)}.", remedies.mounting.disruption_of_new_mount(fs))
     trade_off = f"{_cost(fs)}Metadata changes are written twice."
     steps = remedies.features.add_journal(fs)

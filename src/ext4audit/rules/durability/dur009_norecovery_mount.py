@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import RuleOutput, refuse_unmounted, rule
+from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force, what_else_sets_it
 
 NAME = "norecovery"
@@ -68,6 +68,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return
+    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
+        raise NotApplicable("it has no journal to replay (DUR005 checks for one)")
     severity, confidence, message = _grade(fs)
     yield Finding(
         message=f"{message}.",
