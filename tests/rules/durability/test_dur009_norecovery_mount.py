@@ -105,12 +105,16 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_without_a_journal_nothing_is_left_out(*, read_only: bool) -> None:
-    """A mount without a journal has the same content with and without the option (Linux 6.18)."""
+@pytest.mark.parametrize(("writable", "severity"), [(True, Severity.LOW), (False, Severity.INFO)])
+def test_without_a_journal_nothing_is_left_out(*, writable: bool, severity: Severity) -> None:
+    """Nothing is replayed or lost; a journal that DUR005 asks for would be left out (6.18)."""
     without = known(superblock(features=CLEAN.features - {"has_journal"}))
-    fs = unreplayed(superblock=without, read_only=known(value=read_only))
-    assert verdict_of(fs).outcome is Outcome.NOT_APPLICABLE
+    finding = finding_of(unreplayed(superblock=without, read_only=known(value=not writable)))
+    assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
+    assert "has no effect" in finding.message
+    (remedy,) = finding.remedies
+    assert not remedy.trade_off
+    assert not any("e2fsck" in step.command for step in remedy.lines)
 
 
 WRITABLE_DEVICE = 'test "$(blockdev --getro /dev/sda)" = 0'

@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import Known, Unknown, for_wording, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
-from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
+from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force, what_else_sets_it
 
 NAME = "norecovery"
@@ -18,6 +18,10 @@ UNREPLAYED = "norecovery: the journal is not replayed, so the content is inconsi
 PERHAPS = "norecovery: if the journal needs recovery, the content is inconsistent"
 SNAPSHOT = f"{UNREPLAYED}, as expected of a snapshot"
 CLEAN = "norecovery on a read-only mount: the journal is empty, so the option has no effect"
+NO_JOURNAL = (
+    "norecovery on a filesystem without a journal: the option has no effect, but a journal that is "
+    "created would not be used"
+)
 INSPECTED = (
     " e2fsck checks it first, without repairs: if it reports errors, copy the disk before you "
     "repair it."
@@ -28,6 +32,7 @@ SUMMARIES = {
     PERHAPS: PERHAPS,
     SNAPSHOT: "norecovery on a snapshot: the journal is not replayed",
     CLEAN: "norecovery has no effect: the journal is empty",
+    NO_JOURNAL: "norecovery has no effect: there is no journal",
 }
 
 
@@ -46,7 +51,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is critical.
     On a read-only mount it is medium if the superblock shows that the journal needs recovery,
-    and informational if the journal is empty or a device below is a snapshot.
+    and informational if the journal is empty or a device below is a snapshot. Without a journal the
+    option has no effect: it is low on a writable mount, where one may be created (DUR005), and else
+    informational.
 
     ## Why it matters
 
@@ -68,8 +75,6 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     if not need_in_force(fs, NAME):
         yield cite_not_in_force(fs, NAME)
         return
-    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
-        raise NotApplicable("it has no journal to replay (DUR005 checks for one)")
     severity, confidence, message = _grade(fs)
     yield Finding(
         message=f"{message}.",
@@ -84,6 +89,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence, str]:
+    if isinstance(fs.superblock, Known) and not fs.superblock.value.has_journal:
+        severity = Severity.LOW if _is_writable(fs) else Severity.INFO
+        return severity, Confidence.CONFIRMED, NO_JOURNAL
     if _is_writable(fs):
         return Severity.CRITICAL, Confidence.CONFIRMED, WRITABLE
     if not isinstance(fs.superblock, Known):
@@ -115,15 +123,18 @@ def _cite_features(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:
-    unsure = not isinstance(fs.read_only, Known) or _is_writable(fs)
     *_, message = _grade(fs)
+    replay = message not in {CLEAN, NO_JOURNAL}
+    unsure = message != NO_JOURNAL and (not isinstance(fs.read_only, Known) or _is_writable(fs))
     return Remedy(
         f"Mount it without norecovery.{INSPECTED if unsure else ''}"
         f"{remedies.mounting.left_by_hand(fs)}{what_else_sets_it(fs, host, NAME)}",
         remedies.mounting.disruption_of_new_mount(fs),
         remedies.mounting.change_by_new_mount(
-            fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure, replay=message != CLEAN
+            fs, {NAME: remedies.mounting.NOT_SET}, inspect=unsure, replay=replay
         ),
         trade_off="The replay writes to the disk, also for a read-only mount: take an image first "
-        "if the state after the crash is needed as evidence.",
+        "if the state after the crash is needed as evidence."
+        if replay
+        else "",
     )
