@@ -43,7 +43,9 @@ class Verdict(NamedTuple):
     @property
     def is_undetermined(self) -> bool:
         """Whether the subject was not judged, or in part only: the rule may have found more."""
-        return self.outcome in {Outcome.UNDETERMINED, Outcome.ERROR} or bool(self.unknowns)
+        outcome = self.outcome
+        is_open = outcome is Outcome.UNDETERMINED or outcome is Outcome.ERROR
+        return is_open or bool(self.unknowns)
 
 
 class FixedFinding(NamedTuple):
