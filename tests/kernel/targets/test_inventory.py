@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ext4audit.assemble.host import assemble_host
+from ext4audit.engine import judge
 from ext4audit.evidence import need
+from ext4audit.facts.mount import DeviceNumber
+from ext4audit.report import Outcome
+from ext4audit.rules.health.hlt003_unclean_needs_fsck import check as unclean
+from ext4audit.sources import RunCommand, utc_now
+from ext4audit.sources.live import LiveSource
 from support.filesystems.mounts import another_namespace
 from support.filesystems.scratch import Scratch, assembled, run, scan
 
@@ -68,3 +77,40 @@ def test_the_stack_of_a_loop_device_goes_on_below_its_backing_file(scratch: Make
     assert [str(device.device_number) for device in stack.known_below] == [
         f"{holder >> 8 & 0xFFF}:{holder & 0xFF | (holder >> 12 & 0xFFF00)}"
     ]
+
+
+class MountsMeanwhile:
+    """This machine, on which something is mounted as soon as its devices have been listed."""
+
+    def __init__(self, mount: Callable[[], object]) -> None:
+        self._live = LiveSource()
+        self._mount = mount
+
+    def fetch(self, ask: Any) -> Any:
+        """Answer as the machine does."""
+        answer = self._live.fetch(ask)
+        if isinstance(ask, RunCommand) and ask.argv[0] == "lsblk":
+            self._mount()
+        return answer
+
+
+def test_what_is_mounted_while_the_audit_runs_is_not_called_unclean(
+    scratch: Make, tmp_path: Path
+) -> None:
+    """The mount table was read before, the superblock with a journal in use after it."""
+    image, place = scratch().make().image, tmp_path / "place"
+    place.mkdir()
+    device = run("losetup", "--find", "--show", image).strip()
+    number = Path(device).stat().st_rdev
+    try:
+        source = MountsMeanwhile(lambda: run("mount", device, place))
+        host = assemble_host(
+            source, utc_now(), only=[DeviceNumber(os.major(number), os.minor(number))]
+        )
+        (found,) = host.filesystems
+        assert not found.alive
+        assert "needs_recovery" in need(found.superblock).features
+        assert judge(unclean, None, host).outcome is Outcome.PASS
+    finally:
+        run("umount", place)
+        run("losetup", "--detach", device)

@@ -23,6 +23,8 @@ OTHER_UUID = "0db62384-0efe-5c92-9a94-c3f5482a4032"
 CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
 REPLAY = frozenset({"has_journal", "extent", "needs_recovery"})
 ORPHANS = frozenset({"has_journal", "extent", "orphan_file", "orphan_present"})
+BEGAN = 1767323045
+"""When the audit of the host began, 2026-01-02T03:04:05Z."""
 
 
 def verdict(on: Host) -> Verdict:
@@ -59,6 +61,12 @@ def lying(*idle_ones: Filesystem) -> Host:
         (lying(unmounted(state="not clean")), Outcome.FAIL),
         (lying(unmounted(state="clean with errors")), Outcome.FAIL),
         (lying(unmounted(error_count=3)), Outcome.FAIL),
+        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN)), Outcome.PASS),
+        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN + 3600)), Outcome.PASS),
+        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN - 1)), Outcome.FAIL),
+        (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN + 3601)), Outcome.FAIL),
+        (lying(unmounted(state="not clean", last_mounted_at=BEGAN)), Outcome.PASS),
+        (lying(unmounted(error_count=3, last_mounted_at=BEGAN)), Outcome.FAIL),
         (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
         (host(unmounted(features=REPLAY)), Outcome.FAIL),
         (host(unmounted()), Outcome.PASS),

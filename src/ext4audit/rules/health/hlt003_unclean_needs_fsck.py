@@ -10,6 +10,7 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, host_rule
+from ext4audit.rules.shared.quantities import seconds_since_1970
 
 SIGNS = {
     "needs_recovery": "its journal has not been replayed",
@@ -17,6 +18,8 @@ SIGNS = {
 }
 """Features that a clean unmount clears, and what they mean."""
 WORST = frozenset({"with errors", "not clean"})
+LONGEST_AUDIT_SECONDS = 3600
+"""A mount recorded later than this after the start of the audit has the time of a wrong clock."""
 ZFS_VOLUME = "zd"
 """How the kernel names the volumes of ZFS, and their partitions."""
 
@@ -38,7 +41,8 @@ def check(host: Host) -> RuleOutput:
     Whether the superblock of an ext2, ext3 or ext4 filesystem that is not mounted anywhere shows
     that it was not unmounted cleanly, or records errors. Image files that are given as targets are
     included. A copy of a mounted filesystem (a snapshot) is info. On a volume of ZFS, which is
-    usually the disk of a virtual machine that runs, a journal to be replayed is low.
+    usually the disk of a virtual machine that runs, a journal to be replayed is low. A filesystem
+    that was mounted while the audit ran passes.
 
     ## Why it matters
 
@@ -82,6 +86,9 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     if not signs:
         yield Citation(fs.device, superblock.state or "clean", origin_of(fs.superblock))
         return
+    if "with errors" not in signs and _was_mounted_meanwhile(superblock, host):
+        yield Citation(fs.device, "mounted while the audit ran", origin_of(fs.superblock))
+        return
     twin = host.mounted_twin(fs)
     if twin is None:
         yield _unclean(fs, signs)
@@ -91,6 +98,17 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
     else:
         sure = host.is_same_storage(fs, twin) is False
         yield _snapshot(fs, twin, signs, "" if sure else ", or another way to the same disk")
+
+
+def _was_mounted_meanwhile(superblock: Superblock, host: Host) -> bool:
+    """Return whether the last mount is later than the mount table, which is read first.
+
+    Every mount that can write records its time (ext4_setup_super() of fs/ext4/super.c).
+    """
+    began, mounted = seconds_since_1970(host.taken_at), superblock.last_mounted_at
+    if began is None or mounted is None:
+        return False
+    return 0 <= mounted - began <= LONGEST_AUDIT_SECONDS
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:

@@ -392,7 +392,7 @@ capture() {
 }
 
 manifest() {
-	AT=$(date -u +%Y-%m-%dT%H:%M:%SZ) HOST=$(uname -n) awk '
+	AT=$AT HOST=$(uname -n) awk '
 	function dec(s, o) {
 		while (match(s, /\\[0-7][0-7][0-7]/)) {
 			o = o substr(s, 1, RSTART - 1) sprintf("%c", substr(s, RSTART + 1, 1) % 4 * 64 \
@@ -503,6 +503,7 @@ main() {
 		[ -n "$T" ] || T=$(mktemp -d "$i/ext4audit.XXXXXX")
 	done 2>/dev/null
 	{ [ -n "$T" ] && cd "$T" && T=$PWD && exec 3>list; } || stop 'collect.sh: no writable TMPDIR' 1
+	AT=$(date -u +%Y-%m-%dT%H:%M:%SZ)
 	capture
 	exec 3>&-
 	manifest >json || exit 1
