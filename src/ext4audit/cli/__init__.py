@@ -1,7 +1,7 @@
-"""The command line, one command a file; the lazy group, the entry point and exit codes.
+"""The command line: the lazy command group, the entry point and the exit codes.
 
-An uncaught Python exception and click's own handling of a closed pipe both exit 1, which here
-means "findings": a crash must never read as a verdict (contract: exit codes).
+Each command has its own file. Python exits 1 on an uncaught exception, and click on a closed
+pipe. Here 1 means "findings", so a crash must have another code (contract: exit codes).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ext4audit import __version__, lazily
 
 
 def print_diagnostic(message: str, *, color: str = "yellow") -> None:
-    """Print one line; a newline in it comes from a hostile name and is shown escaped.
+    """Print one line to standard error; newlines, which come from hostile names, are escaped.
 
-    `color` is that of the program's name on a terminal: red for errors, yellow for notices.
+    `color` is the colour of the program's name on a terminal: red for errors, yellow for notices.
     """
     visible = lazily("renderers", "visible")
     head = f"{PROGRAM}:"
@@ -30,9 +30,9 @@ def print_diagnostic(message: str, *, color: str = "yellow") -> None:
 
 
 def print_error(text: str) -> None:
-    """Write text unchanged; if that fails, the exit code still reports the error.
+    """Write text to standard error unchanged; a failed write does not change the exit code.
 
-    A full disk or a closed pipe behind standard error once made a usage error exit 1.
+    A full disk or a closed pipe on standard error once made a usage error exit 1.
     """
     try:
         sys.stderr.write(f"{text}\n")
@@ -42,13 +42,13 @@ def print_error(text: str) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Discard buffered output: Python's flush at exit would change the exit code to 120."""
+    """Discard buffered output; otherwise a failed flush at exit changes the exit code to 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 PROGRAM = "ext4audit"
 ASKED_BY_A_SHELL = "_EXT4AUDIT_COMPLETE"
-"""Holds the instruction of click's completion scripts, such as "bash_complete"."""
+"""The variable in which click's completion scripts pass their instruction ("bash_complete")."""
 COMMANDS = {
     "scan": "Audit the ext4 filesystems of this host.",
     "fix": "Print a script that applies remedies and can undo them.",
@@ -67,23 +67,23 @@ COMMANDS = {
 
 
 BELOW_FLEET = {"fix": "Apply remedies to the hosts of an inventory, one host at a time."}
-"""The words behind `fleet` that are commands of their own."""
+"""The subcommands of `fleet`, with their summaries."""
 
 
 class OutputFailed(Exception):  # noqa: N818 - the message is printed as it is
-    """The output cannot be written; the message has the destination and the reason."""
+    """Raised if output cannot be written; the message names the destination and the reason."""
 
 
 class NoCommand(click.UsageError):
-    """The command line is empty; the message is the complete help."""
+    """Raised for an empty command line; the message is the complete help."""
 
 
 NO_PAGER = "EXT4AUDIT_NO_PAGER"
-"""The variable for --no-pager, and the key of either in the `meta` of a context."""
+"""The environment variable for --no-pager, and the key of the setting in `Context.meta`."""
 
 
 class Context(click.Context):
-    """A context whose help has the colours of a terminal; who prints it removes them elsewhere."""
+    """A context whose help is always coloured; the printing code strips colours if necessary."""
 
     def make_formatter(self) -> click.HelpFormatter:
         """Return the formatter of help pages."""
@@ -94,7 +94,7 @@ class Context(click.Context):
 
 
 def _help(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    """Print the help where it is wanted: click calls this for every command."""
+    """Print the help if --help is given; click calls this for every command."""
     if wanted:
         lazily("cli.terminal", "print_help")(context, option, wanted)
 
@@ -116,20 +116,20 @@ _NO_PAGER = click.Option(
     envvar=NO_PAGER,
 )
 SHARED = frozenset({"color", "config", "fail-on", "knowledge"})
-"""Options with one meaning in all commands: one variable sets them for all."""
+"""Options that mean the same in all commands, so one variable sets them for all."""
 WITH_REPORTS = frozenset({"scan", "fleet", "plan"})
-"""The commands whose --format is set by EXT4AUDIT_FORMAT: those of the others differ."""
+"""The commands whose --format EXT4AUDIT_FORMAT sets; other commands have other formats."""
 
 
 def variables(command: str, option: str) -> list[str]:
-    """Return the variables that set an option of a command; the first that is set counts."""
+    """Return the variables for an option of a command; the first that is set takes effect."""
     is_shared = option in SHARED or (option == "format" and command in WITH_REPORTS)
     names = (f"{command}_{option}", *((option,) if is_shared else ()))
     return [f"{PROGRAM}_{name}".upper().replace("-", "_") for name in names]
 
 
 def completed(command: click.Command, name: str) -> click.Command:
-    """Add what all commands have: coloured help, --no-pager, and variables for the options."""
+    """Add what all commands share: coloured help, --no-pager and variables for the options."""
     if _HELP in command.params:
         return command
     command.context_class = Context
@@ -141,25 +141,25 @@ def completed(command: click.Command, name: str) -> click.Command:
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when it runs: `--version` must not pay for the audit."""
+    """A group that imports only the module of the command that runs, so `--version` is fast."""
 
     context_class = Context
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse an empty command line: click 8.1 prints the help and exits 0, which is "clean"."""
+        """Raise NoCommand for an empty command line; click 8.1 would exit 0, "clean"."""
         if not args and not ctx.resilient_parsing:
             raise NoCommand(ctx.get_help(), ctx)
-        # Of the command, too, and before --help prints, which click obeys as soon as it is read.
+        # Also finds the option after the command, and is set before click handles --help.
         refused = "--no-pager" in args or os.environ.get(NO_PAGER, "0") not in {"", "0"}
         ctx.meta[NO_PAGER] = refused
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Return the commands in the order in which a newcomer needs them."""
+        """Return the commands in the order in which a new user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the command."""
+        """Import and return a command, None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"ext4audit.cli.{cmd_name}")
@@ -180,7 +180,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command when one is misspelt; `fleet fix` is a command of two words."""
+        """Resolve a command or `fleet fix`; the error for a misspelling suggests a command."""
         word = args[0]
         if word not in COMMANDS and not word.startswith("-"):
             ctx.fail(f"no such command: {word}{did_you_mean(word, COMMANDS)}")
@@ -190,7 +190,7 @@ class LazyGroup(click.Group):
 
 
 def completer(name: str) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
-    """Return the completion of `cli.completion` that has this name."""
+    """Return a completion function of `cli.completion` by name; it is imported when called."""
     return lazily("cli.completion", name)
 
 
@@ -199,7 +199,7 @@ def path_option(
     metavar: str = "FILE",
     **given: Any,  # noqa: ANN401 - what click.option takes
 ) -> Callable[[Any], Any]:
-    """Return an option for a path, which shells complete."""
+    """Return an option for a path, with file name completion."""
     return click.option(*names, metavar=metavar, shell_complete=completer("files"), **given)
 
 
@@ -208,11 +208,11 @@ knowledge_option = path_option(
     multiple=True,
     help="Data file whose entries replace built-in ones (see `ext4audit knowledge`); repeatable.",
 )
-"""The option of the commands that judge by data, or show them."""
+"""The --knowledge option, for commands that use or print the data tables."""
 
 
 def knowledge_of(paths: Sequence[str]) -> tuple[Any, ...]:
-    """Put in force the data files that --knowledge names, else the built-in data; UsageError."""
+    """Load the data files of --knowledge, or the built-in data; raises UsageError."""
     if paths:
         files: tuple[Any, ...] = lazily("cli.policy.trusted", "use_newer")(paths)
         return files
@@ -225,15 +225,15 @@ OF_THE_HOST = "/etc/ext4audit.toml"
 
 
 def nearest_policy() -> str | None:
-    """Return the nearest policy file in the working directory and its parents, else the host's."""
+    """Return the policy file nearest to the working directory, upwards, or the host's, or None."""
     paths = (*(f"{folder.rstrip('/')}/{NAME}" for folder in _upwards()), OF_THE_HOST)
     return next(filter(os.path.isfile, paths), None)
 
 
 def _upwards() -> Iterator[str]:
-    """Yield the working directory and those above it; none where it was removed."""
+    """Yield the working directory and its parents; yield nothing if it was removed."""
     try:
-        here = os.getcwd()  # noqa: PTH109 - pathlib costs a scan its start
+        here = os.getcwd()  # noqa: PTH109 - pathlib slows down each start
     except FileNotFoundError:
         return
     while here != "/":
@@ -243,9 +243,9 @@ def _upwards() -> Iterator[str]:
 
 
 def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> str:
-    """Return " (did you mean …?)" when a candidate is near, else nothing.
+    """Return " (did you mean …?)" with the closest candidate, or "" if none is close.
 
-    `cutoff` is how much of both must be alike, from 0 to 1 (difflib).
+    `cutoff` is the minimum similarity, from 0 to 1 (difflib).
     """
     from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling pays for it
 
@@ -254,7 +254,7 @@ def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> s
 
 
 _ALIKE = 0.6
-"""Below this similarity all choices are listed: "xml" is not suggested as "html"."""
+"""Minimum similarity of a suggestion; "html" is not suggested for "xml"."""
 
 
 class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 on, at run time too
@@ -263,7 +263,7 @@ class Choice(click.Choice):  # type: ignore[type-arg] # generic from click 8.2 o
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Return the word; raises BadParameter."""
+        """Return the value unchanged; raises BadParameter if it is not a choice."""
         words = [str(each) for each in self.choices]
         if value in words:
             return str(value)
@@ -314,7 +314,7 @@ EXIT_CLOSED_PIPE = 141
 
 
 def run_program(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code, whatever happens."""
+    """Run the command line and return its exit code; raises nothing."""
     _open_closed_streams()
     try:
         code = _run(arguments)
@@ -331,8 +331,8 @@ def run_program(arguments: Sequence[str]) -> int:
         print_diagnostic(str(error), color=RED)
         discard(sys.stdout)
         return EXIT_INTERNAL
-    except BaseException:  # noqa: BLE001 - the boundary: a crash has an exit code of its own
-        import traceback  # noqa: PLC0415 - 5 ms of every start, for a crash only
+    except BaseException:  # noqa: BLE001 - outermost boundary: a crash has its own exit code
+        import traceback  # noqa: PLC0415 - takes 5 ms and is needed for crashes only
 
         print_diagnostic("internal error; please report it with this text", color=RED)
         for line in traceback.format_exc().splitlines():
@@ -342,11 +342,11 @@ def run_program(arguments: Sequence[str]) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Replace streams that the caller closed (`>&-`): Python sets them to None.
+    """Replace standard streams that the caller closed (`>&-`), which Python sets to None.
 
-    A report that is written to standard output is then an error, as on a full disk; what is
-    printed on standard error is lost. No file that is opened later gets the number of a stream:
-    a program that is run with it would find its own standard input there.
+    A write to standard output then fails, as on a full disk; output to standard error is lost.
+    Files that are opened later cannot get the descriptors 0 to 2: a program started with such a
+    file would take it for a standard stream.
     """
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)
@@ -356,9 +356,9 @@ def _open_closed_streams() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Run the command; not by click's main(), which exits 1 on a closed pipe in every mode."""
+    """Run the command without click's main(), which always exits 1 on a closed pipe."""
     instruction = os.environ.get(ASKED_BY_A_SHELL)
-    # With arguments it is no question: where the variable is exported a scan is still a scan.
+    # Completion scripts pass no arguments; an exported variable must not prevent a scan.
     if instruction and not arguments:
         return 0 if lazily("cli.completion", "answer")(instruction) else EXIT_USAGE
     try:
@@ -370,7 +370,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _context(arguments: Sequence[str]) -> click.Context:
-    """Parse the options before the command; click prints --version there."""
+    """Parse the options before the command, which includes printing --version."""
     try:
         return app.make_context(PROGRAM, list(arguments))
     except BrokenPipeError:
@@ -380,7 +380,7 @@ def _context(arguments: Sequence[str]) -> click.Context:
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
-    """Print in one line what is wrong with the command line."""
+    """Print a usage error on one line, and return the exit code."""
     if isinstance(error, NoCommand):
         print_error(lazily("cli.terminal", "for_stream")(error.message, sys.stderr))
         return EXIT_USAGE
@@ -392,7 +392,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 
 def _page(error: click.ClickException, arguments: Sequence[str]) -> str:
-    """Return the command whose help applies: click does not name it for a missing value."""
+    """Return the command whose help applies; for a missing value, click does not provide it."""
     context = getattr(error, "ctx", None)
     if context is not None:
         return str(context.command_path)

@@ -1,4 +1,4 @@
-"""`scan --from`: where captured evidence lies, the key of each host, and the audit of one."""
+"""`scan --from`: find captured evidence, assign each host a key, and audit a single host."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SHOWN = 5
 
 
 class Place(NamedTuple):
-    """The location of a host's evidence; `in_fleet` means that it was found, not named.
+    """The location of a host's evidence; `in_fleet` means that the user did not name it.
 
-    `key` is what the operator calls the host, None where only its evidence has a name. `missing`
-    is why an expected host has no evidence; `path` is its key then. `label` is shown in place of
-    a path that only this run has. `groups` are those of the host's inventory.
+    `key` is the operator's name for the host, None if only the evidence names it. `missing` is the
+    reason why an expected host has no evidence; `path` is then its key. `label` replaces a path
+    that only this run has in output. `groups` are the host's groups in the inventory.
     """
 
     path: str
@@ -40,14 +40,14 @@ class Place(NamedTuple):
 
     @property
     def is_read_here(self) -> bool:
-        """Whether the evidence is standard input, which no worker has."""
+        """Whether the evidence is on standard input, which workers cannot read."""
         return self.path == STANDARD_INPUT and not self.missing
 
 
 def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
-    """Return the place of each host; hosts that only `expect` lists are at the end.
+    """Return the place of each host; hosts that are only in the `expect` list are at the end.
 
-    Raises UsageError for a bad source, and for two hosts with one key.
+    Raises UsageError for a bad source, or if two hosts have the same key.
     """
     try:
         named = [_named(utf8(source)) for source in sources]
@@ -58,7 +58,7 @@ def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
     except ArchiveError as error:
         raise click.UsageError(str(error)) from None
     if expect is not None:
-        # The list may lie beside the snapshots: it is not a host, and not reported as ignored.
+        # The list may be in the snapshot directory; it is neither a host nor an ignored file.
         places = [each for each in places if not _is_same_file(each.path, expect)]
         ignored = [path for path in ignored if not _is_same_file(path, expect)]
     refuse_same_names(places)
@@ -71,7 +71,7 @@ def places_of(sources: Sequence[str], expect: str | None = None) -> list[Place]:
 
 
 def _named(word: str) -> tuple[str | None, str]:
-    """Split NAME=SOURCE; a file of that whole name precedes. A NAME holds no slash."""
+    """Split NAME=SOURCE, unless a file has that whole name; a NAME contains no slash."""
     name, equals, path = word.partition("=")
     if not (name and equals and path) or "/" in name or exists(word):
         return None, word
@@ -79,7 +79,7 @@ def _named(word: str) -> tuple[str | None, str]:
 
 
 def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
-    """Yield the places of one source; raises ArchiveError, and UsageError for a NAME of many."""
+    """Yield the places of a source; raises ArchiveError, or UsageError if NAME= has many hosts."""
     is_one = path == STANDARD_INPUT or is_snapshot(path)
     fleet = None if is_one else lazily("sources.fleet", "hosts_in")(path)
     if fleet is None:
@@ -94,7 +94,7 @@ def _places(key: str | None, path: str, ignored: list[str]) -> Iterator[Place]:
 
 
 def refuse_same_names(places: Sequence[Place]) -> None:
-    """Raise UsageError where two hosts have one key, or keys that look the same."""
+    """Raise UsageError if two hosts have the same key, or keys that are printed the same."""
     taken: dict[str, Place] = {}
     for place in places:
         if place.key is None:
@@ -108,7 +108,7 @@ def refuse_same_names(places: Sequence[Place]) -> None:
 
 
 def _missing(places: Sequence[Place], expect: str) -> list[Place]:
-    """Return the expected hosts that no source holds, and report hosts that are not expected."""
+    """Return the expected hosts that were not found, and report unexpected hosts."""
     if any(place.key is None for place in places):
         raise click.UsageError("--expect needs a name for each source: use --from NAME=-")
     try:
@@ -124,25 +124,25 @@ def _missing(places: Sequence[Place], expect: str) -> list[Place]:
 
 
 def _is_same_file(path: str, other: str) -> bool:
-    name = os.path.basename(other)  # noqa: PTH119 - for each of ten thousand hosts
+    name = os.path.basename(other)  # noqa: PTH119 - runs for each of up to ten thousand hosts
     return path.endswith(utf8(name)) and os.path.realpath(encode(path)) == os.path.realpath(
         os.fsencode(other)
     )
 
 
 def unread_host(place: Place, message: str) -> Audited:
-    """Return a host without a report; one that only its evidence names has the source's name."""
+    """Return a host without a report; without a key, its source's label is its name."""
     label = label_of(place)
     return Audited(label, None, message, key=place.key or label, groups=place.groups)
 
 
 def label_of(place: Place) -> str:
-    """Return how the source of a host is shown."""
+    """Return the displayed name of a host's source."""
     return place.label or place.path
 
 
 WITHOUT_UNREAD = frozenset({"text", "json"})
-"""Formats of one report; without a report, standard error has the reason."""
+"""Formats that hold nothing for an unread host; only standard error has the reason."""
 
 
 def scan_from(
@@ -151,7 +151,7 @@ def scan_from(
     asked: ReportOptions,
     expect: str | None = None,
 ) -> int:
-    """Audit the sources; raises UsageError where nothing can be audited."""
+    """Audit the sources and return the exit code; raises UsageError if nothing can be audited."""
     places = places_of(sources, expect)
     words = tuple(utf8(target) for target in targets)
     if len(places) == 1:
@@ -165,7 +165,7 @@ def scan_from(
 
 
 def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportOptions) -> Report:
-    """Audit the sources, which must be of one host; raises UsageError."""
+    """Audit the sources; raises UsageError unless they hold exactly one readable host."""
     places = places_of(sources)
     if len(places) != 1:
         raise click.UsageError(f"fix is limited to one host, and --from has {len(places)}")
@@ -177,7 +177,7 @@ def audit_one(sources: tuple[str, ...], targets: tuple[str, ...], asked: ReportO
 
 
 def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Report:
-    """Audit one host; raises ArchiveError, and UsageError where a target is not there."""
+    """Audit one host; raises ArchiveError, or UsageError for an unknown target."""
     try:
         report = audit_snapshot(
             place.path,
@@ -189,7 +189,7 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
         )
     except ArchiveError:
         raise
-    except ValueError as error:  # a target that is not there
+    except ValueError as error:  # an unknown target
         raise click.UsageError(f"{place.path}: {error}") from None
     if asked.verbosity >= 0:
         _tell_mounts(report.host, targets)
@@ -197,7 +197,7 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
 
 
 def _tell_mounts(host: Host, targets: tuple[str, ...]) -> None:
-    """Report on which mount a path lies: whether a captured host has it is not known."""
+    """Report the mount of each path; the evidence does not show whether the path exists."""
     mount_holding = lazily("assemble.devices.target", "mount_holding")
     for target in targets:
         mount = mount_holding(host, target)
@@ -220,7 +220,7 @@ def _scan_one(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> i
 
 
 def _write_unread(place: Place, message: str, asked: ReportOptions) -> None:
-    """Write the line of a host that could not be read, wherever a format has one."""
+    """Write an unread host in each format that can represent one."""
     for output in asked.outputs:
         if output.fmt not in WITHOUT_UNREAD:
             write_page(output, (unread_host(place, message),), asked)

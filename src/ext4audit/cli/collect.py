@@ -1,4 +1,4 @@
-"""`ext4audit collect`: capture a snapshot of this host, to be audited elsewhere."""
+"""`ext4audit collect`: capture a snapshot of this host for an audit on another machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ext4audit.sources.snapshot.writing import RecordingSource, mask, wrap, writ
 
 SUPERBLOCK_BYTES = 1024
 NOT_SEEN = frozenset({Why.DENIED, Why.TIMED_OUT})
-"""Reasons that another way of running can remedy; what a host lacks is not reported."""
+"""Reasons that more privileges or more time can remove; other unknowns are not reported."""
 
 
 @click.command("collect")
@@ -101,10 +101,10 @@ def command(
 
 
 def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tuple[Host, bytes]:
-    """Assemble the host to record all asks, and return the answers as a tar.gz."""
+    """Return the host, and the evidence that was read to assemble it as a tar.gz."""
     taken_at = utc_now()
     recorder = RecordingSource(source)
-    # Not recorded: what is in a named file is nobody's evidence.
+    # Not recorded, because the contents of files named as targets are not evidence.
     only = resolve_targets(source, targets) if targets else None
     with progress(quiet=False) as show:
         host = assemble_host(recorder, taken_at, only=only, progress=show)
@@ -126,7 +126,7 @@ def _capture(targets: tuple[str, ...], source: LiveSource, *, lean: bool) -> tup
 
 
 def _is_dispensable(ask: Ask) -> bool:
-    """Whether an answer is large and an audit without it is still useful."""
+    """Return whether an answer is large and an audit is still useful without it."""
     match ask:
         case UdevDatabase():
             return True
@@ -138,7 +138,7 @@ def _is_dispensable(ask: Ask) -> bool:
 
 
 def _report_gaps(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None:
-    """Report on standard error what the snapshot lacks, one line for each cause."""
+    """Print to standard error what the snapshot lacks, one line for each cause."""
     unknown = [answer for answer in answers.values() if isinstance(answer, Unknown)]
     causes: dict[tuple[str, str], list[str]] = {}
     for gap in [*(each for each in unknown if each.why in NOT_SEEN), *gaps]:
@@ -148,7 +148,7 @@ def _report_gaps(answers: Mapping[Ask, Answer], gaps: Iterable[Unknown]) -> None
 
 
 def _write(content: bytes, path: str | None) -> None:
-    """Write all of it, or no file; raises OutputFailed, and BrokenPipeError."""
+    """Write a snapshot; a file is written atomically. Raises OutputFailed or BrokenPipeError."""
     with written_to(STANDARD_OUTPUT if path is None else path):
         if path is None:
             sys.stdout.buffer.write(content)

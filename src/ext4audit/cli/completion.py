@@ -1,11 +1,11 @@
-r"""Shell completion: `ext4audit completion`, what completes each value, and click's engine.
+r"""Shell completion: `ext4audit completion`, and the completion functions of option values.
 
 click provides the scripts of the shells and finds the option or argument at the cursor. The
-subclasses of its shells keep five things that click 8.1 to 8.5 does not complete:
+subclasses of its shells handle five cases that click 8.1 to 8.5 does not complete:
 
 - bash: a value with `=` or `:`, because bash passes `--fail-on=hi` as three words.
-- zsh and fish: a value after `=`, because click replaces the whole word by the value.
-- zsh: the second tab, where the script is autoloaded, as packages install it.
+- zsh and fish: a value after `=`, because click replaces the whole word with the value.
+- zsh: the second tab, if the script is autoloaded, as packages install it.
 - fish: a value with a comma, because click's script cuts the answer at each comma.
 - all: a value after clustered short options, such as `-vf j`.
 """
@@ -35,9 +35,9 @@ from ext4audit.cli.output import write
 
 Item: TypeAlias = "CompletionItem[str]"  # generic from click 8.5 on, not at run time before
 SAFE = re.compile(r"[A-Za-z0-9_.,=+/-]*")
-"""What needs no quotes in any shell: only such text is put back with a completion after it."""
+"""Text that needs no quotes in any shell; only such text can precede a completion in a word."""
 BREAKS = "=:"
-"""What separates words in bash's completion, and in no other shell's (COMP_WORDBREAKS)."""
+"""Characters at which only bash splits words for completion (COMP_WORDBREAKS)."""
 CLUSTER = re.compile(r"-([a-z]{2,})")
 
 
@@ -52,44 +52,44 @@ def rules(_context: click.Context, _parameter: click.Parameter, typed: str) -> l
 
 
 def rule_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
-    """Complete the last of several codes and names, separated by commas."""
+    """Complete the last rule code or name in a comma-separated list."""
     return _last_of_list(typed, _rules)
 
 
 def choice_of_rule(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
-    """Complete the rule of RULE=WORDS; the remedies behind it are those of the report."""
+    """Complete RULE of RULE=WORDS; WORDS depends on the report and is not completed."""
     return [] if "=" in typed else _rules(typed)
 
 
 def releases(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
     """Complete the release of a distribution.
 
-    Without help: click before 8.2 does not escape the colon in what zsh shows beside one.
+    The items have no help text: with one, click before 8.2 does not escape the colon for zsh.
     """
     known: tuple[str, ...] = lazily("facts.plan", "known_releases")()
     return [CompletionItem(each) for each in known if each.startswith(typed.lower())]
 
 
 def profile_list(context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
-    """Complete the last of several profiles, separated by commas; NAME=MOUNT for one mount."""
+    """Complete the last profile in a comma-separated list of NAME or NAME=MOUNT."""
     own = _site_profiles(context.params.get("config"))
     return _last_of_list(typed, lambda word: _profiles(word, own))
 
 
 def probe_list(_context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
-    """Complete the last of several probes, separated by commas."""
+    """Complete the last probe in a comma-separated list."""
     return _last_of_list(typed, _probes)
 
 
 def fleet_commands(context: click.Context, _parameter: click.Parameter, typed: str) -> list[Item]:
-    """Complete `fleet fix`, as long as nothing else stands behind `fleet`."""
+    """Complete `fleet fix`, unless other arguments follow `fleet`."""
     given = (context.get_parameter_source(f"{each.name}") for each in context.command.params)
     alone = ParameterSource.COMMANDLINE not in given
     return starting(typed, BELOW_FLEET) if alone else []
 
 
 def starting(typed: str, words: Mapping[str, str]) -> list[Item]:
-    """Return the words that begin with what is typed, in any case, with their help."""
+    """Return the words that begin with the typed text, ignoring case, with their help."""
     start = typed.lower()
     return [
         CompletionItem(word, help=_first_sentence(text))
@@ -99,18 +99,18 @@ def starting(typed: str, words: Mapping[str, str]) -> list[Item]:
 
 
 def _first_sentence(text: str) -> str:
-    """Return it on one line, without its full stop: a shell shows one line."""
+    """Return the first sentence on one line, without its full stop; shells show one line."""
     return " ".join(text.split()).partition(". ")[0].removesuffix(".")
 
 
 def _file(before: str = "") -> Item:
-    """Return the mark for file names, with what stands before the name in its word."""
+    """Return the item that requests file names; `before` precedes the name in the word."""
     return CompletionItem(before, type="file")
 
 
 def _rules(typed: str) -> list[Item]:
-    """Return codes and names; only codes until a letter is typed, so that the list stays short."""
-    from ext4audit.rules import all_rules  # noqa: PLC0415 - 60 ms that other values do not need
+    """Return rule codes and names, but only codes if nothing is typed, for a short list."""
+    from ext4audit.rules import all_rules  # noqa: PLC0415 - takes 60 ms, needed for rules only
 
     known = all_rules()
     by_code = {rule.code: f"{rule.name}: {rule.summary}" for rule in known}
@@ -119,7 +119,7 @@ def _rules(typed: str) -> list[Item]:
 
 
 def _site_profiles(config: str | None) -> Mapping[str, str]:
-    """Return the reasons of the policy's own profiles by name; none where it is not valid."""
+    """Return the reasons of the policy file's profiles by name; empty if it is not valid."""
     try:
         profiles = lazily("cli.policy", "read_profiles")(config)
     except click.UsageError:
@@ -128,7 +128,7 @@ def _site_profiles(config: str | None) -> Mapping[str, str]:
 
 
 def _profiles(typed: str, own: Mapping[str, str]) -> list[Item]:
-    """Return names of profiles, and after `NAME=` the files of a mount point."""
+    """Return profile names, or the request for file names after `NAME=`."""
     from ext4audit.facts.host import all_profiles  # noqa: PLC0415 - reads a table
 
     known = {**{name: each.product for name, each in all_profiles().items()}, **own}
@@ -139,7 +139,7 @@ def _profiles(typed: str, own: Mapping[str, str]) -> list[Item]:
 
 
 def _last_of_list(typed: str, find: Callable[[str], list[Item]]) -> list[Item]:
-    """Return what fits after the last comma, without what is already in the list."""
+    """Return completions of the text after the last comma, without items already listed."""
     if SAFE.fullmatch(typed) is None:
         return []
     before, comma, last = typed.rpartition(",")
@@ -148,18 +148,18 @@ def _last_of_list(typed: str, find: Callable[[str], list[Item]]) -> list[Item]:
 
 
 def _probes(typed: str) -> list[Item]:
-    from ext4audit.probing import PROBES  # noqa: PLC0415 - only a completion of probes pays for it
+    from ext4audit.probing import PROBES  # noqa: PLC0415 - needed for probes only
 
     return starting(typed, {name: f"{each.rule}: {each.healthy}" for name, each in PROBES.items()})
 
 
 def _behind(head: str, items: list[Item]) -> list[Item]:
-    """Return the items as parts of a word that begins with `head`."""
+    """Return the items with `head` prepended to their values."""
     return [CompletionItem(head + item.value, item.type, item.help) for item in items]
 
 
 class _Words(ShellComplete):
-    """A shell whose words are completed whole: with `--option=` before a value."""
+    """A shell whose completions replace the whole word, including `--option=`."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[Item]:
         name, equals, _ = incomplete.partition("=")
@@ -174,22 +174,19 @@ class _Words(ShellComplete):
 
 
 def _without_cluster(args: list[str]) -> list[str]:
-    """Return the words with `-vf` at their end as `-v -f`: click looks for an option there."""
+    """Return the words with a final `-vf` split into `-v -f`, where click finds the option."""
     letters = CLUSTER.fullmatch(args[-1]) if args else None
     return [*args[:-1], *(f"-{letter}" for letter in letters[1])] if letters else args
 
 
 class _Bash(_Words, BashComplete):
-    """bash: what readline replaces begins after the last character that separates words.
-
-    Those are "=" and ":" of COMP_WORDBREAKS.
-    """
+    """bash, where readline replaces only what follows the last "=" or ":" (COMP_WORDBREAKS)."""
 
     _kept = ""
-    """What readline keeps of the word at the cursor."""
+    """The part of the word at the cursor that readline does not replace."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words with those joined that bash has separated at `=` and `:`."""
+        """Return the words, after joining those that bash has split at `=` and `:`."""
         args, incomplete = super().get_completion_args()
         words: list[str] = []
         joins = False
@@ -209,21 +206,21 @@ class _Bash(_Words, BashComplete):
 
 
 class _Zsh(_Words, ZshComplete):
-    """zsh: file names are completed after what stands before them in the word."""
+    """zsh, with file name completion after a prefix in the word, such as `--option=`."""
 
-    # zsh drops an empty value, and its columns move: then there is no `descr`.
+    # zsh drops an empty value, which shifts the columns: `descr` is then empty.
     source_template = ZshComplete.source_template.replace(
         "_path_files -f", '[[ -n "$descr" ]] && compset -P "${(b)key}"; _path_files -f'
     )
 
     @property
     def func_name(self) -> str:
-        """Return the name of the autoloaded file: with another, every second tab does nothing."""
+        """Return the name of the autoloaded file; with another, every second tab does nothing."""
         return f"_{PROGRAM}"
 
 
 class _Fish(_Words, FishComplete):
-    """fish: values keep their commas, and file names what stands before them in the word."""
+    """fish, where values keep their commas, and file names keep their prefix in the word."""
 
     source_template = FishComplete.source_template.replace(
         'string split ","', 'string split --max 1 ","'
@@ -234,7 +231,7 @@ class _Fish(_Words, FishComplete):
     )
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words after the program: fish passes those of sudo before it, too."""
+        """Return the words after the program name; fish also passes a preceding sudo command."""
         args, incomplete = super().get_completion_args()
         first = os.environ["COMP_WORDS"].split(maxsplit=1)[:1]
         names = [word.rpartition("/")[2] for word in (*first, *args)]
@@ -243,7 +240,7 @@ class _Fish(_Words, FishComplete):
 
 SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish": _Fish}
 for _shell in SHELLS.values():
-    add_completion_class(_shell)  # as a decorator it returns None in click 8.1.0
+    add_completion_class(_shell)  # not a decorator: it returns None in click 8.1.0
 
 
 @click.command("completion")
@@ -266,13 +263,13 @@ def command(shell: str) -> int:
 
 def script(shell: str) -> str:
     """Return the completion script of a shell."""
-    # BashComplete.source() would start bash and warn where it is older than 4.4.
+    # BashComplete.source() would start bash, and warn if it is older than 4.4.
     return ShellComplete.source(SHELLS[shell](app, {}, PROGRAM, ASKED_BY_A_SHELL))
 
 
 def answer(instruction: str) -> bool:
-    """Print what fits at the cursor; return whether the variables form a question."""
+    """Print the completions at the cursor; return False if the variables are not valid."""
     try:
         return shell_complete(app, {}, PROGRAM, ASKED_BY_A_SHELL, instruction) == 0
-    except (KeyError, ValueError):  # no COMP_WORDS, or a COMP_CWORD that is no number
+    except (KeyError, ValueError):  # no COMP_WORDS, or COMP_CWORD is not a number
         return False

@@ -32,7 +32,7 @@ from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE
 
 
 def render_text(differences: Sequence[tuple[str, Difference]]) -> str:
-    """Return a line for each finding by kind, the new ones and the worst first; totals are last."""
+    """Return, for each host, a line for each finding, new and worst first, and a total line."""
     lines = [line for host, found in differences for line in _host(host, found)]
     return "".join(f"{visible(line)}\n" for line in lines)
 
@@ -58,7 +58,7 @@ def _finding_text(finding: KnownFinding) -> str:
 
 
 def render_json(differences: Sequence[tuple[str, Difference]]) -> str:
-    """Return a list of hosts with their findings by kind, and a newline; the text is ASCII."""
+    """Return a JSON list of hosts with their findings by kind, in ASCII, ending in a newline."""
     return json_text([{"host": host, **_kinds(found)} for host, found in differences])
 
 
@@ -91,7 +91,7 @@ STYLES: Mapping[str, Mapping[str, Any]] = {
     "not checked again": {"fg": "yellow"},
     "unchanged": {"dim": True},
 }
-"""The looks of the kinds of findings; the other lines are the totals of a host."""
+"""The terminal style of each kind of finding; other lines are totals of a host."""
 
 
 @click.command("diff")
@@ -154,7 +154,7 @@ def command(
 
 
 def _coloured(found: Sequence[tuple[str, Difference]]) -> str:
-    """Return the text with the kind of each finding in its colour."""
+    """Return the text report with the kind of each finding in colour."""
     lines = render_text(found).splitlines()
     return "".join(f"{_line(*line.partition(': '))}\n" for line in lines)
 
@@ -168,15 +168,15 @@ Document = Mapping[str, Any]
 Pair = tuple[str, Document, Document]
 NOTHING: Document = {"filesystems": [], "verdicts": []}
 UNREAD: Document = {**NOTHING, "error": None}
-"""What the report of another host has of a host."""
+"""Stands for the newer report if it is of another host: its evidence is missing, not fixed."""
 
 
 def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
-    """Yield each host's two reports, with nothing for one that only the other file has.
+    """Yield the name and the old and new report of each host; a missing report is empty.
 
-    The host of a file with one report may have been renamed: it is the one that shares a
-    filesystem, and of any other the newer report lacks all evidence. Of hosts without keys that
-    have one name, each is paired with the one that has the most superblocks in common.
+    If both files have one report, a shared filesystem identifies a renamed host; of a different
+    host, the newer report lacks all evidence. Hosts without keys that share a name are paired by
+    the number of superblocks in common.
     """
     are_single = len(old) == len(new) == 1
     if are_single and are_of_one_host(old[0], new[0]):
@@ -193,13 +193,13 @@ def _paired(old: Sequence[Document], new: Sequence[Document]) -> Iterator[Pair]:
 
 
 def _name(report: Document) -> str:
-    """Return the key of a report's host; its own name where the report has none."""
+    """Return the key of a report's host, or its name if the report has no key."""
     identity = identity_of(report)
     return identity.key or identity.name
 
 
 def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
-    """Remove and return the older report of the same host."""
+    """Remove and return the older report of the same host, `NOTHING` if there is none."""
     key, name = _name(like), identity_of(like).name
     reports = [
         report
@@ -217,5 +217,5 @@ def _taken(left: Mapping[str, list[Document]], like: Document) -> Document:
 
 def _differences(pairs: Sequence[Pair]) -> Iterator[tuple[str, Difference]]:
     for name, old, new in pairs:
-        if old["verdicts"] or new["verdicts"]:  # else it could be read neither time
+        if old["verdicts"] or new["verdicts"]:  # else both reports are unread
             yield name, difference(old, new)

@@ -1,4 +1,4 @@
-"""`ext4audit explain`: one rule's page, from its own docstring, or the rules of a family."""
+"""`ext4audit explain`: print a rule's page, which is its docstring, or list a rule family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4audit.rule import OF_SITES, Rule
 from ext4audit.rules import all_rules
 
 SHORT_CODE = re.compile(r"([A-Z]{3})0*([0-9]{1,3})")
-"""A code with or without its zeros: PRF2 is PRF002."""
+"""A rule code with or without leading zeros; PRF2 is PRF002."""
 
 
 @click.command("explain")
@@ -41,7 +41,7 @@ def command(rule: str, fmt: str, config: str | None, knowledge: tuple[str, ...],
       ext4audit explain DUR
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     knowledge_of(knowledge)
-    # Built-in rules need no policy; rules of a site have other codes.
+    # Built-in rules need no policy, and site rules have different codes.
     known = all_rules() if config is None else catalogue(config)
     found = _find(rule, known)
     if not found and config is None:
@@ -72,7 +72,7 @@ def _print_page(rule: Rule, fmt: str, color: str) -> None:
 
 
 def _find(word: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
-    """Return the rules of a family, by its letters, else the one with a code or a name."""
+    """Return the rules of the family `word`, or the rule with that code or name."""
     family = tuple(each for each in rules if each.family == word.upper())
     short = SHORT_CODE.fullmatch(word.upper())
     code = f"{short[1]}{int(short[2]):03}" if short else word.upper()

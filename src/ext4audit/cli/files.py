@@ -1,6 +1,6 @@
-"""Files that a user names: read within limits, written completely or not at all.
+"""Files that a user names: reads have a size limit, and writes are atomic.
 
-No output takes the place of a file that others write to.
+Output never replaces a file that other programs write to.
 """
 
 import errno
@@ -20,10 +20,10 @@ MOST_LINKS = 40
 
 
 def own_stream(path: str) -> int | None:
-    """Return the descriptor that a path names, None for what is no such path; raises OSError.
+    """Return the open descriptor that a path names, None for other paths; raises OSError.
 
-    What is behind it may be a file that others write to as well: `-o /dev/stdout >> log` must go
-    on where the log ends, and not replace it.
+    The descriptor may refer to a file that others also write to: `-o /dev/stdout >> log` must
+    append to the log, not replace it.
     """
     own = Path(f"/proc/{os.getpid()}/fd")
     here = Path(path)
@@ -37,13 +37,13 @@ def own_stream(path: str) -> int | None:
 
 
 PERMISSIONS = 0o666
-"""The mode for open(2), from which the umask is subtracted."""
+"""The mode of new files before the umask is applied, as for open(2)."""
 
 
 def why_not_writable(path: str) -> str | None:
-    """Return why nothing can be written to a path, None where it can; raises OSError.
+    """Return why a path cannot be written, None if it can; raises OSError.
 
-    A directory on a dead server does not even answer whether it is one: TimeoutError.
+    Raises TimeoutError if the path does not respond, for example on a dead file server.
     """
     return answered_for(path, partial(_refusal, path))
 
@@ -61,7 +61,7 @@ def _place(path: str) -> str | int:
 
 
 def _is_of_a_file(stream: int) -> bool:
-    """Whether a descriptor is open and that of a regular file, which has a path."""
+    """Return whether a descriptor is open and refers to a regular file, which has a path."""
     try:
         return stat.S_ISREG(os.fstat(stream).st_mode)
     except OSError:
@@ -69,7 +69,7 @@ def _is_of_a_file(stream: int) -> bool:
 
 
 def read_bytes(path: str, largest_bytes: int) -> bytes:
-    """Return the content of a file; raises OSError, and ValueError where it is longer."""
+    """Return the content of a file; raises OSError, or ValueError if it exceeds the limit."""
     found = answered_for(path, partial(_content, path, largest_bytes + 1))
     if len(found) > largest_bytes:
         raise ValueError(f"it is longer than {largest_bytes >> 20} MiB")
@@ -89,7 +89,7 @@ def _refusal(path: str) -> str | None:
     if path.rpartition("/")[2] in {"", ".", ".."}:
         return "no such directory"
     if Path(path).is_block_device():
-        # A slip of the hand: the report would be written over its first sectors.
+        # Probably a typing error: the report would overwrite the first sectors.
         return "is a block device; output to block devices is refused"
     if _is_written_in_place(path):
         return None if os.access(path, os.W_OK) else "not writable"
@@ -97,7 +97,7 @@ def _refusal(path: str) -> str | None:
 
 
 def _refusal_to_replace(path: str) -> str | None:
-    """Return why no file can take the place of what is there, if it is there; raises OSError."""
+    """Return why a file cannot be created or replaced, None if it can; raises OSError."""
     if Path(path).is_symlink() and Path(path).lstat().st_uid not in {0, os.geteuid()}:
         return "is a symbolic link of another user"
     folder = _file(path).parent
@@ -109,7 +109,7 @@ def _refusal_to_replace(path: str) -> str | None:
 
 
 def belongs_to_another(path: str) -> bool:
-    """Whether a file is there that is not this user's; raises OSError (TimeoutError included)."""
+    """Return whether the file exists and has another owner; raises OSError or TimeoutError."""
     return answered_for(path, partial(_belongs_to_another, path))
 
 
@@ -123,11 +123,11 @@ Put = Callable[[bytes], object]
 
 @contextmanager
 def open_destination(path: str, *, is_private: bool = False) -> Iterator[Put]:
-    """Yield what writes to a device or a pipe, or to a file beside the one that it replaces.
+    """Yield a function that writes to a stream, device or pipe, or to a new file.
 
-    The file appears when the block ends, and not at all when it raises. With `is_private` nobody
-    but its owner can read it; else it has the owner and the mode of the one that it replaces.
-    Raises OSError, and TimeoutError where the place does not answer.
+    A new file replaces the old one when the block ends, unless the block raises. With `is_private`
+    only its owner can read it; otherwise it gets the owner and mode of the file that it replaces.
+    Raises OSError, or TimeoutError if the path does not respond.
     """
     stream = answered_for(path, partial(own_stream, path))
     if stream is not None:
@@ -142,20 +142,20 @@ def open_destination(path: str, *, is_private: bool = False) -> Iterator[Put]:
 
 
 def _is_written_in_place(path: str) -> bool:
-    """Whether it is a device, a pipe or an open stream, which cannot be renamed over."""
+    """Return whether it is a device, a pipe or an open stream, which a rename cannot replace."""
     return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
 
 
 def _file(path: str) -> Path:
-    """Return the file that a path means: renaming over /dev/stdout would replace the link."""
+    """Return the resolved path: renaming over /dev/stdout would replace the symbolic link."""
     return Path(os.path.realpath(path))
 
 
 @contextmanager
 def _replacing(path: str, *, is_private: bool) -> Iterator[Put]:
-    """Write beside the file and rename, so that a reader never sees half of it.
+    """Write a temporary file and rename it, so that readers never see a partial file.
 
-    In a helper process, which removes what is not complete when it ends.
+    A helper process does this; it removes an incomplete file when it ends.
     """
     with closing(BoundedCalls()) as bounded:
         bounded(partial(_begin, path, is_private=is_private))
@@ -167,7 +167,7 @@ def _replacing(path: str, *, is_private: bool) -> Iterator[Put]:
 
 
 class _New(NamedTuple):
-    """A file that is being written, the one whose place it takes, and whose it will be."""
+    """A temporary file that is being written, and the target file that it will replace."""
 
     descriptor: int
     temporary: str
@@ -176,7 +176,7 @@ class _New(NamedTuple):
 
 
 _new: list[_New] = []
-"""In the helper process: the file that it writes."""
+"""The file that the helper process is writing; used only in that process."""
 
 
 def _begin(path: str, *, is_private: bool) -> None:
@@ -202,7 +202,7 @@ def _complete() -> None:
 
 
 def _undo() -> None:
-    """Remove what is not complete; nothing is there in a helper that took over from another."""
+    """Remove an incomplete file; does nothing in a helper process that replaced another."""
     _new.clear()
     undo.close()
 
@@ -214,9 +214,9 @@ def _begun() -> _New:
 
 
 def _copy_owner_and_mode(descriptor: int, target: Path) -> None:
-    """Give a new file the owner and the mode of the file that it replaces; raises OSError.
+    """Copy the owner and mode of the replaced file to the new file; raises OSError.
 
-    By its descriptor: in a directory of another user its name may mean another file by now.
+    Uses the descriptor: in another user's directory, the name may refer to another file by now.
     """
     if not target.exists():
         os.fchmod(descriptor, PERMISSIONS & ~_umask())

@@ -1,4 +1,4 @@
-"""`ext4audit fix`: print a script that applies remedies, verifies them, and takes them back."""
+"""`ext4audit fix`: print a script that applies, verifies and rolls back remedies."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _OF_REMEDIES = (
 
 
 def remedy_options(command: Command) -> Command:
-    """Add the options that decide which remedies are taken; see `choices_of`."""
+    """Add the options that decide which remedies are chosen; see `choices_of`."""
     return with_options(command, _OF_REMEDIES)
 
 
@@ -140,7 +140,7 @@ def command(
 
 
 def choices_of(words: Sequence[str], judging: Sequence[Rule] = ()) -> dict[str, str]:
-    """Return the chosen words by the code of the rule; raises UsageError."""
+    """Return WORDS by rule code for the values RULE=WORDS of --choose; raises UsageError."""
     rules = (*all_rules(), *judging) if words else ()
     codes = {name: rule.code for rule in rules for name in (rule.code, rule.name)}
     found = {}
@@ -156,7 +156,7 @@ def choices_of(words: Sequence[str], judging: Sequence[Rule] = ()) -> dict[str, 
 def _report(
     targets: tuple[str, ...], sources: tuple[str, ...], asked: ReportOptions, source: LiveSource
 ) -> Report:
-    """Audit what the command line names; raises UsageError."""
+    """Audit captured evidence, the targets or this host; raises UsageError."""
     report: Report
     if sources:
         report = lazily("cli.captured", "audit_one")(sources, targets, asked)
@@ -191,9 +191,9 @@ def script_of(
     machine_id: str | None = None,
     host: str = "",
 ) -> Script:
-    """Return the script for a report, and name on standard error what it omits.
+    """Return the script for a report; print omitted findings to standard error.
 
-    `host` is set for one host of many. Raises UsageError for a remedy that is not there.
+    In a fleet, `host` is the prefix of these lines. Raises UsageError for an unknown remedy.
     """
     try:
         chosen, left = choose_remedies(report, asked.threshold, most, choices)

@@ -1,4 +1,4 @@
-"""`ext4audit knowledge`: the data that rules judge by, with their dates and sources."""
+"""`ext4audit knowledge`: print the data tables that rules use, with dates and sources."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def command(
 
 
 def _text(newer: tuple[NewerFile, ...]) -> str:
-    """Return a line for each table, and one for each data file that is not built in."""
+    """Return one line for each table, each data file of --knowledge and each notice."""
     rows = [(name, built_in_date(name), count(name)) for name in TABLES]
     width = max(len(name) for name in TABLES)
     lines = [f"{name:<{width}}  {dated}  {words}" for name, dated, words in rows]

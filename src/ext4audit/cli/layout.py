@@ -1,4 +1,4 @@
-"""`ext4audit layout`: where a filesystem's metadata lies on the members of its array."""
+"""`ext4audit layout`: show how metadata is distributed over the members of an array."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
 EXIT_INCOMPLETE = 3
 DEVICE_OFFSET = "--offset on a device needs --members and --chunk"
 TIMEOUT_SECONDS = 60.0
-"""For each program and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""
+"""Time limit of each command and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""
 
 
 def _sectors(text: str) -> int:
-    """Return bytes; ValueError for an offset within a sector."""
+    """Return a size in bytes; raises ValueError if it is not a multiple of the sector size."""
     size_bytes = size_of(text)
     if size_bytes % SECTOR_BYTES:
         raise ValueError(f"{text} is not a multiple of {SECTOR_BYTES} bytes")
@@ -143,7 +143,7 @@ def command(
 def _described_array(
     members: int | None, chunk: int | None, level: str | None, offset: int | None
 ) -> StripeGeometry | None:
-    """Return the array that the options describe, None without one; half of one is an error."""
+    """Return the array that the options describe, if any; raises UsageError if incomplete."""
     if members is None and chunk is None:
         if level:
             raise click.UsageError("--level needs --members and --chunk")
@@ -159,7 +159,7 @@ def _described_array(
 def _read(
     source: LiveSource, target: str, described: StripeGeometry | None, offset: int
 ) -> Evidence[LayoutPage]:
-    """Read the filesystem that the target holds, or lies on; raises UsageError for none."""
+    """Read the filesystem in an image, or the one that holds a path; raises UsageError."""
     path = utf8(target)
     if _is_file(source, path):
         with progress(quiet=False, doing=f"reading {path}"):
@@ -178,7 +178,7 @@ def _read(
 def _read_captured(
     captured: str, target: str | None, described: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
-    """Read a filesystem of captured evidence; raises UsageError where none is meant or several."""
+    """Read a filesystem of captured evidence; raises UsageError unless exactly one matches."""
     try:
         opened = lazily("sources.captured", "open_captured")(utf8(captured))
     except ArchiveError as error:
@@ -195,7 +195,7 @@ def _read_captured(
 
 
 def _not_one(number: int, target: str | None, host: Host) -> str:
-    """Return why captured evidence has not one filesystem to read, and which ones can be named."""
+    """Return why not exactly one captured filesystem matches, and the names to choose from."""
     names = ", ".join(fs.mount_points[0] if fs.mounts else fs.device for fs in host.filesystems)
     if not names:
         return "it has no ext4 filesystem"
@@ -206,7 +206,7 @@ def _not_one(number: int, target: str | None, host: Host) -> str:
 
 
 def _is_file(source: LiveSource, path: str) -> bool:
-    """Whether a path is that of a regular file; raises UsageError where it does not answer."""
+    """Return whether a path is a regular file; raises UsageError if it does not respond."""
     found = source.fetch(ResolvePath(path))
     if isinstance(found, Unknown):
         if found.why is Why.TIMED_OUT:
@@ -216,7 +216,7 @@ def _is_file(source: LiveSource, path: str) -> bool:
 
 
 def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
-    """Refuse a file that is no image: the target is mistyped, and no evidence is missing."""
+    """Return the page; raises UsageError for a file that is not a readable image."""
     if isinstance(page, Unknown):
         detail = page.detail
         if page.why is Why.UNSUPPORTED and page.hint:
@@ -228,7 +228,7 @@ def _of_image(page: Evidence[LayoutPage], path: str) -> Evidence[LayoutPage]:
 
 
 def _rendered(page: LayoutPage, fmt: str, *, color: str, to_file: bool) -> str:
-    """Render in one format; each renderer is imported only when it is asked for."""
+    """Render in one format; only the renderer that is used is imported."""
     if fmt == "json":
         text = lazily("renderers.layout", "render_json")(page, tool_version=__version__)
     elif fmt == "svg":

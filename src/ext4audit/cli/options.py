@@ -1,4 +1,4 @@
-"""Options that several commands share, and the reports that they ask for, in every format."""
+"""Options that several commands share, and the reports that they produce, in every format."""
 
 import os
 import time
@@ -55,27 +55,27 @@ T = TypeVar("T")
 
 
 def with_options(command: T, options: Sequence[Callable[[T], T]]) -> T:
-    """Add options to a command, in the order in which its help lists them."""
+    """Add options to a command; `options` are in the order of the help page."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
 class Number(click.IntRange):
-    """click's IntRange, which calls itself an "integer range" in error messages."""
+    """click's IntRange, named "integer" in error messages instead of "integer range"."""
 
     name = "integer"
 
 
 class Seconds(click.ParamType):  # type: ignore[type-arg] # generic from click 8.2 on
-    """A duration that can be waited for: click's FloatRange accepts "nan" and "inf"."""
+    """A finite positive duration; click's FloatRange accepts "nan" and "inf"."""
 
     name = "seconds"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Return the seconds; raises BadParameter."""
+        """Return the seconds; raises BadParameter unless they are above 0 and at most a day."""
         try:
             seconds = float(str(value))
         except ValueError:
@@ -114,10 +114,10 @@ DEFAULT_FAIL_ON = "medium"
 
 
 class ReportOptions(NamedTuple):
-    """The options of a report; `threshold` None means that no finding fails.
+    """The validated options of a report; if `threshold` is None, no finding fails.
 
-    `site_rules` are the sources of rules that the policy names. `started` is a reading of the
-    monotonic clock, in seconds. `asked` are the codes of rules that --select names one by one.
+    `site_rules` are the files and packages of rules that the policy names. `started` is a time of
+    the monotonic clock, in seconds. `asked` are the codes that --select names individually.
     """
 
     outputs: tuple[Output, ...]
@@ -137,7 +137,7 @@ class ReportOptions(NamedTuple):
 def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> ReportOptions:
     """Return the validated options of a report; raises UsageError.
 
-    `usual` says which rules judge where the options choose none.
+    `usual` selects the rules that run if the options select none.
     """
     if given["verbose"] and given["quiet"]:
         raise click.UsageError("--verbose and --quiet exclude each other")
@@ -170,7 +170,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
 
 
 def _words(given: dict[str, Any], config: str | None) -> Iterator[str]:
-    """Yield the options that decide what is found and what counts, as `fix` takes them."""
+    """Yield the command line, for `fix`, of the options that decide what is found and counts."""
     named = {
         "--config": (config,),
         "--knowledge": given["knowledge"],
@@ -228,11 +228,11 @@ _OF_RULES = (
         "filesystems, or on the mount points that match a glob; repeatable.",
     ),
 )
-"""What decides which findings there are."""
+"""The options that decide which findings there are."""
 
 
 def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
-    """Return the options that decide which findings count; their texts say for what."""
+    """Return --baseline and --fail-on, which decide which findings count; takes their help."""
     return (
         path_option("--baseline", metavar="REPORT", help=baseline),
         click.option(
@@ -284,12 +284,12 @@ _NO_REPORT = {"formats": (), "outputs": (), "allow_incomplete": True, "color": "
 
 
 def findings_of(given: dict[str, Any], *, quiet: bool) -> ReportOptions:
-    """Return the validated options of a command that audits and prints no report."""
+    """Return the validated options of a command that audits but prints no report."""
     return chosen({**given, **_NO_REPORT, "verbose": False, "quiet": quiet})
 
 
 def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) -> Command:
-    """Add the options to a command, which gets them all; see `chosen`."""
+    """Add all report options to a command; `chosen` validates them."""
     choose = click.option(
         "-f",
         "--format",
@@ -304,14 +304,14 @@ def report_options(command: Command, formats: Sequence[str] = tuple(FORMATS)) ->
 
 
 def utf8(word: str) -> str:
-    """Return an argument as all names are: UTF-8 with surrogateescape."""
+    """Return an argument decoded as UTF-8 with surrogateescape, as names are everywhere."""
     return os.fsencode(word).decode("utf-8", "surrogateescape")
 
 
 def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) -> int:
     """Write one host's report, and return its exit code.
 
-    `whole` says that all its filesystems were judged.
+    `whole` means that all filesystems of the host were audited.
     """
     report = asked.post_processing.one(report, asked.rules, whole=whole)
     host = Audited(report.source.label, report)
@@ -321,23 +321,23 @@ def print_report(report: Report, asked: ReportOptions, *, whole: bool = True) ->
 
 
 def print_notices(report: Report, asked: ReportOptions) -> None:
-    """Print notices about the policy file on standard error, where no text report has them."""
+    """Print notices about the policy file to standard error, unless a text report has them."""
     if asked.verbosity < 0 or all(output.fmt != DEFAULT for output in asked.outputs):
         for notice in report.notices:
             print_diagnostic(notice)
 
 
 def code_of(report: Report, asked: ReportOptions) -> int:
-    """Return the exit code of one report: a plugin's where the first format is one."""
+    """Return the exit code of a report, a Nagios plugin's if that is the first format."""
     if asked.outputs[0].fmt == NAGIOS:
         return nagios_code((report,), asked.threshold, allow_incomplete=asked.allow_incomplete)
     return exit_code(report, asked.threshold, allow_incomplete=asked.allow_incomplete)
 
 
 def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: ReportOptions) -> None:
-    """Write hosts in every format; a destination that fails does not prevent the others.
+    """Write hosts in every format; a failed destination does not prevent the others.
 
-    Raises OutputFailed or BrokenPipeError of the first that failed, when all were tried.
+    When all were tried, raises the first OutputFailed or BrokenPipeError.
     """
     failures = [_failure(output, hosts, asked) for output in outputs]
     for failure in filter(None, failures):
@@ -347,7 +347,7 @@ def write_pages(outputs: Sequence[Output], hosts: Sequence[Audited], asked: Repo
 def _failure(
     output: Output, hosts: Sequence[Audited], asked: ReportOptions
 ) -> OutputFailed | BrokenPipeError | None:
-    """Write hosts in one format, and return the error of its destination."""
+    """Write hosts in one format, and return the error if the destination failed."""
     try:
         write_page(output, hosts, asked)
     except (OutputFailed, BrokenPipeError) as error:
@@ -361,7 +361,7 @@ def write_page(
     asked: ReportOptions,
     advice: PlanAdvice | None = None,
 ) -> None:
-    """Write hosts in one format to its place, a plan with its commands to use."""
+    """Write hosts in one format to its destination; a plan is written with its `advice`."""
     page = page_of(output, asked)
     text = _rendered(output.module, hosts, page, advice)
     linked = output.fmt == DEFAULT and page.color
@@ -371,14 +371,14 @@ def write_page(
 
 
 def _rendered(module: str, hosts: Sequence[Audited], page: Page, advice: PlanAdvice | None) -> str:
-    """Return hosts in one format; each renderer is imported when it is asked for."""
+    """Render hosts in one format; only the renderer that is used is imported."""
     if advice is None:
         return str(lazily(f"renderers.{module}", "render")(hosts, page))
     return str(lazily(f"renderers.{module}", "render_plan")(hosts[0].report, advice, page))
 
 
 def page_of(output: Output, asked: ReportOptions) -> Page:
-    """Return the page for a destination, as it looks there."""
+    """Return the settings of the renderer for a destination."""
     return Page(
         tool_version=__version__,
         taken_at=utc_now(),

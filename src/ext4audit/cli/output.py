@@ -1,6 +1,6 @@
-"""Where reports go: files written completely or not at all, and what a stream can show.
+"""Output destinations: files that are written atomically, and the capabilities of streams.
 
-A report is also the step summary of GitHub Actions.
+A report can also be appended to the step summary of GitHub Actions.
 """
 
 import os
@@ -18,19 +18,19 @@ from ext4audit.renderers import formats
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Raise UsageError, which begins with `what`, where a file or a value cannot be used."""
+    """Convert errors about a file or a value to UsageError, with `what` as a prefix."""
     try:
         yield
     except click.UsageError as error:
         raise click.UsageError(f"{what}: {error.message}") from None
     except OSError as error:
         raise click.UsageError(f"{what}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:  # of the content, of TOML or YAML, of UTF-8
+    except (ValueError, RecursionError) as error:  # bad content, TOML, YAML or UTF-8
         raise click.UsageError(f"{what}: {error}") from None
 
 
 def check_destination(path: str) -> None:
-    """Refuse a destination that cannot work before the audit is made; raises UsageError."""
+    """Raise UsageError, before the audit, for a destination that cannot be written."""
     with refused(f"--output {path}"):
         reason = lazily("cli.files", "why_not_writable")(path)
         if reason:
@@ -39,7 +39,7 @@ def check_destination(path: str) -> None:
 
 @contextmanager
 def written_to(place: str) -> Iterator[None]:
-    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on."""
+    """Convert OSError to OutputFailed, which names the place; BrokenPipeError is passed on."""
     try:
         yield
     except BrokenPipeError:
@@ -54,11 +54,11 @@ STANDARD_OUTPUT = "standard output"
 def write(
     text: str, path: str | None, *, linked: bool = False, encoding: str | None = None
 ) -> None:
-    """Write to `path`, or to standard output without one; on a terminal, in the pager.
+    """Write to `path`, or to standard output if None; a terminal shows long text in the pager.
 
-    With `linked`, the codes of rules are links on a terminal that has links. `encoding` is that of
-    a file or pipe, by default the locale's. Raises OutputFailed, and BrokenPipeError where the
-    reader has gone.
+    With `linked`, rule codes become links on a terminal that supports links. `encoding` is for
+    standard output that is a file or pipe, by default the locale's. Raises OutputFailed, or
+    BrokenPipeError if the reader has gone.
     """
     with writing(path) as put:
         if path is None and sys.stdout.isatty():
@@ -72,9 +72,9 @@ def write(
 
 @contextmanager
 def writing(path: str | None) -> Iterator[Callable[[str], None]]:
-    """Yield a function that writes in pieces, to `path` or to standard output.
+    """Yield a function that writes a piece of text to `path`, or to standard output if None.
 
-    Raises OutputFailed, and BrokenPipeError where the reader has gone.
+    Raises OutputFailed, or BrokenPipeError if the reader has gone.
     """
     with written_to(STANDARD_OUTPUT if path is None else path):
         if path is None:
@@ -92,40 +92,40 @@ def _print(text: str) -> None:
 
 DEFAULT = "text"
 DASH = "-"
-"""Standard output, as the name of a file."""
+"""The file name that means standard output."""
 _STREAM = "/dev/stdout"
 
 
 NAGIOS = "nagios"
 MACHINE_ENCODING = "utf-8"
 FORMATS = formats()
-"""The formats, and the module of `renderers` that has each."""
+"""The module in `renderers` for each format."""
 ONE_BY_ONE = frozenset({"text", "ndjson"})
-"""Formats that are written host by host, in memory that does not grow with the fleet."""
+"""Formats that are written host by host, so that memory use does not grow with the fleet."""
 
 
 class Output(NamedTuple):
-    """A format, and the file that it is written to; None is standard output."""
+    """A format and its destination file; None is standard output."""
 
     fmt: str
     path: str | None
 
     @property
     def encoding(self) -> str | None:
-        """UTF-8 in any locale where the format is for programs: HTML and Prometheus demand it."""
+        """UTF-8 for machine-readable formats (HTML and Prometheus require it), else None."""
         return None if self.fmt in {DEFAULT, NAGIOS} else MACHINE_ENCODING
 
     @property
     def module(self) -> str:
-        """The module of `renderers` that has the format."""
+        """The module in `renderers` for the format."""
         return FORMATS[self.fmt]
 
 
 def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, ...]:
-    """Return the outputs: each -o belongs to the -f of its number; raises UsageError.
+    """Pair each -f with the -o at the same position; raises UsageError.
 
-    Of several formats each needs its own, "-" for standard output: in "-f text -f json -o FILE"
-    nobody could tell which of them FILE is for.
+    Each of several formats needs its own -o ("-" for standard output), because the format of FILE
+    is ambiguous in "-f text -f json -o FILE".
     """
     named = formats or (DEFAULT,)
     if len(outputs) != len(named) and (outputs or len(named) > 1):
@@ -140,26 +140,26 @@ def outputs_of(formats: Sequence[str], outputs: Sequence[str]) -> tuple[Output, 
 
 
 def counted(times: int) -> str:
-    """Return a count in words."""
+    """Return a count in words, such as "once" or "3 times"."""
     return {0: "never", 1: "once", 2: "twice"}.get(times, f"{times} times")
 
 
 def _place(path: str | None) -> str | int:
     """Return the identity of a destination: equal for "a" and "./a", for "-" and /dev/stdout.
 
-    Also for the file that standard output is redirected to: it would be replaced.
+    Standard output and the file that it is redirected to are equal, too: -o would replace it.
     """
     try:
         place: str | int = lazily("cli.files", "destination_identity")(path or _STREAM)
-    except OSError:  # a removed working directory: the destination is refused for it
+    except OSError:  # removed working directory; the destination is refused later
         return path or _STREAM
     return place
 
 
 def wants_color(choice: str, stream: TextIO) -> bool:
-    """Decide about colour: --color, then NO_COLOR, then CLICOLOR_FORCE or FORCE_COLOR.
+    """Return whether to use colour: by --color, NO_COLOR, then CLICOLOR_FORCE or FORCE_COLOR.
 
-    With none of them, a terminal that is not dumb gets colour (no-color.org, bixense.com).
+    If none is set, a terminal gets colour unless it is dumb (no-color.org, bixense.com).
     """
     if choice != "auto":
         return choice == "always"
@@ -173,7 +173,7 @@ def wants_color(choice: str, stream: TextIO) -> bool:
 
 
 def is_drawn(choice: str) -> bool:
-    """Whether text for people is drawn: on a terminal, and where colour is wanted anyway."""
+    """Return whether text is laid out for people: on a terminal, or if colour is forced."""
     return sys.stdout.isatty() or wants_color(choice, sys.stdout)
 
 
@@ -189,7 +189,7 @@ color_option = click.option(
 def format_option(
     words: Collection[str], text: str, metavar: str | None = None
 ) -> Callable[[Any], Any]:
-    """Return the option --format, as `fmt`; the first of the words is the default."""
+    """Return the option --format, as parameter `fmt`; the first of `words` is the default."""
     return click.option(
         "-f",
         "--format",
@@ -203,7 +203,7 @@ def format_option(
 
 
 def output_option(text: str = "Write FILE atomically.") -> Callable[[Any], Any]:
-    """Return the option --output, as `output`: a file that can be written, None for "-"."""
+    """Return the option --output, as parameter `output`: a writable path, None for "-"."""
     return path_option("-o", "--output", callback=_destination, help=text)
 
 
@@ -215,16 +215,16 @@ def _destination(_context: click.Context, _option: click.Parameter, path: str | 
 
 
 def width(stream: TextIO) -> int | None:
-    """Return the columns of a terminal, None for a pipe or file: there nothing is wrapped."""
+    """Return the columns of a terminal, None for a pipe or file, where text is not wrapped."""
     if not stream.isatty():
         return None
-    import shutil  # noqa: PLC0415 - with its compressors 3 ms, for a terminal only
+    import shutil  # noqa: PLC0415 - takes 3 ms, needed on terminals only
 
     return shutil.get_terminal_size().columns
 
 
 def is_ascii_only(stream: TextIO) -> bool:
-    """Whether the encoding of the stream lacks the glyphs of the report."""
+    """Return whether the encoding of the stream lacks the glyphs of the report."""
     try:
         "●✓─▏█".encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -233,9 +233,9 @@ def is_ascii_only(stream: TextIO) -> bool:
 
 
 def look(color: str, *, to_file: bool) -> dict[str, Any]:
-    """Return `color`, `width` and `ascii_only` as text renderers take them.
+    """Return the arguments `color`, `width` and `ascii_only` of text renderers.
 
-    A file has no colour unless it is asked for, no width, and full Unicode.
+    A file gets no colour unless `color` is "always", no width, and full Unicode.
     """
     return {
         "color": color == "always" or (not to_file and wants_color(color, sys.stdout)),
@@ -246,11 +246,11 @@ def look(color: str, *, to_file: bool) -> dict[str, Any]:
 
 @contextmanager
 def progress(*, quiet: bool, doing: str = "looking for ext4") -> Iterator[Callable[[str], None]]:
-    """Show `doing`, and yield a function that shows what is read; on a terminal only."""
+    """Show `doing` on a terminal, and yield a function that shows what is being read."""
     if quiet or not sys.stderr.isatty():
         yield lambda _doing: None
         return
-    from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
+    from rich.console import Console  # noqa: PLC0415 - slow, needed on terminals only
     from rich.text import Text  # noqa: PLC0415
 
     from ext4audit.renderers import visible  # noqa: PLC0415
@@ -262,24 +262,24 @@ def progress(*, quiet: bool, doing: str = "looking for ext4") -> Iterator[Callab
 
 VARIABLE = "GITHUB_STEP_SUMMARY"
 LARGEST_BYTES = 1 << 20
-"""GitHub refuses a step's summary beyond 1 MiB (docs: workflow commands, job summaries)."""
+"""GitHub refuses a step summary larger than 1 MiB (docs: workflow commands, job summaries)."""
 MORE = b"\n**Cut here: the whole report does not fit into a step's summary.**\n"
 LONGEST_END = 1024
-"""Room for that sentence and for a fence."""
+"""Bytes that are reserved for `MORE` and a closing fence."""
 
 
 def append_summary(markdown: Callable[[], str]) -> None:
-    """Append a report to the step's summary, where there is one; raises OutputFailed."""
+    """Append a report to the step summary, if GitHub Actions has one; raises OutputFailed."""
     path = os.environ.get(VARIABLE)
     if not path:
         return
-    with written_to(path), open(path, "ab") as file:  # noqa: PTH123 - pathlib costs a scan its start
+    with written_to(path), open(path, "ab") as file:  # noqa: PTH123 - pathlib slows down each start
         room = LARGEST_BYTES - file.tell()
         file.write(_cut(markdown(), room))
 
 
 def _cut(text: str, room_bytes: int) -> bytes:
-    """Return the lines that fit, with a note where lines are cut."""
+    """Return the lines that fit, followed by a note if lines were cut."""
     whole = text.encode("utf-8", "backslashreplace")
     if len(whole) <= room_bytes:
         return whole
@@ -288,7 +288,7 @@ def _cut(text: str, room_bytes: int) -> bytes:
 
 
 def _open_fence(text: bytes) -> bytes:
-    """Return the line that closes a code block in which a text ends, empty outside of one."""
+    """Return the line that closes a code block left open at the end of the text, else b""."""
     fence = b""
     for line in text.split(b"\n"):
         marks = line[: len(line) - len(line.lstrip(b"`"))]

@@ -37,9 +37,9 @@ from ext4audit.report import EXIT_FINDINGS, EXIT_INCOMPLETE, Report
 from ext4audit.sources import utc_now
 
 BY_WEIGHT = (EXIT_FINDINGS, EXIT_INCOMPLETE)
-"""Exit codes of several plans: the heaviest counts, and 0 only where all have it."""
+"""Exit codes of plans, worst first; with several plans, the worst is returned."""
 SEVERAL = frozenset({"text", "markdown", "ndjson", "github"})
-"""The formats of which several reports can follow one another on standard output."""
+"""The formats that allow several reports, one after another, on standard output."""
 
 DOCUMENTS = ("cloud_init", "kickstart", "storage_class")
 
@@ -144,7 +144,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
       ext4audit plan --from-cloud-init user-data.yaml --size 100G
     """  # noqa: D301 - \b is click's mark for a paragraph that keeps its lines
     read = _read(given)
-    # What the file says of the policy counts where no flag does.
+    # Policy keys of the file apply only if no option sets them.
     of_policy = {key: value for key, value in read.policy.items() if not given[key]}
     options = chosen({**given, **of_policy}, on_plans)
     named = len(read.filesystems) > 1 or any(given[key] for key in DOCUMENTS)
@@ -161,7 +161,7 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
 
 
 def _plan(settings: dict[str, Any], *, named: bool) -> Plan:
-    """Return a plan; an error tells whose it is where a document has it (`named`)."""
+    """Return a plan; with `named`, error messages begin with its mount point or device."""
     try:
         return plan_of(settings)
     except click.UsageError as error:
@@ -172,7 +172,7 @@ def _plan(settings: dict[str, Any], *, named: bool) -> Plan:
 
 
 def _one(plan: Plan, file: str | None, given: dict[str, Any], options: ReportOptions) -> int:
-    """Judge one plan, write its report, and return its exit code; `file` has no other plan."""
+    """Audit a plan, write its report, and return the exit code; `file` has only this plan."""
     label = file or f"{plan.device} on {plan.mount_point}"
     judge = PlanJudge(options.rules, options.profiles, label, utc_now(), given["timeout_seconds"])
     with progress(quiet=options.verbosity < 0, doing=f"simulating {label}"):
@@ -186,7 +186,7 @@ def _one(plan: Plan, file: str | None, given: dict[str, Any], options: ReportOpt
 
 
 def _name_missing(report: Report, options: ReportOptions) -> None:
-    """Name all flags at once that an incomplete plan needs, on standard error."""
+    """Print all flags that would complete an incomplete plan to standard error."""
     if report.complete_for(options.threshold) or options.verbosity < 0:
         return
     unknowns = [unknown for verdict in report.verdicts for unknown in verdict.unknowns]
@@ -196,7 +196,7 @@ def _name_missing(report: Report, options: ReportOptions) -> None:
 
 
 def _check_several(plans: Sequence[Plan], options: ReportOptions) -> None:
-    """Refuse what several cannot share: a mount point, a device, a file, or one document."""
+    """Raise UsageError if several plans share a mount point, a device or an output document."""
     if len(plans) == 1:
         return
     places = [plan.mount_point for plan in plans]
@@ -205,7 +205,7 @@ def _check_several(plans: Sequence[Plan], options: ReportOptions) -> None:
     devices = Counter(plan.device for plan in plans if plan.device != SOME_DISK)
     (device, times), *_ = devices.most_common(1) or [("", 0)]
     if times > 1:
-        # Each line would destroy what the one before it has made.
+        # Each mkfs command would destroy the filesystem of the previous one.
         raise click.UsageError(f"two filesystems are on {device}: set device")
     wrong = [each.fmt for each in options.outputs if each.fmt not in SEVERAL or each.path]
     if wrong:
@@ -216,7 +216,7 @@ def _check_several(plans: Sequence[Plan], options: ReportOptions) -> None:
 
 
 def _read(given: dict[str, Any]) -> PlanFile:
-    """Return the file of the plan, of whatever kind, an empty one without a file."""
+    """Return the contents of the plan file, of any kind; without a file, one empty plan."""
     readers = {
         "file": lambda path: read_plan_file(path, (*KEYS, "from")),
         "cloud_init": lambda path: read_cloud_init(path, given["size"]),
@@ -230,7 +230,7 @@ def _read(given: dict[str, Any]) -> PlanFile:
 
 
 def _settings(given: dict[str, Any], read: PlanFile) -> Iterator[dict[str, Any]]:
-    """Yield the settings of each filesystem by key: flags override the file."""
+    """Yield the settings of each filesystem by key; flags override the file."""
     flags = {key: given[key] for key in (*KEYS, "from") if given[key] is not None}
     levels = [key for key in flags if key.startswith("raid")]
     for found in read.filesystems:

@@ -1,4 +1,4 @@
-"""`ext4audit probe`: measure on a filesystem what rules can only suspect."""
+"""`ext4audit probe`: measure problems of a filesystem that rules can only suspect."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from ext4audit.sources.live import LiveSource
 
 LONGEST_SECONDS = 3600
 LARGEST_BYTES = 16 << 20
-"""Of a file for `scan --probe`: a run on an array of 4096 members is 1 MiB."""
+"""Maximum size of a file for `scan --probe`; a run on an array of 4096 members is 1 MiB."""
 _OF_WRITING = frozenset({"only", "size", "seconds", "rate"})
-"""The options that say what is written."""
+"""The options that control writing and have no effect with --observe."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -48,7 +48,7 @@ def _size(_context: click.Context, _option: click.Parameter, text: str) -> int:
 
 
 def _names(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[str, ...]:
-    """Return the probes in the order in which they run, each once."""
+    """Return the chosen probes in the order in which they run, without duplicates."""
     words = [word.strip() for word in text.split(",")] if text else list(probing.PROBES)
     choice = Choice(list(probing.PROBES))
     chosen = {choice.convert(word, None, None) for word in words}
@@ -130,7 +130,7 @@ def command(*, directory: str, output: str | None, **given: Any) -> int:  # noqa
 
 
 def _refuse_limits(context: click.Context) -> None:
-    """Refuse what has no effect on an observation; variables of the environment may be set."""
+    """Raise UsageError for options without effect; environment variables are accepted."""
     for option in context.command.params:
         given = context.get_parameter_source(f"{option.name}")
         if option.name in _OF_WRITING and given is ParameterSource.COMMANDLINE:
@@ -138,7 +138,7 @@ def _refuse_limits(context: click.Context) -> None:
 
 
 def exit_code(run: ProbeRun) -> int:
-    """Return 1 where anything is affected, else 3 where anything is inconclusive, else 0."""
+    """Return 1 if anything is affected, 3 if anything is inconclusive or nothing ran, else 0."""
     verdicts = {result.verdict for result in run.results}
     if ProbeVerdict.AFFECTED in verdicts:
         return EXIT_FINDINGS
@@ -148,7 +148,7 @@ def exit_code(run: ProbeRun) -> int:
 
 
 def _run(directory: str, given: dict[str, Any]) -> ProbeRun:
-    """Measure or observe the filesystem of a directory; raises Refused and UsageError."""
+    """Measure or observe the filesystem of a directory; raises Refused or UsageError."""
     host, fs = _subject_of(directory, given["timeout_seconds"])
     started = time.monotonic()
     taken_at = utc_now()
@@ -185,7 +185,7 @@ def _boot_id() -> str:
 
 
 def _subject_of(directory: str, timeout_seconds: float) -> tuple[Host, Filesystem]:
-    """Return the filesystem that holds a directory; raises UsageError where that is no ext4."""
+    """Return the host and the filesystem of a directory; raises UsageError if it is not ext4."""
     path = utf8(directory)
     source = LiveSource(timeout_seconds)
     found = resolve_one(source, take_inventory(source), path)
@@ -201,7 +201,7 @@ def progress(*, quiet: bool) -> Iterator[probing.Progress]:
     if quiet or not sys.stderr.isatty():
         yield lambda _name, _part: None
         return
-    from rich.console import Console  # noqa: PLC0415 - a pipe must not pay for it
+    from rich.console import Console  # noqa: PLC0415 - slow, needed on terminals only
     from rich.progress import Progress  # noqa: PLC0415
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
@@ -216,7 +216,7 @@ def progress(*, quiet: bool) -> Iterator[probing.Progress]:
 
 
 def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
-    """Render in one format; each renderer is imported only when it is asked for."""
+    """Render in one format; only the renderer that is used is imported."""
     if fmt == "json":
         text = lazily("renderers.probe", "render_json")(run, tool_version=__version__)
     else:
@@ -225,7 +225,7 @@ def _rendered(run: ProbeRun, fmt: str, color: str, *, to_file: bool) -> str:
 
 
 def read_runs(paths: Sequence[str]) -> tuple[ProbeRun, ...]:
-    """Return the runs in the files of `scan --probe`; raises UsageError."""
+    """Return the probe runs in the files of `scan --probe`; raises UsageError."""
     return tuple(_read_run(path) for path in paths)
 
 

@@ -1,4 +1,4 @@
-"""`ext4audit rules`: the catalogue of rules as text, Markdown and JSON; and the page of a rule."""
+"""`ext4audit rules`: the catalogue of rules, and rule pages, as text, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HEAD = "| rule | name | worst | default | what it finds |\n|---|---|---|---|---|
 
 
 def text_of(rules: Sequence[Rule]) -> str:
-    """Return one line a rule in columns, however wide: for a pipe to grep."""
+    """Return one line per rule, in columns and without wrapping, so that it can be grepped."""
     width = max(len(rule.name) for rule in rules)
     return "".join(
         f"{rule.code}  {rule.name:<{width}}  {rule.severity.value:<8}  "
@@ -31,7 +31,7 @@ def text_of(rules: Sequence[Rule]) -> str:
 
 
 def markdown_of(rules: Sequence[Rule]) -> str:
-    """Return the rules as a table."""
+    """Return the rules as a Markdown table."""
     rows = (
         f"| {rule.code} | {rule.name} | {rule.severity.value} | {_state(rule)} | {rule.summary} |"
         for rule in rules
@@ -40,7 +40,7 @@ def markdown_of(rules: Sequence[Rule]) -> str:
 
 
 def json_of(rules: Sequence[Rule]) -> str:
-    """Return the rules as a list of objects."""
+    """Return the rules as a JSON array of objects."""
     return json_text([_object(rule) for rule in rules])
 
 
@@ -53,7 +53,7 @@ def page_of(rule: Rule) -> str:
 
 
 def _kernels(code: str) -> str:
-    """Return the section on the kernels that are known to have a bug, empty for other rules."""
+    """Return the section about kernels with a known bug, or "" if the rule has no such table."""
     ranges = all_ranges().get(code, ())
     lines = "\n".join(map(_range, ranges))
     return f"\n\n## Known kernels\n\nThe first that holds decides.\n\n{lines}" if ranges else ""
@@ -68,7 +68,7 @@ def _range(of: KernelRange) -> str:
 
 
 def _bounds(of: KernelRange) -> str:
-    """Return the bounds in words: "6.1.64 to before 6.1.66"."""
+    """Return the bounds in words, such as "6.1.64 to before 6.1.66"."""
     low = of.since or (of.after and f"after {of.after}")
     high = (of.before and f"before {of.before}") or of.until
     if low and high:
@@ -79,7 +79,7 @@ def _bounds(of: KernelRange) -> str:
 
 
 def json_page_of(rule: Rule) -> str:
-    """Return one rule as an object with its page, which is Markdown, and the known kernels."""
+    """Return a rule as a JSON object that includes its Markdown page and the known kernels."""
     kernels = [_range_object(each) for each in all_ranges().get(rule.code, ())]
     return json_text({**_object(rule), "page": rule.page, "kernels": kernels})
 
@@ -114,9 +114,9 @@ RENDERERS = {"text": text_of, "json": json_of, "markdown": markdown_of}
 
 
 def catalogue(config: str | None) -> tuple[Rule, ...]:
-    """Return all rules, sorted by code; raises UsageError for a policy that is named.
+    """Return all rules, sorted by code; raises UsageError if the policy of --config is invalid.
 
-    One that is only found prevents nothing: whoever corrects it needs the list.
+    An invalid policy file that is only found is reported; correcting it may need the list.
     """
     if config is None and nearest_policy() is None:
         return all_rules()
@@ -152,7 +152,7 @@ def command(fmt: str, config: str | None, color: str) -> int:
 
 
 def print_rules(rules: Sequence[Rule], fmt: str, color: str) -> None:
-    """Print rules in a format; text fits the width of a terminal."""
+    """Print rules in a format; on a terminal, text is wrapped to its width."""
     colored = fmt == "text" and wants_color(color, sys.stdout)
     if fmt == "text" and is_drawn(color):
         text = lazily("cli.terminal.screen", "draw_rules")(rules, color=colored)

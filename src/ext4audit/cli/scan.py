@@ -1,4 +1,4 @@
-"""`ext4audit scan`: audit this host, or the superblocks that hold some paths."""
+"""`ext4audit scan`: audit this host, or only the filesystems that hold the given paths."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ext4audit.cli.output import progress
 
 
 def _process(_context: click.Context, _option: click.Parameter, pid: int | None) -> int | None:
-    """Refuse a process that is not there: its mount table is not missing evidence."""
-    if pid is not None and not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - pathlib costs time
+    """Return the PID; raises BadParameter if there is no such process."""
+    if pid is not None and not os.path.isdir(f"/proc/{pid}"):  # noqa: PTH112 - pathlib is slow
         raise click.BadParameter(f"there is no /proc/{pid}")
     return pid
 

@@ -1,4 +1,4 @@
-"""The superblocks and images that TARGET arguments stand for, and the audit of these."""
+"""Resolution of TARGET arguments to superblocks and images, and the audit of these."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -37,7 +37,7 @@ ONLY_OF_HOSTS = (
 
 
 class SelectedTargets(NamedTuple):
-    """The superblocks and images of the targets, each once, in the order of the command line.
+    """The superblocks and images of the targets, without duplicates, in command-line order.
 
     `gaps` are the parts of images that cannot be audited.
     """
@@ -48,7 +48,7 @@ class SelectedTargets(NamedTuple):
 
 
 def resolve_one(source: Source, inventory: Inventory, path: str) -> Superblocks:
-    """Return the superblocks of a path; raises UsageError where it selects none."""
+    """Return the superblocks of a path; raises UsageError if it has none."""
     found = TargetResolver(source, inventory).resolve(path)
     if not isinstance(found, Superblocks):
         raise click.UsageError(f"{in_words([path])}: {found.reason}")
@@ -56,9 +56,9 @@ def resolve_one(source: Source, inventory: Inventory, path: str) -> Superblocks:
 
 
 def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceNumber]:
-    """Return the superblocks of the targets; raises UsageError when nothing is left.
+    """Return the superblocks of the targets; raises UsageError if there are none.
 
-    A file is what it is for `scan`: an image does not stand for the filesystem that holds it.
+    As in `scan`, an image file does not select the filesystem that contains the file.
     """
     looked = _look_at(source, targets)
     found = [NotExt4(ONLY_OF_HOSTS) if isinstance(each, Image) else each for each in looked]
@@ -66,13 +66,13 @@ def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceN
 
 
 def _look_at(source: Source, targets: Sequence[str]) -> list[Target | Image]:
-    """Return what each target stands for."""
+    """Resolve each target."""
     inventory = take_inventory(source)
     return [_found(source, inventory, utf8(target)) for target in targets]
 
 
 def _found(source: Source, inventory: Inventory, path: str) -> Target | Image:
-    """Return what a target stands for; few are image files, and the rest load nothing for them."""
+    """Resolve a target; the code for images is imported only if it is a regular file."""
     resolver = TargetResolver(source, inventory)
     if not resolver.is_file(path):
         return resolver.resolve(path)
@@ -87,7 +87,7 @@ def _found(source: Source, inventory: Inventory, path: str) -> Target | Image:
 
 
 def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedTargets:
-    """Report notes, and refuse mistyped targets and a command line without any filesystem."""
+    """Group resolved targets and print notes; raises UsageError for bad targets or none left."""
     numbers: list[DeviceNumber] = []
     images: list[ImageFilesystem] = []
     reasons = []
@@ -113,18 +113,18 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedT
 
 
 def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
-    """Whether a rule of hosts judges images: by its code, or because it could not be loaded."""
+    """Return whether a host rule also applies to images, as rules that failed to load do."""
     if rule.code in OF_IMAGES_TOO or not asked.site_rules:
         return rule.code in OF_IMAGES_TOO
     return bool(lazily("policy.site_rules", "is_broken")(rule))
 
 
 OF_IMAGES_TOO = frozenset({"HLT003"})
-"""The host rules that also judge images: an image can be left unclean."""
+"""The host rules that also apply to images, which can be unclean, too."""
 
 
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
-    """Judge the filesystems of the targets; raises UsageError when none is left."""
+    """Audit the filesystems of the targets; raises UsageError if there are none."""
     chosen = _sort(targets, _look_at(source, targets))
     gaps = chosen.gaps
     if chosen.images:
@@ -141,7 +141,7 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source)
 def _of_images(
     images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
 ) -> Report:
-    """Judge images alone: without a host, most host rules have no subject."""
+    """Audit images only; without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
     rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
     source = ReportSource("image", name)
