@@ -1,6 +1,6 @@
-"""What only a terminal gets: here, help pages with coloured headings, options and examples.
+"""Output for terminals: help pages with coloured headings, options and examples.
 
-The other modules have usage errors, tables, rendered Markdown, links and the pager.
+The modules of this package provide usage errors, tables, rendered Markdown, links and the pager.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import click
 from ext4audit.cli.output import wants_color, write
 
 COLOR_VARIABLE = "EXT4AUDIT_COLOR"
-"""The default of every --color, also for help and errors, which have no such option."""
+"""The default of every --color; also applies to help and errors, which have no such option."""
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]*")
 EXAMPLES = re.compile(
     r"^(?P<heading> *Examples:)$|^(?P<indent> +)(?P<command>ext4audit)\b", re.MULTILINE
@@ -23,9 +23,9 @@ EXAMPLES = re.compile(
 
 
 class Formatter(click.HelpFormatter):
-    """click's formatter, with the colours of a terminal; `for_stream` removes them elsewhere.
+    """click's formatter with colours; `for_stream` removes them if they are not wanted.
 
-    Text is coloured after it is wrapped, because escape sequences have no width.
+    Text is coloured after wrapping, so that escape sequences do not count as width.
     """
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
@@ -39,7 +39,7 @@ class Formatter(click.HelpFormatter):
         self.write(f"{' ' * self.current_indent}{_bold(f'{heading}:')}\n")
 
     def write_dl(self, rows: object, col_max: int = 30, col_spacing: int = 2) -> None:
-        """Write the options or commands of a section."""
+        """Write the options or commands of a section, with coloured names."""
         coloured = [(_term(first), second) for first, second in rows]  # type: ignore[attr-defined]
         super().write_dl(coloured, col_max, col_spacing)
 
@@ -59,7 +59,7 @@ def _cyan(text: str) -> str:
 
 
 def _term(text: str) -> str:
-    """Return the options of a row, or the command of a row, in colour."""
+    """Return the options or the command of a row in colour."""
     if not text.startswith("-"):
         return _cyan(text)
     return OPTION.sub(lambda found: _cyan(found[0]), text)
@@ -72,18 +72,18 @@ def _example(found: re.Match[str]) -> str:
 
 
 def for_stream(text: str, stream: TextIO) -> str:
-    """Return a coloured text as a stream shows it."""
+    """Return a coloured text, without colours if the stream does not show them."""
     return text if has_color(stream) else click.unstyle(text)
 
 
 def has_color(stream: TextIO) -> bool:
-    """Whether help and diagnostics are coloured."""
+    """Return whether help and diagnostics on a stream are coloured."""
     chosen = os.environ.get(COLOR_VARIABLE, "")
     return wants_color(chosen if chosen in {"always", "never"} else "auto", stream)
 
 
 def print_help(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    """Print the help of a command, in the pager where it is long."""
+    """Print the help of a command, in the pager if it is long, and exit."""
     if wanted and not context.resilient_parsing:
         write(for_stream(f"{context.get_help()}\n", sys.stdout), None)
         context.exit()

@@ -1,4 +1,4 @@
-"""Usage errors in our own words, and the output of a Nagios plugin that cannot run."""
+"""Usage errors in the wording of ext4audit, and the output of a misused Nagios plugin."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ext4audit.report import NAGIOS_UNKNOWN
 from ext4audit.rule import Rule
 
 FORMAT = re.compile("--format(?:=(?P<long>.*))?|-[qv]*f(?P<short>.*)", re.DOTALL)
-"""The option that names a format, alone or with its value."""
+"""The option --format or -f, alone, clustered or with its value."""
 _TOO_MANY = "Got unexpected extra argument"
-"""How click begins the only sentence of its own that reaches a user (click 8.1 to 8.5)."""
+"""The start of the only message of click's own that users see (click 8.1 to 8.5)."""
 LEAST_PART = 4
-"""Letters of a part of a name that is suggested: fewer are in too many names."""
+"""Minimum length of a word to suggest a name that contains it; shorter ones match too many."""
 
 
 def _is_plugin(arguments: Sequence[str]) -> bool:
-    """Whether the first format of a command line is that of Nagios, whose exit codes then apply.
+    """Return whether the first format is Nagios, whose exit codes then apply.
 
-    The command line may be one that cannot be parsed. Without a format, the environment has it.
+    The command line need not be valid. Without --format, the environment variables apply.
     """
     for word, following in zip(arguments, (*arguments[1:], ""), strict=True):
         found = FORMAT.fullmatch(word)
@@ -41,10 +41,10 @@ def _is_plugin(arguments: Sequence[str]) -> bool:
 
 
 def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
-    """Print the status line of a plugin that was called wrongly, and return its exit code.
+    """Print the status line of a misused Nagios plugin, and return its exit code.
 
-    None means that the format is another one. The code is UNKNOWN (Monitoring Plugins
-    Development Guidelines, "Plugin Return Codes": invalid command line arguments).
+    Returns None for other formats. The code is UNKNOWN (Monitoring Plugins Development
+    Guidelines, "Plugin Return Codes": invalid command line arguments).
     """
     if not _is_plugin(arguments):
         return None
@@ -56,7 +56,7 @@ def refuse_as_plugin(why: str, arguments: Sequence[str]) -> int | None:
 
 
 def usage_error_text(error: click.ClickException) -> str:
-    """Return in one line what is wrong, and the nearest valid value."""
+    """Return the message of a usage error on one line, with the nearest valid value."""
     if isinstance(error, click.NoSuchOption):
         return f"no such option: {error.option_name}{_near(error)}"
     if isinstance(error, click.BadOptionUsage):
@@ -69,7 +69,7 @@ def usage_error_text(error: click.ClickException) -> str:
 
 
 def _near(error: click.NoSuchOption) -> str:
-    """Return the nearest long option; single letters have no nearest option."""
+    """Return a suggestion of the nearest long option; short options get none."""
     if error.ctx is None or not error.option_name.startswith("--"):
         return ""
     parameters = error.ctx.command.get_params(error.ctx)
@@ -78,13 +78,13 @@ def _near(error: click.NoSuchOption) -> str:
 
 
 def _misused(error: click.BadOptionUsage) -> str:
-    """Return whether a value is missing or superfluous: nothing else can be wrong."""
+    """Return the message for a missing or superfluous value, the only two possible errors."""
     too_much = "does not take" in error.message
     return f"{error.option_name} takes {'no' if too_much else 'a'} value"
 
 
 def _name(parameter: click.Parameter | None) -> str:
-    """Return the long name of an option, or what an argument is called in the help."""
+    """Return the long name of an option, or the name of an argument in the help."""
     if parameter is None:
         return "a value"
     if isinstance(parameter, click.Option):
@@ -93,7 +93,7 @@ def _name(parameter: click.Parameter | None) -> str:
 
 
 def _variable(error: click.BadParameter) -> str:
-    """Return " (VARIABLE)" for a value from the environment, else nothing."""
+    """Return " (VARIABLE)" for a value from the environment, else ""."""
     option, context = error.param, error.ctx
     if option is None or context is None or not isinstance(option.envvar, list):
         return ""
@@ -103,7 +103,7 @@ def _variable(error: click.BadParameter) -> str:
 
 
 def near_rule(word: str, rules: Sequence[Rule]) -> str:
-    """Return " (did you mean …?)" for a rule whose code, name or family is near, else nothing."""
+    """Return " (did you mean …?)" with a similar rule code, name or family, else ""."""
     named = [rule.name for rule in rules if len(word) >= LEAST_PART and word.lower() in rule.name]
     if len(named) == 1:
         return f" (did you mean {named[0]}?)"
@@ -112,10 +112,10 @@ def near_rule(word: str, rules: Sequence[Rule]) -> str:
 
 
 def _plain(message: str) -> str:
-    """Return a message in our form: it follows a colon and has no full stop.
+    """Return a message in the form that follows a colon, without a full stop.
 
-    Only click's own sentence begins with a capital: any other first word is a value, such as the
-    name of a file, and stays as it was typed.
+    Only click's own message loses its initial capital. Any other message begins with a value,
+    such as a file name, which stays as it was typed.
     """
     ours = message.removesuffix(".")
     return f"g{ours[1:]}" if ours.startswith(_TOO_MANY) else ours

@@ -1,4 +1,4 @@
-"""What only a terminal gets: rules drawn by rich, links to their pages (OSC 8), and the pager."""
+"""Output for terminals: rule tables by rich, links to rule pages (OSC 8), and the pager."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ext4audit.rules import all_rules
 
 USUAL_COLUMNS = 80
 WIDEST_PAGE = 100
-"""Columns of prose: longer lines are hard to read."""
+"""Maximum columns of prose; longer lines are hard to read."""
 FORCED = "FORCE_HYPERLINK"
-"""0 for no links, any other value for links, as in the library supports-hyperlinks."""
+"""0 disables links, any other value enables them, as in the library supports-hyperlinks."""
 PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "zed", "Hyper", "Tabby", "rio"})
-"""Values of TERM_PROGRAM."""
+"""Values of TERM_PROGRAM of terminals that support links."""
 VARIABLES = ("KONSOLE_VERSION", "DOMTERM", "WT_SESSION", "KITTY_WINDOW_ID", "ALACRITTY_WINDOW_ID")
 FIRST_VTE = 5001
 """VTE 0.50.1: 0.50.0 crashes on links."""
@@ -45,11 +45,11 @@ LESS = "FRX"
 """git's default: quit if it fits one screen, keep colours, leave the text on the screen."""
 LINK = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
 NOT_PAGERS = frozenset({"", "cat"})
-"""Values of PAGER that mean none, as in git."""
+"""Values of PAGER that disable the pager, as in git."""
 
 
 def draw_rules(rules: Sequence[Rule], *, color: bool) -> str:
-    """Return the rules as a table as wide as the terminal; summaries are wrapped."""
+    """Return the rules as a table in the width of the terminal, with wrapped summaries."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for _ in ("code", "severity", "runs"):
         table.add_column(no_wrap=True)
@@ -62,7 +62,7 @@ def draw_rules(rules: Sequence[Rule], *, color: bool) -> str:
 
 
 def draw_markdown(text: str, *, color: bool) -> str:
-    """Return a page of Markdown as a terminal shows it."""
+    """Return Markdown rendered for the terminal, or unchanged if it shows only ASCII."""
     columns = min(width(sys.stdout) or USUAL_COLUMNS, WIDEST_PAGE)
     page = Markdown(text, hyperlinks=color and terminal_has_links())
     return text if is_ascii_only(sys.stdout) else _drawn(page, columns, color=color)
@@ -83,10 +83,10 @@ def _drawn(what: RenderableType, columns: int, *, color: bool) -> str:
 
 
 def terminal_has_links() -> bool:
-    """Whether the terminal shows links, by the variables that terminals set.
+    """Return whether the terminal supports links, from the variables that terminals set.
 
-    ssh passes none of them on. TERM, which it does pass on, does not count: on another host a
-    link to a file leads nowhere, and an old pager there prints links as rubbish.
+    ssh forwards none of them. TERM is ignored because ssh forwards it: on another host, a link to
+    a file is broken, and an old pager prints links as garbage.
     """
     forced = os.environ.get(FORCED)
     if forced is not None:
@@ -100,12 +100,12 @@ def terminal_has_links() -> bool:
 
 
 def linked(text: str) -> str:
-    """Return a text with links where the terminal has them."""
+    """Return a text with links if the terminal supports them."""
     return with_links(text) if terminal_has_links() else text
 
 
 def with_links(text: str) -> str:
-    """Return a text in which the codes of rules are links; other links stay as they are."""
+    """Return a text with links on rule codes; existing links are unchanged."""
     pages = {rule.code: page for rule in all_rules() if (page := _page(rule.code, rule.references))}
 
     def link(found: re.Match[str]) -> str:
@@ -118,7 +118,7 @@ def with_links(text: str) -> str:
 
 
 def _page(code: str, references: tuple[str, ...]) -> str | None:
-    """Return the address of a rule's page: the installed file, else its first reference."""
+    """Return the URL of a rule's page: the installed file, else the first https reference."""
     for folder in (INSTALLED, CHECKOUT):
         path = folder / f"{code}.md"
         if path.is_file():
@@ -127,9 +127,9 @@ def _page(code: str, references: tuple[str, ...]) -> str | None:
 
 
 def page(text: str) -> bool:
-    """Show a text in the pager; False where it is short, or where the user wants none.
+    """Show a text in the pager; return False if it is short or the pager is disabled.
 
-    click runs PAGER, else less, and prints the text where there is none.
+    click runs PAGER, else less, and prints the text if there is no pager.
     """
     if not _is_wanted() or not _is_long(text):
         return False
@@ -138,7 +138,7 @@ def page(text: str) -> bool:
     printable = text.encode(encoding, "backslashreplace").decode(encoding)
     try:
         click.echo_via_pager(printable.removesuffix("\n"), color=True)
-    except ValueError:  # PAGER has a quote without its other half, and nothing is shown yet
+    except ValueError:  # PAGER has an unbalanced quote; nothing was shown yet
         return False
     return True
 
@@ -151,7 +151,7 @@ def _is_wanted() -> bool:
 
 
 def _is_long(text: str) -> bool:
-    """Whether a text has more rows than the terminal, long lines being wrapped by it."""
+    """Return whether a text has more rows than the terminal, which wraps long lines."""
     columns, rows = shutil.get_terminal_size()
     lines = click.unstyle(LINK.sub("", text)).splitlines()
     return sum(max(1, -(-len(line) // columns)) for line in lines) >= rows
