@@ -1,4 +1,4 @@
-"""The input of a plan: from settings by key, as flags and files give them, to a `Plan`."""
+"""The input of a plan: conversion of the settings of flags and files to a `Plan`."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ KEYS = (
     "mke2fs_conf virtualization rotational write_cache nr_requests max_sectors_kb "
     "wbt_lat_usec page_size on".split(),
 )
-"""The keys of a plan, each with a flag of its name."""
+"""The keys of a plan file; each is also the name of a flag."""
 VIRTUALIZATION = "virtualization"
 SMALL_BYTES = 512 << 20
-"""Below, mke2fs makes blocks of 1 KiB (mke2fs.conf, small), but none smaller than a sector."""
+"""Below this size, blocks are 1 KiB (mke2fs.conf, small), or a sector if that is larger."""
 
 
 def plan_of(settings: Mapping[str, Any]) -> Plan:
-    """Return the plan that the settings describe; raises UsageError."""
+    """Return the plan that the settings describe; raises UsageError for invalid ones."""
     level, members = _array(settings)
     _check_complete(settings, level)
     disks = planned_disks(settings)
@@ -72,7 +72,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
 
 
 def _check_complete(settings: Mapping[str, Any], level: str) -> None:
-    """Name all flags at once without which there is no plan; raises UsageError."""
+    """Raise UsageError with the names of all required flags that are missing."""
     needed = ("size", "chunk") if level in STRIPED else ("size",)
     missing = [_flag(key) for key in needed if settings.get(key) is None]
     if missing:
@@ -80,7 +80,7 @@ def _check_complete(settings: Mapping[str, Any], level: str) -> None:
 
 
 def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say how a size with a decimal unit was read: TB is less than the T of mke2fs."""
+    """Return a note about a size in decimal units: TB is less than the T of mke2fs."""
     text = str(settings.get("size", ""))
     if not re.search(r"[KMGTP]B$", text.strip(), re.IGNORECASE):
         return ()
@@ -89,7 +89,7 @@ def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _sectors(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Say which sectors are assumed where they decide the size of blocks, which -b states."""
+    """Return a note about the assumed sector size if it determines the block size (no -b)."""
     size_bytes = _value(settings, "size", capacity_of)
     stated = _value(settings, "mkfs", parse_mkfs_arguments).value("-b")
     if size_bytes >= SMALL_BYTES or stated:
@@ -115,7 +115,7 @@ def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
             raise click.UsageError("--chunk needs --raid0, --raid10, --raid5 or --raid6")
         return 0
     chunk_bytes = _value(settings, "chunk", chunk_of)
-    # For all levels but RAID0 it must be a power of two (md(4)).
+    # The chunk size must be a power of two for all levels except RAID0 (md(4)).
     if level != "raid0" and chunk_bytes & (chunk_bytes - 1):
         raise click.UsageError(
             f"--chunk {settings['chunk']}: md does not support this chunk size for {level}"
@@ -124,7 +124,7 @@ def _chunk_bytes(settings: Mapping[str, Any], level: str) -> int:
 
 
 def _queue(settings: Mapping[str, Any]) -> QueueLimits:
-    """Return the queue of each member: the settings, and Unknowns that name the flag."""
+    """Return the queue of each member; values that are not set are Unknowns with the flag."""
     zero = Known(0, "the plan")
     return QueueLimits(
         write_cache=_evidence(settings, "write_cache", _cache, "back"),
@@ -142,7 +142,7 @@ def _queue(settings: Mapping[str, Any]) -> QueueLimits:
 
 
 def _left_open(name: str) -> Unknown:
-    """Return the Unknown of a property that no setting of a plan describes."""
+    """Return the Unknown for a property that no option of a plan sets."""
     return Unknown(
         f"queue/{name} of the planned disks", Why.NOT_CAPTURED, "no option of plan sets it"
     )
@@ -186,7 +186,7 @@ def _flag(key: str) -> str:
 
 
 def planned_disks(settings: Mapping[str, Any]) -> DiskKind | None:
-    """Return the kind of disk of a plan, None where it names none; raises UsageError."""
+    """Return the kind of disk that a plan names, if any; raises UsageError for an unknown one."""
     name = settings.get("on")
     if name is None:
         return None
@@ -197,7 +197,7 @@ def planned_disks(settings: Mapping[str, Any]) -> DiskKind | None:
 
 
 def with_virtualization(settings: Mapping[str, Any], disks: DiskKind | None) -> Mapping[str, Any]:
-    """Return the settings with the hypervisor of the disks, which the host of a plan needs."""
+    """Return the settings with the virtualization that a kind of disk implies, if not set."""
     found = _open(settings, disks).get(VIRTUALIZATION)
     return {**settings, VIRTUALIZATION: found.value} if found else settings
 
@@ -205,7 +205,7 @@ def with_virtualization(settings: Mapping[str, Any], disks: DiskKind | None) -> 
 def with_disks(
     settings: Mapping[str, Any], disks: DiskKind | None, host: PlannedHost
 ) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the settings completed by a kind of disk, and what is assumed with it."""
+    """Return the settings completed by a kind of disk, and a sentence about the assumptions."""
     if disks is None:
         return settings, ()
     kernels = _kernels(host)
@@ -218,13 +218,13 @@ def with_disks(
 
 
 def _open(settings: Mapping[str, Any], disks: DiskKind | None) -> dict[str, Property]:
-    """Return what the kind of disk decides of what the settings leave open."""
+    """Return the properties of the kind of disk that the settings do not set."""
     properties = disks.properties if disks else {}
     return {key: each for key, each in properties.items() if settings.get(key) is None}
 
 
 def _kernels(host: PlannedHost) -> tuple[Kernel, ...]:
-    """Return the kernels that the plan is judged for; none where one of them is not known."""
+    """Return the kernels that the plan is audited for, or none if any of them is unknown."""
     every = (host.kernel, *host.other_kernels)
     known = tuple(each.value for each in every if isinstance(each, Known))
     return known if len(known) == len(every) else ()

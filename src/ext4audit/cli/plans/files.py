@@ -1,6 +1,6 @@
-"""Files with plans: TOML with the keys of a plan, and what provisioning tools read.
+"""Plan files: TOML with the keys of a plan, and the files of provisioning tools.
 
-A file holds one filesystem or several, and can hold keys of the policy (select, ignore, ...).
+A file describes one or more filesystems, and can set policy keys (select, ignore, ...).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ LARGEST_BYTES = 1 << 20
 STANDARD_INPUT = "-"
 MOST_FILESYSTEMS = 64
 STATED_SIZE = "stated_size"
-"""The key of a size that --size does not replace."""
+"""The key of a size that --size does not override."""
 FILESYSTEMS = "filesystem"
 TEXT_KEYS = frozenset(
     "kernel os target_e2fsprogs device mount_point mount_options mkfs mke2fs_conf on from "
     "virtualization write_cache".split()
 )
 POLICY_KEYS = {"select": "wanted", "ignore": "ignored", "profile": "profiles", "fail_on": "fail_on"}
-"""Keys of the policy that a file of plans may have, and the parameters of the command line."""
+"""Policy keys that a plan file may have, with their parameters of the command line."""
 MOST_EVENTS = 50_000
 MOST_DEPTH = 32
 MOST_ALIASES = 100
-"""Limits of a YAML document: a million laughs and a deep one are refused unread."""
+"""Limits of a YAML document, which prevent "billion laughs" and deep nesting."""
 
 
 class PlanFile(NamedTuple):
-    """The settings of each filesystem of a file, what it says of the policy, and what it skips."""
+    """A plan file: settings by filesystem, policy keys, and notes on what is skipped."""
 
     filesystems: tuple[Mapping[str, Any], ...]
     policy: Mapping[str, Any]
@@ -49,7 +49,7 @@ class PlanFile(NamedTuple):
 
 
 def read_plan_file(path: str, keys: Collection[str]) -> PlanFile:
-    """Return the plans of a TOML file, or of standard input; raises UsageError for a wrong one."""
+    """Return the plans of a TOML file or of standard input; raises UsageError if invalid."""
     text = _text(path)
     with refused(path):
         table = parse_toml(text)
@@ -87,7 +87,7 @@ def _raw(path: str) -> bytes:
 def _checked(
     path: str, text: str, table: Mapping[str, Any], keys: Collection[str]
 ) -> dict[str, Any]:
-    """Return a table with `-` in its keys spelled `_`; raises UsageError for what is wrong."""
+    """Return a table with `_` for `-` in its keys; raises UsageError for invalid entries."""
     found = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -110,7 +110,7 @@ def _checked(
 
 
 def _policy(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of the policy as the command line has them."""
+    """Return the policy keys as parameters of the command line; raises UsageError."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -126,7 +126,7 @@ def _policy(path: str, table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_cloud_init(path: str, size: object) -> PlanFile:
-    """Return the plans of the cloud-config of user data; raises UsageError."""
+    """Return the plans in cloud-init user data; raises UsageError."""
     yaml = _yaml_module("--from-cloud-init")
     raw = _raw(path)
     with refused(path):
@@ -144,7 +144,7 @@ def read_cloud_init(path: str, size: object) -> PlanFile:
 
 
 def _cloud_config(path: str, text: str, yaml: ModuleType, *, is_jinja: bool) -> object:
-    """Return the one document of a part; raises UsageError."""
+    """Return the document of a user-data part; raises UsageError unless it is exactly one."""
     try:
         documents = _documents(path, text, yaml)
     except click.UsageError:
@@ -157,7 +157,7 @@ def _cloud_config(path: str, text: str, yaml: ModuleType, *, is_jinja: bool) -> 
 
 
 def read_storage_class(path: str, size: object) -> PlanFile:
-    """Return the plans of StorageClasses and PersistentVolumes; raises UsageError."""
+    """Return the plans of Kubernetes StorageClasses and PersistentVolumes; raises UsageError."""
     yaml = _yaml_module("--from-storage-class")
     documents = _documents(path, _text(path), yaml)
     return _provisioned(path, lambda: _parsed("storage_class", "parse_storage", documents), size)
@@ -183,7 +183,7 @@ def _provisioned(path: str, parse: Callable[[], Provisioned], size: object) -> P
 
 
 def _check_number(found: Provisioned) -> None:
-    """Refuse a document without ext4, and one with too many filesystems: raises ValueError."""
+    """Raise ValueError for a document without ext4 or with too many filesystems."""
     if not found.planned:
         raise ValueError(f"no ext4: {'; '.join(found.skipped)}")
     if len(found.planned) > MOST_FILESYSTEMS:
@@ -191,9 +191,9 @@ def _check_number(found: Provisioned) -> None:
 
 
 def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:
-    """Return the settings with the size that the document states, or its part of --size.
+    """Return the settings with the size that the document sets, or its share of --size.
 
-    --size is for what a document leaves open: it replaces no size that stands there.
+    --size applies only to sizes that the document does not set.
     """
     if planned.share is None or size is None:
         return {**planned.settings, STATED_SIZE: planned.settings.get("size")}
@@ -202,9 +202,9 @@ def _with_share(planned: Planned, size: object) -> Mapping[str, Any]:
 
 
 def _yaml_module(flag: str) -> ModuleType:
-    """Return PyYAML; raises UsageError without it."""
+    """Return the module of PyYAML; raises UsageError if it is not installed."""
     try:
-        import yaml  # noqa: PLC0415 - an extra
+        import yaml  # noqa: PLC0415 - an optional dependency
     except ImportError:
         raise click.UsageError(
             f"{flag} needs PyYAML: install ext4audit[yaml], or python3-yaml"
@@ -223,7 +223,7 @@ def _documents(path: str, text: str, yaml: ModuleType) -> list[Any]:
 
 
 def _check_events(events: Iterable[Any]) -> None:
-    """Refuse what would take long to build: raises ValueError."""
+    """Raise ValueError for a document that would take long to construct."""
     depth = aliases = 0
     for number, event in enumerate(events):
         kind = type(event).__name__

@@ -1,4 +1,4 @@
-"""The host of a plan: what is given, what a snapshot or the distribution supplies."""
+"""The host of a plan: settings, completed by a snapshot, the distribution or defaults."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ T = TypeVar("T")
 _LARGEST_BYTES = 1 << 20
 DIRTY_RATIO_PERCENT = 20
 DIRTY_BACKGROUND_RATIO_PERCENT = 10
-"""The kernel's defaults of vm.dirty_ratio and vm.dirty_background_ratio (mm/page-writeback.c)."""
+"""The kernel defaults of vm.dirty_ratio and vm.dirty_background_ratio (mm/page-writeback.c)."""
 KERNEL_EXAMPLE = "6.1.0-18-amd64, or --os debian:12"
 PAGE_SIZES = (4096, 16384, 65536)
 MEMORY_ORIGIN = "--memory, vm.dirty_* at the kernel's defaults"
 
 
 def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
-    """Return the host of a plan; raises UsageError."""
+    """Return the host of a plan; raises UsageError for invalid settings."""
     base = _captured(settings["from"]) if settings.get("from") else None
     system = _setting(settings, "os", _system, base.os if base else None, "debian:12")
     kernels, assumed = _kernels(settings, base, system)
@@ -55,9 +55,9 @@ def planned_host(settings: Mapping[str, Any]) -> PlannedHost:
 def _kernels(
     settings: Mapping[str, Any], base: Host | None, system: Evidence[OperatingSystem]
 ) -> tuple[tuple[Evidence[Kernel], ...], tuple[str, ...]]:
-    """Return the kernels to judge for, the oldest first, and what is assumed with them.
+    """Return the kernels of a plan, oldest first, and a sentence about assumptions.
 
-    Those of the distribution are taken where none is given and the plan itself names it.
+    Without a kernel, these are the kernels of the distribution that the plan itself names.
     """
     given = _setting(settings, "kernel", _kernel, base.kernel if base else None, KERNEL_EXAMPLE)
     if isinstance(given, Known) or settings.get("os") is None or isinstance(system, Unknown):
@@ -76,17 +76,17 @@ def _kernels(
 
 
 def _package(kernel: OsKernel) -> str:
-    """Return the package of a kernel where the release does not show the update."""
+    """Return a kernel's release, with its package if the release does not show the update."""
     _, debian, package = kernel.version.partition("Debian ")
     return f"{kernel.release} of {package}" if debian else kernel.release
 
 
 _LARGE_PAGES = re.compile(r"\.ppc64(?:le)?$|[.+-]64k(?:$|-)|\.el[78][^+]*\.aarch64$")
-"""Kernels with pages of 64 KiB: those for POWER, kernel-64k, and RHEL 7 and 8 for ARM."""
+"""Releases of kernels with 64 KiB pages: POWER, kernel-64k, and RHEL 7 and 8 for ARM."""
 
 
 def _page_bytes(settings: Mapping[str, Any], kernel: Evidence[Kernel]) -> Evidence[int]:
-    """Return the page size: as given, by the architecture of the kernel's release, else 4 KiB."""
+    """Return the page size: the setting, else that of the kernel's architecture, else 4 KiB."""
     text = settings.get("page_size")
     if text is not None:
         with refused("--page-size"):
@@ -100,7 +100,7 @@ def _page_bytes(settings: Mapping[str, Any], kernel: Evidence[Kernel]) -> Eviden
 
 
 def not_set(key: str, example: str) -> Unknown:
-    """Return the Unknown of a setting that a plan leaves open; the hint names the flag."""
+    """Return the Unknown for a setting that a plan does not set; the hint names the flag."""
     flag = f"--{key.replace('_', '-')}"
     hint = f"{flag} {example}".rstrip()
     return Unknown(f"{key} of the plan", Why.NOT_CAPTURED, "not set in the plan", hint)
@@ -113,7 +113,7 @@ def _setting(
     base: Evidence[T] | None,
     example: str,
 ) -> Evidence[T]:
-    """Return a setting, else the value of the base host, else the Unknown that names the flag."""
+    """Return a setting, else the value of the base host, else the Unknown of `not_set`."""
     if settings.get(key) is None:
         return not_set(key, example) if base is None else base
     with refused(f"--{key}"):
@@ -156,14 +156,14 @@ def _configuration(path: str | None) -> str | None:
     if path is None:
         return None
     with refused(f"--mke2fs-conf {path}"):
-        # mke2fs only warns, and makes an "ext4" without a journal.
+        # Without it, mke2fs only warns, and creates an "ext4" without a journal.
         if b"ext4" not in read_bytes(path, _LARGEST_BYTES):
             raise click.UsageError("does not define ext4")
     return str(Path(path).resolve())
 
 
 def _captured(path: object) -> Host:
-    """Return a captured host without its filesystems."""
+    """Return a captured host without its filesystems; raises UsageError."""
     try:
         captured = open_captured(utf8(str(path)))
     except ArchiveError as error:

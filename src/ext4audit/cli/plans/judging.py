@@ -1,4 +1,4 @@
-"""Judging plans: what mke2fs makes of them, the report of the rules, and the lines to use."""
+"""The audit of plans: the simulation by mke2fs, the report, and the commands to use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ext4audit.rule import Rule
 from ext4audit.sources.mkfs_simulation import MkfsSource
 
 ANY_KERNEL: Evidence[Kernel] = Unknown("kernel", Why.NOT_CAPTURED)
-"""In the place of the kernel where plans are compared: mke2fs does not ask for it."""
+"""Placeholder for the kernel in cache keys, because mke2fs does not depend on it."""
 REFUSED = frozenset({Why.FAILED, Why.UNPARSABLE})
 
 
 class PlanJudge:
-    """Judges plans by some rules, each once; those that mke2fs makes alike are simulated once."""
+    """An auditor of plans that caches reports, and the simulations of equal filesystems."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PlanJudge:
         self._judged: dict[Plan, Report] = {}
 
     def predict(self, plan: Plan) -> Prediction:
-        """Return what mke2fs will make of a plan."""
+        """Simulate mke2fs, and return the superblock and the groups that it will create."""
         host = replace(plan.host, kernel=ANY_KERNEL, other_kernels=())
         alike = replace(plan, mount_options=(), mount_point="/", cleared=(), host=host)
         if alike not in self._made:
@@ -59,21 +59,21 @@ class PlanJudge:
         return self._made[alike]
 
     def judge(self, plan: Plan) -> Report:
-        """Return the report of the rules on a plan, for the worst of its kernels."""
+        """Return the report on a plan, with the worst results of all its kernels."""
         if plan not in self._judged:
             kernels = (plan.host.kernel, *plan.host.other_kernels)
             self._judged[plan] = worst_of([self._judge_for(plan, each) for each in kernels])
         return self._judged[plan]
 
     def _judge_for(self, plan: Plan, kernel: Evidence[Kernel]) -> Report:
-        """Return the report for one kernel."""
+        """Return the report on a plan for one kernel."""
         on_kernel = replace(plan, host=replace(plan.host, kernel=kernel))
         host = planned_host(on_kernel, self.predict(plan), self._taken_at)
         return audit(self._source, host, self._rules, self._profiles)
 
 
 def judge_plan(plan: Plan, judge: PlanJudge) -> tuple[Report, PlanAdvice]:
-    """Return the report of a plan and the lines to use; UsageError where mke2fs refuses it."""
+    """Return the report and the commands to use; raises UsageError if mke2fs refuses the plan."""
     predicted = judge.predict(plan)
     superblock = predicted.superblock
     if isinstance(superblock, Unknown) and superblock.why in REFUSED:
@@ -97,7 +97,7 @@ def _advice(plan: Plan, corrected: Correction, judge: PlanJudge) -> PlanAdvice:
 
 
 def _assumed(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions that replace what a plan leaves open."""
+    """Return a sentence for each assumption about settings that a plan does not set."""
     host = plan.host
     layouts = {
         "raid10": "md's default layout for RAID10: near=2",

@@ -1,4 +1,4 @@
-"""The values of a plan as people write them: sizes, numbers, paths, mount options, members."""
+"""Parsers for the values of a plan: sizes, numbers, paths, mount options, members."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _CHOICES = {
     "data": ("journal", "ordered", "writeback"),
     "errors": ("continue", "remount-ro", "panic"),
 }
-"""Values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2). A plan with
-data=bogus must not get a mount line that fails."""
+"""The valid values of options that every kernel checks (fs/ext4/super.c, Linux 3.10 to 7.2).
+A plan must not print a mount command that fails, for example with data=bogus."""
 _OPERATIONS = frozenset({"remount", "bind", "rbind", "move"})
-"""Words with which mount(8) does something else than mount a filesystem."""
+"""Operations of mount(8) that are given as options but do not mount a new filesystem."""
 LARGEST_BYTES = 1 << 50
-"""More than mke2fs 1.47 can make in memory or on a disk of today: it gives up at 16 PiB."""
+"""More than mke2fs 1.47 can create in memory or on a current disk; it fails at 16 PiB."""
 
 
 def size_of(text: str) -> int:
-    """Return bytes of "512K", "1.5T", "2TB", "314376192"; ValueError otherwise.
+    """Return the bytes of "512K", "1.5T", "2TB", "314376192"; raises ValueError otherwise.
 
     K, Ki and KiB are 1024 bytes, as for mke2fs and mdadm; KB is 1000 bytes, as on a disk's label.
-    A size with a fraction is rounded down to a sector.
+    Fractions and decimal units are rounded down to a sector.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
@@ -50,7 +50,7 @@ LEAST_AMOUNT_BYTES = 1 << 20
 
 
 def capacity_of(text: str) -> int:
-    """Return the bytes of a device or of memory; ValueError where a unit was forgotten."""
+    """Return the bytes of a device or of memory; raises ValueError if the unit is missing."""
     size_bytes = size_of(text)
     if text.strip().isdecimal() and size_bytes < LEAST_AMOUNT_BYTES:
         raise ValueError(f"{text} is {size_bytes} bytes: {text.strip()}G?")
@@ -58,13 +58,13 @@ def capacity_of(text: str) -> int:
 
 
 CHUNK_STEP_BYTES = 4096
-"""Chunks of md and LVM are multiples of it (md(4), lvcreate(8))."""
+"""Chunk sizes of md and LVM are multiples of this (md(4), lvcreate(8))."""
 
 
 def chunk_of(text: str) -> int:
-    """Return the bytes of a chunk; ValueError for a size that no array has.
+    """Return the bytes of a chunk; raises ValueError for a size that no array has.
 
-    People write the 512K of mdadm as 512KB, or as 512 as on mdadm's command line.
+    The message suggests 512K for 512KB, and for 512, which mdadm's command line accepts.
     """
     size_bytes = size_of(text)
     number = text.strip().rstrip("bB").rstrip()
@@ -77,14 +77,14 @@ def chunk_of(text: str) -> int:
 
 
 def whole_number_of(value: object) -> int:
-    """Return a whole number; ValueError for anything else, such as the true of TOML."""
+    """Return a whole number; raises ValueError for anything else, such as TOML's `true`."""
     if not re.fullmatch(r"-?[0-9]{1,18}", str(value)):
         raise ValueError(f"{value} is not a whole number")
     return int(str(value))
 
 
 def count_of(value: object) -> int:
-    """Return a number that is not negative, such as the kernel's limits; ValueError otherwise."""
+    """Return a non-negative number, such as a limit of the kernel; raises ValueError."""
     number = whole_number_of(value)
     if number < 0:
         raise ValueError(f"{number} is negative")
@@ -92,9 +92,9 @@ def count_of(value: object) -> int:
 
 
 def path_of(text: str) -> str:
-    """Return an absolute path that can be printed in a command; ValueError otherwise.
+    """Return an absolute, printable path; raises ValueError for any other.
 
-    As the kernel spells mount points: no "//", no "." and no slash at the end.
+    The path is normalized as the kernel shows mount points: no "//", "." or trailing slash.
     """
     if not text.startswith("/") or not text.isprintable():
         raise ValueError(f"{text!r} is not an absolute path of printable characters")
@@ -102,7 +102,7 @@ def path_of(text: str) -> str:
 
 
 def mount_options_of(text: str) -> tuple[str, ...]:
-    """Split mount options at the commas outside quotes; ValueError for what fstab cannot hold."""
+    """Split mount options at commas outside quotes; raises ValueError for invalid options."""
     if not text.isprintable() or " " in text:
         raise ValueError("mount options cannot contain blanks or control characters")
     parts = re.split(r',(?=(?:[^"]*"[^"]*")*[^"]*$)', text)
@@ -117,11 +117,11 @@ def mount_options_of(text: str) -> tuple[str, ...]:
 
 LEAST_MEMBERS = {"raid0": 2, "raid1": 2, "raid10": 2, "raid5": 3, "raid6": 4}
 MOST_MEMBERS = 1920
-"""Of an array with version-1 metadata (md(4))."""
+"""Maximum members of an array with version-1 metadata (md(4))."""
 
 
 def check_members(level: str, members: int, option: str = "--members") -> None:
-    """Refuse a number of members of which md makes no array of this level; raises UsageError."""
+    """Raise UsageError for a number of members that md does not support for this level."""
     least = LEAST_MEMBERS.get(level, 3)
     if not least <= members <= MOST_MEMBERS:
         what = f"{level} takes {least} to {MOST_MEMBERS} members"
