@@ -1,4 +1,4 @@
-"""Policy on the command line: profiles, policy file, selected rules, baselines, post-processing."""
+"""Policy of a command: profiles, policy file, rule selection, baselines and post-processing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,7 +35,7 @@ def active_profiles(
 ) -> tuple[ActiveProfile, ...]:
     """Return the profiles of values like "tidb" and "tidb,kafka=/srv/*"; raises UsageError.
 
-    Those that the policy defines for mount points are always among them.
+    They always include the profiles that the policy defines for mount points.
     """
     site = policy.site_profiles if policy else ()
     always = [active for each in site if each.mounts for active in each.active()]
@@ -66,17 +66,17 @@ NAME_IT = "if you trust the file, pass it with --config"
 
 
 def read_policy(config: str | None) -> Policy:
-    """Return the policy in force, an empty one without a file; raises UsageError.
+    """Return the policy in force, an empty one if there is no file; raises UsageError.
 
-    The nearest file counts alone: nothing of another is mixed in. A file that is found and not
-    named must be trusted: it could suppress findings of root's scan. Rules of a site run only by
-    a file that is named, or that of the host: whoever enters a directory must not run its code.
+    Only the nearest file is used; files are not merged. A file that was found, not named, must be
+    trusted, because it could suppress findings of root's scan. Site rules run only if the file is
+    named or is the host's: changing into a directory must not lead to running its code.
     """
     return _policy(config, runs=True)
 
 
 def read_profiles(config: str | None) -> tuple[Any, ...]:
-    """Return the profiles that the policy file defines; runs no rules. Raises UsageError."""
+    """Return the policy file's own profiles, without loading site rules; raises UsageError."""
     return _policy(config, runs=False).site_profiles
 
 
@@ -94,14 +94,14 @@ def _policy(config: str | None, *, runs: bool) -> Policy:
         raise click.UsageError(f"{path or NAME}: {error.strerror or error}") from None
     except click.UsageError as error:
         raise click.UsageError(f"{path}: {error.message}") from None
-    except (ValueError, RecursionError) as error:  # of the policy, of TOML, of UTF-8
+    except (ValueError, RecursionError) as error:  # invalid policy, TOML or UTF-8
         both = ": choose by `profiles` beside [profile.NAME]" if "('profile'," in str(error) else ""
         raise click.UsageError(f"{path}: {error}{both}") from None
     return policy._replace(path=path, site_rules=site)
 
 
 def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tuple[Rule, ...]:
-    """Return the rules of the sources that a policy names; raises UsageError, PolicyError."""
+    """Return the site rules that a policy names; raises UsageError or PolicyError."""
     sources = rule_sources(document, did_you_mean)
     if not sources:
         return ()
@@ -112,7 +112,7 @@ def _site_rules(document: Mapping[str, Any], path: str, *, is_named: bool) -> tu
 
 
 def _read(path: str, *, found: bool) -> str:
-    """Return a file's text; raises OSError, ValueError, and UsageError for an untrusted find."""
+    """Return a file's text; raises OSError, ValueError, or UsageError if it is not trusted."""
     text: str = lazily("cli.policy.trusted", "read_text")(
         path, LARGEST_POLICY_BYTES, trusted=not found, advice=NAME_IT
     )
@@ -120,12 +120,12 @@ def _read(path: str, *, found: bool) -> str:
 
 
 def on_hosts(rule: Rule) -> bool:
-    """Whether a rule judges hosts by default."""
+    """Return whether a rule runs on hosts by default."""
     return rule.default
 
 
 def on_plans(rule: Rule) -> bool:
-    """Whether a rule judges plans by default."""
+    """Return whether a rule runs on plans by default."""
     return rule.in_plans
 
 
@@ -135,10 +135,10 @@ def selected(
     profiles: Sequence[ActiveProfile],
     usual: Callable[[Rule], bool],
 ) -> tuple[Rule, ...]:
-    """Return the rules that the options choose; raises UsageError.
+    """Return the rules that the options select; raises UsageError.
 
-    --select replaces what the policy file selects and ignores, --ignore adds to what it ignores.
-    A profile adds the rules that judge its demands to those that judge when nobody chooses.
+    --select replaces `select` and `ignore` of the policy file; --ignore adds to its `ignore`.
+    A profile adds the rules that check its requirements to the default rules.
     """
     own = bool(given["wanted"])
     wanted = _words(given["wanted"] or policy.select)
@@ -164,7 +164,7 @@ def selected(
 
 
 def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
-    """Return rules with those that could not be loaded, which no selection hides."""
+    """Return rules, plus those that could not be loaded, which no selection hides."""
     if not policy.site_rules:
         return chosen
     is_broken = lazily("policy.site_rules", "is_broken")
@@ -173,7 +173,7 @@ def _with_broken(chosen: tuple[Rule, ...], policy: Policy) -> tuple[Rule, ...]:
 
 
 def named_one_by_one(wanted: Sequence[str], rules: Sequence[Rule]) -> frozenset[str]:
-    """Return the codes of the rules that --select names by code or name, not by their family."""
+    """Return the codes of rules that --select names individually, not by prefix or family."""
     words = {word.upper() for word in _words(wanted)}
     return frozenset(each.code for each in rules if words & {each.code, each.name.upper()})
 
@@ -184,13 +184,13 @@ def _words(values: Sequence[str]) -> list[str]:
 
 DAY_LETTERS = len("2026-01-31")
 OUTSIDE_BASELINE = "no host of the baseline"
-"""Stands in `Processed.used` for a host that the baseline lacks."""
+"""The mark in `Processed.used` of a host that is not in the baseline."""
 
 
 class Processed(NamedTuple):
-    """A report as it is rendered; `used` are the suppressions and profiles that matched in it.
+    """A post-processed report; `used` are the suppressions and profiles that matched in it.
 
-    `undetermined` are the codes of the rules that lacked evidence and may have found more.
+    `undetermined` are the codes of rules that lacked evidence and so may have missed findings.
     """
 
     report: Report
@@ -199,12 +199,12 @@ class Processed(NamedTuple):
 
 
 class PostProcessing(NamedTuple):
-    """Suppressions and a baseline by host, with the day on which they are applied (ISO 8601).
+    """Suppressions and baselines by host, and the date of their application (ISO 8601).
 
     `policy` is the path of the policy file, which each report names. `places` are the profiles
-    for a mount point, `idle` the names of those that the file defines and nothing chooses.
+    for mount points, `idle` the names of profiles that the file defines but nothing activates.
     `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data files. `options`
-    are the words by which another command judges in the same way.
+    is the command line that makes another command select the same findings.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()
@@ -236,7 +236,7 @@ class PostProcessing(NamedTuple):
         return Processed(report, used, undetermined)
 
     def _matched(self, report: Report) -> frozenset[object]:
-        """Return the profiles that apply to a filesystem; all of them where mounts are unknown."""
+        """Return the profiles that apply to a filesystem, or all if the host has gaps."""
         mounts = [fs.mount_points for fs in report.host.filesystems]
         return frozenset(
             each for each in self.places if report.host.gaps or any(map(each.covers, mounts))
@@ -245,7 +245,7 @@ class PostProcessing(NamedTuple):
     def one(self, report: Report, rules: Sequence[Rule], *, whole: bool) -> Report:
         """Return the report of a single host, with notices about the policy file.
 
-        `whole` says that all its filesystems were judged: a suppression may match another one.
+        `whole` means that all filesystems were audited; else a suppression may match another one.
         """
         processed = self.apply(report, alone=True)
         notices = self.notices(processed.used, processed.undetermined, rules, whole=whole)
@@ -258,7 +258,7 @@ class PostProcessing(NamedTuple):
         return processed.report._replace(notices=notices)
 
     def unused_by_all(self, used: frozenset[object]) -> tuple[str, ...]:
-        """Return a sentence for each run of `ext4audit probe` that no host of a fleet uses."""
+        """Return a sentence for each run of `ext4audit probe` that applies to no host."""
         return tuple(
             f"the probe of {run.directory} on {run.host} is used for no audited filesystem: "
             "a scan of this host alone says why"
@@ -274,7 +274,7 @@ class PostProcessing(NamedTuple):
         *,
         whole: bool,
     ) -> tuple[str, ...]:
-        """Return a sentence for each stale suppression, and for each profile without a mount."""
+        """Return a sentence for each outdated data file, stale suppression and unused profile."""
         judged = (
             frozenset(rule.code for rule in rules) - undetermined if whole else frozenset[str]()
         )
@@ -302,9 +302,9 @@ def post_processing_of(
     profiles: Sequence[ActiveProfile] = (),
     probes: Sequence[str] = (),
 ) -> PostProcessing:
-    """Return the post-processing of today by the policy, --baseline and --probe.
+    """Return the post-processing, dated today, by the policy, --baseline and --probe.
 
-    `profiles` are those in force. Raises UsageError.
+    `profiles` are the active ones. Raises UsageError.
     """
     baselines = (
         None if baseline is None else lazily("cli.policy.baseline", "read_baselines")(baseline)
@@ -321,9 +321,9 @@ def post_processing_of(
 
 
 def _idle(policy: Policy, profiles: Sequence[ActiveProfile]) -> tuple[str, ...]:
-    """Return the profiles that a file defines and nothing chooses; none where some are chosen.
+    """Return the profiles that a file defines but nothing activates; none if any was chosen.
 
-    A file may define profiles for several kinds of hosts, of which each run chooses its own.
+    A file may define profiles for several kinds of hosts, and each run chooses its own.
     """
     always = {each.profile.name for each in policy.site_profiles if each.mounts}
     active = {each.profile.name for each in profiles}

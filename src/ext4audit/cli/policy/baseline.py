@@ -1,4 +1,4 @@
-"""Baselines on the command line: earlier reports are read, checked, and matched to a host."""
+"""Baseline files: reading and checking earlier reports, and matching them to a host."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from ext4audit.report import Report
 from ext4audit.sources import why_no_json
 
 Baselines = Mapping[str, Sequence[KnownHost]]
-"""The hosts of a baseline by their keys, or by their own names where a report has no key.
+"""The hosts of a baseline by key, or by host name if a report has no key.
 
-Several hosts may have one name of their own, such as "localhost".
+Several hosts may share a host name, such as "localhost".
 """
 
 MAJOR = "1."
 NO_NAMES = frozenset({"", "(none)", "localhost", "localhost.localdomain", UNKNOWN_NAME})
-"""What kernels and images call hosts before anybody has, and what stands for a name not read."""
+"""Default host names of kernels and images, and the placeholder for an unknown name."""
 EMPTY: Mapping[str, Any] = {"host": {"name": ""}, "filesystems": [], "verdicts": []}
-"""What a report lacks of a host that could not be read; its source has the key of the host."""
+"""The members that are missing for an unread host, whose `source` has the key."""
 LARGEST_BASELINE_BYTES = 1 << 30
 
 
 def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
-    """Return what is known of each host of a report, by its key or name; raises UsageError."""
+    """Return the hosts in a report file, by key or name; raises UsageError."""
     hosts: dict[str, list[KnownHost]] = {}
     for document in read_reports(path):
         host = known_host(document)
@@ -53,8 +53,8 @@ def read_baselines(path: str) -> Mapping[str, list[KnownHost]]:
 def read_reports(path: str) -> list[Mapping[str, Any]]:
     """Return the reports in a file of JSON or NDJSON, all readable by policy.baseline.
 
-    Raises UsageError. Hosts that could not be read have an empty one, so that no other host is
-    taken for them; how many there are is told on standard error.
+    Raises UsageError. An unread host gets an empty report, so that it is not confused with
+    another host; the number of unread hosts is printed to standard error.
     """
     try:
         documents = _documents(decoded(read_bytes(path, LARGEST_BASELINE_BYTES)))
@@ -78,7 +78,7 @@ def read_reports(path: str) -> list[Mapping[str, Any]]:
 
 
 def _refuse_malformed(path: str, reports: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse what has the version of a report and not its members; raises UsageError."""
+    """Raise UsageError if a member of a report is missing or has another type."""
     try:
         for each in reports:
             check_document(each)
@@ -88,10 +88,10 @@ def _refuse_malformed(path: str, reports: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse two reports of one host: nothing says which of them counts; raises UsageError.
+    """Raise UsageError for several reports of one host, because it is unclear which one counts.
 
-    Hosts without keys can share a name, the plans of one file share a key, and a host that could
-    not be read may be there again.
+    Repetition is allowed for hosts without keys, which can share a name, for the plans of one
+    file, which share a key, and for unread hosts.
     """
     met = Counter(
         (identity_of(each).key, superblock)
@@ -106,7 +106,7 @@ def _refuse_twice(path: str, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _documents(text: str) -> list[Mapping[str, Any]]:
-    """Return the objects of a text: one, or one a line; raises ValueError."""
+    """Return the JSON objects of a text: a single one, or one per line; raises ValueError."""
     try:
         documents = [json.loads(text)] if text.strip() else []
     except ValueError:
@@ -117,25 +117,25 @@ def _documents(text: str) -> list[Mapping[str, Any]]:
 
 
 def no_report(path: str, why: str) -> click.UsageError:
-    """Return the usage error for a file that is no report."""
+    """Return the usage error for a file that is not a report."""
     return click.UsageError(f"{path}: not a report of `ext4audit scan -f json`: {why}")
 
 
 def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
-    """Return the report compared with what the baselines have of its host."""
+    """Return the report compared with the baseline of its host."""
     return apply_baseline(report, _of_host(baselines, report, alone=alone))
 
 
 def has_host(baselines: Baselines, report: Report) -> bool:
-    """Whether the baselines have a host with the key of a report, or with its name without keys."""
+    """Return whether the baselines have the host of a report, by key, else by name."""
     return bool(_same(baselines, report.key, report.host.name))
 
 
 def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
-    """Return what the baseline knows of a host; a single one may have been renamed since.
+    """Return the known findings of a host; a baseline of a single host allows for renaming.
 
-    Of several that share a name ("localhost", or the plans of one file) it is the one with the
-    most superblocks in common.
+    If several hosts share a name ("localhost", or the plans of one file), the one with the most
+    superblocks in common is used.
     """
     only = _only(baselines) if alone else None
     if only:
@@ -147,9 +147,9 @@ def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[Know
 
 
 def of_another_host(baselines: Baselines, report: Report) -> tuple[str, ...]:
-    """Return a sentence where the only host of a baseline may be another than that of a report.
+    """Return a sentence if the only host of a baseline may not be the host of the report.
 
-    Machines that were made from one image share filesystems, as one that was renamed does.
+    Machines made from the same image share filesystem UUIDs, like a renamed machine.
     """
     only = _only(baselines)
     if only is None or not only.findings:
@@ -170,21 +170,21 @@ def _only(baselines: Baselines) -> KnownHost | None:
 
 
 def _is_of(known: KnownHost, report: Report) -> bool:
-    """Whether a host is that of a report."""
+    """Return whether a known host is the host of a report."""
     return _are_one((*known.identity, report.key, report.host.name), _in_common(known, report))
 
 
 def are_of_one_host(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two reports that were read are of one host, which may have a new name."""
+    """Return whether two reports are of the same host, which may have been renamed."""
     superblocks = {*keys_in_document(old).values()} & {*keys_in_document(new).values()}
     return _are_one((*identity_of(old), *identity_of(new)), superblocks - {""})
 
 
 def _are_one(names: Iterable[str | None], in_common: Collection[str]) -> bool:
-    """Whether hosts with these names are one: by a key or name of its own, or by a filesystem.
+    """Return whether two hosts are the same: by a key, a distinctive name, or a filesystem.
 
-    `names` are the keys and names of both. Another host can have the same findings without a
-    filesystem (CMP004 of /data), and a name that no host has of its own.
+    `names` are the keys and names of both. Findings without a filesystem (CMP004 of /data) and
+    default host names do not identify a host.
     """
     key, name, *other = names
     return bool(in_common) or not ({key, name} - NO_NAMES - {None}).isdisjoint(other)

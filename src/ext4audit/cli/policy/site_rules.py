@@ -1,4 +1,4 @@
-"""The rules that a policy file names: files beside it, and installed packages."""
+"""Site rules that a policy file names: files relative to it, and installed packages."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,13 +25,13 @@ from ext4audit.sources.timeouts import answered_for
 LARGEST_BYTES = 1 << 20
 OWN_IT = "a file of rules must belong to root or to you, in such a directory"
 _LOADED: dict[tuple[tuple[str, ...], str], tuple[Rule, ...]] = {}
-"""What this process has loaded, by the sources and the path of the policy."""
+"""The rules that this process has loaded, by their sources and the policy path."""
 
 
 def load(sources: Sequence[str], policy: str) -> tuple[Rule, ...]:
-    """Return the rules of all sources; raises UsageError for one that is missing or not trusted.
+    """Return the rules of all sources; raises UsageError for a missing or untrusted source.
 
-    A source that is there and cannot be loaded gives rules that raise its error.
+    For a source that cannot be loaded, returns placeholder rules that raise the error.
     """
     found: list[Rule] = []
     for number, source in enumerate(dict.fromkeys(sources), start=1):
@@ -41,7 +41,7 @@ def load(sources: Sequence[str], policy: str) -> tuple[Rule, ...]:
 
 
 def loaded(sources: tuple[str, ...], policy: str) -> tuple[Rule, ...]:
-    """Return what `load` returned in this process, which a worker does first."""
+    """Return the rules of `load`, which runs only once per process, for example in a worker."""
     known = _LOADED.get((sources, policy))
     return load(sources, policy) if known is None else known
 
@@ -64,7 +64,7 @@ def _of_source(source: str, policy: str, number: int, taken: Sequence[Rule]) -> 
 
 
 def _text(path: str) -> str:
-    """Return the text of a file of rules; raises UsageError."""
+    """Return the text of a rule file; raises UsageError."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
     with refused(f"rules: {path}"):
         return answered_for(path, read)

@@ -1,4 +1,4 @@
-"""Files whose content decides what an audit says or runs: read within limits, by whom they are."""
+"""Reading of files that control an audit, with checks of their size and their owner."""
 
 import errno
 import os
@@ -15,16 +15,16 @@ from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.timeouts import answered_for
 
 _MOST_LINKS = 40
-"""As the kernel follows on one path (path_resolution(7))."""
+"""The number of links that the kernel follows in one path (path_resolution(7))."""
 _ACCESS_LIST = "system.posix_acl_access"
 
 
 def read_text(path: str, largest_bytes: int, *, trusted: bool, advice: str) -> str:
-    """Return a file's text; raises OSError, ValueError, and UsageError where others may write it.
+    """Return a file's text; raises OSError, ValueError, or UsageError if others may write it.
 
-    `trusted` says that its owner does not matter. `advice` is what to do about one who does.
+    `trusted` skips the check of the owner. `advice` is the end of its error message.
     """
-    with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
+    with open(path, "rb") as file:  # noqa: PTH123 - pathlib slows down each start
         if not trusted:
             check_trusted(path, os.fstat(file.fileno()), advice)
         raw = file.read(largest_bytes + 1)
@@ -34,11 +34,11 @@ def read_text(path: str, largest_bytes: int, *, trusted: bool, advice: str) -> s
 
 
 def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
-    """Refuse a file that others than root and the caller could have written; raises UsageError.
+    """Raise UsageError for a file that users other than root and the caller can write.
 
-    `status` is of the open file, so that no other one is read than the one that was checked. Each
-    link on the way counts as well, and the directory that it is in: who writes there may put
-    another link in its place.
+    `status` is from the open file, so that the file that was checked is the one that is read.
+    Symbolic links in the path and their directories are also checked, because whoever can write
+    there can replace the link.
     """
     links, target = _links(path)
     places = [path, *links, target]
@@ -55,7 +55,7 @@ def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
 
 
 def _links(path: str) -> tuple[list[str], str]:
-    """Return the symbolic links that lead to a file, in its directories too, and its real path."""
+    """Return the symbolic links in a path, including its directories, and the real path."""
     links, here = list[str](), "/"
     ahead = os.path.abspath(path).split("/")  # noqa: PTH100 - pathlib's cost
     while ahead:
@@ -73,7 +73,7 @@ def _links(path: str) -> tuple[list[str], str]:
 
 
 def _is_written_by_others(status: os.stat_result) -> bool:
-    """Whether anybody may write, or a group that is not the caller's own; a link has no mode."""
+    """Return whether others or a foreign group may write; the mode of a link is ignored."""
     mode = status.st_mode
     if stat.S_ISLNK(mode):
         return False
@@ -82,20 +82,20 @@ def _is_written_by_others(status: os.stat_result) -> bool:
 
 
 def _lets_others(path: str) -> bool:
-    """Whether an access control list lets more users write than the owner (acl(5)).
+    """Return whether an access control list may let other users write (acl(5)).
 
-    The bits of the group are then the mask of all its entries, whoever they name.
+    With a list, the group bits are the mask for all its entries.
     """
     if not os.stat(path).st_mode & stat.S_IWGRP:  # noqa: PTH116 - the same
         return False
     try:
         return bool(os.getxattr(path, _ACCESS_LIST))
-    except OSError:  # there is none, or the filesystem knows none
+    except OSError:  # no list, or not supported by the filesystem
         return False
 
 
 def _trusted_ids(kind: str, own: int) -> set[int]:
-    """Return root, the caller, and the user who became root by sudo(8)."""
+    """Return the UIDs or GIDs of root, of the caller, and of the user who called sudo(8)."""
     before = os.environ.get(f"SUDO_{kind}", "") if os.geteuid() == 0 else ""
     return {0, own, *([int(before)] if before.isdecimal() else [])}
 
@@ -105,14 +105,14 @@ OWN_IT = "a data file must belong to root or to you, in such a directory"
 
 
 def use_newer(paths: Sequence[str]) -> tuple[NewerFile, ...]:
-    """Put data files in force, all or none; raises UsageError. Later files win."""
+    """Replace built-in data by data files, all or none; later files win. Raises UsageError."""
     files = tuple(map(_newer, paths))
     put_in_force(by_file(files))
     return files
 
 
 def _newer(path: str) -> NewerFile:
-    """Return a valid data file; raises UsageError, which names it."""
+    """Read and check a data file; raises UsageError, which names the file."""
     read = partial(read_text, path, LARGEST_BYTES, trusted=False, advice=OWN_IT)
     with refused(path):
         return read_newer(answered_for(path, read), path, did_you_mean)
