@@ -1,6 +1,6 @@
 """`ext4audit fleet`: audit the hosts of an Ansible inventory; `fleet fix` applies remedies.
 
-The options that go to Ansible unchanged have the names that Ansible gives them.
+Options that are passed to Ansible unchanged have the same names as in Ansible.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _ASKED = {
     "ask_vault_pass": ("-J", "Ask for the password of the vault.", "Vault password"),
 }
 _STEPWISE = ("--step", "--ste")
-"""The option of ansible-playbook that waits for answers; it takes unambiguous abbreviations."""
+"""The interactive option of ansible-playbook, which accepts unambiguous abbreviations."""
 REST, REST_SHOWN = "ansible_options", "[-- ANSIBLE_OPTION...]"
 
 
 def ansible_options(command: Command, complete_rest: Completer | None = None) -> Command:
-    """Add the options, and the arguments for Ansible after --."""
+    """Add the options of Ansible, and the arguments after -- that are passed to it."""
     options = (
         *starmap(_value_option, _VALUES.items()),
         click.option("--forks", type=Number(min=1), metavar="N", help="Hosts at the same time."),
@@ -76,7 +76,7 @@ def _long(name: str) -> str:
 
 
 def options_of(given: dict[str, Any]) -> tuple[str, ...]:
-    """Take the options out of `given`, and return them for ansible-playbook; raises UsageError."""
+    """Remove the options from `given` and return them for ansible-playbook; raises UsageError."""
     rest = given.pop(REST)
     if rest and not rest[0].startswith("-"):
         raise click.UsageError(
@@ -91,7 +91,7 @@ def options_of(given: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _refuse_endless(inventory: str) -> None:
-    """Refuse a device: Ansible would read /dev/zero until no memory is left."""
+    """Raise UsageError for a device: Ansible would read /dev/zero until memory runs out."""
     path = Path(inventory)
     if path.is_block_device() or (path.is_char_device() and inventory != os.devnull):
         raise click.UsageError(f"--inventory {inventory}: a device is no inventory")
@@ -112,7 +112,7 @@ def _given(given: dict[str, Any]) -> Iterator[str]:
 
 
 def passwords_of(given: dict[str, Any]) -> dict[str, str]:
-    """Take the wanted passwords out of `given`, ask for them, and return them by their prompts."""
+    """Remove the password flags from `given`; prompt for passwords, and return them by prompt."""
     wanted = [name for name in _ASKED if given.pop(name)]
     return {
         PROMPTS[name]: click.prompt(
@@ -144,7 +144,7 @@ host_timeout_option = click.option(
 
 
 def require_ansible() -> None:
-    """Refuse to run without Ansible; raises UsageError."""
+    """Raise UsageError if Ansible is not installed."""
     try:
         playbook_program()
     except AnsibleError as error:

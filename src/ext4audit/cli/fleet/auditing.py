@@ -1,4 +1,4 @@
-"""Many hosts with evidence at hand: on all cores, in constant memory, with a summary by rule."""
+"""The audit of many captured hosts: on all cores, in constant memory, with a summary by rule."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_
 EXIT_INTERNAL = 70
 _WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
 _AHEAD = 4
-"""Hosts in flight for each process: enough to keep it busy, few enough to hold in memory."""
+"""Hosts in flight per process: enough to keep it busy, and few enough to fit in memory."""
 _MANY = 1 << 20
 _REPAINT_SECONDS = 0.1
 
@@ -44,8 +44,8 @@ _REPAINT_SECONDS = 0.1
 def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportOptions) -> int:
     """Audit many hosts and return the worst exit code of all.
 
-    Raises UsageError where no host could be read, or none has what a TARGET names: nothing
-    was audited then.
+    Raises UsageError if nothing was audited, because no host could be read or no host has a
+    filesystem that a TARGET names.
     """
     job = _job(targets, asked)
     lines = _lines(places, job, _nameless(places, job))
@@ -59,7 +59,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
 def audit_arriving(places: Iterable[Place | None], asked: ReportOptions) -> Iterator[HostLine]:
     """Yield the line of each host, in the order in which the places arrive.
 
-    None is a pause in which nothing has arrived.
+    A place that is None marks a pause in which no host has arrived.
     """
     return _lines(places, _job((), asked))
 
@@ -73,7 +73,7 @@ def print_lines(
 ) -> tuple[FleetSums, set[int]]:
     """Write all hosts in all formats, and return their totals and exit codes.
 
-    `by_key` is for hosts that arrive in any order: formats that show all of them are sorted.
+    With `by_key`, formats that show all hosts together are sorted, for hosts in random order.
     """
     streams = _streams(asked)
     named = in_force_of(asked.post_processing.policy, asked.post_processing.knowledge)
@@ -109,12 +109,12 @@ def print_lines(
 
 
 def worst_of(codes: set[int]) -> int:
-    """Return the exit code of a fleet; one of a plugin is alone and stays."""
+    """Return the exit code of a fleet; a plugin has only one code, which is returned."""
     return next((code for code in _WORST_FIRST if code in codes), max(codes))
 
 
 def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
-    """Return a function that writes until writing fails: other outputs are still to be written."""
+    """Return a function that stops at its first error, so that other outputs are still written."""
 
     def go_on(text: str) -> None:
         try:
@@ -127,7 +127,7 @@ def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Call
 
 
 class _Lines:
-    """What is kept of all hosts: exit codes, suppressions that matched, and reports if wanted."""
+    """Results of all hosts: exit codes, suppressions that matched, and reports if needed."""
 
     def __init__(self) -> None:
         self.codes: set[int] = set()
@@ -154,7 +154,7 @@ def _end(
     *,
     by_key: bool,
 ) -> set[int]:
-    """Write the formats that show all hosts and the notices, and return the exit codes."""
+    """Write the notices and the formats that show all hosts, and return the exit codes."""
     later = [output for output in asked.outputs if output.fmt not in ONE_BY_ONE]
     if by_key:
         lines.hosts.sort(key=lambda host: host.name)
@@ -210,7 +210,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
 
 
 def _nameless(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
-    """Audit the hosts that only their evidence names, before any other; raises UsageError."""
+    """Audit hosts without keys first, to check all names for duplicates; raises UsageError."""
     known = {place: audit_place(place, job) for place in places if place.key is None}
     refuse_same_names([p._replace(key=known[p].name) if p in known else p for p in places])
     return known
@@ -221,9 +221,9 @@ def _lines(
     job: Job,
     known: Mapping[Place, HostLine] = MappingProxyType({}),
 ) -> Iterator[HostLine]:
-    """Yield the line of each host, in the order of the places; `known` are those at hand.
+    """Yield the line of each host, in the order of the places; `known` are finished lines.
 
-    In a pause, None, what is finished is passed on.
+    At a place that is None, a pause, the lines that are finished are yielded.
     """
     most = len(places) if isinstance(places, Sized) else _MANY
     workers = min(len(os.sched_getaffinity(0)), most)
@@ -232,7 +232,7 @@ def _lines(
     try:
         for place in places:
             if place is not None:
-                # The standard input of a worker is closed, so what lies there is read here.
+                # Workers have no standard input, so this process reads it.
                 here = place.is_read_here or place in known
                 waiting.append((place, None if here else pool.start(place)))
             while waiting and (
@@ -259,7 +259,7 @@ def _is_done(waiting: tuple[Place, Future[HostLine] | None]) -> bool:
 
 
 class _Pool:
-    """Processes that audit hosts; one that is killed takes no other host's line with it."""
+    """Worker processes that audit hosts; a killed worker does not affect other hosts."""
 
     def __init__(self, workers: int, job: Job) -> None:
         self._workers = workers
@@ -275,13 +275,13 @@ class _Pool:
             return self._executor.submit(_audit, place)
 
     def line(self, place: Place, started: Future[HostLine] | None) -> HostLine:
-        """Wait for a host's line; a crash on one host is an internal error of that one."""
+        """Wait for a host's line; a crash is reported as an internal error of this host only."""
         if started is None:
             return audit_place(place, self._job)
         error = started.exception()
         if isinstance(error, BrokenProcessPool):
-            # Which host killed the worker is not known: those in flight are tried again, alone,
-            # because the killer kills whatever shares its pool a second time too.
+            # It is unknown which host killed the worker. Each host in flight is tried again in
+            # its own pool, because that host would also kill the worker of a shared pool.
             with _processes(1, self._job) as alone:
                 started = alone.submit(_audit, place)
                 error = started.exception()
@@ -299,7 +299,7 @@ def _processes(workers: int, job: Job) -> ProcessPoolExecutor:
 
 
 _HERE: dict[str, Job] = {}
-"""The job of a worker, sent once: a baseline of a whole fleet is too long for each host."""
+"""The job of a worker, sent once: a baseline of a fleet is too large to send for each host."""
 
 
 def _begin(job: Job) -> None:
@@ -311,10 +311,10 @@ def _begin(job: Job) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent ends, killed or not: it would hold standard output for ever.
+    """End this worker when its parent ends, even if killed; else it keeps standard output open.
 
-    What the parent holds open is closed by the kernel, which then sends SIGIO; its default is to
-    end the process, whatever that is doing.
+    When the kernel closes the parent's end of the pipe, it sends SIGIO, whose default action ends
+    the process at any point.
     """
     parent = multiprocessing.parent_process()
     if parent is None:
@@ -323,7 +323,7 @@ def _end_with_parent() -> None:
     signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(sentinel, fcntl.F_SETFL, fcntl.fcntl(sentinel, fcntl.F_GETFL) | os.O_ASYNC)
-    if wait([sentinel], timeout=0):  # it ended before
+    if wait([sentinel], timeout=0):  # it has already ended
         os._exit(EXIT_INTERNAL)
 
 
@@ -332,7 +332,7 @@ def _audit(place: Place) -> HostLine:
 
 
 def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:
-    """Pass the lines on, and show on a terminal how many there were."""
+    """Yield the lines, and show their number so far on a terminal."""
     show = _ticker(hosts) if sys.stderr.isatty() and not quiet else None
     for number, line in enumerate(lines, start=1):
         if show is not None:
@@ -343,7 +343,7 @@ def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[Ho
 def _ticker(hosts: int) -> Callable[[int], None]:
     """Return a function that repaints the status line at a limited rate.
 
-    No thread does it: rich's does, and a fork beside a thread can hang.
+    It uses no thread, as rich does, because a fork in a process with threads can hang.
     """
     painted = 0.0
 

@@ -1,4 +1,4 @@
-"""`ext4audit fleet fix`: the playbook of `fix -f ansible`, one host after the other."""
+"""`ext4audit fleet fix`: run the playbook of `fix -f ansible` on one host after another."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ UNREAD, FAILED, NOT_STARTED = "unread", "failed", "not started"
 NOTHING, OMITTED = "nothing to fix", "no remedy is left"
 FIXED, AS_IT_WAS, WOULD_CHANGE = "fixed", "already fixed", "would change"
 TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
-"""How the dry run of a remedy ends that is to be applied (fix.sh)."""
+"""The start of the summary of a dry run (fix.sh) if a remedy has to be applied."""
 
 
 class RemedyOptions(NamedTuple):
-    """Which remedies are chosen, and whether they are applied."""
+    """The options that choose remedies, and whether to apply these."""
 
     disruption: Disruption
     choices: dict[str, str]
@@ -55,7 +55,7 @@ class RemedyOptions(NamedTuple):
 
 
 class HostState(NamedTuple):
-    """What became of a host: one of the words above, and the reason or the number of remedies."""
+    """The result of a host: one of the words above, and the reason or number of remedies."""
 
     word: str
     detail: str = ""
@@ -118,7 +118,7 @@ def command(
 
 
 def get_command() -> click.Command:
-    """Return the command."""
+    """Return the command `fleet fix`."""
     return command
 
 
@@ -129,7 +129,7 @@ def _fix_all(
     remedies: RemedyOptions,
     stop: Stop,
 ) -> dict[str, HostState]:
-    """Gather and fix the hosts, and return the state of each, in the inventory's order."""
+    """Gather and fix the hosts, and return the state of each, in inventory order."""
     states: dict[str, HostState] = {}
     scripts: dict[str, Script] = {}
     for place in answered_places(made, wanted, stop):
@@ -150,7 +150,7 @@ def _fix_all(
 
 
 def _script(place: Place, asked: ReportOptions, remedies: RemedyOptions) -> Script | HostState:
-    """Return the script of a host, or why there is none; raises UsageError."""
+    """Return the script of a host, or its state if there is nothing to run; raises UsageError."""
     name = str(place.key)
     if place.missing:
         return HostState(UNREAD, place.missing)
@@ -166,7 +166,7 @@ def _script(place: Place, asked: ReportOptions, remedies: RemedyOptions) -> Scri
 
 
 def without_remedies(script: Script) -> HostState:
-    """Return the state of a host with nothing to apply: it may still have findings."""
+    """Return the state of a host with no remedy to apply, which may still have findings."""
     return HostState(OMITTED, f"{len(script.left)} omitted") if script.left else HostState(NOTHING)
 
 
@@ -205,7 +205,7 @@ def _state(run: Run, script: Script, remedies: RemedyOptions, stop: Stop) -> Hos
 
 
 def _only(name: str, text: str) -> str:
-    """Return the playbook for one host: a group of the inventory may have the host's name."""
+    """Limit the playbook to one host, because --limit also matches a group of that name."""
     plays = json.loads(text)
     hashed = sha256(name.encode("utf-8", "surrogateescape")).hexdigest()
     guard = {
@@ -219,7 +219,7 @@ def _only(name: str, text: str) -> str:
 
 
 def ansible_pattern(name: str) -> str:
-    """Return Ansible's pattern of one name, which may hold what patterns have a meaning for."""
+    """Return an Ansible pattern for one name, with special characters of patterns escaped."""
     return f"~^{''.join(_quoted(char) for char in name)}$"
 
 

@@ -1,4 +1,4 @@
-"""Hosts of an inventory, gathered and audited as they arrive; the run that Ctrl-C ends early."""
+"""Gathering the hosts of an inventory, auditing them as they arrive, and handling Ctrl-C."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _MOST_NOTES = 20
 _LONGEST_NAME = 255
 _KEPT_OF_LONG_NAME = 100
 EARLIER = ".earlier"
-"""The folder in DIR of --keep for snapshots of hosts that did not answer again, which `scan --from
-DIR` does not read: names that begin with a dot are no hosts."""
+"""The folder in DIR of --keep for the earlier snapshots of hosts that did not answer.
+`scan --from DIR` ignores it, as all names that begin with a dot."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,][A-Za-z0-9_@+=:,. -]*")
 
 
 class GatherOptions(NamedTuple):
-    """How the hosts are gathered: options and passwords for Ansible, and where snapshots stay."""
+    """Options and passwords for Ansible, the time limit of a host, and the snapshot folder."""
 
     options: tuple[str, ...]
     passwords: dict[str, str]
@@ -52,19 +52,19 @@ class GatherOptions(NamedTuple):
 
 
 class Stop:
-    """Whether a signal asked for the end of the run; a second one ends the program."""
+    """The number of the signal that stopped the run, if any; a second signal ends the program."""
 
     def __init__(self) -> None:
         self.number: int | None = None
 
     def __call__(self) -> bool:
-        """Return whether the run shall end."""
+        """Return whether the run must end."""
         return self.number is not None
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
-    """Yield what tells of Ctrl-C and the like, instead of an exception."""
+    """Yield a flag that Ctrl-C and other stop signals set, instead of raising an exception."""
     stop = Stop()
     before = {number: signal.getsignal(number) for number in STOPPING}
 
@@ -88,7 +88,7 @@ def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
 
 @contextmanager
 def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
-    """Yield the run, and remove whatever it made, also where Ctrl-C comes again meanwhile."""
+    """Yield the run, and then remove its files, even if Ctrl-C is pressed again meanwhile."""
     made = Gathering(__version__, wanted.host_seconds)
     try:
         yield made
@@ -99,10 +99,10 @@ def gathering(wanted: GatherOptions) -> Iterator[Gathering]:
 
 
 def answered_places(made: Gathering, wanted: GatherOptions, stop: Stop) -> Iterator[Place | None]:
-    """Yield the place of each host as it answers; raises UsageError where Ansible does not run.
+    """Yield the place of each host as it answers; raises UsageError if Ansible does not run.
 
-    Raises Abort where the run was stopped before any host was known: a report of no host would
-    look clean.
+    Raises Abort if the run was stopped before any host was known, because a report without hosts
+    would look clean.
     """
     keep = None if wanted.keep is None else _folder(wanted.keep)
     notes: set[str] = set()
@@ -147,10 +147,10 @@ def _place(answer: Answer, keep: Path | None) -> Place:
 
 
 def _set_aside(kept: Path, note: Callable[[str], None]) -> None:
-    """Move the snapshot of an earlier run to where no scan takes it for one of this run.
+    """Move a host's snapshot of an earlier run aside, so that scans do not find it.
 
-    Its time is in the new place, and a number where that time is taken: none is replaced. Raises
-    OutputFailed.
+    The new path contains the time of the snapshot, and a number if that path exists, so that no
+    file is replaced. Raises OutputFailed.
     """
     try:
         taken = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(kept.lstat().st_mtime))
@@ -167,9 +167,9 @@ def _set_aside(kept: Path, note: Callable[[str], None]) -> None:
 
 
 def _move(source: str, destination: str) -> None:
-    """Move a snapshot, which is copied where DIR is another filesystem; raises OutputFailed.
+    """Move a snapshot, or copy it if DIR is on another filesystem; raises OutputFailed.
 
-    It is complete before it has its name, and a link of that name is replaced and not followed.
+    The final name appears only when the file is complete; a link of that name is replaced.
     """
     import shutil  # noqa: PLC0415 - for --keep only
     from tempfile import TemporaryDirectory  # noqa: PLC0415 - see above
@@ -180,11 +180,11 @@ def _move(source: str, destination: str) -> None:
 
 
 def file_name(name: str) -> str:
-    """Return the name of the file that keeps a host's snapshot.
+    """Return the file name for a host's snapshot.
 
-    It is the host's name where `scan --from` finds that name again, else quoted as in URLs; a
-    hidden file would not be found, one that begins with "-" is an option to other programs, and an
-    extension of snapshots is no part of a key. What is too long for a file ends in a hash.
+    This is the host's name if `scan --from` derives the same key from it, else the name is quoted
+    as in URLs: `scan` skips hidden files, "-" looks like an option to other programs, and snapshot
+    extensions are not part of a key. Names that are too long end in a hash.
     """
     plain = f"{name}.txt"
     if _PLAIN.fullmatch(name) and key_of(plain) == name and len(plain) <= _LONGEST_NAME:
@@ -200,14 +200,14 @@ def file_name(name: str) -> str:
 
 
 def with_snapshots_removed(lines: Iterator[HostLine], made: Gathering) -> Iterator[HostLine]:
-    """Pass the lines on, and remove each host's snapshot when it is audited."""
+    """Yield the lines, and remove the snapshot of each host that was audited."""
     for line in lines:
         made.forget(line.name)
         yield line
 
 
 def with_progress(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) -> Iterator[HostLine]:
-    """Pass the lines on, and show how many hosts are done, fail, and do not answer."""
+    """Yield the lines, and show how many hosts are done, failing and unread."""
     show = _progress(made) if not quiet else None
     failing = unread = 0
     for done, line in enumerate(lines, start=1):
@@ -219,7 +219,7 @@ def with_progress(lines: Iterator[HostLine], made: Gathering, *, quiet: bool) ->
 
 
 def _progress(made: Gathering) -> Callable[[int, int, int], None]:
-    """Return what shows the progress: repainted on a terminal, else a line now and then."""
+    """Return a function that repaints the progress on a terminal, or prints occasional lines."""
     started = painted = time.monotonic()
     terminal = sys.stderr.isatty()
     pause = _REPAINT_SECONDS if terminal else _LINE_SECONDS
@@ -242,7 +242,7 @@ def _progress(made: Gathering) -> Callable[[int, int, int], None]:
 
 
 def progress_text(done: int, hosts: int, failing: int, unread: int, seconds: float) -> str:
-    """Return one line: hosts done, failing, unreachable, and the rate."""
+    """Return one line with the hosts done, failing and unread, and the rate."""
     rate = done / seconds if seconds else 0.0
     return f"{done} of {hosts} hosts: {failing} failing, {unread} unread, {rate:.1f} hosts/s"
 

@@ -1,4 +1,4 @@
-"""The audit of one host of a fleet, in limited time and memory: its line in the summary."""
+"""The audit of one host of a fleet, with limits of time and memory; returns a summary line."""
 
 import resource
 import signal
@@ -21,12 +21,12 @@ from ext4audit.sources import ArchiveError
 
 
 class Job(NamedTuple):
-    """The job for every host; rules by their codes, to be sent to another process.
+    """The parameters of every audit; `rules` are codes, which can be sent to another process.
 
-    `site_rules` are the sources that the policy names for rules of its own.
+    `site_rules` are the files and packages of rules that the policy names.
 
-    `pages` are how the formats look that are written host by host, by format. `keep` says that
-    the reports are wanted too, for the formats that show all hosts together.
+    `pages` are the settings of formats that are written host by host. `keep` means that lines
+    include the reports, for formats that show all hosts together.
     """
 
     rules: frozenset[str]
@@ -41,15 +41,15 @@ class Job(NamedTuple):
 
 
 def ignore_interrupts() -> None:
-    """Ignore Ctrl-C in a worker: the parent handles it, and each worker would print a traceback."""
+    """Ignore Ctrl-C in a worker, which would print a traceback; the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def audit_place(place: Place, job: Job) -> HostLine:
-    """Audit one host; a host that cannot be read, or costs too much, also has a line."""
+    """Audit one host; unreadable hosts and those that exceed a limit also get a line."""
     if place.missing:
         return unread(place, f"{place.path}: {place.missing}", "unreadable", job)
-    # What feeds a pipe may take its time; it is read here and not by a process of the fleet.
+    # What this process reads has no time limit, because the writer of a pipe may be slow.
     seconds = 0 if place.is_read_here or place.key is None else LONGEST_SECONDS
     try:
         with resource_limits(seconds, LARGEST_BYTES):
@@ -94,7 +94,7 @@ def _report(place: Place, job: Job) -> Report:
 
 
 def _catalogue(job: Job) -> tuple[Rule, ...]:
-    """Return the rules that a job may name."""
+    """Return all rules that a job can select from."""
     if not job.site_rules:
         return all_rules()
     policy = job.post_processing.policy or ""
@@ -128,7 +128,7 @@ def _unread_text(host: Audited, kind: str, fmt: str, page: Page) -> str:
 
 
 def _rendered(report: Report, fmt: str, page: Page) -> str:
-    """Return the report in a format; empty in text where the summary of the fleet suffices."""
+    """Render the report in a format; text is empty unless -v adds the report of each host."""
     if fmt == "ndjson":
         return ndjson.render_report(report, tool_version=page.tool_version)
     if page.verbosity < 0:
@@ -144,21 +144,21 @@ def _found(report: Report) -> tuple[FoundRule, ...]:
 LONGEST_SECONDS = 60.0
 LARGEST_BYTES = 256 << 20
 _THREAD_BYTES = 80 << 20
-"""Addresses that a thread reserves and hardly uses: a stack, and an arena of malloc(3)."""
+"""Address space that a thread reserves but hardly uses: a stack and a malloc(3) arena."""
 _STATM = "/proc/self/statm"
 
 
 class TimeLimitExceeded(KeyboardInterrupt):
-    """The input took more than its time.
+    """Raised if a host exceeds the time limit.
 
-    No Exception: the boundaries that turn those into unknown evidence would go on with the host.
-    What a signal raises is a KeyboardInterrupt everywhere: none of them handles it.
+    It is not an Exception, because handlers that convert these to unknown evidence would continue
+    with the host. Signal handlers always raise a KeyboardInterrupt, which no handler catches.
     """
 
 
 @contextmanager
 def resource_limits(seconds: float, count_bytes: int) -> Iterator[None]:
-    """Limit what the block takes, on the main thread; raises TimeLimitExceeded and MemoryError."""
+    """Limit a block on the main thread; exceeding raises TimeLimitExceeded or MemoryError."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
     before = signal.signal(signal.SIGALRM, _stop)
@@ -177,6 +177,6 @@ def _stop(_signal: int, _frame: object) -> None:
 
 
 def _in_use() -> int:
-    """Return the addresses in use, and room for a thread (proc_pid_statm(5))."""
-    with open(_STATM, "rb") as file:  # noqa: PTH123 - for each of ten thousand hosts
+    """Return the bytes of address space in use, plus a thread's (proc_pid_statm(5))."""
+    with open(_STATM, "rb") as file:  # noqa: PTH123 - runs for each of ten thousand hosts
         return int(file.read().split()[0]) * resource.getpagesize() + _THREAD_BYTES
