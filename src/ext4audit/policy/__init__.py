@@ -1,4 +1,4 @@
-"""The policy of a user: the file with its keys, the rules it selects, what it suppresses."""
+"""The policy file of a user: its keys, the selection of rules, and suppressions."""
 
 import re
 from calendar import monthrange
@@ -13,29 +13,29 @@ from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
 
 
 class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
-    """A selector matches no rule; `word` is the selector as typed."""
+    """Raised if a selector matches no rule; `word` is the selector as typed."""
 
     def __init__(self, word: str) -> None:
         super().__init__(word)
         self.word = word
 
     def __str__(self) -> str:
-        """Return the message for a caller of the Python interface."""
+        """Return the error message for users of the Python API."""
         return f"unknown rule {self.word!r}"
 
 
 class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
-    """A selection leaves no rule: an audit without rules would report any host as clean."""
+    """Raised if no rule is selected: an audit without rules would report any host as clean."""
 
 
 def matches(rule: Rule, word: str) -> bool:
-    """Whether a selector matches a rule: its code, a prefix of its code, its family or its name."""
+    """Return whether a selector matches the code, a prefix of it, the family or the name."""
     upper = word.upper()
     return rule.code.startswith(upper) or rule.name == word.lower() or _stands_for(rule, upper)
 
 
 def _stands_for(rule: Rule, word: str) -> bool:
-    """Whether a rule stands for rules of the site that could not be loaded, and so for any code."""
+    """Return whether a rule is a placeholder for broken site rules, which may have any code."""
     return rule.family == OF_BROKEN and word.startswith(OF_SITES)
 
 
@@ -46,12 +46,12 @@ def select(
     *,
     usual: Callable[[Rule], bool] = lambda rule: rule.default,
 ) -> tuple[Rule, ...]:
-    """Return the rules that `wanted` selects without the `ignored` ones.
+    """Return the rules that `wanted` selects, without the `ignored` ones.
 
-    Without `wanted` these are the `usual` rules: those that are on by default.
+    If `wanted` is empty, the `usual` rules are selected: those that are on by default.
 
-    Raises UnknownRule for a selector that matches no rule: a typing error must not silently
-    reduce the audit. Raises NothingSelected when no rule is left.
+    Raises UnknownRule for a selector that matches no rule, so that a typing error does not
+    silently reduce the audit. Raises NothingSelected if no rule is left.
     """
     wanted, ignored = tuple(wanted), tuple(ignored)
     for word in (*wanted, *ignored):
@@ -65,11 +65,11 @@ def select(
 
 
 DEMANDS = "CMP007"
-"""The rule that judges what profiles demand."""
+"""The rule that checks the requirements of profiles."""
 
 
 def rules_of_profiles(profiles: Iterable[ActiveProfile]) -> frozenset[str]:
-    """Return the codes of the rules that profiles add to those that judge when nobody chooses."""
+    """Return the codes of the rules that profiles add to the default selection."""
     return frozenset(code for active in profiles for code in (DEMANDS, *active.profile.enable))
 
 
@@ -82,11 +82,11 @@ UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 class SuppressionRule(NamedTuple):
-    """One [[suppress]] of a policy file: a rule's code, a glob of subjects, and the reason.
+    """One [[suppress]] entry of a policy file: a rule code, a glob of subjects, and the reason.
 
-    A subject is a name of a filesystem (UUID, mount point, device path, label), also of one that
-    a finding of the host is about, a name of the host, or the fact of one finding (the mount point
-    of an fstab entry). Names other than UUIDs are case-sensitive.
+    A subject is a name of a filesystem (UUID, mount point, device path, label), a name of the
+    host, or the fact of a finding (the mount point of an fstab entry). Host findings about a
+    filesystem also match its names. Names other than UUIDs are case-sensitive.
     """
 
     code: str
@@ -94,22 +94,22 @@ class SuppressionRule(NamedTuple):
     suppression: Suppression
 
     def is_expired(self, today: str) -> bool:
-        """Whether its last day is before `today`, a date in ISO 8601."""
+        """Return whether the last day of the suppression is before `today` (ISO 8601)."""
         return self.suppression.expires is not None and self.suppression.expires < today
 
     def matches(self, code: str, names: Sequence[str]) -> bool:
-        """Whether it accepts a finding of this rule about a subject with these names."""
+        """Return whether the suppression accepts a finding of a rule about a subject."""
         return code == self.code and any(
             name == self.subject or fnmatchcase(name, self._glob_for(name)) for name in names
         )
 
     def _glob_for(self, name: str) -> str:
-        """Return the glob for a name: UUIDs exist in either case, but "/Data" is not "/data"."""
+        """Return the glob for a name; UUIDs are compared in lower case, "/Data" is not "/data"."""
         return self.subject.lower() if re.fullmatch(UUID, name) else self.subject
 
     @property
     def text(self) -> str:
-        """The name of the suppression in a sentence."""
+        """The description of the suppression for use in a sentence."""
         return f"the suppression of {self.code} for {self.subject!r}"
 
 
@@ -117,10 +117,10 @@ _Numbered: TypeAlias = tuple[int, SuppressionRule]
 
 
 class Suppressions:
-    """Suppressions in their order; those without a wildcard are looked up."""
+    """An ordered index of suppressions, with lookup by subject for those without a wildcard."""
 
     def __init__(self, rules: Iterable[SuppressionRule]) -> None:
-        """Sort them by code, and by subject where it is no glob."""
+        """Index the suppressions by code, and by subject if it is not a glob."""
         self._named: dict[tuple[str, str], list[_Numbered]] = {}
         self._uuids: dict[tuple[str, str], list[_Numbered]] = {}
         self._globs: dict[str, list[_Numbered]] = {}
@@ -132,7 +132,7 @@ class Suppressions:
             self._uuids.setdefault((code, subject.lower()), []).append(at)
 
     def matching(self, code: str, names: Sequence[str]) -> tuple[SuppressionRule, ...]:
-        """Return those that accept a finding of a rule about a subject with these names."""
+        """Return the suppressions that accept a finding of a rule about a subject, in order."""
         found = {at for at in self._globs.get(code, ()) if at[1].matches(code, names)}
         for name in names:
             exact = self._uuids if re.fullmatch(UUID, name) else self._named
@@ -143,9 +143,9 @@ class Suppressions:
 def suppress(
     report: Report, rules: Sequence[SuppressionRule], today: str
 ) -> tuple[Report, frozenset[SuppressionRule]]:
-    """Return the report with its accepted findings marked, and the suppressions that matched.
+    """Return the report with accepted findings marked, and the suppressions that matched.
 
-    An expired suppression accepts nothing; of several that match, the first is the finding's.
+    Expired suppressions are ignored; if several match a finding, the first is recorded in it.
     `today` is a date in ISO 8601.
     """
     live = Suppressions([rule for rule in rules if not rule.is_expired(today)])
@@ -186,7 +186,7 @@ def stale_suppressions(
 
 
 def not_judged(report: Report) -> frozenset[str]:
-    """Return the codes of the rules that lacked evidence and so might have found more."""
+    """Return the codes of the rules that lacked evidence and so may have missed findings."""
     has_gaps = bool(report.host.gaps)
     return frozenset(
         verdict.rule.code for verdict in report.verdicts if has_gaps or verdict.is_undetermined
@@ -209,19 +209,19 @@ TABLE = "ext4audit"
 DAY = re.compile("([0-9]{4})-([0-9]{2})-([0-9]{2})")
 MONTHS = 12
 Near = Callable[[str, Sequence[str]], str]
-"""Returns " (did you mean …?)" for a similar name, else an empty text."""
+"""Type of a function that returns " (did you mean …?)" for a similar name, else ""."""
 
 
 class PolicyError(ValueError):
-    """The policy file is invalid; the message has the error and a similar valid name."""
+    """Raised if a policy file is invalid; the message may suggest a similar valid name."""
 
 
 class Policy(NamedTuple):
-    """The contents of a policy file; `fail_on` is None where the command line decides.
+    """The contents of a policy file; `fail_on` is None if the file does not set it.
 
-    `path` is the file, None where there is none. `profile` chooses profiles, `site_profiles` are
+    `path` is the file, None if there is none. `profile` selects profiles, `site_profiles` are
     those that the file defines (ext4audit.policy.profiles). `site_rules` are the rules of the
-    sources that its key `rules` names.
+    files and packages that its key `rules` names.
     """
 
     select: tuple[str, ...] = ()
@@ -246,8 +246,8 @@ def parse_policy(
 ) -> Policy:
     """Return the policy of a parsed TOML file; raises PolicyError.
 
-    The keys stand at the top level of the file, or in its table [tool.ext4audit]. `rules` are
-    those that it may name, `path` is the file as findings cite it.
+    The keys are at the top level of the file, or in its table [tool.ext4audit]. `rules` are the
+    rules that the file may name, `path` is the name of the file that findings cite.
     """
     table = _table(document, near)
     _check_keys(table, KEYS, "", near)
@@ -267,7 +267,7 @@ def parse_policy(
 
 
 def _table(document: Mapping[str, Any], near: Near) -> Mapping[str, Any]:
-    """Return the table of the policy; with [tool.ext4audit] the top level may have only tables."""
+    """Return the policy table; a file with [tool] may have only tables at the top level."""
     tools = document.get("tool")
     if not isinstance(tools, dict):
         return document
@@ -300,7 +300,7 @@ def _texts(table: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def _profiles(table: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the profiles that a file chooses: `profiles`, and `profile` if it is no table."""
+    """Return the profiles that a file selects: `profiles`, and `profile` if it is not a table."""
     chosen = () if isinstance(table.get("profile"), dict) else _texts(table, "profile")
     return (*chosen, *_texts(table, "profiles"))
 
@@ -308,7 +308,7 @@ def _profiles(table: Mapping[str, Any]) -> tuple[str, ...]:
 def _site_profiles(
     table: Mapping[str, Any], rules: Sequence[Rule], near: Near, path: str
 ) -> tuple[Any, ...]:
-    """Return the profiles that a file defines; few do, and the others load nothing for them."""
+    """Return the profiles that a file defines; imports their module only if there are any."""
     defined = table.get("profile")
     if not isinstance(defined, dict):
         return ()
@@ -322,7 +322,7 @@ def _site_profiles(
 def _rules(
     table: Mapping[str, Any], key: str, rules: Sequence[Rule], near: Near
 ) -> tuple[str, ...]:
-    """Return selectors of rules, all checked, because the command line may override them."""
+    """Return the rule selectors; all are checked, because options may override them."""
     values = _texts(table, key)
     for word in (part.strip() for value in values for part in value.split(",")):
         if not word or not any(matches(rule, word) for rule in rules):
@@ -363,7 +363,7 @@ def _suppression(table: Mapping[str, Any], rules: Sequence[Rule], near: Near) ->
 
 
 def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
-    """Return the code of the rule with this code or name: a prefix would accept too much."""
+    """Return the code of the rule with this code or name; a prefix would suppress too much."""
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
@@ -374,10 +374,10 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
 
 
 def _day(value: object) -> str | None:
-    """Return a TOML date, or a date in a text, in ISO 8601."""
+    """Return a date, given as a TOML date or a string, in ISO 8601; raises PolicyError."""
     if value is None:
         return None
-    text = str(value)  # a date is in ISO 8601; a time has more and does not match
+    text = str(value)  # ISO 8601 for a date; a date with a time does not match
     found = DAY.fullmatch(text)
     year, month, day = map(int, found.groups()) if found else (0, 0, 0)
     if not (1 <= month <= MONTHS and 1 <= day <= monthrange(year, month)[1]):

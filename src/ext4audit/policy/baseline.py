@@ -1,6 +1,6 @@
-"""Baselines and differences: the findings of an earlier report, and which are new or fixed.
+"""Baselines and differences: the known findings of a report, and which are new or fixed.
 
-`apply_baseline` compares a report with a baseline, `difference` two reports in JSON.
+`apply_baseline` compares a report with a baseline; `difference` compares two JSON reports.
 """
 
 import re
@@ -13,18 +13,18 @@ from ext4audit.finding import Finding, Severity
 from ext4audit.report import FixedFinding, Outcome, Report, Verdict
 
 Key: TypeAlias = tuple[str, str, str | None]
-"""Rule, superblock (UUID where it has one; "" for the host), and the fact that failed.
+"""Rule code, superblock (its UUID if it has one; "" for the host), and the fact that failed.
 
-Reports of JSON 1.0 have no facts: None stands for any fact of the rule on the superblock.
+Reports of JSON 1.0 have no facts; there, None matches any fact of the rule on the superblock.
 """
 Pair: TypeAlias = tuple[str, str]
-"""A rule and a superblock."""
+"""Rule code and superblock."""
 CHECKED = frozenset({Outcome.PASS, Outcome.FAIL, Outcome.NOT_APPLICABLE})
-"""Outcomes of a rule that had its evidence: a finding that it no longer has is fixed."""
+"""Outcomes of a rule that had its evidence; findings that are no longer present are fixed."""
 
 
 class KnownFinding(NamedTuple):
-    """A finding of an earlier report; `subject` is the name of its filesystem there."""
+    """A finding of a JSON report; `subject` is the name of its filesystem in the report."""
 
     rule: str
     superblock: str
@@ -41,7 +41,7 @@ class KnownFinding(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The rule and the superblock: the verdict that the finding belongs to."""
+        """The rule and the superblock, which identify the verdict of the finding."""
         return self.rule, self.superblock
 
 
@@ -54,10 +54,10 @@ class FindingIndex:
         self._open = _worst([each for each in findings if not each.suppressed])
 
     def has(self, key: Key, severity: Severity, *, accepted: bool) -> bool:
-        """Whether it has the finding with at least this severity.
+        """Return whether the earlier report has the finding with at least this severity.
 
-        A finding that a suppression accepted is known only while a suppression accepts it
-        (`accepted`). Otherwise a baseline would extend a suppression beyond its last day.
+        A finding that was suppressed is known only if it is still suppressed (`accepted`).
+        Otherwise a baseline would extend a suppression beyond its last day.
         """
         known = self._all if accepted else self._open
         found = known.get(key) or known.get((*key[:2], None))
@@ -73,7 +73,7 @@ class FindingIndex:
 
 
 def _worst(findings: Sequence[KnownFinding]) -> dict[Key, Severity]:
-    """Return the worst severity of each key; copies of one filesystem share a key."""
+    """Return the worst severity of each key; copies of a filesystem have the same key."""
     mildest_first = sorted(findings, key=lambda each: -each.severity.rank)
     return {each.key: each.severity for each in mildest_first}
 
@@ -84,9 +84,9 @@ _DEVICE_NUMBER = re.compile(r"[0-9]+:[0-9]+")
 def superblock_key(filesystem_id: str | None, mount_points: Sequence[str] = ()) -> str:
     """Return the UUID of a superblock, without the device number that disambiguates copies.
 
-    With the device number, a snapshot that is attached for an hour would make every finding of
-    its origin new. Without a UUID the key is the device number with the first mount point: after
-    a boot, the number alone can be that of another filesystem.
+    With the device number, attaching a snapshot temporarily would make every finding of its origin
+    new. If there is no UUID, the key is the device number and the first mount point, because the
+    number can refer to another filesystem after a reboot.
     """
     key = "" if filesystem_id is None else text_of(filesystem_id).partition("@")[0]
     if mount_points and _DEVICE_NUMBER.fullmatch(key):
@@ -95,12 +95,12 @@ def superblock_key(filesystem_id: str | None, mount_points: Sequence[str] = ()) 
 
 
 def key_of_filesystem(fs: Filesystem) -> str:
-    """Return the key of the superblock of a filesystem."""
+    """Return the superblock key of a filesystem."""
     return superblock_key(fs.id, fs.mount_points)
 
 
 def keys_in_document(document: Mapping[str, Any]) -> dict[str | None, str]:
-    """Return the key of each superblock of a report by its id; raises as `check_document`."""
+    """Return the superblock keys of a report by filesystem id; raises as `check_document`."""
     keys: dict[str | None, str] = {None: ""}
     for fs in document["filesystems"]:
         subject = original_text(fs, "id")
@@ -116,14 +116,14 @@ def _mount_points(filesystem: Mapping[str, Any]) -> list[str]:
 
 
 def text_of(value: object) -> str:
-    """Return a text of a report; raises TypeError for another type."""
+    """Return a string of a report unchanged; raises TypeError for another type."""
     if not isinstance(value, str):
         raise TypeError(f"{value!r:.40} is not a string")
     return value
 
 
 def original_text(members: Mapping[str, Any], key: str) -> str:
-    """Return a text of an object, from its original bytes where they are not UTF-8.
+    """Return a string member of an object, from its original bytes if they are not UTF-8.
 
     Raises KeyError, TypeError or ValueError.
     """
@@ -131,20 +131,20 @@ def original_text(members: Mapping[str, Any], key: str) -> str:
 
 
 def _original(text: object, encoded: object) -> str:
-    """Return a text, from base64 of its original bytes where there is one."""
+    """Return a string, decoded from the base64 of its original bytes if that is given."""
     if encoded is None:
         return text_of(text)
     return a2b_base64(text_of(encoded)).decode("utf-8", "surrogateescape")
 
 
 class HostIdentity(NamedTuple):
-    """The key of a report's host, and its own name; reports before 1.1 have no key."""
+    """The key of a report's host, and its host name; reports before 1.1 have no key."""
 
     key: str | None
     name: str
 
     def is_same(self, key: str, name: str) -> bool:
-        """Whether this is the host with a key; one without a key is the host with a name."""
+        """Return whether the key is the same, or the name if this host has no key."""
         return self.name == name if self.key is None else self.key == key
 
 
@@ -156,7 +156,7 @@ def identity_of(document: Mapping[str, Any]) -> HostIdentity:
 
 
 class KnownHost(NamedTuple):
-    """One report of a baseline: the host, its superblocks and its findings."""
+    """One report of a baseline: the host, its superblock keys and its findings."""
 
     identity: HostIdentity
     superblocks: frozenset[str]
@@ -164,22 +164,22 @@ class KnownHost(NamedTuple):
 
 
 def check_document(document: Mapping[str, Any]) -> None:
-    """Read all that a baseline or a comparison needs of one report in JSON.
+    """Check that a JSON report has everything that a baseline or a comparison needs.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for another document.
+    Raises KeyError, TypeError, ValueError or AttributeError if it is not a valid report.
     """
     known_host(document)
     _judged_in_document(document)
 
 
 def known_host(document: Mapping[str, Any]) -> KnownHost:
-    """Return the contents of one report in JSON, version 1; raises as `check_document`."""
+    """Return the host of a JSON report, version 1; raises as `check_document`."""
     superblocks = frozenset(filter(None, keys_in_document(document).values()))
     return KnownHost(identity_of(document), superblocks, known_findings(document))
 
 
 def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
-    """Return the findings of one report in JSON, version 1; raises as `check_document`."""
+    """Return the findings of a JSON report, version 1; raises as `check_document`."""
     subjects = {original_text(fs, "id"): _subject(fs) for fs in document["filesystems"]}
     keys = keys_in_document(document)
     return tuple(
@@ -198,19 +198,19 @@ def known_findings(document: Mapping[str, Any]) -> tuple[KnownFinding, ...]:
 
 
 def subject_of(verdict: Mapping[str, Any]) -> str | None:
-    """Return the id of a verdict's filesystem, None where it is about the host."""
+    """Return the id of a verdict's filesystem, None for a verdict on the host."""
     return None if verdict["filesystem"] is None else original_text(verdict, "filesystem")
 
 
 def _key_in(keys: Mapping[str | None, str], subject: str | None) -> str:
-    """Return the key of a subject, also of one whose filesystem is not listed."""
+    """Return the superblock key of a subject, even if its filesystem is not listed."""
     return keys[subject] if subject in keys else superblock_key(subject)
 
 
 def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
-    """Return the report with its known findings marked, and with the fixed findings.
+    """Return the report with known findings marked, and with the fixed findings.
 
-    A finding that has become worse is new, and so is one whose suppression has ended. A finding
+    A finding is also new if its severity has increased or its suppression has ended. A finding
     that could not be checked again is not fixed.
     """
     earlier = FindingIndex(baseline)
@@ -233,9 +233,9 @@ def apply_baseline(report: Report, baseline: Sequence[KnownFinding]) -> Report:
 
 
 def fully_judged(verdicts: Iterable[tuple[Pair, Outcome, bool]]) -> frozenset[Pair]:
-    """Return the pairs that were judged with all evidence, from outcomes and "has unknowns".
+    """Return the pairs that were checked with all evidence, from outcomes and "has unknowns".
 
-    Copies of one filesystem count as one superblock: all of them must have been judged.
+    Copies of a filesystem count as one superblock, and all of them must have been checked.
     """
     every = list(verdicts)
     unchecked = {pair for pair, outcome, unknown in every if unknown or outcome not in CHECKED}
@@ -257,10 +257,10 @@ def _subject(filesystem: Mapping[str, Any]) -> str:
 
 
 class Difference(NamedTuple):
-    """The findings of two reports; one that has become worse is new.
+    """The findings of two reports; a finding whose severity has increased is new.
 
-    `unchecked` are findings of the older report that the newer one did not check: the rule was
-    not selected, or its evidence is missing.
+    `unchecked` are findings of the older report that the newer one did not check, because the
+    rule was not selected or its evidence is missing.
     """
 
     new: tuple[KnownFinding, ...]
@@ -270,7 +270,7 @@ class Difference(NamedTuple):
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
-    """Compare two reports in JSON, version 1; raises as `check_document`."""
+    """Compare two JSON reports, version 1; raises as `check_document`."""
     before, after = known_findings(old), known_findings(new)
     earlier = FindingIndex(before)
     same = [each for each in after if _is_known(each, earlier)]
@@ -285,10 +285,10 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> Difference:
 
 
 def lacks_verdicts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether an incomplete report lacks verdicts that the earlier one had: some may be new.
+    """Return whether an incomplete report lacks earlier verdicts, and so may hide new findings.
 
-    A rule that was not selected again lacks nothing, nor does a filesystem that is gone where no
-    other could be missed. Raises as `check_document`.
+    Rules that are no longer selected do not count, nor do filesystems that are gone if the report
+    has no gaps in which they could be missed. Raises as `check_document`.
     """
     if new.get("complete", True) and "error" not in new:
         return False
@@ -307,12 +307,12 @@ def _is_known(finding: KnownFinding, earlier: FindingIndex) -> bool:
 
 
 def _judged_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
-    """Return the rules and superblocks that a report has judged with all evidence."""
+    """Return the rules and superblocks that a report has checked with all evidence."""
     return fully_judged(_verdicts(document))
 
 
 def _checked_in_document(document: Mapping[str, Any]) -> frozenset[Pair]:
-    """Return the rules and superblocks of which a report has a verdict, perhaps with unknowns."""
+    """Return the rules and superblocks with a verdict in a report, even one with unknowns."""
     return frozenset(pair for pair, outcome, _ in _verdicts(document) if outcome in CHECKED)
 
 

@@ -1,8 +1,8 @@
-"""Measurements of `ext4audit probe` applied to a report: findings are confirmed or passed.
+"""Application of `ext4audit probe` results to a report: findings are confirmed or removed.
 
-A measurement counts for the filesystem with its UUID on the host where it was made, as long as
-the kernel, the number of members and the options that decide what was measured are the same. It
-never ends a confirmed finding.
+A measurement applies to the filesystem with its UUID on the same host, as long as the kernel, the
+number of array members and the options that affect the result are the same. It never removes a
+confirmed finding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +20,16 @@ DECIDING = {
     "PRF001": ("data", "delalloc", "dioread_nolock"),
     "PRF002": ("auto_da_alloc", "data", "delalloc"),
 }
-"""The options that decide what the measurement of a rule shows."""
+"""The options that affect the measurement for each rule."""
 OF_MEMBERS = "LAY001"
-"""The rule that judges members: an array that was reshaped is another one (mdadm --grow)."""
+"""The rule about array members; after a reshape (mdadm --grow), its measurement is void."""
 NAMELESS = "is not used: it could not read the UUID of its filesystem"
 PROVES_HEALTH = "probe"
-"""The mode whose healthy results count: an observation may have missed the load that hurts."""
+"""The only mode whose healthy results count; an observation may miss the harmful load."""
 
 
 class _Cited(NamedTuple):
-    """A measurement that holds for a filesystem, and its citation."""
+    """A measurement that applies to a filesystem, and its citation."""
 
     run: ProbeRun
     result: Measurement
@@ -43,7 +43,7 @@ class _Cited(NamedTuple):
 
 
 def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
-    """Return the report with the findings of each filesystem as its newest measurement has them."""
+    """Return the report after applying the newest measurement of each rule and filesystem."""
     verdicts = (_measured(verdict, _of(fs, verdict, report, runs)) for verdict, fs in report.judged)
     return report._replace(verdicts=tuple(verdicts))
 
@@ -51,7 +51,7 @@ def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
 def _of(
     fs: Filesystem | None, verdict: Verdict, report: Report, runs: Sequence[ProbeRun]
 ) -> _Cited | None:
-    """Return the newest measurement that decides a verdict, None without one that holds."""
+    """Return the newest conclusive measurement that applies to a verdict, if any."""
     code = verdict.rule.code
     if fs is None or code not in DECIDING:
         return None
@@ -66,17 +66,17 @@ def _of(
 
 
 def _decides(run: ProbeRun, result: Measurement) -> bool:
-    """Whether a measurement shows anything: one that does not takes no place of an older one."""
+    """Return whether a measurement is conclusive; others do not supersede an older one."""
     if result.verdict is ProbeVerdict.HEALTHY:
         return run.mode == PROVES_HEALTH
     return result.verdict is ProbeVerdict.AFFECTED
 
 
 def refusal(run: ProbeRun, result: Measurement, fs: Filesystem, host: Host) -> str | None:
-    """Return why a result of a run says nothing of a filesystem, None where it does."""
+    """Return why a result of a run does not apply to a filesystem, None if it does."""
     if not fs.uuid or fs.shares_uuid or fs.uuid != run.filesystem.uuid:
         return "it was measured on another filesystem"
-    if run.host != host.name:  # machines that were made from one image share their UUIDs
+    if run.host != host.name:  # machines made from the same image share UUIDs
         return f"it was made on the host {run.host!r}"
     if not (isinstance(host.kernel, Known) and isinstance(fs.options, Known)):
         return "the kernel and the options in force are not known"
@@ -86,7 +86,7 @@ def refusal(run: ProbeRun, result: Measurement, fs: Filesystem, host: Host) -> s
 
 
 def _change(run: ProbeRun, result: Measurement, fs: Filesystem) -> str | None:
-    """Return what decided a result and has changed since, None where nothing has."""
+    """Return which option or members have changed since the measurement, None if none has."""
     then = dict(run.filesystem.options)
     for name in DECIDING[result.rule]:
         option = option_of(fs, name)
@@ -114,7 +114,7 @@ def _measured(verdict: Verdict, cited: _Cited | None) -> Verdict:
 
 
 def _confirmed(finding: Finding) -> Finding:
-    """Return a finding that was measured: it is more than information."""
+    """Return a finding as measured and confirmed, with at least low severity."""
     severity = Severity.LOW if finding.severity is Severity.INFO else finding.severity
     return finding._replace(severity=severity, confidence=Confidence.CONFIRMED, measured=True)
 
@@ -124,7 +124,7 @@ def _cite(finding: Finding, cited: _Cited) -> Finding:
 
 
 def _passed(verdict: Verdict, cited: _Cited) -> Verdict:
-    """Return the verdict without what was only likely; what is unknown stays unknown."""
+    """Return the verdict without findings that are not confirmed; unknowns are kept."""
     kept = [f for f in verdict.findings if f.confidence is Confidence.CONFIRMED]
     gone = [f for f in verdict.findings if f.confidence is not Confidence.CONFIRMED]
     if not gone:
@@ -139,7 +139,7 @@ def _passed(verdict: Verdict, cited: _Cited) -> Verdict:
 
 
 def used_measurements(report: Report, runs: Sequence[ProbeRun]) -> frozenset[ProbeRun]:
-    """Return the runs with a measurement that says something of a filesystem of the host."""
+    """Return the runs with a measurement that applies to a filesystem of the host."""
     return frozenset(
         run
         for run in runs
@@ -149,7 +149,7 @@ def used_measurements(report: Report, runs: Sequence[ProbeRun]) -> frozenset[Pro
 
 
 def unused_measurements(report: Report, runs: Sequence[ProbeRun]) -> Iterator[str]:
-    """Yield a sentence for each measurement that changes nothing, and should be known to."""
+    """Yield a sentence for each measurement that is not used or matches no finding."""
     for run in runs:
         subjects = [fs for fs in report.host.filesystems if fs.uuid == run.filesystem.uuid]
         if not subjects:

@@ -1,4 +1,4 @@
-"""Profiles of a site: [profile.NAME] of a policy file, judged as those of vendors."""
+"""Site profiles: [profile.NAME] of a policy file, checked like the profiles of vendors."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ext4audit.policy import Near, PolicyError
 from ext4audit.rule import OF_BROKEN, OF_SITES
 
 SPELLED = {"requires": "options", "forbids": "forbid", "rates": "rate"}
-"""The keys of a policy file that a data file spells otherwise."""
+"""Keys of a policy file that have a different name in data files."""
 OWN = ("features", "cluster_bytes", "reserved_percent", "enable", "shown")
 SITE_KEYS = ("reason", *SPELLED, "mounts", "product", *OWN)
 DEMANDS = frozenset({*SPELLED, "features", "cluster_bytes", "reserved_percent", "enable"})
 
 
 class SiteProfile(NamedTuple):
-    """A profile of a policy file, and the globs of the mount points where it is always active."""
+    """A profile of a policy file, with globs of mount points on which it is always active."""
 
     profile: Profile
     mounts: tuple[str, ...]
 
     def active(self) -> Iterator[ActiveProfile]:
-        """Yield it for each of its mounts, or for every filesystem if it has none."""
+        """Yield the profile for each glob in `mounts`, or for every filesystem if it is empty."""
         places: Sequence[str | None] = self.mounts or (None,)
         yield from (ActiveProfile(self.profile, place) for place in places)
 
 
 class ProfileContext(NamedTuple):
-    """What a profile is read by: names of built-in profiles, codes of all rules, and the file."""
+    """Context of profile parsing: built-in names (`taken`), rule codes, and the file's path."""
 
     taken: Collection[str]
     codes: Collection[str]
@@ -41,7 +41,7 @@ class ProfileContext(NamedTuple):
 
 
 def site_profiles(tables: Mapping[str, Any], context: ProfileContext) -> tuple[SiteProfile, ...]:
-    """Return the profiles of a policy file; raises PolicyError."""
+    """Return the profiles that a policy file defines; raises PolicyError."""
     return tuple(_site_profile(name, each, context) for name, each in tables.items())
 
 
@@ -87,7 +87,7 @@ def _profile(name: str, table: Mapping[str, Any], context: ProfileContext) -> Pr
 
 
 def _check(name: str, demands: Mapping[str, Any], context: ProfileContext, key: str = "") -> None:
-    """Raise PolicyError for what no profile demands; `key` is where the file has it."""
+    """Raise PolicyError for an invalid requirement; `key` is its key in the policy file."""
     try:
         check_demands(name, demands, context.near)
     except InvalidEntry as wrong:
@@ -96,24 +96,24 @@ def _check(name: str, demands: Mapping[str, Any], context: ProfileContext, key: 
 
 
 def _may_be_broken(code: str, codes: Collection[str]) -> bool:
-    """Whether a code may be of a rule of the site that could not be loaded."""
+    """Return whether a code may belong to a site rule that could not be loaded."""
     return code.startswith(OF_SITES) and any(each.startswith(OF_BROKEN) for each in codes)
 
 
 def _spelled(key: object) -> str:
-    """Return a key of a data file as a policy file spells it."""
+    """Return the name in policy files of a key of data files."""
     return {known: own for own, known in SPELLED.items()}.get(str(key), str(key))
 
 
 def _forbidden(where: str, value: object) -> dict[str, str]:
-    """Return the forbidden options, without rules that explain them."""
+    """Return the forbidden options, each with "" for the rule that would explain it."""
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise PolicyError(f"{where}: forbids is not a list of texts")
     return dict.fromkeys(value, "")
 
 
 def _refuse_contradictions(where: str, entry: Mapping[str, Any]) -> None:
-    """Refuse two states of one option, or one that is both required and forbidden."""
+    """Raise PolicyError if required options conflict, or if one is also forbidden."""
     states: dict[str, str] = {}
     for option in entry.get("options", ()):
         name, state = option_name(option), canonical(option)

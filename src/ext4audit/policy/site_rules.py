@@ -1,8 +1,8 @@
-"""Rules of a site: made of the text of a file or of a package, and checked.
+"""Site rules: loaded from the text of a file or from a package, and validated.
 
-Their codes begin with X, and no built-in code does, so that they never collide. What such a rule
-does wrong becomes an ERROR verdict: `broken` makes a rule of a source that could not be loaded,
-and `_guarded` refuses output that no report could show.
+Their codes begin with X, which no built-in code does, so that they never collide. Errors of these
+rules become ERROR verdicts: `broken` makes placeholder rules for a source that could not be
+loaded, and `_guarded` rejects output that no report can represent.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from ext4audit.finding import Citation, Finding, Severity
 from ext4audit.rule import OF_BROKEN, NotApplicable, Rule, RuleOutput, Scope, register
 
 GROUP = "ext4audit.rules"
-"""The entry points of packages that have rules."""
+"""The entry point group of packages that provide rules."""
 CODE = re.compile(r"X[A-Z]{2}[0-9]{3}")
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 DECLARED = re.compile(
     r"(?:host_)?rule\(\s*[\"'](X[A-Z]{2}[0-9]{3})[\"']\s*,\s*[\"']([a-z0-9-]+)[\"']"
 )
-"""A declaration in the text of a file, which may not even be Python."""
+"""A rule declaration in the text of a file, which need not be valid Python."""
 
 _LONGEST = 80
-"""Characters of a value in a sentence."""
+"""Maximum characters of a value in an error message."""
 
 _OTHER_FIELDS = ("scope", "summary", "run", "default", "in_plans", "module")
-"""Fields of a rule that the decorators fill in: `Rule(…)` can have anything there."""
+"""Fields of a rule that the decorators set; a direct call of `Rule(…)` can set any value."""
 
 
 class SiteRuleError(Exception):
-    """The rules of a file or a package cannot be used; the message has the reason."""
+    """Raised if the rules of a file or a package cannot be used; the message has the reason."""
 
 
 class NoSuchPackage(ValueError):  # noqa: N818 - what the policy named
-    """No installed package has an entry point of this name."""
+    """Raised if no installed package or entry point that provides rules has this name."""
 
 
 def rules_of_text(text: str, path: str) -> tuple[Rule, ...]:
-    """Run a file of rules and return them, checked; raises SiteRuleError."""
+    """Execute a rule file and return its validated rules; raises SiteRuleError."""
     stem = re.sub(r"\W", "_", path.rpartition("/")[2].removesuffix(".py"))
     module = ModuleType(f"ext4audit_site_{zlib.crc32(path.encode()):08x}_{stem}")
     module.__file__ = path
@@ -61,9 +61,9 @@ def rules_of_text(text: str, path: str) -> tuple[Rule, ...]:
 
 
 def rules_of_package(name: str) -> tuple[Rule, ...]:
-    """Return the rules of an installed package, by its own name or that of an entry point.
+    """Return the rules of an installed package, by its name or that of an entry point.
 
-    Raises NoSuchPackage and SiteRuleError. Nothing in the working directory is a package.
+    The working directory is not searched. Raises NoSuchPackage or SiteRuleError.
     """
     with _isolated():
         points = [point for owner, point in _entry_points() if name in {owner, point.name}]
@@ -74,10 +74,10 @@ def rules_of_package(name: str) -> tuple[Rule, ...]:
 
 
 def _entry_points() -> Iterator[tuple[str, EntryPoint]]:
-    """Yield the entry points of rules with the names of their distributions, each once."""
+    """Yield the entry points for rules, with distribution names and without duplicates."""
     seen = set()
     for distribution in distributions():
-        name = distribution.metadata["Name"] or ""  # of a broken installation
+        name = distribution.metadata["Name"] or ""  # None in a broken installation
         for point in distribution.entry_points:
             if point.group == GROUP and (name, point.name) not in seen:
                 seen.add((name, point.name))
@@ -85,7 +85,7 @@ def _entry_points() -> Iterator[tuple[str, EntryPoint]]:
 
 
 def package_names() -> tuple[str, ...]:
-    """Return the names of installed packages that have rules, and of their entry points."""
+    """Return the names of installed packages that provide rules, and of their entry points."""
     with _isolated():
         found = list(_entry_points())
     return tuple(dict.fromkeys(word for name, point in found for word in (name, point.name)))
@@ -93,7 +93,7 @@ def package_names() -> tuple[str, ...]:
 
 @contextmanager
 def _isolated() -> Iterator[None]:
-    """Load nothing from the working directory, and keep what is printed out of the report."""
+    """Prevent imports from the working directory, and redirect standard output to stderr."""
     path = sys.path[:]
     sys.path[:] = [each for each in path if each not in {"", _started_in(path)}]
     try:
@@ -104,24 +104,24 @@ def _isolated() -> Iterator[None]:
 
 
 def _started_in(path: Sequence[str]) -> str:
-    """Return the directory that `python -m` puts first: the one in which it was started."""
+    """Return the directory in which `python -m` was started, which it puts first in sys.path."""
     by_name = getattr(sys.modules.get("__main__"), "__spec__", None) is not None
     is_safe = getattr(sys.flags, "safe_path", False)
     return path[0] if by_name and path and not is_safe else ""
 
 
-def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - whatever it is
-    """Return what a source is; raises SiteRuleError for whatever it raises."""
+def _loaded(load: Callable[[], Any], origin: str) -> Any:  # noqa: ANN401 - a source can be any object
+    """Load a source and return its object; converts any exception to SiteRuleError."""
     with _isolated(), _errors_of(origin):
         return load()
 
 
 @contextmanager
 def _errors_of(origin: str) -> Iterator[None]:
-    """Raise SiteRuleError for what a site's own code raises, also for what is no Exception.
+    """Convert exceptions of site code to SiteRuleError, even those that are not an Exception.
 
-    SystemExit and asyncio.CancelledError would end the program. What a signal raises is a
-    KeyboardInterrupt, and none of that code's.
+    SystemExit and asyncio.CancelledError would end the program. KeyboardInterrupt is passed on,
+    because it comes from a signal, not from site code.
     """
     try:
         yield
@@ -132,7 +132,7 @@ def _errors_of(origin: str) -> Iterator[None]:
 
 
 def _found(source: object, origin: str) -> list[Rule]:
-    """Return the rules of a module, of a list, or the one that it is; raises SiteRuleError."""
+    """Return the rules in a module or list, or a single rule; raises SiteRuleError."""
     if isinstance(source, Rule):
         return [source]
     values = vars(source).values() if isinstance(source, ModuleType) else source
@@ -142,7 +142,7 @@ def _found(source: object, origin: str) -> list[Rule]:
 
 
 def _checked(source: object, origin: str) -> tuple[Rule, ...]:
-    """Return the rules of a source, guarded; raises SiteRuleError for one that is not valid."""
+    """Return the rules of a source, guarded; raises SiteRuleError if any is invalid."""
     rules = _found(source, origin)
     if not rules:
         raise SiteRuleError(f"{origin}: it declares no rule: use @filesystem_rule or @host_rule")
@@ -155,7 +155,7 @@ def _checked(source: object, origin: str) -> tuple[Rule, ...]:
 
 
 def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] = ()) -> None:
-    """Raise SiteRuleError where a code or a name belongs to two rules."""
+    """Raise SiteRuleError if two rules have the same code or name."""
     used = {word: other for other in taken for word in (other.code, other.name)}
     for each in rules:
         for word in (each.code, each.name):
@@ -167,7 +167,7 @@ def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] 
 
 
 def declaration_errors(rule: Rule) -> Iterator[str]:
-    """Yield what is wrong in the declaration of a rule of a site, in sentences."""
+    """Yield a sentence for each error in the declaration of a site rule."""
     if not _is_like(rule.code, CODE):
         yield "its code is not X with two more capital letters and three digits, such as XAC001"
     elif rule.family == OF_BROKEN:
@@ -189,12 +189,12 @@ def declaration_errors(rule: Rule) -> Iterator[str]:
 
 
 def _is_like(value: object, form: re.Pattern[str]) -> bool:
-    """Whether a value is a text of a form; the types of a site's rules are not checked before."""
+    """Return whether a value, whose type is not yet checked, is a string that matches `form`."""
     return isinstance(value, str) and form.fullmatch(value) is not None
 
 
 def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
-    """Return the check of a rule, whose output is what a report can show."""
+    """Return the check of a rule with validation of its output."""
 
     def run(fs: Filesystem | None, host: Host) -> RuleOutput:
         with redirect_stdout(sys.stderr), _errors_of(rule.code):
@@ -210,14 +210,14 @@ def _are(values: object, kind: type) -> bool:
 
 @cache
 def declared(owner: type) -> Mapping[str, Any]:
-    """Return the types of the fields of a NamedTuple."""
+    """Return the declared types of the fields of a NamedTuple."""
     return get_type_hints(owner)
 
 
 def type_errors(value: object, hint: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - any type
-    """Yield in sentences what of a value, and of all that it holds, is not as its type says.
+    """Yield a message for each part of a value, checked recursively, that has a wrong type.
 
-    The types are those that our NamedTuples use: classes, unions, tuples of any length, callables.
+    Supports the types that our NamedTuples use: classes, unions, tuples of any length, callables.
     """
     kinds = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
     kind = next((each for each in kinds if _is(value, each)), None)
@@ -241,7 +241,7 @@ def _is(value: object, kind: Any) -> bool:  # noqa: ANN401 - any type
 
 
 def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
-    """Return an output of a rule; raises TypeError and ValueError for what cannot be shown."""
+    """Return an output of a rule; raises TypeError or ValueError if it is invalid."""
     kind = next((each for each in (Citation, Finding) if isinstance(output, each)), None)
     wrong = next(type_errors(output, kind, "what a rule yielded"), None) if kind else None
     if wrong is not None:
@@ -252,9 +252,9 @@ def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
 
 
 def _is_of_a_rule(finding: Finding, rule: Rule) -> None:
-    """Raise ValueError for a finding worse than its rule, or one that says that it does not count.
+    """Raise ValueError for a finding worse than its rule, or one marked suppressed or known.
 
-    Which findings count is for the policy and the baseline to say, where it is reported.
+    Only the policy and the baseline decide which findings count, and this is reported.
     """
     if not finding.counts:
         raise ValueError("a finding is suppressed or known: a rule cannot accept what it finds")
@@ -266,7 +266,7 @@ def _is_of_a_rule(finding: Finding, rule: Rule) -> None:
 def broken(
     error: SiteRuleError, source: str, text: str, number: int, taken: Collection[str]
 ) -> tuple[Rule, ...]:
-    """Return rules that raise the error: those that a text declares, or one with a number.
+    """Return rules that raise the error: one for each that `text` declares, else a numbered one.
 
     `taken` are the codes of other rules.
     """
@@ -287,5 +287,5 @@ def _broken(code: str, name: str, error: SiteRuleError, source: str) -> Rule:
 
 
 def is_broken(rule: Rule) -> bool:
-    """Whether a rule stands for rules that could not be loaded."""
+    """Return whether a rule is a placeholder for rules that could not be loaded."""
     return rule.module == __name__
