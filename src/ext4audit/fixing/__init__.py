@@ -1,4 +1,4 @@
-"""Which remedies a script applies: the safest of each finding, as far as the options allow it."""
+"""The choice of remedies for a script: the safest of each finding that the options allow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ext4audit.report import Report, Verdict
 from ext4audit.rule import Rule
 
 WORDS_OF_A_SLUG = 6
-"""How much of a summary names a remedy that changes no mount option."""
+"""The number of summary words in the name of a remedy that changes no mount option."""
 
 
 class ChosenRemedy(NamedTuple):
-    """One remedy that is to be applied, with the filesystems that its preconditions look at.
+    """A remedy to apply, with the filesystems that its preconditions check.
 
-    `subject` is where the finding is: a mount point, a device, or the host.
+    `subject` is the location of the finding: a mount point, a device, or the host.
     """
 
     rule: Rule
@@ -31,12 +31,12 @@ class ChosenRemedy(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The rule and the subject."""
+        """The heading of the remedy: the title of the rule, and the subject."""
         return f"{self.rule.title}, {self.subject}"
 
 
 class LeftOut(NamedTuple):
-    """A finding for which nothing is applied, and why."""
+    """A finding for which no remedy is applied, with the reason."""
 
     rule: Rule
     subject: str
@@ -46,12 +46,12 @@ class LeftOut(NamedTuple):
         return f"{self.rule.title}, {self.subject}: {self.reason}"
 
 
-class NoSuchRemedy(ValueError):  # noqa: N818 - what is the case, the message is printed as it is
-    """A choice matches no remedy of its rule; the message lists the remedies."""
+class NoSuchRemedy(ValueError):  # noqa: N818 - the message is printed as it is
+    """Raised if a choice matches no remedy of its rule; the message lists the remedies."""
 
 
 def slug(remedy: Remedy) -> str:
-    """Return the name by which a remedy is chosen: the options that it changes, or its summary."""
+    """Return the name of a remedy for --choose: the options that it sets, or its summary."""
     options = [step.change.after for step in remedy.steps if isinstance(step.change, Remount)]
     if options:
         return _slug(" ".join(word for words in options for word in words))
@@ -68,9 +68,9 @@ def choose_remedies(
     most: Disruption,
     choices: Mapping[str, str],
 ) -> tuple[tuple[ChosenRemedy, ...], tuple[LeftOut, ...]]:
-    """Return what to apply, and what is left out.
+    """Return the remedies to apply, and the findings that are left out.
 
-    `choices` are the words that choose a remedy, by the rule's code. Raises NoSuchRemedy.
+    `choices` are the words that choose a remedy, by rule code. Raises NoSuchRemedy.
     """
     chosen: list[ChosenRemedy] = []
     left: list[LeftOut] = []
@@ -100,7 +100,7 @@ def _failing(
 
 
 def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> Remedy | str:
-    """Return the remedy to apply, or why there is none; raises NoSuchRemedy."""
+    """Return the remedy to apply, or the reason why there is none; raises NoSuchRemedy."""
     ways = [remedy for remedy in finding.remedies if remedy.steps]
     if words is not None:
         ways = _matching(ways, words, code)
@@ -133,7 +133,7 @@ def _subject(fs: Filesystem | None, finding: Finding) -> str:
 
 
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
-    """Return the finding's filesystem, and those whose devices the commands name."""
+    """Return the finding's filesystem, and those whose devices occur in the commands."""
     text = "\n".join(f"{step.command}\n{step.undo}" for step in remedy.steps)
     by_device = _by_device(host)
     found = [each for word in {*text.split()} for each in by_device.get(word, ())]
@@ -146,9 +146,9 @@ def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Fil
 
 @cached_by_identity
 def _by_device(host: Host) -> Mapping[str, Sequence[tuple[int, Filesystem]]]:
-    """Return the filesystems with their positions by the word of their device.
+    """Return the filesystems, with their positions in the host, by device path.
 
-    Devices whose paths are several words, or none, are those of the word "".
+    The key "" has the filesystems whose device path is empty or contains whitespace.
     """
     found: dict[str, list[tuple[int, Filesystem]]] = {}
     for at in enumerate((*host.filesystems, *for_wording(host.unmounted, ()))):

@@ -1,7 +1,7 @@
-"""Compose remedies that change the same things, so that each starts where the one before ends.
+"""Composition of remedies that change the same things, so that each builds on the previous ones.
 
-Remedies are computed alone, each from the audited state. Where two edit one line of fstab, the
-second is made an edit of what the first leaves; commands that mount again take over the options
+Each remedy is computed separately from the audited state. If two edit the same line of fstab, the
+second becomes an edit of the result of the first. Commands that mount again include the options
 that earlier remedies changed.
 """
 
@@ -26,14 +26,14 @@ WORD = re.compile(r"[^ \t\r]+")
 T = TypeVar("T")
 
 
-class Conflict(Exception):  # noqa: N818 - what is the case, told to the user as it is
-    """A remedy contradicts an earlier one; the message says what both change."""
+class Conflict(Exception):  # noqa: N818 - the message is shown to the user
+    """Raised if a remedy contradicts an earlier one; the message names what both change."""
 
 
 class Composition:
-    """What the remedies so far change. `chains` are the states of each edited line, in order.
+    """The changes of the remedies so far; `chains` are the successive states of edited lines.
 
-    `_made` takes back what the last remedy has added.
+    `_made` are the functions that revert what the last remedy has added.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Composition:
         self._made: list[Callable[[], object]] = []
 
     def add(self, remedy: Remedy) -> Remedy:
-        """Return the remedy as it applies after those before it; raises Conflict."""
+        """Return the remedy, adapted to the earlier ones; raises Conflict."""
         self._made.clear()
         try:
             return remedy._replace(steps=tuple(self._steps(remedy)))
@@ -66,7 +66,7 @@ class Composition:
             if isinstance(change, NewFile):
                 self._set(self._files, change.path, change.content, change.path)
             if isinstance(change, Remount):
-                # What an earlier remedy of this run changed is in force before this one.
+                # The changes of earlier remedies of this run are in force before this one.
                 undo = self._with_options(change.mount_point, step.undo)
                 for word in change.after:
                     words = self._options.setdefault(change.mount_point, {})
@@ -78,7 +78,7 @@ class Composition:
             yield self._mounting(step, again)
 
     def _mounting(self, step: Step, last: Unmount | None) -> Step:
-        """Return a step whose mount commands have the options of earlier remedies."""
+        """Return a step whose mount commands include the options of earlier remedies."""
         if last is None:
             return step
         place = last.mount_point
@@ -114,7 +114,7 @@ class Composition:
         return edit._replace(before=before, after=after)
 
     def _claim(self, remedy: Remedy) -> None:
-        """Note the fields of superblocks and the settings that whole values replace."""
+        """Record the superblock fields and settings that a remedy sets; raises Conflict."""
         for step in remedy.steps:
             for found in FIELD.finditer(step.command):
                 if found["option"] != "-E" or "mount_opts" not in found["value"]:
@@ -136,14 +136,14 @@ class Composition:
 def compose(
     chosen: Sequence[ChosenRemedy],
 ) -> tuple[tuple[ChosenRemedy, ...], tuple[LeftOut, ...], Mapping[tuple[str, int], list[str]]]:
-    """Return the remedies composed, those that cannot be, and the chain of each edited line."""
+    """Return the composed remedies, those in conflict, and the chain of each edited line."""
     composition = Composition()
     done: list[ChosenRemedy] = []
     left: list[LeftOut] = []
     for each in chosen:
         try:
             remedy = composition.add(each.remedy)
-        except Conflict as conflict:  # noqa: PERF203 - one after the other is the point
+        except Conflict as conflict:  # noqa: PERF203 - each depends on the previous ones
             reason = (
                 f"conflicts with an earlier remedy, which also changes {conflict}: apply the "
                 "script, then run fix again"
@@ -155,15 +155,15 @@ def compose(
 
 
 def name_of(word: str) -> str:
-    """Return what a word of `mount -o` is about: a flag of mount(8), or an option of ext4."""
+    """Return the name of an option of `mount -o`: a flag of mount(8), or an option of ext4."""
     flag = CLEARED.get(word, word)
     return flag if flag in MOUNT_FLAGS else option_name(word).partition("=")[0]
 
 
 def merged(base: str, after: str, present: str) -> str:
-    """Return `present` with what changed from `base` to `after`; raises Conflict.
+    """Apply the changes from `base` to `after` to `present`; raises Conflict.
 
-    All are lines of fstab. Fields are compared as a whole, options one by one.
+    All are lines of fstab. Options are merged one by one, other fields as a whole.
     """
     if present == base:
         return after
@@ -200,9 +200,9 @@ def _options_of(command: str) -> list[str]:
 
 
 def _difference(again: str, command: str) -> dict[str, str]:
-    """Return what a mount command changes of the one that mounts as before, by option.
+    """Return the options that `command` changes compared with `again`, by name.
 
-    An empty word stands for an option that is left out.
+    `again` mounts as before. An empty value stands for an option that `command` omits.
     """
     if not command.startswith("mount -t "):
         return {}
@@ -215,10 +215,10 @@ def _difference(again: str, command: str) -> dict[str, str]:
 
 
 def _replaced(head: str, options: str, words: Mapping[str, str]) -> str:
-    """Return the start of a mount command with options in the place of others, by name.
+    """Return the start of a mount command, with options replaced by name.
 
-    delalloc is left to be the default of ext4: with data=journal, which the superblock may set,
-    the kernel refuses it, and the filesystem would stay unmounted (6.18).
+    delalloc is omitted because it is the default of ext4: with data=journal, which the superblock
+    may set, the kernel refuses delalloc, and the filesystem would stay unmounted (6.18).
     """
     present = re.split(COMMA, unquote(options))
     kept = [word for word in present if name_of(word) not in words]

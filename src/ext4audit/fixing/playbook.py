@@ -1,9 +1,9 @@
-"""The playbook that applies remedies: Ansible's modules where they can, else the script.
+"""The playbook that applies remedies: with Ansible modules if possible, else with the script.
 
-The script is in the playbook, line by line, and is copied to the host: its dry run checks the
-preconditions of every remedy. A module makes a change where it does it as carefully: settings of
-the kernel, files, and lines of fstab that the module writes as they are. JSON is YAML, and needs
-no quoting rules.
+The playbook contains the script, line by line, and copies it to the host. A dry run of the script
+checks the preconditions of every remedy. Modules make only the changes that they make as carefully
+as the script: kernel settings, files, and fstab lines that the module writes unchanged. The
+playbook is JSON, which is also YAML, and needs no quoting rules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PLAIN = re.compile(r"[A-Za-z0-9/_.:=,-]+")
 MODES = {"folder": "0755", "script": "0700", "file": "0644"}
 MOUNT = "ansible.posix.mount"
 JOINED = "{{ script_lines | join('\n') }}"
-"""With a newline as it is: versions of Ansible differ in what a backslash means there."""
+"""Contains a literal newline: versions of Ansible differ in what a backslash means there."""
 TO_APPLY = "'0 to apply' not in {}.stdout"
 
 
@@ -61,12 +61,12 @@ def playbook(script: Script) -> str:
 
 
 def _script(path: str, number: int, *words: str) -> list[str]:
-    """Return the call of the script for one remedy; by sh, because /var may be mounted noexec."""
+    """Return the command that runs the script for a remedy, by sh because /var may be noexec."""
     return ["sh", path, *words, "--only", str(number)]
 
 
 def _remedy(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]]:
-    """Return the tasks of one remedy: its preconditions, the change where needed, and the check."""
+    """Return the tasks of a remedy: preconditions, the change if needed, and the verification."""
     found = f"remedy_{number}"
     needed = TO_APPLY.format(found)
     title = _escaped(each.title)
@@ -86,15 +86,15 @@ def _remedy(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]]:
 
 
 def _register_change(variable: str) -> dict[str, Any]:
-    """Return the keys that register what the script prints, and whether it changed anything."""
+    """Return task keys that register the script's output, and whether it changed anything."""
     changed = f"'nothing was changed' not in {variable}.stdout"
     return {"register": variable, "changed_when": changed}
 
 
 def _by_modules(number: int, each: ChosenRemedy, path: str) -> list[dict[str, Any]] | None:
-    """Return the tasks that change what the remedy changes; None where modules cannot."""
+    """Return tasks that make the changes of a remedy with modules, None if that is impossible."""
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
-    # A file comes before the settings in it, so that nothing is left to be written there.
+    # A file comes before its settings, so that their tasks have nothing left to write there.
     work.sort(key=lambda step: not isinstance(step.change, NewFile))
     files = [step.change.path for step in work if isinstance(step.change, NewFile)]
     tasks: list[dict[str, Any]] = []
@@ -129,9 +129,9 @@ def _setting(title: str, name: str, value: str, file: str) -> dict[str, Any]:
 
 
 def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
-    """Return the task that edits a line; None where the module would change more than the step.
+    """Return the task that edits a line, None if the module would change more than the step.
 
-    It finds the line by the directory, and writes six fields with a blank between them.
+    The module finds the line by the mount point, and separates six fields by single blanks.
     """
     fields = edit.after.split(" ")
     plain = all(PLAIN.fullmatch(field) for field in fields)
@@ -145,9 +145,9 @@ def _mount(title: str, edit: LineEdit) -> list[dict[str, Any]] | None:
 def _if_one_line(
     number: int, each: ChosenRemedy, path: str, tasks: list[dict[str, Any]], place: str
 ) -> list[dict[str, Any]]:
-    """Return the tasks for a directory that one line of fstab names, and the script for others.
+    """Return tasks that use the module if fstab has one line for the mount point, else the script.
 
-    ansible.posix.mount writes all lines of a directory.
+    ansible.posix.mount changes all lines for a mount point.
     """
     lines, title = f"lines_{number}", _escaped(each.title)
     count = f'$1 !~ /^#/ && $2 == "{place}" {{ n++ }} END {{ print n + 0 }}'
@@ -169,5 +169,5 @@ def _task(name: str, module: str, words: dict[str, Any], **more: Any) -> dict[st
 
 
 def _escaped(text: str) -> str:
-    """Return a text that Jinja prints as it is; a name can hold braces."""
+    """Escape a text for Jinja; names can contain braces."""
     return NAME.sub("{{ '{' }}", text)

@@ -1,4 +1,4 @@
-"""The script that applies remedies: `fix.sh`, which does the work, and the remedies as data."""
+"""The script that applies remedies: the remedies as data, and `fix.sh`, which applies them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALWAYS = frozenset(
     "awk cat chmod cmp cp cut date dd find grep head id ln mkdir mv od readlink rm sed stat sync "
     "tail tr wc".split()
 )
-"""The tools that fix.sh itself calls; the others only if a remedy does."""
+"""The tools that fix.sh itself calls; the others are needed only if a remedy calls them."""
 NEW_UUID = "tune2fs -U "
 UNMOUNT = "umount "
 HEAD = """\
@@ -41,12 +41,12 @@ HEAD = """\
 """
 
 
-class Unwritable(Exception):  # noqa: N818 - what is the case, the message is printed as it is
-    """A remedy that a script cannot contain; the message has the reason."""
+class Unwritable(Exception):  # noqa: N818 - the message is printed as it is
+    """Raised for a remedy that a script cannot contain; the message has the reason."""
 
 
 class AuditedHost(NamedTuple):
-    """The host that a script is for. `machine_id` is None where it was not captured."""
+    """The host that a script is for; `machine_id` is None if it was not captured."""
 
     node: str
     machine_id: str | None
@@ -55,7 +55,7 @@ class AuditedHost(NamedTuple):
 
 
 class Script(NamedTuple):
-    """A script, its name, what it applies in this order, and what it leaves out."""
+    """A script, its identity (a hash), its remedies in order, and the omitted findings."""
 
     text: str
     identity: str
@@ -66,7 +66,7 @@ class Script(NamedTuple):
 def build_script(
     audited: AuditedHost, chosen: Sequence[ChosenRemedy], left: Sequence[LeftOut]
 ) -> Script:
-    """Return the script for the chosen remedies; what cannot be in it is added to `left`."""
+    """Return the script for the chosen remedies; its `left` includes those it cannot contain."""
     writable, unwritable = _writable(chosen)
     composed, conflicting, chains = compose(writable)
     all_left = (*left, *unwritable, *conflicting)
@@ -80,12 +80,12 @@ def build_script(
 
 
 def _writable(chosen: Sequence[ChosenRemedy]) -> tuple[list[ChosenRemedy], list[LeftOut]]:
-    """Divide the remedies into those that a script can hold, and the others with the reason."""
+    """Divide remedies into those that a script can contain, and the others with the reason."""
     writable, left = [], []
     for each in chosen:
         try:
             _function(1, each, {})
-        except Unwritable as reason:  # noqa: PERF203 - each may fail alone
+        except Unwritable as reason:  # noqa: PERF203 - each can fail separately
             left.append(LeftOut(each.rule, each.subject, str(reason)))
         else:
             writable.append(each)
@@ -107,7 +107,7 @@ def _head(audited: AuditedHost, chosen: Sequence[ChosenRemedy], left: Sequence[L
 
 
 def _plain(text: str) -> str:
-    """Return a text for a comment: one line of printable ASCII."""
+    """Return a text as one line of printable ASCII, for a comment."""
     return "".join(character if " " <= character <= "~" else "?" for character in text)
 
 
@@ -125,7 +125,7 @@ def _settings(audited: AuditedHost, chosen: Sequence[ChosenRemedy]) -> Iterator[
 def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], list[str]]) -> str:
     """Return the shell function with the data of one remedy; raises Unwritable."""
     work = [step for step in each.remedy.steps if step.phase is not Phase.VERIFY]
-    # An edit looks at its line itself, which later remedies may have edited, too.
+    # An edit verifies its line itself, because later remedies may also edit that line.
     edited = {step.done for step in work if isinstance(step.change, LineEdit)}
     verify = (step.command for step in each.remedy.steps if step.phase is Phase.VERIFY)
     checks = [command for command in verify if command not in edited]
@@ -148,7 +148,7 @@ def _function(number: int, each: ChosenRemedy, chains: Mapping[tuple[str, int], 
 
 
 def _repeated(each: ChosenRemedy, work: Sequence[Step]) -> str:
-    """Return the options of mount(8) that the commands repeat, as its own table spells them."""
+    """Return the options of mount(8) that the commands repeat, escaped as in its own table."""
     for step in work:
         if isinstance(step.change, Unmount | Remount):
             place = step.change.mount_point
@@ -248,7 +248,7 @@ def _names(fs: Filesystem) -> tuple[str, str]:
 
 
 def _key(path: str) -> str:
-    """Return a mount point as mountinfo spells it (fs/proc_namespace.c: show_mountinfo)."""
+    """Return a mount point, escaped as in mountinfo (fs/proc_namespace.c: show_mountinfo)."""
     return re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", path)
 
 
