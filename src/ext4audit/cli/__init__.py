@@ -247,7 +247,7 @@ def did_you_mean(word: str, candidates: Iterable[str], cutoff: float = 0.5) -> s
 
     `cutoff` is the minimum similarity, from 0 to 1 (difflib).
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - only a misspelling pays for it
+    from difflib import get_close_matches  # noqa: PLC0415 - needed for a misspelling only
 
     near = get_close_matches(word, list(candidates), n=1, cutoff=cutoff)
     return f" (did you mean {near[0]}?)" if near else ""

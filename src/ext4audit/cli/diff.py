@@ -1,4 +1,4 @@
-"""`ext4audit diff`: the differences of two reports, as text and as JSON."""
+"""`ext4audit diff`: compare two reports, with output as text or JSON."""
 
 from __future__ import annotations
 

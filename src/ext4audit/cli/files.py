@@ -16,7 +16,7 @@ from typing import NamedTuple
 from ext4audit.sources.timeouts import BoundedCalls, answered_for, undo
 
 MOST_LINKS = 40
-"""Symbolic links that the kernel follows in one path (path_resolution(7))."""
+"""The number of symbolic links that the kernel follows in one path (path_resolution(7))."""
 
 
 def own_stream(path: str) -> int | None:

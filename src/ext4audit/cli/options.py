@@ -87,7 +87,7 @@ class Seconds(click.ParamType):  # type: ignore[type-arg] # generic from click 8
 
 
 def timeout_option(default_seconds: float) -> Callable[[Any], Any]:
-    """Return the option --timeout, as `timeout_seconds`."""
+    """Return the option --timeout, as parameter `timeout_seconds`."""
     return click.option(
         "--timeout",
         "timeout_seconds",

@@ -1,4 +1,4 @@
-"""`ext4audit schema`: the JSON Schema of the machine format."""
+"""`ext4audit schema`: print the JSON Schema of JSON reports."""
 
 from __future__ import annotations
 

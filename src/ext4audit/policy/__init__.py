@@ -12,7 +12,7 @@ from ext4audit.report import Report, Verdict, filesystems_by_fact, subject_of
 from ext4audit.rule import OF_BROKEN, OF_SITES, Rule
 
 
-class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
+class UnknownRule(ValueError):  # noqa: N818 - named after the user's mistake
     """Raised if a selector matches no rule; `word` is the selector as typed."""
 
     def __init__(self, word: str) -> None:
@@ -24,7 +24,7 @@ class UnknownRule(ValueError):  # noqa: N818 - named after what the user typed
         return f"unknown rule {self.word!r}"
 
 
-class NothingSelected(ValueError):  # noqa: N818 - what the user asked for
+class NothingSelected(ValueError):  # noqa: N818 - named after the user's mistake
     """Raised if no rule is selected: an audit without rules would report any host as clean."""
 
 

@@ -86,7 +86,7 @@ def refusal(run: ProbeRun, result: Measurement, fs: Filesystem, host: Host) -> s
 
 
 def _change(run: ProbeRun, result: Measurement, fs: Filesystem) -> str | None:
-    """Return which option or members have changed since the measurement, None if none has."""
+    """Return which option or members have changed since the measurement, else None."""
     then = dict(run.filesystem.options)
     for name in DECIDING[result.rule]:
         option = option_of(fs, name)

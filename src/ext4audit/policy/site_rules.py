@@ -42,7 +42,7 @@ class SiteRuleError(Exception):
     """Raised if the rules of a file or a package cannot be used; the message has the reason."""
 
 
-class NoSuchPackage(ValueError):  # noqa: N818 - what the policy named
+class NoSuchPackage(ValueError):  # noqa: N818 - named after the user's mistake
     """Raised if no installed package or entry point that provides rules has this name."""
 
 
@@ -54,7 +54,7 @@ def rules_of_text(text: str, path: str) -> tuple[Rule, ...]:
     sys.modules[module.__name__] = module
 
     def run() -> ModuleType:
-        exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102 - its purpose
+        exec(compile(text, path, "exec", dont_inherit=True), vars(module))  # noqa: S102 - a rule file is code
         return module
 
     return _checked(_loaded(run, path), path)

@@ -165,7 +165,7 @@ def _cache(text: str) -> str:
 
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{value!r} is neither true nor false")  # noqa: TRY004 - as any value
+        raise ValueError(f"{value!r} is neither true nor false")  # noqa: TRY004 - as for all values
     return value
 
 

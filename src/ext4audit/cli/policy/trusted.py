@@ -42,7 +42,7 @@ def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
     """
     links, target = _links(path)
     places = [path, *links, target]
-    folders = {os.path.dirname(each) or "." for each in places}  # noqa: PTH120 - pathlib's cost
+    folders = {os.path.dirname(each) or "." for each in places}  # noqa: PTH120 - pathlib is slow
     every = [status, *map(os.lstat, links), *map(os.stat, folders)]
     trusted, uids = _trusted_ids("UID", os.geteuid()), {each.st_uid for each in every}
     refusal = None
@@ -57,7 +57,7 @@ def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
 def _links(path: str) -> tuple[list[str], str]:
     """Return the symbolic links in a path, including its directories, and the real path."""
     links, here = list[str](), "/"
-    ahead = os.path.abspath(path).split("/")  # noqa: PTH100 - pathlib's cost
+    ahead = os.path.abspath(path).split("/")  # noqa: PTH100 - pathlib is slow
     while ahead:
         place = os.path.normpath(f"{here}/{ahead.pop(0)}")
         if os.path.islink(place):  # noqa: PTH114 - the same
