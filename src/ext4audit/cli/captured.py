@@ -192,11 +192,11 @@ def _audited(place: Place, targets: tuple[str, ...], asked: ReportOptions) -> Re
     except ValueError as error:  # an unknown target
         raise click.UsageError(f"{place.path}: {error}") from None
     if asked.verbosity >= 0:
-        _tell_mounts(report.host, targets)
+        _report_mounts(report.host, targets)
     return report
 
 
-def _tell_mounts(host: Host, targets: tuple[str, ...]) -> None:
+def _report_mounts(host: Host, targets: tuple[str, ...]) -> None:
     """Report the mount of each path; the evidence does not show whether the path exists."""
     mount_holding = lazily("assemble.devices.target", "mount_holding")
     for target in targets:

@@ -144,7 +144,7 @@ def _last_of_list(typed: str, find: Callable[[str], list[Item]]) -> list[Item]:
         return []
     before, comma, last = typed.rpartition(",")
     given = before.lower().split(",")
-    return _behind(before + comma, [item for item in find(last) if item.value.lower() not in given])
+    return _prefix(before + comma, [item for item in find(last) if item.value.lower() not in given])
 
 
 def _probes(typed: str) -> list[Item]:
@@ -153,7 +153,7 @@ def _probes(typed: str) -> list[Item]:
     return starting(typed, {name: f"{each.rule}: {each.healthy}" for name, each in PROBES.items()})
 
 
-def _behind(head: str, items: list[Item]) -> list[Item]:
+def _prefix(head: str, items: list[Item]) -> list[Item]:
     """Return the items with `head` prepended to their values."""
     return [CompletionItem(head + item.value, item.type, item.help) for item in items]
 
@@ -168,7 +168,7 @@ class _Words(ShellComplete):
         if SAFE.fullmatch(head) is None:
             return []
         try:
-            return _behind(head, super().get_completions(_without_cluster(args), incomplete))
+            return _prefix(head, super().get_completions(_without_cluster(args), incomplete))
         except click.UsageError:  # there is no such command
             return []
 

@@ -46,7 +46,7 @@ LIVE = "live"
 SCRIPT, PLAYBOOK = "sh", "ansible"
 EXECUTABLE = 0o700
 INCOMPLETE = "the audit is incomplete, so remedies may be missing: `ext4audit scan` shows why"
-_OF_REMEDIES = (
+_REMEDY_OPTIONS = (
     click.option(
         "--disruption",
         type=Choice(ALLOWED),
@@ -68,7 +68,7 @@ _OF_REMEDIES = (
 
 def remedy_options(command: Command) -> Command:
     """Add the options that decide which remedies are chosen; see `choices_of`."""
-    return with_options(command, _OF_REMEDIES)
+    return with_options(command, _REMEDY_OPTIONS)
 
 
 @click.command("fix")

@@ -158,7 +158,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
         profiles=profiles,
         post_processing=post_processing_of(
             policy, given["baseline"], profiles, given.get("probes", ())
-        )._replace(knowledge=newer, options=tuple(_words(given, policy.path))),
+        )._replace(knowledge=newer, options=tuple(_option_words(given, policy.path))),
         threshold=None if fail_on == NEVER else Severity(fail_on),
         allow_incomplete=given["allow_incomplete"],
         verbosity=1 if given["verbose"] else -1 if given["quiet"] else 0,
@@ -169,7 +169,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
     )
 
 
-def _words(given: dict[str, Any], config: str | None) -> Iterator[str]:
+def _option_words(given: dict[str, Any], config: str | None) -> Iterator[str]:
     """Yield the command line, for `fix`, of the options that decide what is found and counts."""
     named = {
         "--config": (config,),
@@ -195,7 +195,7 @@ probe_option = path_option(
 )
 
 
-_OF_RULES = (
+_RULE_OPTIONS = (
     path_option(
         "--config",
         help="Policy file.  [default: the nearest ext4audit.toml, else /etc/ext4audit.toml]",
@@ -231,7 +231,7 @@ _OF_RULES = (
 """The options that decide which findings there are."""
 
 
-def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
+def _counting_options(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
     """Return --baseline and --fail-on, which decide which findings count; takes their help."""
     return (
         path_option("--baseline", metavar="REPORT", help=baseline),
@@ -243,11 +243,11 @@ def _of_counting(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...
     )
 
 
-_OF_REPORTS = _of_counting(
+_REPORT_COUNTING = _counting_options(
     "Earlier report in JSON: only new findings count, and fixed ones are listed.",
     "Exit 1 on a finding of this severity or worse.",
 )
-_OF_FIXES = _of_counting(
+_FIX_COUNTING = _counting_options(
     "Earlier report in JSON: only new findings are fixed.",
     "Fix the findings of this severity or worse.",
 )
@@ -259,8 +259,8 @@ _OPTIONS = (
         multiple=True,
         help="Write FILE atomically; repeatable, the first -o belongs to the first -f.",
     ),
-    *_OF_RULES,
-    *_OF_REPORTS,
+    *_RULE_OPTIONS,
+    *_REPORT_COUNTING,
     click.option(
         "--allow-incomplete", is_flag=True, help="Exit 0 instead of 3 if evidence is missing."
     ),
@@ -277,7 +277,7 @@ _OPTIONS = (
 
 def rule_options(command: Command) -> Command:
     """Add the options that decide which findings are fixed; see `findings_of`."""
-    return with_options(command, (*_OF_RULES, *_OF_FIXES))
+    return with_options(command, (*_RULE_OPTIONS, *_FIX_COUNTING))
 
 
 _NO_REPORT = {"formats": (), "outputs": (), "allow_incomplete": True, "color": "never"}

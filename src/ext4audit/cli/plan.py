@@ -152,8 +152,8 @@ def command(**given: Any) -> int:  # noqa: ANN401 - each option has its own type
     _check_several(plans, options)
     for sentence in read.skipped:
         print_diagnostic(f"not planned: {sentence}")
-    stated = (each.get(STATED_SIZE) and "size" in each for each in read.filesystems)
-    if given["size"] and all(stated):
+    is_sized = (each.get(STATED_SIZE) and "size" in each for each in read.filesystems)
+    if given["size"] and all(is_sized):
         print_diagnostic("--size is not used: the document states every size")
     own_file = given["file"] if not named and given["file"] != STANDARD_INPUT else None
     codes = [_one(plan, own_file, given, options) for plan in plans]

@@ -35,7 +35,7 @@ from ext4audit.sources.live import LiveSource
 LONGEST_SECONDS = 3600
 LARGEST_BYTES = 16 << 20
 """Maximum size of a file for `scan --probe`; a run on an array of 4096 members is 1 MiB."""
-_OF_WRITING = frozenset({"only", "size", "seconds", "rate"})
+_WRITE_OPTIONS = frozenset({"only", "size", "seconds", "rate"})
 """The options that control writing and have no effect with --observe."""
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -133,7 +133,7 @@ def _refuse_limits(context: click.Context) -> None:
     """Raise UsageError for options without effect; environment variables are accepted."""
     for option in context.command.params:
         given = context.get_parameter_source(f"{option.name}")
-        if option.name in _OF_WRITING and given is ParameterSource.COMMANDLINE:
+        if option.name in _WRITE_OPTIONS and given is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--observe writes nothing, so {option.opts[0]} has no effect")
 
 

@@ -60,18 +60,18 @@ def resolve_targets(source: Source, targets: Sequence[str]) -> frozenset[DeviceN
 
     As in `scan`, an image file does not select the filesystem that contains the file.
     """
-    looked = _look_at(source, targets)
-    found = [NotExt4(ONLY_OF_HOSTS) if isinstance(each, Image) else each for each in looked]
-    return frozenset(_sort(targets, found).device_numbers)
+    results = _resolve_all(source, targets)
+    found = [NotExt4(ONLY_OF_HOSTS) if isinstance(each, Image) else each for each in results]
+    return frozenset(_grouped(targets, found).device_numbers)
 
 
-def _look_at(source: Source, targets: Sequence[str]) -> list[Target | Image]:
+def _resolve_all(source: Source, targets: Sequence[str]) -> list[Target | Image]:
     """Resolve each target."""
     inventory = take_inventory(source)
-    return [_found(source, inventory, utf8(target)) for target in targets]
+    return [_resolve(source, inventory, utf8(target)) for target in targets]
 
 
-def _found(source: Source, inventory: Inventory, path: str) -> Target | Image:
+def _resolve(source: Source, inventory: Inventory, path: str) -> Target | Image:
     """Resolve a target; the code for images is imported only if it is a regular file."""
     resolver = TargetResolver(source, inventory)
     if not resolver.is_file(path):
@@ -86,12 +86,12 @@ def _found(source: Source, inventory: Inventory, path: str) -> Target | Image:
     return resolver.resolve(path)
 
 
-def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedTargets:
+def _grouped(targets: Sequence[str], results: Sequence[Target | Image]) -> SelectedTargets:
     """Group resolved targets and print notes; raises UsageError for bad targets or none left."""
     numbers: list[DeviceNumber] = []
     images: list[ImageFilesystem] = []
     reasons = []
-    for path, found in zip(map(utf8, targets), looked, strict=True):
+    for path, found in zip(map(utf8, targets), results, strict=True):
         if isinstance(found, Superblocks):
             numbers.extend(found.device_numbers)
             if found.note:
@@ -107,12 +107,12 @@ def _sort(targets: Sequence[str], looked: Sequence[Target | Image]) -> SelectedT
         raise click.UsageError("; ".join(reasons))
     for reason in reasons:
         print_diagnostic(reason)
-    gaps = tuple(gap for found in looked if isinstance(found, Image) for gap in found.gaps)
+    gaps = tuple(gap for found in results if isinstance(found, Image) for gap in found.gaps)
     each_once = {image.device: image for image in images}.values()
     return SelectedTargets(tuple(dict.fromkeys(numbers)), tuple(each_once), gaps)
 
 
-def _is_of_images(rule: Rule, asked: ReportOptions) -> bool:
+def _applies_to_images(rule: Rule, asked: ReportOptions) -> bool:
     """Return whether a host rule also applies to images, as rules that failed to load do."""
     if rule.code in OF_IMAGES_TOO or not asked.site_rules:
         return rule.code in OF_IMAGES_TOO
@@ -125,12 +125,12 @@ OF_IMAGES_TOO = frozenset({"HLT003"})
 
 def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source) -> Report:
     """Audit the filesystems of the targets; raises UsageError if there are none."""
-    chosen = _sort(targets, _look_at(source, targets))
+    chosen = _grouped(targets, _resolve_all(source, targets))
     gaps = chosen.gaps
     if chosen.images:
         gaps += lazily("assemble.image.host", "image_gaps")(source, chosen.images)
     if not chosen.device_numbers:
-        return _of_images(chosen.images, gaps, asked)
+        return _audit_images(chosen.images, gaps, asked)
     with progress(quiet=asked.verbosity < 0) as show:
         host = assemble_host(source, utc_now(), only=chosen.device_numbers, progress=show)
     if chosen.images:
@@ -138,12 +138,12 @@ def scan_targets(targets: tuple[str, ...], asked: ReportOptions, source: Source)
     return audit(ReportSource("live", host.name), host, asked.rules, asked.profiles)
 
 
-def _of_images(
+def _audit_images(
     images: tuple[ImageFilesystem, ...], gaps: tuple[Unknown, ...], asked: ReportOptions
 ) -> Report:
     """Audit images only; without a host, most host rules have no subject."""
     name = ", ".join(dict.fromkeys(image.path for image in images))
-    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _is_of_images(r, asked)]
+    rules = [r for r in asked.rules if r.scope is Scope.FILESYSTEM or _applies_to_images(r, asked)]
     source = ReportSource("image", name)
     host = lazily("assemble.image.host", "host_of_images")(images, utc_now(), name, gaps)
     return audit(source, host, rules, asked.profiles)

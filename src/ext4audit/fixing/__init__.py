@@ -101,12 +101,12 @@ def _failing(
 
 def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> Remedy | str:
     """Return the remedy to apply, or the reason why there is none; raises NoSuchRemedy."""
-    ways = [remedy for remedy in finding.remedies if remedy.steps]
+    candidates = [remedy for remedy in finding.remedies if remedy.steps]
     if words is not None:
-        ways = _matching(ways, words, code)
-    if not ways:
+        candidates = _matching(candidates, words, code)
+    if not candidates:
         return f"advice only: {finding.remedies[0].summary}" if finding.remedies else "no remedy"
-    best = safest(ways)
+    best = safest(candidates)
     if best is None:
         return "its remedy destroys data; scripts never include it"
     if best.disruption.rank <= most.rank:
@@ -116,12 +116,12 @@ def _pick(finding: Finding, most: Disruption, words: str | None, code: str) -> R
     return f"needs --disruption {best.disruption.value}"
 
 
-def _matching(ways: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
+def _matching(candidates: Sequence[Remedy], words: str, code: str) -> list[Remedy]:
     wanted = _slug(words)
-    exact = [remedy for remedy in ways if slug(remedy) == wanted]
-    found = exact or [r for r in ways if wanted and wanted in f"{slug(r)} {_slug(r.summary)}"]
+    exact = [remedy for remedy in candidates if slug(remedy) == wanted]
+    found = exact or [r for r in candidates if wanted and wanted in f"{slug(r)} {_slug(r.summary)}"]
     if not found:
-        known = ", ".join(map(slug, ways)) or "no remedy that a script can apply"
+        known = ", ".join(map(slug, candidates)) or "no remedy that a script can apply"
         raise NoSuchRemedy(f"{code} has no remedy {words!r} (choose from {known})")
     return found
 

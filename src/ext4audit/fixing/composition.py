@@ -33,7 +33,7 @@ class Conflict(Exception):  # noqa: N818 - the message is shown to the user
 class Composition:
     """The changes of the remedies so far; `chains` are the successive states of edited lines.
 
-    `_made` are the functions that revert what the last remedy has added.
+    `_reverts` are the functions that revert what the last remedy has added.
     """
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class Composition:
         self._files: dict[str, str] = {}
         self._options: dict[str, dict[str, str]] = {}
         self._fields: dict[tuple[str, str], str] = {}
-        self._made: list[Callable[[], object]] = []
+        self._reverts: list[Callable[[], object]] = []
 
     def add(self, remedy: Remedy) -> Remedy:
         """Return the remedy, adapted to the earlier ones; raises Conflict."""
-        self._made.clear()
+        self._reverts.clear()
         try:
             return remedy._replace(steps=tuple(self._steps(remedy)))
         except Conflict:
-            for take_back in reversed(self._made):
-                take_back()
+            for revert in reversed(self._reverts):
+                revert()
             raise
 
     def _steps(self, remedy: Remedy) -> Iterator[Step]:
@@ -102,7 +102,7 @@ class Composition:
         line = edit.path, edit.line_number
         if line not in self.chains:
             self.chains[line] = [edit.before]
-            self._made.append(partial(self.chains.pop, line))
+            self._reverts.append(partial(self.chains.pop, line))
         chain = self.chains[line]
         before = chain[-1]
         after = merged(edit.before, edit.after, before)
@@ -110,7 +110,7 @@ class Composition:
             raise Conflict(edit.where)
         if after != before:
             chain.append(after)
-            self._made.append(chain.pop)
+            self._reverts.append(chain.pop)
         return edit._replace(before=before, after=after)
 
     def _claim(self, remedy: Remedy) -> None:
@@ -128,7 +128,7 @@ class Composition:
 
     def _set(self, known: dict[T, str], key: T, value: str, what: str) -> None:
         if key not in known:
-            self._made.append(partial(known.pop, key))
+            self._reverts.append(partial(known.pop, key))
         if known.setdefault(key, value) != value:
             raise Conflict(what)
 

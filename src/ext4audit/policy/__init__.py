@@ -31,10 +31,10 @@ class NothingSelected(ValueError):  # noqa: N818 - named after the user's mistak
 def matches(rule: Rule, word: str) -> bool:
     """Return whether a selector matches the code, a prefix of it, the family or the name."""
     upper = word.upper()
-    return rule.code.startswith(upper) or rule.name == word.lower() or _stands_for(rule, upper)
+    return rule.code.startswith(upper) or rule.name == word.lower() or _is_placeholder(rule, upper)
 
 
-def _stands_for(rule: Rule, word: str) -> bool:
+def _is_placeholder(rule: Rule, word: str) -> bool:
     """Return whether a rule is a placeholder for broken site rules, which may have any code."""
     return rule.family == OF_BROKEN and word.startswith(OF_SITES)
 
@@ -367,7 +367,7 @@ def _code(word: str, rules: Sequence[Rule], near: Near) -> str:
     for rule in rules:
         if word.upper() == rule.code or word.lower() == rule.name:
             return rule.code
-        if _stands_for(rule, word.upper()):
+        if _is_placeholder(rule, word.upper()):
             return word.upper()
     names = [name for rule in rules for name in (rule.code, rule.name)]
     raise PolicyError(f"suppress: unknown rule {word!r}{_nearest(word, names, near)}")

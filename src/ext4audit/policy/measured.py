@@ -44,11 +44,11 @@ class _Cited(NamedTuple):
 
 def apply_measurements(report: Report, runs: Sequence[ProbeRun]) -> Report:
     """Return the report after applying the newest measurement of each rule and filesystem."""
-    verdicts = (_measured(verdict, _of(fs, verdict, report, runs)) for verdict, fs in report.judged)
+    verdicts = (_measured(v, _newest(fs, v, report, runs)) for v, fs in report.judged)
     return report._replace(verdicts=tuple(verdicts))
 
 
-def _of(
+def _newest(
     fs: Filesystem | None, verdict: Verdict, report: Report, runs: Sequence[ProbeRun]
 ) -> _Cited | None:
     """Return the newest conclusive measurement that applies to a verdict, if any."""

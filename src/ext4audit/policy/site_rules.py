@@ -168,27 +168,27 @@ def refuse_collisions(rules: Sequence[Rule], origin: str, taken: Sequence[Rule] 
 
 def declaration_errors(rule: Rule) -> Iterator[str]:
     """Yield a sentence for each error in the declaration of a site rule."""
-    if not _is_like(rule.code, CODE):
+    if not _is_match(rule.code, CODE):
         yield "its code is not X with two more capital letters and three digits, such as XAC001"
     elif rule.family == OF_BROKEN:
         yield f"codes that begin with {OF_BROKEN} are reserved"
-    if not _is_like(rule.name, NAME):
+    if not _is_match(rule.name, NAME):
         yield f"its name {rule.name!r} is not of lower-case words with dashes between them"
     if not isinstance(rule.severity, Severity):
         yield f"its severity {rule.severity!r} is not a Severity"
     if not isinstance(rule.since, str):
         yield "since is not a text"
-    if not _are(rule.references, str):
+    if not _is_tuple_of(rule.references, str):
         yield "its references are not a tuple of texts"
     for name in _OTHER_FIELDS:
         yield from type_errors(getattr(rule, name), declared(Rule)[name], f"its {name}")
     if not rule.summary:
         yield "it has no summary: give one, or begin the docstring of the module with CODE: summary"
-    if not (_are((rule.docstring,), str) and rule.page):
+    if not (_is_tuple_of((rule.docstring,), str) and rule.page):
         yield "its check has no docstring, which is its page"
 
 
-def _is_like(value: object, form: re.Pattern[str]) -> bool:
+def _is_match(value: object, form: re.Pattern[str]) -> bool:
     """Return whether a value, whose type is not yet checked, is a string that matches `form`."""
     return isinstance(value, str) and form.fullmatch(value) is not None
 
@@ -204,7 +204,7 @@ def _guarded(rule: Rule) -> Callable[[Filesystem | None, Host], RuleOutput]:
     return run
 
 
-def _are(values: object, kind: type) -> bool:
+def _is_tuple_of(values: object, kind: type) -> bool:
     return isinstance(values, tuple) and all(isinstance(each, kind) for each in values)
 
 
@@ -247,11 +247,11 @@ def _valid(output: Finding | Citation, rule: Rule) -> Finding | Citation:
     if wrong is not None:
         raise TypeError(wrong)
     if isinstance(output, Finding):
-        _is_of_a_rule(output, rule)
+        _check_finding(output, rule)
     return output
 
 
-def _is_of_a_rule(finding: Finding, rule: Rule) -> None:
+def _check_finding(finding: Finding, rule: Rule) -> None:
     """Raise ValueError for a finding worse than its rule, or one marked suppressed or known.
 
     Only the policy and the baseline decide which findings count, and this is reported.

@@ -48,7 +48,7 @@ def scan_fleet(places: Sequence[Place], targets: tuple[str, ...], asked: ReportO
     filesystem that a TARGET names.
     """
     job = _job(targets, asked)
-    lines = _lines(places, job, _nameless(places, job))
+    lines = _lines(places, job, _audited_without_key(places, job))
     shown = _shown(lines, len(places), quiet=asked.verbosity < 0)
     sums, codes = print_lines(shown, targets, asked)
     if asked.outputs[0].fmt != NAGIOS and EXIT_INTERNAL not in codes:
@@ -84,7 +84,7 @@ def print_lines(
         puts = [stack.enter_context(writing(output.path)) for output in streams]
         if len(asked.outputs) > 1:
             puts = [
-                put if output.path else _until_it_fails(put, failures)
+                put if output.path else _until_error(put, failures)
                 for output, put in zip(streams, puts, strict=True)
             ]
         for line in lines:
@@ -101,7 +101,7 @@ def print_lines(
                         verbosity=page.verbosity, ascii_only=page.ascii_only, width=page.width
                     )
                 )
-    codes = _end(sums, kept, targets, asked, by_key=by_key)
+    codes = _write_totals(sums, kept, targets, asked, by_key=by_key)
     with writing(None):
         for failure in failures:
             raise failure
@@ -113,17 +113,17 @@ def worst_of(codes: set[int]) -> int:
     return next((code for code in _WORST_FIRST if code in codes), max(codes))
 
 
-def _until_it_fails(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
+def _until_error(put: Callable[[str], None], failures: list[OSError]) -> Callable[[str], None]:
     """Return a function that stops at its first error, so that other outputs are still written."""
 
-    def go_on(text: str) -> None:
+    def write_unless_failed(text: str) -> None:
         try:
             if not failures:
                 put(text)
         except OSError as error:
             failures.append(error)
 
-    return go_on
+    return write_unless_failed
 
 
 class _Lines:
@@ -146,7 +146,7 @@ class _Lines:
             self.hosts.append(line.host)
 
 
-def _end(
+def _write_totals(
     sums: FleetSums,
     lines: _Lines,
     targets: tuple[str, ...],
@@ -209,7 +209,7 @@ def _job(targets: tuple[str, ...], asked: ReportOptions) -> Job:
     )
 
 
-def _nameless(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
+def _audited_without_key(places: Sequence[Place], job: Job) -> dict[Place, HostLine]:
     """Audit hosts without keys first, to check all names for duplicates; raises UsageError."""
     known = {place: audit_place(place, job) for place in places if place.key is None}
     refuse_same_names([p._replace(key=known[p].name) if p in known else p for p in places])
@@ -298,7 +298,7 @@ def _processes(workers: int, job: Job) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, initializer=_begin, initargs=(job,))
 
 
-_HERE: dict[str, Job] = {}
+_JOB_OF_WORKER: dict[str, Job] = {}
 """The job of a worker, sent once: a baseline of a fleet is too large to send for each host."""
 
 
@@ -307,7 +307,7 @@ def _begin(job: Job) -> None:
     _end_with_parent()
     if job.post_processing.knowledge:
         put_in_force(by_file(job.post_processing.knowledge))
-    _HERE["job"] = job
+    _JOB_OF_WORKER["job"] = job
 
 
 def _end_with_parent() -> None:
@@ -328,7 +328,7 @@ def _end_with_parent() -> None:
 
 
 def _audit(place: Place) -> HostLine:
-    return audit_place(place, _HERE["job"])
+    return audit_place(place, _JOB_OF_WORKER["job"])
 
 
 def _shown(lines: Iterator[HostLine], hosts: int, *, quiet: bool) -> Iterator[HostLine]:

@@ -53,7 +53,7 @@ def plan_of(settings: Mapping[str, Any]) -> Plan:
     disks = planned_disks(settings)
     host = planned_host(with_virtualization(settings, disks))
     settings, assumed = with_disks(settings, disks, host)
-    given = (*assumed, *_decimal(settings), *_sectors(settings), *host.assumed)
+    given = (*assumed, *_unit_note(settings), *_sector_note(settings), *host.assumed)
     plan = Plan(
         device=_value(settings, "device", path_of, DEVICES[level != DISK]),
         size_bytes=_value(settings, "size", capacity_of),
@@ -79,7 +79,7 @@ def _check_complete(settings: Mapping[str, Any], level: str) -> None:
         raise click.UsageError(f"a plan needs {' and '.join(missing)}")
 
 
-def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def _unit_note(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a note about a size in decimal units: TB is less than the T of mke2fs."""
     text = str(settings.get("size", ""))
     if not re.search(r"[KMGTP]B$", text.strip(), re.IGNORECASE):
@@ -88,11 +88,11 @@ def _decimal(settings: Mapping[str, Any]) -> tuple[str, ...]:
     return (f"--size {text} is {size_bytes} bytes, {size_bytes / (1 << 30):.1f} GiB",)
 
 
-def _sectors(settings: Mapping[str, Any]) -> tuple[str, ...]:
+def _sector_note(settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return a note about the assumed sector size if it determines the block size (no -b)."""
     size_bytes = _value(settings, "size", capacity_of)
-    stated = _value(settings, "mkfs", parse_mkfs_arguments).value("-b")
-    if size_bytes >= SMALL_BYTES or stated:
+    block_size = _value(settings, "mkfs", parse_mkfs_arguments).value("-b")
+    if size_bytes >= SMALL_BYTES or block_size:
         return ()
     return ("sectors of 512 bytes; with sectors of 4096, mke2fs makes blocks of 4096 (-b 4096)",)
 
@@ -128,20 +128,20 @@ def _queue(settings: Mapping[str, Any]) -> QueueLimits:
     zero = Known(0, "the plan")
     return QueueLimits(
         write_cache=_evidence(settings, "write_cache", _cache, "back"),
-        fua=_left_open("fua"),
-        rotational=_evidence(settings, "rotational", _truth, ""),
-        discard_max_bytes=_left_open("discard_max_bytes"),
+        fua=_unsettable("fua"),
+        rotational=_evidence(settings, "rotational", _boolean, ""),
+        discard_max_bytes=_unsettable("discard_max_bytes"),
         minimum_io_bytes=zero,
         optimal_io_bytes=zero,
-        logical_block_bytes=_left_open("logical_block_size"),
-        physical_block_bytes=_left_open("physical_block_size"),
+        logical_block_bytes=_unsettable("logical_block_size"),
+        physical_block_bytes=_unsettable("physical_block_size"),
         nr_requests=_evidence(settings, "nr_requests", count_of, "256"),
         max_sectors_kb=_evidence(settings, "max_sectors_kb", count_of, "1280"),
         wbt_latency_usec=_evidence(settings, "wbt_lat_usec", count_of, "75000"),
     )
 
 
-def _left_open(name: str) -> Unknown:
+def _unsettable(name: str) -> Unknown:
     """Return the Unknown for a property that no option of a plan sets."""
     return Unknown(
         f"queue/{name} of the planned disks", Why.NOT_CAPTURED, "no option of plan sets it"
@@ -163,7 +163,7 @@ def _cache(text: str) -> str:
     return CACHES[text]
 
 
-def _truth(value: object) -> bool:
+def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")  # noqa: TRY004 - as for all values
     return value
@@ -198,7 +198,7 @@ def planned_disks(settings: Mapping[str, Any]) -> DiskKind | None:
 
 def with_virtualization(settings: Mapping[str, Any], disks: DiskKind | None) -> Mapping[str, Any]:
     """Return the settings with the virtualization that a kind of disk implies, if not set."""
-    found = _open(settings, disks).get(VIRTUALIZATION)
+    found = _unset(settings, disks).get(VIRTUALIZATION)
     return {**settings, VIRTUALIZATION: found.value} if found else settings
 
 
@@ -209,7 +209,7 @@ def with_disks(
     if disks is None:
         return settings, ()
     kernels = _kernels(host)
-    taken = {key: (each, each.on(kernels)) for key, each in _open(settings, disks).items()}
+    taken = {key: (each, each.on(kernels)) for key, each in _unset(settings, disks).items()}
     texts = ", ".join(_property_text(key, each, value) for key, (each, value) in taken.items())
     sentence = f"{disks.name}: {disks.says}{f'; {texts}' if texts else ''}"
     supplied = {key: value for key, (_, value) in taken.items() if value is not None}
@@ -217,7 +217,7 @@ def with_disks(
     return {**settings, **supplied, "origins": origins}, (sentence,)
 
 
-def _open(settings: Mapping[str, Any], disks: DiskKind | None) -> dict[str, Property]:
+def _unset(settings: Mapping[str, Any], disks: DiskKind | None) -> dict[str, Property]:
     """Return the properties of the kind of disk that the settings do not set."""
     properties = disks.properties if disks else {}
     return {key: each for key, each in properties.items() if settings.get(key) is None}

@@ -123,15 +123,15 @@ def no_report(path: str, why: str) -> click.UsageError:
 
 def compared(baselines: Baselines, report: Report, *, alone: bool) -> Report:
     """Return the report compared with the baseline of its host."""
-    return apply_baseline(report, _of_host(baselines, report, alone=alone))
+    return apply_baseline(report, _findings(baselines, report, alone=alone))
 
 
 def has_host(baselines: Baselines, report: Report) -> bool:
     """Return whether the baselines have the host of a report, by key, else by name."""
-    return bool(_same(baselines, report.key, report.host.name))
+    return bool(_hosts_named(baselines, report.key, report.host.name))
 
 
-def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
+def _findings(baselines: Baselines, report: Report, *, alone: bool) -> tuple[KnownFinding, ...]:
     """Return the known findings of a host; a baseline of a single host allows for renaming.
 
     If several hosts share a name ("localhost", or the plans of one file), the one with the most
@@ -139,8 +139,8 @@ def _of_host(baselines: Baselines, report: Report, *, alone: bool) -> tuple[Know
     """
     only = _only(baselines) if alone else None
     if only:
-        return only.findings if _is_of(only, report) else ()
-    named = _same(baselines, report.key, report.host.name)
+        return only.findings if _is_host_of(only, report) else ()
+    named = _hosts_named(baselines, report.key, report.host.name)
     best = max(named, key=lambda host: len(_in_common(host, report)), default=None)
     is_one = best is not None and (len(named) == 1 or _in_common(best, report))
     return best.findings if best and is_one else ()
@@ -155,7 +155,7 @@ def of_another_host(baselines: Baselines, report: Report) -> tuple[str, ...]:
     if only is None or not only.findings:
         return ()
     known, here = only.identity.key or only.identity.name, report.key
-    if not _is_of(only, report):
+    if not _is_host_of(only, report):
         why = f"which shares neither a name of its own nor a filesystem with {here!r}"
         return (f"the baseline is of {known!r}, {why}: every finding is new",)
     if {only.identity.key, only.identity.name}.isdisjoint({here, report.host.name}):
@@ -169,18 +169,18 @@ def _only(baselines: Baselines) -> KnownHost | None:
     return every[0] if len(every) == 1 else None
 
 
-def _is_of(known: KnownHost, report: Report) -> bool:
+def _is_host_of(known: KnownHost, report: Report) -> bool:
     """Return whether a known host is the host of a report."""
-    return _are_one((*known.identity, report.key, report.host.name), _in_common(known, report))
+    return _is_same_host((*known.identity, report.key, report.host.name), _in_common(known, report))
 
 
 def are_of_one_host(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether two reports are of the same host, which may have been renamed."""
     superblocks = {*keys_in_document(old).values()} & {*keys_in_document(new).values()}
-    return _are_one((*identity_of(old), *identity_of(new)), superblocks - {""})
+    return _is_same_host((*identity_of(old), *identity_of(new)), superblocks - {""})
 
 
-def _are_one(names: Iterable[str | None], in_common: Collection[str]) -> bool:
+def _is_same_host(names: Iterable[str | None], in_common: Collection[str]) -> bool:
     """Return whether two hosts are the same: by a key, a distinctive name, or a filesystem.
 
     `names` are the keys and names of both. Findings without a filesystem (CMP004 of /data) and
@@ -194,6 +194,6 @@ def _in_common(known: KnownHost, report: Report) -> frozenset[str]:
     return known.superblocks & frozenset(map(key_of_filesystem, report.host.filesystems))
 
 
-def _same(baselines: Baselines, key: str, name: str) -> list[KnownHost]:
+def _hosts_named(baselines: Baselines, key: str, name: str) -> list[KnownHost]:
     known = (*baselines.get(key, ()), *(baselines.get(name, ()) if name != key else ()))
     return [host for host in known if host.identity.is_same(key, name)]

@@ -35,7 +35,7 @@ def load(sources: Sequence[str], policy: str) -> tuple[Rule, ...]:
     """
     found: list[Rule] = []
     for number, source in enumerate(dict.fromkeys(sources), start=1):
-        found += _of_source(source, policy, number, (*all_rules(), *found))
+        found += _load_source(source, policy, number, (*all_rules(), *found))
     _LOADED[tuple(sources), policy] = tuple(found)
     return tuple(found)
 
@@ -46,7 +46,7 @@ def loaded(sources: tuple[str, ...], policy: str) -> tuple[Rule, ...]:
     return load(sources, policy) if known is None else known
 
 
-def _of_source(source: str, policy: str, number: int, taken: Sequence[Rule]) -> tuple[Rule, ...]:
+def _load_source(source: str, policy: str, number: int, taken: Sequence[Rule]) -> tuple[Rule, ...]:
     is_file = source.endswith(".py") or "/" in source
     path = join(dirname(policy), source)  # noqa: PTH118, PTH120 - pathlib drops "./"
     text = _text(path) if is_file else ""

@@ -48,7 +48,7 @@ def check_trusted(path: str, status: os.stat_result, advice: str) -> None:
     refusal = None
     if uids - trusted:
         refusal = f"it or its directory belongs to another user ({min(uids - trusted)})"
-    elif any(map(_is_written_by_others, every)) or any(map(_lets_others, (target, *folders))):
+    elif any(map(_is_written_by_others, every)) or any(map(_has_access_list, (target, *folders))):
         refusal = "others may write to it or to its directory"
     if refusal:
         raise click.UsageError(f"{refusal}: {advice}")
@@ -81,7 +81,7 @@ def _is_written_by_others(status: os.stat_result) -> bool:
     return bool(mode & stat.S_IWOTH or (mode & stat.S_IWGRP and not own_group))
 
 
-def _lets_others(path: str) -> bool:
+def _has_access_list(path: str) -> bool:
     """Return whether an access control list may let other users write (acl(5)).
 
     With a list, the group bits are the mask for all its entries.
