@@ -24,11 +24,11 @@ _SHOWN = 5
 
 
 class Place(NamedTuple):
-    """The location of a host's evidence; `in_fleet` means that the user did not name it.
+    """The location of a host's evidence; `in_fleet` if a directory or inventory was searched.
 
     `key` is the operator's name for the host, None if only the evidence names it. `missing` is the
-    reason why an expected host has no evidence; `path` is then its key. `label` replaces a path
-    that only this run has in output. `groups` are the host's groups in the inventory.
+    reason why an expected host has no evidence; `path` is then its key. `label` is shown instead
+    of a path that exists only during this run. `groups` are the host's groups in the inventory.
     """
 
     path: str

@@ -142,7 +142,7 @@ def open_destination(path: str, *, is_private: bool = False) -> Iterator[Put]:
 
 
 def _is_written_in_place(path: str) -> bool:
-    """Return whether it is a device, a pipe or an open stream, which a rename cannot replace."""
+    """Return whether a path is a device, pipe or open stream, which a rename must not replace."""
     return own_stream(path) is not None or (Path(path).exists() and not Path(path).is_file())
 
 

@@ -170,7 +170,7 @@ def chosen(given: dict[str, Any], usual: Callable[[Rule], bool] = on_hosts) -> R
 
 
 def _option_words(given: dict[str, Any], config: str | None) -> Iterator[str]:
-    """Yield the command line, for `fix`, of the options that decide what is found and counts."""
+    """Yield, as arguments for `fix`, the options that decide which findings exist and count."""
     named = {
         "--config": (config,),
         "--knowledge": given["knowledge"],
@@ -228,11 +228,11 @@ _RULE_OPTIONS = (
         "filesystems, or on the mount points that match a glob; repeatable.",
     ),
 )
-"""The options that decide which findings there are."""
+"""The options that decide which findings exist."""
 
 
 def _counting_options(baseline: str, fail_on: str) -> tuple[Callable[[Any], Any], ...]:
-    """Return --baseline and --fail-on, which decide which findings count; takes their help."""
+    """Return --baseline and --fail-on, which decide which findings count, with these help texts."""
     return (
         path_option("--baseline", metavar="REPORT", help=baseline),
         click.option(

@@ -73,7 +73,7 @@ def print_lines(
 ) -> tuple[FleetSums, set[int]]:
     """Write all hosts in all formats, and return their totals and exit codes.
 
-    With `by_key`, formats that show all hosts together are sorted, for hosts in random order.
+    With `by_key`, formats that show all hosts together are sorted; hosts may arrive in any order.
     """
     streams = _streams(asked)
     named = in_force_of(asked.post_processing.policy, asked.post_processing.knowledge)

@@ -47,7 +47,7 @@ TO_APPLY = re.compile(r"^[1-9]\d* to apply, ", re.MULTILINE)
 
 
 class RemedyOptions(NamedTuple):
-    """The options that choose remedies, and whether to apply these."""
+    """The options that choose remedies, and whether to apply them."""
 
     disruption: Disruption
     choices: dict[str, str]

@@ -1,4 +1,4 @@
-"""The audit of one host of a fleet, with limits of time and memory; returns a summary line."""
+"""The audit of one host of a fleet, in limited time and memory, and its summary line."""
 
 import resource
 import signal

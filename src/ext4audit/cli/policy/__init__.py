@@ -204,7 +204,7 @@ class PostProcessing(NamedTuple):
     `policy` is the path of the policy file, which each report names. `places` are the profiles
     for mount points, `idle` the names of profiles that the file defines but nothing activates.
     `measurements` are the runs of `ext4audit probe`, `knowledge` the newer data files. `options`
-    is the command line that makes another command select the same findings.
+    are the arguments that make another command select the same findings.
     """
 
     suppressions: tuple[SuppressionRule, ...] = ()

@@ -105,7 +105,7 @@ OWN_IT = "a data file must belong to root or to you, in such a directory"
 
 
 def use_newer(paths: Sequence[str]) -> tuple[NewerFile, ...]:
-    """Replace built-in data by data files, all or none; later files win. Raises UsageError."""
+    """Replace built-in data with data files, all or none; later files win. Raises UsageError."""
     files = tuple(map(_newer, paths))
     put_in_force(by_file(files))
     return files
