@@ -24,11 +24,11 @@ from ext4audit.evidence import Evidence, Unknown, Why
 from ext4audit.facts.devices import SECTOR_BYTES
 from ext4audit.facts.host import Host
 from ext4audit.facts.layout import LayoutPage, StripeGeometry
+from ext4audit.report import EXIT_INCOMPLETE
 from ext4audit.sources import ArchiveError, ResolvePath
 from ext4audit.sources.live import LiveSource
 
 LEVELS = ("raid0", "raid10", "raid4", "raid5", "raid6")
-EXIT_INCOMPLETE = 3
 DEVICE_OFFSET = "--offset on a device needs --members and --chunk"
 TIMEOUT_SECONDS = 60.0
 """Time limit of each command and each read; dumpe2fs -g takes 0.2 s for 64 TiB."""

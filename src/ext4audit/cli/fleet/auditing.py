@@ -20,7 +20,7 @@ from typing import TypeAlias
 import click
 
 from ext4audit import lazily
-from ext4audit.cli import print_diagnostic, print_error
+from ext4audit.cli import EXIT_INTERNAL, print_diagnostic, print_error
 from ext4audit.cli.captured import Place, refuse_same_names
 from ext4audit.cli.fleet.one_host import Job, audit_place, ignore_interrupts, unread
 from ext4audit.cli.options import ReportOptions, page_of, write_pages
@@ -33,7 +33,6 @@ from ext4audit.renderers import Audited, in_force_of
 from ext4audit.renderers.shared.fleet import SHOWN, FleetSums, HostLine
 from ext4audit.report import EXIT_CLEAN, EXIT_FINDINGS, EXIT_INCOMPLETE, nagios_code
 
-EXIT_INTERNAL = 70
 _WORST_FIRST = (EXIT_INTERNAL, EXIT_FINDINGS, EXIT_INCOMPLETE, EXIT_CLEAN)
 _AHEAD = 4
 """Hosts in flight per process: enough to keep it busy, and few enough to fit in memory."""

@@ -109,8 +109,8 @@ def command(
     with stopped_by_signals() as stop, gathering(wanted) as made:
         states = _fix_all(made, wanted, asked, remedies, stop)
     write("".join(f"{line}\n" for line in _lines(states)), None)
-    if stop.number is not None:
-        return 128 + stop.number
+    if stop.exit_code is not None:
+        return stop.exit_code
     words = {state.word for state in states.values()}
     if FAILED in words:
         return EXIT_FINDINGS

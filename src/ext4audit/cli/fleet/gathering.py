@@ -61,6 +61,11 @@ class Stop:
         """Return whether the run must end."""
         return self.number is not None
 
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of a run that a signal stopped, as shells report it; None for others."""
+        return None if self.number is None else 128 + self.number
+
 
 @contextmanager
 def stopped_by_signals() -> Iterator[Stop]:
@@ -253,7 +258,7 @@ def audit_inventory(wanted: GatherOptions, asked: ReportOptions) -> int:
         lines = audit_arriving(answered_places(made, wanted, stop), asked)
         lines = with_progress(with_snapshots_removed(lines, made), made, quiet=wanted.quiet)
         _, codes = print_lines(lines, (), asked, by_key=True)
-    if stop.number is not None:
+    if stop.exit_code is not None:
         print_diagnostic("interrupted: the report has the hosts that answered", color=RED)
-        return 128 + stop.number
+        return stop.exit_code
     return worst_of(codes)

@@ -9,13 +9,12 @@ from functools import partial
 import click
 
 from ext4audit.cli import did_you_mean
+from ext4audit.cli.files import MOST_LINKS
 from ext4audit.cli.output import refused
 from ext4audit.facts import decoded, put_in_force
 from ext4audit.facts.knowledge import NewerFile, by_file, read_newer
 from ext4audit.sources.timeouts import answered_for
 
-_MOST_LINKS = 40
-"""The number of links that the kernel follows in one path (path_resolution(7))."""
 _ACCESS_LIST = "system.posix_acl_access"
 
 
@@ -61,7 +60,7 @@ def _links(path: str) -> tuple[list[str], str]:
     while ahead:
         place = os.path.normpath(f"{here}/{ahead.pop(0)}")
         if os.path.islink(place):  # noqa: PTH114 - the same
-            if len(links) == _MOST_LINKS:
+            if len(links) == MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             links.append(place)
             to = os.readlink(place)  # noqa: PTH115 - the same
