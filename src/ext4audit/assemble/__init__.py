@@ -1,4 +1,4 @@
-"""Assembly joins parsed answers into a host; here, asking and parsing in one step."""
+"""Joining parsed answers into a host; this module has helpers that fetch and parse in one step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ask(source: Source, question: TextAsk, parse: Callable[[str], T], what: str)
 
 
 def read(source: Source, path: str, parse: Callable[[str], T]) -> Evidence[T]:
-    """Read one file and parse it; its path is the name of the evidence."""
+    """Read and parse one file; the evidence is named after its path."""
     return ask(source, ReadFile(path), parse, path)
 
 
@@ -28,32 +28,32 @@ def read_integer(source: Source, path: str) -> Evidence[int]:
 
 
 def list_directory(source: Source, path: str) -> Evidence[tuple[str, ...]]:
-    """List one directory."""
+    """Return the names in one directory."""
     return ask(source, ListDir(path), parse_names, path)
 
 
 def read_line(source: Source, path: str) -> str | None:
-    """Read one file of one line, None where it is unknown: for optional details only."""
+    """Read a one-line file, None if it is unknown or empty; use for optional details only."""
     return for_wording(read(source, path, str.strip), "") or None
 
 
 def is_absent(evidence: Evidence[T]) -> TypeGuard[Unknown]:
-    """Whether the host certainly lacks it."""
+    """Return whether the evidence is unknown because the host does not have the fact."""
     return isinstance(evidence, Unknown) and evidence.why is Why.ABSENT
 
 
 def is_gap(evidence: Evidence[T]) -> TypeGuard[Unknown]:
-    """Whether it is unknown; what the host certainly lacks is no gap."""
+    """Return whether the evidence is unknown for any reason other than absence."""
     return isinstance(evidence, Unknown) and evidence.why is not Why.ABSENT
 
 
 def none_if_absent(evidence: Evidence[T]) -> Evidence[T] | None:
-    """Return None for a file that this kernel or device does not have."""
+    """Return None if this kernel or device does not have the file, else the evidence."""
     return None if is_absent(evidence) else evidence
 
 
 def first_of(found: Iterable[Evidence[T]]) -> Evidence[T] | None:
-    """Return the first known one, else the first unknown one; None where there is none at all."""
+    """Return the first known evidence, else the first unknown one; None if `found` is empty."""
     unknown: Unknown | None = None
     for each in found:
         if isinstance(each, Known):
@@ -63,7 +63,7 @@ def first_of(found: Iterable[Evidence[T]]) -> Evidence[T] | None:
 
 
 def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
-    """Return the first known result of the attempts, or the first unknown where all fail."""
+    """Return the first known result of the attempts, or the first unknown one if all fail."""
     found = first_of(attempt() for attempt in attempts)
     if found is None:
         raise ValueError("no alternatives given")
@@ -71,7 +71,7 @@ def first_known(*attempts: Callable[[], Evidence[T]]) -> Evidence[T]:
 
 
 def all_known(found: Iterable[Evidence[T]], origin: str) -> Evidence[tuple[T, ...]]:
-    """Return the values of all, or the first unknown: what is behind it is not asked for."""
+    """Return all values, or the first unknown one; the evidence after it is not evaluated."""
     values = []
     for each in found:
         if isinstance(each, Unknown):
@@ -81,6 +81,6 @@ def all_known(found: Iterable[Evidence[T]], origin: str) -> Evidence[tuple[T, ..
 
 
 def is_root(source: Source) -> bool:
-    """Return whether root reads the host; False where that is not known."""
+    """Return whether the host is read as root; False if the effective user is unknown."""
     user = source.fetch(EffectiveUser())
     return isinstance(user, Known) and user.value.strip() == "0"

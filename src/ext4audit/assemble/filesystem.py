@@ -1,6 +1,6 @@
-"""One filesystem: `FilesystemReader` joins all that is known of a superblock.
+"""One filesystem: `FilesystemReader` joins everything that is known about a superblock.
 
-The module also reads what only one filesystem has: usage, recorded errors, journal error number.
+The module also reads per-filesystem facts: usage, recorded errors, the journal's error number.
 """
 
 from collections.abc import Callable
@@ -69,9 +69,9 @@ NO_LAZY_INITIALIZATION = Unknown("groups to be initialized", Why.ABSENT, _IDLE)
 
 
 class FilesystemReader(NamedTuple):
-    """Reads filesystems one by one from what all of them share.
+    """Reader of single filesystems that holds the facts they share.
 
-    `visible` are the mounts that could be read, also where `mounts` are unknown for a line.
+    `visible` has the mounts that could be read, even if a bad line makes `mounts` unknown.
     """
 
     source: Source
@@ -86,7 +86,7 @@ class FilesystemReader(NamedTuple):
     def read(
         self, number: DeviceNumber, name: str, *, alive: bool = True, with_layout: bool = True
     ) -> Filesystem:
-        """Return the filesystem on a device, without its fstab entries: they need all UUIDs."""
+        """Return the filesystem on a device, without fstab entries: these need all UUIDs."""
         fs = self._from_superblock(number, name, alive=alive)
         if with_layout:
             layout = read_layout(self.source, fs.device, fs.superblock, fs.stack)
@@ -94,13 +94,13 @@ class FilesystemReader(NamedTuple):
         return self._with_live_state(fs) if alive else fs
 
     def read_unmounted(self, number: DeviceNumber, *, with_layout: bool) -> Filesystem:
-        """Return the filesystem on a device that is not mounted; sysfs has the device's name."""
+        """Return the filesystem on an unmounted device; the device's name comes from sysfs."""
         stack = for_wording(self.stacks.read(number), None)
         name = stack.name if stack else str(number)
         return self.read(number, name, alive=False, with_layout=with_layout)
 
     def _from_superblock(self, number: DeviceNumber, name: str, *, alive: bool) -> Filesystem:
-        """Return the filesystem as an unmounted one."""
+        """Return the filesystem as if it were not mounted."""
         mounts = mounts_by_device(self.visible).get(number, ())
         stack = self.stacks.read(number)
         path = device_path(stack, name)
@@ -131,16 +131,16 @@ class FilesystemReader(NamedTuple):
         )
 
     def _journal_stack(self, superblock: Evidence[Superblock]) -> Evidence[BlockDevice] | None:
-        """Return the device of an external journal, by the number in the superblock.
+        """Return the device of an external journal, None if the superblock names none.
 
-        A mount with journal_dev= writes the new number there (fs/ext4/super.c).
+        A mount with journal_dev= writes the new number to the superblock (fs/ext4/super.c).
         """
         known = for_wording(superblock, None)
         encoded = known.external_journal if known else None
         return self.stacks.read(DeviceNumber.decoded(encoded)) if encoded else None
 
     def _with_live_state(self, fs: Filesystem) -> Filesystem:
-        """Add the state that the kernel has of a mounted filesystem."""
+        """Add the state that the kernel reports for a mounted filesystem."""
         file = _read_options_file(self.source, fs)
         mount = self._mount(fs)
         sources = OptionSources(file, mount, fs.superblock, self.kernel)
@@ -167,7 +167,7 @@ class FilesystemReader(NamedTuple):
     def _uuid(
         self, number: DeviceNumber, superblock: Evidence[Superblock], mounts: tuple[Mount, ...]
     ) -> str | None:
-        """Return the first UUID that is not all zeros: zeros are no identifier."""
+        """Return the first UUID that is not all zeros, since zeros identify nothing."""
         listed, stored = listed_device(self.devices, number), for_wording(superblock, None)
         found = (
             stored.uuid if stored else None,
@@ -178,12 +178,12 @@ class FilesystemReader(NamedTuple):
 
 
 def _is_nameless(fs: Filesystem) -> bool:
-    """Whether only the device number is known: the kernel's files have no such name."""
+    """Return whether only the device number is known; files in /proc and /sys need the name."""
     return fs.name == str(fs.device_number)
 
 
 def with_user_options(source: Source, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
-    """Return the mounts with the options that mount(8) keeps of those of the ext4 driver."""
+    """Return the mounts; ext4 mounts get the user-space options that mount(8) keeps in utab."""
     table = absent_means(read(source, UTAB, parse_utab), ())
     if isinstance(table, Unknown):
         return mounts
@@ -197,13 +197,13 @@ def with_user_options(source: Source, mounts: tuple[Mount, ...]) -> tuple[Mount,
 
 
 def _may_unmount(fs: Filesystem) -> bool:
-    """Whether one command can unmount it."""
+    """Return whether a single umount command can unmount the filesystem."""
     places = [mount.mount_point for mount in fs.mounts if mount.root == "/"]
     return len(fs.mounts) == len(places) == 1 and places != ["/"]
 
 
 def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], ...]]:
-    """Return the settings of a mounted filesystem; a kernel has some of them."""
+    """Return the sysfs settings of a mounted filesystem that this kernel has."""
     directory = f"{SYS_EXT4}/{name}"
     there = list_directory(source, directory)
     if isinstance(there, Unknown):
@@ -221,7 +221,7 @@ def _read_options_file(source: Source, fs: Filesystem) -> Evidence[tuple[str, ..
 
 
 def _read_only(file: Evidence[tuple[str, ...]], shown: Evidence[Mount]) -> Evidence[bool]:
-    """Return whether the superblock is read-only; both places begin with ro or rw.
+    """Return whether the superblock is read-only; both listings begin with ro or rw.
 
     After an error the kernel can refuse all writes and still print rw. The tokens `emergency_ro`
     (6.15) and `shutdown` show that state.
@@ -236,10 +236,10 @@ def _refuses_writes(tokens: tuple[str, ...]) -> bool:
 
 
 def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> Evidence[Usage]:
-    """Return the usage by a mount point of this superblock, preferably that of the whole tree.
+    """Return the usage from a mount point of this superblock, preferably one of the whole tree.
 
-    statfs(2) returns the quota instead at the top of a project with one, which a bind mount can
-    show.
+    At the top of a directory with a project quota, which can be bind-mounted, statfs(2) returns
+    the quota instead.
     """
     ordered = tuple(sorted(mounts, key=lambda mount: mount.shown_part))
     mount_point = own_mount_point(source, number, ordered)
@@ -260,7 +260,7 @@ def read_usage(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) 
 def read_live_errors(
     source: Source, name: str, superblock: Evidence[Superblock]
 ) -> Evidence[ErrorCounters]:
-    """Return the error counters of a live filesystem, with details only where there are errors."""
+    """Return the error counters of a mounted filesystem, with details only if it has errors."""
     directory = f"{SYS_EXT4}/{name}"
     count = read_integer(source, f"{directory}/errors_count")
     if isinstance(count, Unknown):
@@ -311,10 +311,10 @@ def _recorded(source: Source, prefix: str, stored: RecordedError | None) -> Reco
 def read_journal_errno(
     source: Source, path: str, superblock: Evidence[Superblock]
 ) -> Evidence[int]:
-    """Return the error number of the journal superblock, 0 without an error or a journal.
+    """Return the error number in the journal superblock, 0 without an error or a journal.
 
-    `superblock` was read from the device at `path`. `dumpe2fs -h` prints the
-    number; its answer is known where the superblock was read by it.
+    `superblock` was read from the device at `path`. `dumpe2fs -h` prints the number; its output
+    is already known if the superblock was read with it.
     """
     if isinstance(superblock, Unknown):
         return superblock
@@ -334,7 +334,7 @@ def read_journal_errno(
 def read_layout(
     source: Source, path: str, superblock: Evidence[Superblock], stack: Evidence[BlockDevice]
 ) -> Evidence[MetadataLayout] | None:
-    """Return the metadata counted by member device, None where nothing below stripes."""
+    """Return the metadata counted by member device, None if no device in the stack stripes."""
     if isinstance(stack, Unknown):
         return stack
     if not may_stripe(stack.value):

@@ -1,6 +1,6 @@
-"""`assemble_host`: a host with all its ext4 filesystems, and what is outside of them.
+"""`assemble_host`: a host with all its ext4 filesystems, and the facts about the host itself.
 
-Kernel, system, memory, container, trimming and boot loader.
+These are the kernel, operating system, memory, container, trimming and boot loader.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from ext4audit.sources import ReadFile, RealPath, RunCommand, Source, Uname, Vir
 
 NO_BOOT_LOADER = Unknown("boot loader", Why.UNSUPPORTED, "a container has none", OUTSIDE)
 OUT_OF_SCOPE = OutOfScope("filesystems on other devices")
-"""The unmounted filesystems of a host of which only targets are audited."""
+"""The unmounted filesystems if only targets are audited."""
 
 
 def assemble_host(
@@ -83,10 +83,10 @@ def assemble_host(
     only: Collection[DeviceNumber] | None = None,
     progress: Callable[[str], None] = lambda _doing: None,
 ) -> Host:
-    """Read a host with all its live ext4 superblocks, or only those on the devices `only`.
+    """Read a host with all its mounted ext4 superblocks, or only those on the devices `only`.
 
-    A device of `only` that is not mounted is read from its superblock. `progress` is called with
-    the name of each device before it is read.
+    A device in `only` that is not mounted is read from its superblock. `progress` is called with
+    the name of each device before the device is read.
     """
     inventory = take_inventory(source)
     kernel = read_kernel(source)
@@ -114,7 +114,7 @@ def assemble_host(
     filesystems = [read_filesystem(number) for number in wanted]
     needed = neighbours(filesystems, inventory.names, reader.stacks.read, reader.devices)
     lower = [read_filesystem(number) for number in needed]
-    # What else is mounted may be younger than the list.
+    # Other mounted filesystems may be newer than the output of lsblk.
     backing = backing_numbers(filesystems)
     holding = [fs for fs in lower if fs.device_number in backing]
     devices = without_contradiction(devices, [*filesystems, *holding])
@@ -163,7 +163,7 @@ def mark_shared_uuids(filesystems: list[Filesystem]) -> list[Filesystem]:
 def _out_of_scope(
     container: Evidence[str | None], only: Collection[DeviceNumber] | None
 ) -> Evidence[tuple[Filesystem, ...]] | None:
-    """Return no unmounted filesystems where they are out of scope, None where they are in scope."""
+    """Return why unmounted filesystems are not audited, or None if they are in scope."""
     if only is not None:
         return OUT_OF_SCOPE
     if isinstance(container, Unknown):
@@ -196,10 +196,10 @@ def read_os(source: Source) -> Evidence[OperatingSystem]:
 def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evidence[str | None]:
     """Return the kind of container that the source runs in, None on a host.
 
-    A marker file alone is no proof: an image that was unpacked onto the disk of a virtual machine
-    keeps its /.dockerenv. In most containers `/` is an overlay or a directory of a filesystem; in
-    one on a volume of its own systemd says so below /run, which is new with each boot. Archives
-    lack that file.
+    A marker file alone is not proof: an image that was unpacked onto the disk of a virtual machine
+    keeps its /.dockerenv. In most containers `/` is an overlay or a directory of a filesystem. In
+    a container on a dedicated volume, systemd writes /run/systemd/container; /run is new with
+    each boot. Archives do not contain that file.
     """
     table = for_wording(mounts, ())
     named = absent_means(read(source, "/run/systemd/container", str.strip), "")
@@ -223,9 +223,9 @@ def read_container(source: Source, mounts: Evidence[tuple[Mount, ...]]) -> Evide
 
 
 def read_virtualization(source: Source) -> Evidence[str | None]:
-    """Return the name of the hypervisor by systemd-detect-virt(1), None without one.
+    """Return the hypervisor that systemd-detect-virt(1) prints, None on bare metal.
 
-    A host without this program has no systemd, and nothing that is judged of virtual machines.
+    A host without this program has no systemd and is treated as bare metal.
     """
     command = RunCommand(("systemd-detect-virt", "--vm"))
     found = absent_means(ask(source, command, _hypervisor, "virtualization"), "none")
@@ -233,12 +233,12 @@ def read_virtualization(source: Source) -> Evidence[str | None]:
 
 
 def _hypervisor(text: str) -> str:
-    """Parse "kvm", "vm-other", "none"."""
+    """Parse a name such as "kvm", "vm-other" or "none"; raise ValueError for other text."""
     return parse_word(text, "[a-z0-9-]+", "no hypervisor")
 
 
 def read_memory(source: Source) -> Evidence[Memory]:
-    """Read memory, and the limits of dirty page cache (Documentation/admin-guide/sysctl/vm.rst)."""
+    """Read memory and the dirty page cache limits (Documentation/admin-guide/sysctl/vm.rst)."""
     limits = ("dirty_bytes", "dirty_ratio", "dirty_background_bytes", "dirty_background_ratio")
 
     def build(virtual: str, *dirty: int) -> Memory:
@@ -255,7 +255,7 @@ def read_memory(source: Source) -> Evidence[Memory]:
 
 
 MDADM_CONF = ("/etc/mdadm/mdadm.conf", "/etc/mdadm.conf")
-"""The path of Debian, and that of other distributions."""
+"""The path on Debian, and the path on other distributions."""
 _WANTS = "systemd/system/timers.target.wants/fstrim.timer"
 TRIMMERS = (
     f"/etc/{_WANTS}",
@@ -268,22 +268,22 @@ _MASKED = "/dev/null"
 FSTRIM_UNITS = tuple(
     f"{place}/systemd/system/fstrim.service" for place in ("/etc", "/usr/lib", "/lib")
 )
-"""The unit that the timer starts: the first one there counts (systemd.unit(5))."""
+"""Paths of the unit that the timer starts; the first that exists is used (systemd.unit(5))."""
 FSTRIM_DROP_INS = f"{FSTRIM_UNITS[0]}.d"
 _UNIT_HINT = "see what it runs: systemctl cat fstrim.service"
 RAID0_DEFAULT_LAYOUT = "/sys/module/raid0/parameters/default_layout"
 
 
 def read_md_arrays(source: Source) -> Evidence[tuple[str, ...]]:
-    """Return the devices of the ARRAY lines of mdadm.conf, none without the file."""
+    """Return the devices in the ARRAY lines of mdadm.conf, empty if no file exists."""
     found = [read(source, path, parse_md_arrays) for path in MDADM_CONF]
     return first_of(each for each in found if not is_absent(each)) or Known((), MDADM_CONF[0])
 
 
 def read_trimming(source: Source) -> tuple[Evidence[bool], Evidence[bool]]:
-    """Return whether fstrim runs regularly, and whether it then trims all that is mounted.
+    """Return whether fstrim runs regularly, and whether it trims all mounted filesystems.
 
-    The jobs of cron run `fstrim --all`, or a script that looks at /proc/mounts.
+    The cron jobs run `fstrim --all`, or a script that reads /proc/mounts.
     """
     runs = read_fstrim(source)
     by_timer = isinstance(runs, Known) and runs.value and runs.origin in TRIMMERS[:2]
@@ -301,7 +301,7 @@ def read_fstrim(source: Source) -> Evidence[bool]:
 
 
 def _existing(source: Source, places: Sequence[str], what: str) -> Iterator[Evidence[str]]:
-    """Yield the canonical path of each place that exists, and a gap for one that is not known."""
+    """Yield the canonical path of each place that exists, and a gap if that is unknown."""
     for place in places:
         seen = source.fetch(RealPath(place))
         if isinstance(seen, Known):
@@ -311,7 +311,7 @@ def _existing(source: Source, places: Sequence[str], what: str) -> Iterator[Evid
 
 
 def read_trims_all(source: Source) -> Evidence[bool]:
-    """Return whether fstrim.service trims all mounted filesystems, not only what fstab names.
+    """Return whether fstrim.service trims all mounted filesystems, not only those in fstab.
 
     Distributions run `fstrim -a` (util-linux before 2.33, as in Ubuntu 18.04 and EL 8),
     `fstrim --fstab` (Debian 10, Ubuntu 20.04), or `fstrim --listed-in
@@ -339,7 +339,7 @@ def read_trims_all(source: Source) -> Evidence[bool]:
 
 
 def read_raid0_default_layout(source: Source) -> Evidence[int]:
-    """Return raid0.default_layout, 0 where it is not set or the module is not loaded."""
+    """Return raid0.default_layout, 0 if it is not set or the module is not loaded."""
     return absent_means(read_integer(source, RAID0_DEFAULT_LAYOUT), 0)
 
 
@@ -356,7 +356,7 @@ OTHER_PLACES = (
 
 
 def read_boot_loader(source: Source) -> Evidence[BootLoader]:
-    """Return the boot loader whose files exist, Unknown where a path cannot be accessed."""
+    """Return the boot loader whose files exist, Unknown if a path cannot be accessed."""
     for places, program in GRUB_PLACES:
         seen = first_of(_existing(source, places, "boot loader"))
         if isinstance(seen, Known):

@@ -1,10 +1,10 @@
-"""Where the metadata of a filesystem lies on the members of its stack: groups read and counted.
+"""The layout of a filesystem's metadata on the member devices, from its group descriptors.
 
-The group descriptors are read directly: for 64 TiB that takes a tenth of the time of `dumpe2fs -g`
-and the parsing of its 29 MiB of text. `dumpe2fs -g` comes first where meta_bg scatters the
-descriptors over up to 8192 places: as many asks take as long on an idle machine, and five times as
-long on a busy one. Plain dumpe2fs and /proc/fs/ext4/*/mb_groups are not used, because both read
-all the bitmaps of a production array.
+The group descriptors are read directly: for 64 TiB that takes a tenth of the time of running
+`dumpe2fs -g` and parsing its 29 MiB of text. `dumpe2fs -g` is tried first if meta_bg scatters the
+descriptors over up to 8192 places: that many asks take as long as dumpe2fs on an idle machine, and
+five times as long on a busy one. Plain dumpe2fs and /proc/fs/ext4/*/mb_groups are not used, because
+both read all the bitmaps of a production array.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ext4audit.sources import CapturedDumpe2fs, ReadBytes, RunCommand, Source
 def measured_layout(
     source: Source, path: str, superblock: Evidence[Superblock], stack: BlockDevice
 ) -> Evidence[MetadataLayout] | None:
-    """Return the metadata counted by member device, None where nothing below stripes."""
+    """Return the metadata counted by member device, None if no device in the stack stripes."""
     stack_map, doubts = map_or_guess(stack)
     if isinstance(stack_map, Known) and stack_map.value.geometry is None:
         return None
@@ -48,14 +48,14 @@ def measured_layout(
 
 
 def size_of_device(stack: Evidence[BlockDevice]) -> int | None:
-    """Return the bytes of a device, None where they are not known: for what advice promises."""
+    """Return the size of a device in bytes, None if it is unknown; advice depends on it."""
     device = for_wording(stack, None)
     sectors = for_wording(device.size_sectors, None) if device else None
     return sectors and sectors * SECTOR_BYTES
 
 
 def map_or_guess(stack: BlockDevice) -> tuple[Evidence[StackMap], tuple[Unknown, ...]]:
-    """Return the map of a stack, or the map that its I/O sizes suggest with the reason of doubt."""
+    """Return the map of a stack, or one guessed from its I/O sizes with the reason for doubt."""
     found = map_stack(stack)
     if isinstance(found, Known):
         return found, ()
@@ -112,7 +112,7 @@ def _first_consistent(
 ) -> Evidence[GroupTable]:
     """Return the first table that is consistent with the superblock, else an unknown.
 
-    Where an archive has none, its own form is the last: the hint names the option that captures it.
+    If an archive has no table, the last reader's unknown has the hint on how to capture one.
     """
     unknowns = []
     for read in readers:
@@ -133,9 +133,9 @@ def _checked(table: GroupTable, superblock: Superblock) -> GroupTable:
 
 
 def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[GroupTable]:
-    """Return the groups by their descriptors, read between two equal readings of the superblock.
+    """Return the groups from descriptors read between two readings of an unchanged superblock.
 
-    An online resize adds descriptors while they are read; the reading is then repeated.
+    An online resize adds descriptors while they are read; they are then read again.
     """
     what = f"block groups of {path}"
     before = read_raw_superblock(source, path, offset_bytes=offset_bytes)
@@ -156,7 +156,7 @@ def _read_descriptors(source: Source, path: str, offset_bytes: int) -> Evidence[
 def _places(
     path: str, offset_bytes: int, reading: int, superblock: Superblock
 ) -> tuple[ReadBytes, ...]:
-    """Return the asks for all descriptors; raise ValueError for an impossible number of groups."""
+    """Return the asks for all descriptors; raise ValueError if there are too many groups."""
     sizes = sizes_of(superblock)
     if sizes.groups * sizes.descriptor_bytes > _MAX_TABLE_BYTES:
         raise ValueError(f"{sizes.groups} block groups")
@@ -170,7 +170,7 @@ def _places(
 def _parse_places(
     source: Source, what: str, places: Evidence[tuple[ReadBytes, ...]], size_bytes: Evidence[int]
 ) -> Evidence[GroupTable]:
-    """Parse each answer before the next ask, so that only one is in memory."""
+    """Parse each answer before the next ask, so that only one answer is in memory."""
     if isinstance(places, Unknown):
         return places
     parse = partial(derive, what, parse_group_descriptors)

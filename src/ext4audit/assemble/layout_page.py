@@ -1,7 +1,7 @@
 """The page of `ext4audit layout`: the metadata of one filesystem on the member devices.
 
-The filesystem is on a block device or in an image. Its members are those of the device stack, or
-of an array that the user describes: a RAID controller presents one disk, and an image has none.
+The filesystem is on a block device or in an image. The members come from the device stack, or from
+an array that the user describes: a RAID controller presents one disk, and an image has no members.
 """
 
 from functools import partial
@@ -25,13 +25,13 @@ from ext4audit.layout.levels import map_of
 from ext4audit.sources import Source
 
 ARRAY_ORIGIN = "given by the options"
-"""The origin of an array that the user describes."""
+"""The evidence origin of an array that the user describes."""
 
 
 def page_of_device(
     source: Source, inventory: Inventory, number: DeviceNumber, array: StripeGeometry | None
 ) -> Evidence[LayoutPage]:
-    """Return the page of the filesystem on a block device; `array` replaces its own stack."""
+    """Return the page of the filesystem on a block device; `array` replaces the device stack."""
     mounts = inventory.visible
     stack = StackReader(source).read(number)
     path = device_path(stack, inventory.names.get(number, str(number)))
@@ -52,8 +52,8 @@ def page_of_image(
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem in an image file.
 
-    The image holds the filesystem alone, or a whole disk or array. There the filesystem begins at
-    the byte `offset` or, where that is 0, in the only partition with a filesystem.
+    The image holds only the filesystem, or a whole disk or array. In the latter case it
+    begins at byte `offset` or, if that is 0, in the only partition with a filesystem.
     """
     found = _filesystem_of_image(source, path, offset)
     if isinstance(found, Unknown):
@@ -66,7 +66,7 @@ def page_of_image(
     if array is not None:
         stack_map = _map_of_array(array._replace(offset_bytes=offset or found.start_bytes))
     groups = read_image_groups(source, found)
-    # A file of e2image holds the metadata only, at places of its own.
+    # An e2image file holds only the metadata, and not at the offsets of the filesystem.
     made_in = None if found.descriptors_at_bytes is not None else found.file
     doubts = cut_off(source, found)
     return _page(
@@ -82,7 +82,7 @@ def page_of_image(
 
 
 def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesystem | Unknown:
-    """Select by the offset where the image has several filesystems, or none was found."""
+    """Return the filesystem in the image, selected by `offset` if several or none were found."""
     image = find_image(source, path)
     filesystems = image.filesystems if isinstance(image, Image) else ()
     matching = [fs for fs in filesystems if not offset or fs.start_bytes in (0, offset)]
@@ -118,7 +118,7 @@ def _page(
     keeps_size: bool = False,
     device_bytes: int | None = None,
 ) -> Evidence[LayoutPage]:
-    """Return the page of what was read; with `doubts` the map of the members is only likely."""
+    """Return the page built from the evidence; with `doubts` the member map is only likely."""
 
     def build(table: GroupTable, made: Superblock, members: StackMap) -> LayoutPage:
         sizes = sizes_of(made)
@@ -143,7 +143,7 @@ def _map_of_array(geometry: StripeGeometry) -> Evidence[StackMap]:
 
 
 def _single_device_map(path: str) -> Evidence[StackMap]:
-    """Return the map of an image without a described array: a single device."""
+    """Return the map of an image for which no array is described: a single device."""
     one = StackMap(
         members=(path,),
         geometry=None,

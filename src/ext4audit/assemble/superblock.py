@@ -1,7 +1,7 @@
-"""One superblock: read by dumpe2fs, from its bytes or from the kernel; its unzeroed inode tables.
+"""One superblock, read with dumpe2fs, from raw bytes or from the kernel; unzeroed inode tables.
 
-A path is checked against the device number before it is read: in a container, /dev can hold
-another device under the same name.
+Before a path is read, its device number is checked: in a container, /dev can contain another
+device under the same name.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_raw_superblock(
 ) -> Evidence[Superblock]:
     """Return the superblock of a filesystem that starts at `offset_bytes` of a device or image.
 
-    The device of the path is not checked here; `device_node` checks it.
+    The device number of `path` is not checked here, but by `device_node`.
     """
     place = ReadBytes(path, offset_bytes + SUPERBLOCK_OFFSET_BYTES, SUPERBLOCK_BYTES, reading)
     return derive(f"superblock of {path}", _parse_raw_superblock, source.fetch(place))
@@ -66,7 +66,7 @@ def read_superblock(
 ) -> Evidence[Superblock]:
     """Return the superblock of the device at `path`, which must have the device number.
 
-    dumpe2fs comes first because it also prints the size of a journal that the superblock lacks.
+    dumpe2fs is tried first because it also prints a journal size that the superblock lacks.
     """
     read = _read_device(source, path, number)
     if isinstance(read, Known):
@@ -78,7 +78,7 @@ def read_superblock(
 def read_tuned_superblock(
     source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]
 ) -> Evidence[Superblock]:
-    """Return what the kernel answers of a mounted superblock, without reading the device."""
+    """Return the fields that the kernel reports for a mounted superblock, without device access."""
     what = "superblock parameters"
     mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
@@ -96,7 +96,7 @@ def dump_superblock(source: Source, path: str, number: DeviceNumber) -> Evidence
 
 
 def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[ResolvedPath]:
-    """Return the resolved `path`, Unknown where it is not the node of this device."""
+    """Return the resolved `path`, Unknown if it is not the node of this device."""
     node = ask(source, ResolvePath(path), parse_resolved_path, f"superblock of {path}")
     if isinstance(node, Known) and node.value.represents != number:
         detail = f"{path} is not the block device {number}"
@@ -107,15 +107,15 @@ def device_node(source: Source, path: str, number: DeviceNumber) -> Evidence[Res
 def most_actionable(*unknowns: Unknown) -> Unknown:
     """Return the unknown that a user can act on most easily, by default the first one.
 
-    A reader that lacks permission works for root, so its unknown precedes that of a reader that
-    is not installed or whose answer was not captured.
+    A reader that lacks permission would succeed as root, so its unknown takes precedence over
+    that of a reader that is not installed or whose output was not captured.
     """
     unavailable = {Why.ABSENT, Why.NOT_CAPTURED, Why.UNSUPPORTED}
     return next((each for each in unknowns if each.why not in unavailable), unknowns[0])
 
 
 def _read_device(source: Source, path: str, number: DeviceNumber) -> Evidence[Superblock]:
-    """Return the superblock by the first reader that can read the device."""
+    """Return the superblock from the first reader that succeeds."""
     node = device_node(source, path, number)
     if isinstance(node, Unknown):
         return node
@@ -132,7 +132,7 @@ def _read_device(source: Source, path: str, number: DeviceNumber) -> Evidence[Su
 
 
 def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
-    """Return the UUID that the kernel reports for a mounted superblock (Linux 6.9)."""
+    """Return the UUID that the kernel reports for a mounted superblock (Linux 6.9), else None."""
     mount_point = own_mount_point(source, number, mounts)
     if mount_point is None:
         return None
@@ -144,9 +144,9 @@ def read_uuid(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -
 
 
 def device_path(stack: Evidence[BlockDevice], name: str) -> str:
-    """Return the usual path of a device; udev has a link for one of which only the number is known.
+    """Return the usual path of a device, or udev's link if only the device number is known.
 
-    `name` is the kernel's name, or the number.
+    `name` is the kernel's device name, or the device number.
     """
     if isinstance(stack, Known):
         return stack.value.path
@@ -154,9 +154,9 @@ def device_path(stack: Evidence[BlockDevice], name: str) -> str:
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
-    """Return a mount point of this superblock that no other filesystem is mounted over.
+    """Return a mount point of this superblock that is not overmounted, None if there is none.
 
-    An ioctl on an overmounted mount point answers for the other filesystem.
+    An ioctl on an overmounted mount point reports on the other filesystem.
     """
     for mount in mounts:
         found = ask(source, ResolvePath(mount.mount_point), parse_resolved_path, mount.mount_point)
@@ -167,7 +167,7 @@ def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, .
 
 UNZEROED_GROUPS = "groups to be initialized"
 CHECKSUMMED = frozenset({"uninit_bg", "metadata_csum"})
-"""Only with one of them does a descriptor have the flag; otherwise mke2fs zeroes all tables."""
+"""Features that give descriptors the flag; without them mke2fs zeroes all inode tables."""
 _READ_AT_ONCE_BYTES = 64 << 10
 
 
@@ -176,9 +176,9 @@ def read_unzeroed_groups(
 ) -> Evidence[int]:
     """Count the groups whose inode tables the kernel still has to zero (lazy_itable_init).
 
-    `superblock` was read from the device at `path`. The kernel zeroes the groups in order, so
-    that a bisection over a few descriptors finds the first unzeroed one. Groups that an online
-    resize appends are zeroed, and hide unzeroed groups before them.
+    `superblock` was read from the device at `path`. The kernel zeroes the groups in order, so a
+    bisection over a few descriptors finds the first unzeroed group. Groups that an online resize
+    appends are already zeroed, and hide unzeroed groups before them.
     """
     if isinstance(superblock, Unknown):
         return superblock
@@ -196,7 +196,7 @@ def read_unzeroed_groups(
 
 
 def _places(path: str, sizes: Sizes) -> tuple[ReadBytes, ...]:
-    """Return the asks for all descriptors: one an extent, or one a block of a long table."""
+    """Return the asks for all descriptors: one per extent, or one per block of a long table."""
     extents = descriptor_extents(sizes)
     if sum(length for _, length in extents) > _READ_AT_ONCE_BYTES:
         size, each = sizes.descriptor_bytes, descriptors_per_block(sizes)
@@ -210,7 +210,7 @@ def _places(path: str, sizes: Sizes) -> tuple[ReadBytes, ...]:
 def _count_by_bisection(
     source: Source, places: Sequence[ReadBytes], size: int, origin: str
 ) -> Evidence[int]:
-    """Find the first place with unzeroed groups; all groups behind it are unzeroed too."""
+    """Count from the first place with unzeroed groups; all groups after it are unzeroed too."""
     low, high = 0, len(places) - 1
     unzeroed = _count(source, places[high], size)
     if isinstance(unzeroed, Unknown):
@@ -236,18 +236,18 @@ def _count(source: Source, place: ReadBytes, size: int) -> Evidence[int]:
 
 PRIMARY = "primary superblock"
 _READINGS = 3
-"""The kernel may be writing it: damage that stays is damage."""
+"""Readings before damage is reported: the kernel may be writing the superblock."""
 _BROKEN = frozenset({Why.FAILED, Why.TIMED_OUT, Why.UNPARSABLE})
-"""The ways in which dumpe2fs itself failed. A host without it, or a refusal, is none."""
+"""Reasons that mean that dumpe2fs itself failed: not that it is missing or was denied access."""
 
 
 def read_primary(
     source: Source, path: str, number: DeviceNumber, mounts: tuple[Mount, ...], *, alive: bool
 ) -> Evidence[PrimarySuperblock]:
-    """Return what is on the device at `path`, which must have the device number.
+    """Return the damage on the device at `path`, which must have the device number.
 
-    dumpe2fs verifies the checksum, too: where it succeeds, nothing else is read. Where it fails,
-    the bytes decide; where they cannot be read, the message of dumpe2fs does. Damaged bytes of a
+    dumpe2fs also verifies the checksum: if it succeeds, nothing else is read. If it fails, the raw
+    bytes decide; if they cannot be read, the message of dumpe2fs decides. Damaged bytes of a
     filesystem that is `alive` are read again: the kernel may have been writing them.
     """
     node = device_node(source, path, number)
@@ -267,7 +267,7 @@ def read_primary(
 
 
 def _printed(source: Source, path: str) -> Evidence[str]:
-    """Return the damage that dumpe2fs reports on either of its outputs, "" for none."""
+    """Return the damage that dumpe2fs reports on stdout or stderr, "" for none."""
     answer = source.fetch(RunCommand(("dumpe2fs", "-h", path)))
     if isinstance(answer, Known):
         return derive(PRIMARY, parse_damage, answer)
@@ -281,7 +281,7 @@ def _captured(source: Source, path: str, *others: Unknown) -> Evidence[str]:
 
 
 def _stored(source: Source, path: str, readings: int) -> Evidence[str]:
-    """Return the damage of the bytes on the device where each reading has it, "" for none."""
+    """Return the damage of the bytes on the device if every reading has it, else ""."""
     first = derive(PRIMARY, _damage_of, source.fetch(_place(path, 0)))
     if isinstance(first, Unknown) or not first.value:
         return first
