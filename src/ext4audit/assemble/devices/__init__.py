@@ -1,9 +1,9 @@
-"""Block devices, fstab entries and targets; here, the stack below a filesystem, from sysfs.
+"""Block devices, fstab entries and targets; this module reads the device stack from sysfs.
 
 `StackReader` starts at `/sys/dev/block/MAJ:MIN`. The disk of a partition is the parent directory,
-`slaves/` of an assembled device lists its members, and the backing file of a loop device is on
-the filesystem of the next device. Queue limits, md arrays, device-mapper tables and udev
-properties are read with each device (Documentation/admin-guide/md.rst for `md/`).
+`slaves/` of an assembled device lists its members, and the device below a loop device is the one
+that holds the backing file. Queue limits, md arrays, device-mapper tables and udev properties are
+read with each device (Documentation/admin-guide/md.rst for `md/`).
 """
 
 from ext4audit.assemble import (
@@ -43,25 +43,25 @@ from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDat
 
 MEMBER_PREFIX = "dev-"
 MD_PREFIX = "md"
-"""How the kernel names every array: another name excludes one without any file."""
+"""The kernel's name prefix of all arrays: other names need no file read to rule out an array."""
 _LEVELS = "(linear|raid(0|1|4|5|6|10)|multipath|faulty|container)?"
 INACTIVE = "inactive"
-"""The level of an array that does not run."""
+"""The level reported for an array that is not running."""
 WHOLE_OR_STOPPED = frozenset({"raid0", "linear"})
-"""The levels that do not run with a member missing."""
+"""The levels that cannot run with a missing member."""
 SLOTLESS = frozenset({"none", "journal"})
-"""The content of `slot` for a spare, and for the write journal of a RAID5."""
+"""The content of `slot` for a spare and for the write journal of a RAID5."""
 SECTORS_PER_KIB = 2
 
 
 def read_md(
     source: Source, directory: str, kernel_name: str
 ) -> tuple[Evidence[MdArray] | None, Evidence[MdState] | None]:
-    """Read the array below the sysfs directory of a device, and its state: what it lacks and does.
+    """Return the geometry of an md array, and its state: missing members and sync action.
 
-    Both are None where it is no md array. Every array is named md by the kernel, so that no other
-    device becomes an unknown array where `md/level` could not be read. The state is apart from
-    the geometry: /proc/mdstat tells that a member is missing, and no offset of any.
+    Both are None if the device is not an md array. The kernel names every array md*, so no other
+    device becomes an unknown array if `md/level` could not be read. The state is separate from
+    the geometry because /proc/mdstat shows missing members, but no member offsets.
     """
     level = read(source, f"{directory}/md/level", _level)
     if isinstance(level, Unknown):
@@ -83,7 +83,7 @@ def read_md(
 def _geometry(
     source: Source, directory: str, level: str, raid_disks: Evidence[int]
 ) -> Evidence[MdArray]:
-    """Read how an array places bytes."""
+    """Read the geometry: how an array maps bytes to its members."""
     reshape = absent_means(read(source, f"{directory}/md/reshape_position", _position), None)
     layout = for_wording(read(source, f"{directory}/md/layout", _new_value), None)
     component = _component(source, directory, level)
@@ -115,7 +115,7 @@ def _geometry(
 
 
 def _component(source: Source, directory: str, level: str) -> int | None:
-    """Read the used size of each member; only the far copies of a RAID10 depend on it."""
+    """Return the used sectors of each member, for RAID10 only: its far copies depend on them."""
     if level != "raid10":
         return None
     kib = for_wording(read_integer(source, f"{directory}/md/component_size"), None)
@@ -123,23 +123,23 @@ def _component(source: Source, directory: str, level: str) -> int | None:
 
 
 def _level(text: str) -> str:
-    """Parse "raid10", "linear"; an array that does not run has none. A vendor's may stripe."""
+    """Parse a level such as "raid10", or "" as inactive; ValueError if unknown: it may stripe."""
     return parse_word(text, _LEVELS, "no level of Linux") or INACTIVE
 
 
 def _action(text: str) -> str:
-    """Parse "idle", "resync", "recover"; an empty text names no action."""
+    """Parse "idle", "resync" or "recover"; raise ValueError for an empty text."""
     return parse_word(text, "[a-z]+", "no action of an array")
 
 
 def _position(text: str) -> str | None:
-    """Parse "none" or the place that a reshape has reached ("12288", in mdadm "23% complete")."""
+    """Parse a reshape position ("12288", in mdadm "23% complete"); return None for "none"."""
     position = parse_word(text, "none|[0-9].*", "not a position in an array")
     return None if position == "none" else position
 
 
 def _new_value(text: str) -> int:
-    """Parse "6 (5)": during a reshape md prints the old value in parentheses."""
+    """Parse "6 (5)" as 6: during a reshape md prints the old value in parentheses."""
     return parse_integer(text.partition("(")[0])
 
 
@@ -155,7 +155,7 @@ def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
 
 
 def _in_array(members: tuple[MdMember, ...]) -> tuple[MdMember, ...]:
-    """Return the members that have a slot, by their slots."""
+    """Return the members that have a slot, sorted by slot."""
     return tuple(sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot))
 
 
@@ -176,12 +176,12 @@ def _member(source: Source, directory: str, entry: str) -> Evidence[MdMember]:
 
 THIN_POOL = "thin-pool"
 DM_PREFIX, LOOP_PREFIX = "dm-", "loop"
-"""How the kernel names these devices: what a name excludes needs no file to exclude it."""
+"""The kernel's name prefixes of these devices: other names need no file read to rule them out."""
 HINT = "mount /sys"
 
 
 class StackReader:
-    """Reads device stacks, each device once: hundreds of volumes can lie on one array."""
+    """Reader of device stacks; reads each device once: an array can hold hundreds of volumes."""
 
     def __init__(self, source: Source) -> None:
         """Keep the source; nothing is read yet."""
@@ -193,11 +193,11 @@ class StackReader:
     def read(
         self, number: DeviceNumber, above: frozenset[DeviceNumber] = frozenset()
     ) -> Evidence[BlockDevice]:
-        """Return the device with this number and all below it.
+        """Return the device with this number and all devices below it.
 
-        `above` are the devices already visited: a loop device can hold its own backing file. What
-        lies below a device depends on them only where one of them is met again: it is cut there,
-        and kept for this stack alone, so that devices which all name each other are read once.
+        `above` has the devices already visited: a loop device can hold its own backing file. The
+        stack is cut where it reaches one of them again. Such a result depends on `above` and is
+        kept for this stack only, so that devices which all name each other are read once.
         """
         if not above:
             self._cut.clear()
@@ -271,7 +271,7 @@ class StackReader:
         partition: bool,
         made: bool,
     ) -> Evidence[tuple[BlockDevice, ...]]:
-        """Return the devices below one; `made` says that it is made of others, and has some."""
+        """Return the devices below one; with `made` (md or dm), an empty list is Unknown."""
         if partition:
             origin = f"{directory}/.."
             numbers = [read(self.source, f"{origin}/dev", parse_device_number)]
@@ -295,7 +295,7 @@ class StackReader:
     def _one_below(
         self, number: Evidence[DeviceNumber], above: frozenset[DeviceNumber]
     ) -> Evidence[BlockDevice] | None:
-        """Return the device, None where there is none: a backing file on tmpfs is on no device."""
+        """Return the device, None if there is none: a backing file on tmpfs has no block device."""
         if isinstance(number, Unknown):
             return number
         if number.value in above:
@@ -304,11 +304,11 @@ class StackReader:
         return None if number.value.major == 0 else self.read(number.value, above)
 
     def _dm(self, number: DeviceNumber, directory: str, kernel_name: str) -> DmDevice | None:
-        """Return the device-mapper device; its name is "" where only the kernel's is known."""
+        """Return the device-mapper device; its name is "" if only the kernel's name is known."""
         name = self.source.fetch(ReadFile(f"{directory}/dm/name"))
         if isinstance(name, Unknown) and not kernel_name.startswith(DM_PREFIX):
             return None
-        # By number because a name can begin with a dash.
+        # The device is given by number because a name can begin with a dash.
         device = ("-j", str(number.major), "-m", str(number.minor))
         command = RunCommand(("dmsetup", "table", *device))
         table = ask(self.source, command, parse_dm_table, f"device-mapper table of {number}")
@@ -322,9 +322,9 @@ class StackReader:
     def _pool(
         self, table: Evidence[tuple[DmSegment, ...]], device: tuple[str, ...]
     ) -> Evidence[ThinPool] | None:
-        """Return the state of a thin pool, None for another device.
+        """Return the state of a thin pool, None for other devices.
 
-        With --noflush, because the status alone would commit the pool's metadata (dmsetup(8)).
+        Without --noflush, `dmsetup status` would commit the pool's metadata (dmsetup(8)).
         """
         if not any(segment.target == THIN_POOL for segment in for_wording(table, ())):
             return None
@@ -332,7 +332,7 @@ class StackReader:
         return ask(self.source, command, parse_thin_pool, "state of the thin pool")
 
     def _loop(self, directory: str, kernel_name: str) -> LoopDevice | None:
-        """Return the loop device, None for another device and for one without a backing file."""
+        """Return the loop device, None if it is another device or has no backing file."""
         file = self.source.fetch(ReadFile(f"{directory}/loop/backing_file"))
         if isinstance(file, Unknown) and (
             file.why is Why.ABSENT or not kernel_name.startswith(LOOP_PREFIX)
@@ -372,7 +372,7 @@ def _kind(md: Evidence[MdArray] | None, dm: DmDevice | None, loop: LoopDevice | 
 
 
 def read_queue(source: Source, directory: str) -> QueueLimits:
-    """Read `queue/*` below the sysfs directory of a device; each value can be unknown."""
+    """Read `queue/*` in the sysfs directory of a device; each value can be unknown."""
     return QueueLimits(
         write_cache=read(source, f"{directory}/queue/write_cache", parse_write_cache),
         fua=read(source, f"{directory}/queue/fua", parse_flag),

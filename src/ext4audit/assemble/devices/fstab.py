@@ -1,7 +1,7 @@
 """The ext4 entries of /etc/fstab, and the device that each entry names.
 
-`DeviceResolver` resolves the first field of an entry: a path or an identifier (fstab(5)), which
-lsblk lists.
+`DeviceResolver` resolves the first field of an entry (fstab(5)): a path, or an identifier as listed
+by lsblk.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ _Shown: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None
 
 
 def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
-    """List block devices by `lsblk -J`, or by `lsblk -P` where util-linux is older than 2.27."""
+    """List block devices with `lsblk -J`, or with `lsblk -P` before util-linux 2.27."""
     return first_known(
         lambda: ask(source, RunCommand(("lsblk", "-J", "-o", COLUMNS)), parse_lsblk_json, "lsblk"),
         lambda: ask(source, RunCommand(("lsblk", "-P", "-o", COLUMNS)), parse_lsblk_pairs, "lsblk"),
@@ -62,10 +62,10 @@ def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
 def without_contradiction(
     devices: Evidence[tuple[LsblkDevice, ...]], filesystems: Sequence[Filesystem]
 ) -> Evidence[tuple[LsblkDevice, ...]]:
-    """Return the devices, Unknown where lsblk leaves out one that is mounted.
+    """Return the devices, Unknown if lsblk does not list a mounted device.
 
-    In a chroot or without /sys lsblk prints nothing, and exits with 0; so does one whose output is
-    cut. Of RAM disks it never tells. A device was removed that /sys, which lists others, lacks.
+    In a chroot or without /sys, lsblk prints nothing and exits with 0, as it does if its output is
+    cut off. It never lists RAM disks. A device that a working /sys does not have was removed.
     """
     if isinstance(devices, Unknown):
         return devices
@@ -92,11 +92,11 @@ NOT_PROBED = Unknown("identifiers", Why.UNSUPPORTED, "lsblk shows no identifiers
 
 
 class DeviceResolver(NamedTuple):
-    """Resolves the first field of fstab entries; `uuids` are read from superblocks.
+    """Resolver for the first field of fstab entries; `uuids` are read from superblocks.
 
-    UUIDs are compared as text, as mount(8) does: in capitals, they name no device.
-    Without udev, lsblk shows no identifiers, and only the superblocks tell which device has one:
-    `probed` are the filesystems on all devices, unknown where not all were read.
+    UUIDs are compared as text, as in mount(8): an uppercase UUID matches no device.
+    Without udev, lsblk shows no identifiers, so they are looked up in the superblocks: `probed` has
+    the filesystems on all devices, and is Unknown if not all of them were read.
     """
 
     source: Source
@@ -105,7 +105,7 @@ class DeviceResolver(NamedTuple):
     probed: Evidence[tuple[Filesystem, ...]] = NOT_PROBED
 
     def resolve(self, spec: str) -> Evidence[DeviceNumber]:
-        """Return the device that the first field of an entry names; ID= is a link of udev only."""
+        """Return the device that the first field names; ID= exists only as a udev link."""
         parts = split_spec(spec)
         link = f"{LINKS}{parts[0].lower()}/{parts[1]}" if parts else spec
         if parts is None or parts[0] == "ID":
@@ -114,7 +114,7 @@ class DeviceResolver(NamedTuple):
         return first_known(lambda: self._listed(*parts, spec), lambda: self._path(link))
 
     def _unlinked(self, path: str, found: Unknown) -> Evidence[DeviceNumber]:
-        """Return the device of a link that is not there: no udev may have run to make any."""
+        """Return the device of a missing link: without udev, nothing creates the links."""
         parts = split_link(path)
         if parts is not None:
             return self._listed(*parts, path)
@@ -136,7 +136,7 @@ class DeviceResolver(NamedTuple):
         return self._absent(spec)
 
     def _probed(self, key: str, value: str, spec: str) -> Evidence[DeviceNumber]:
-        """Return the device whose superblock has an identifier; partitions have others as well."""
+        """Return the device whose superblock has an identifier: a UUID or label, not a PARTUUID."""
         probed = self.probed
         if isinstance(probed, Unknown):
             return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
@@ -164,7 +164,7 @@ class DeviceResolver(NamedTuple):
 
 @cached_by_identity
 def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], DeviceNumber]:
-    """Return the first device with each identifier, by key and value."""
+    """Map each identifier (key, value) to the first device that has it."""
     return {
         (key, value): device.device_number
         for device in reversed(devices)
@@ -175,12 +175,12 @@ def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], De
 
 @cached_by_identity
 def _shown(filesystems: tuple[Filesystem, ...]) -> Mapping[str, _Shown]:
-    """Return what superblocks show of each key; "" stands for keys that are not in them."""
+    """Map each key to its identifiers in superblocks; "" stands for keys that they do not have."""
     return {key: _shown_as(key, filesystems) for key in (*SUPERBLOCK_KEYS, "")}
 
 
 def _shown_as(key: str, filesystems: tuple[Filesystem, ...]) -> _Shown:
-    """Return the devices up to the first whose superblock could not be read, and its gap."""
+    """Return the devices before the first unreadable superblock, and that superblock's gap."""
     devices: dict[tuple[str, str], DeviceNumber] = {}
     for fs in filesystems:
         shown = {"UUID": fs.uuid, "LABEL": fs.label}.get(key)
@@ -199,7 +199,7 @@ def _represented(node: ResolvedPath) -> DeviceNumber:
 
 FSTAB = "/etc/fstab"
 KERNELS_ROOT = "/dev/root"
-"""What the kernel calls the root that it mounts itself; often no such node exists."""
+"""The source of a root filesystem that the kernel itself mounted; often the node is missing."""
 
 
 def read_fstab(
@@ -209,7 +209,7 @@ def read_fstab(
     filesystems: tuple[Filesystem, ...],
     unmounted: Evidence[tuple[Filesystem, ...]] = NOT_PROBED,
 ) -> Evidence[tuple[FstabEntry, ...]]:
-    """Read the ext4 entries of fstab, none where the file does not exist."""
+    """Read the ext4 entries of fstab, empty if the file does not exist."""
     uuids = {fs.uuid: fs.device_number for fs in filesystems if fs.uuid}
     probed = derive("filesystems", lambda found: (*filesystems, *found), unmounted)
     resolver = DeviceResolver(source, devices, uuids, probed)
@@ -223,9 +223,9 @@ def read_fstab(
 
 
 def _numbered(lines: Evidence[tuple[FstabLine, ...]]) -> Evidence[tuple[FstabLine, ...]]:
-    """Return lines that know whether their numbers are those of the file on the host.
+    """Return the lines, marked if their numbers differ from those in the host's file.
 
-    They are not in a section of another text: supportconfig leaves out comments and blank lines.
+    They differ if fstab is a section of another file: supportconfig drops comments and blank lines.
     """
     if isinstance(lines, Unknown) or lines.origin == FSTAB:
         return lines
@@ -233,7 +233,7 @@ def _numbered(lines: Evidence[tuple[FstabLine, ...]]) -> Evidence[tuple[FstabLin
 
 
 class EntriesByDevice:
-    """The entries of fstab by what they name: a device, or only a mount point."""
+    """The entries of fstab by device, or by mount point if the device is unknown."""
 
     def __init__(self, entries: Sequence[FstabEntry]) -> None:
         self._naming: dict[DeviceNumber, list[tuple[int, FstabEntry]]] = {}
@@ -246,12 +246,12 @@ class EntriesByDevice:
                 self._unknown.setdefault(entry.place, []).append((position, entry))
 
     def has_unresolved(self, fs: Filesystem) -> bool:
-        """Whether an entry names an unknown device, which may be that of a filesystem."""
+        """Return whether an entry has an unknown device that may be the filesystem's."""
         unresolved = (entry for same in self._unknown.values() for _, entry in same)
         return any(fs.device_number not in entry.other_devices for entry in unresolved)
 
     def that_may_name(self, fs: Filesystem) -> tuple[FstabEntry, ...]:
-        """Return those that name a filesystem, or may: an unknown device is mounted there."""
+        """Return the entries that name a filesystem, or its mount point with an unknown device."""
         found = dict(self._naming.get(fs.device_number, ()))
         for place in {mount.mount_point for mount in fs.mounts}:
             entries = self._unknown.get(place, ())
@@ -272,20 +272,20 @@ def with_fstab(
 def _entries_of(
     fs: Filesystem, entries: EntriesByDevice, origin: str
 ) -> Evidence[tuple[FstabEntry, ...]]:
-    """Return the entries of a filesystem; only a mount tells whose an unresolved one is."""
+    """Return the entries of a filesystem; an unresolved entry is assigned by mount point."""
     if fs.unlisted and fs.alive and entries.has_unresolved(fs):
         return fs.unlisted
     return Known(entries.that_may_name(fs), origin)
 
 
 def _is_ext(line: FstabLine) -> bool:
-    """Return whether the ext4 driver can serve an entry: "auto" included, bind mounts excluded."""
+    """Return whether the ext4 driver may serve an entry: true for "auto", not for bind mounts."""
     types = set(line.fstype.split(","))
     return bool(types & (EXT_FSTYPES | {"auto"})) and not {"bind", "rbind"} & set(line.options)
 
 
 class _EntryReader(NamedTuple):
-    """Joins lines of fstab with devices, mounts and filesystems."""
+    """Reader that joins lines of fstab with devices, mounts and filesystems."""
 
     source: Source
     devices: Evidence[tuple[LsblkDevice, ...]]
@@ -296,9 +296,9 @@ class _EntryReader(NamedTuple):
     def entry(self, line: FstabLine) -> FstabEntry:
         """Return the entry of a line, with the device that it names.
 
-        Where several devices have the identifier, the one mounted on the mount point of the
-        entry is meant: an LVM snapshot has the UUID of its origin. `other_devices` are mounted
-        there under another identifier: the entry does not name them, and the next boot fails.
+        If several devices have the identifier, the one mounted on the entry's mount point is
+        taken: an LVM snapshot has the UUID of its origin. `other_devices` are mounted there but
+        have another identifier: the entry does not name them, and the next boot fails.
         """
         found = self.resolver.resolve(line.spec)
         entry = FstabEntry(line, found, self._real(line.mount_point))
@@ -322,7 +322,7 @@ class _EntryReader(NamedTuple):
     def _matches(
         self, spec: str, found: Evidence[DeviceNumber], mount: Mount
     ) -> tuple[bool | None, str]:
-        """Return whether a mounted device is the named one (None if unknown), and the origin."""
+        """Return whether a mounted device is the one named (None if unknown), and the origin."""
         same, origin = self._has_identifier(split_spec(spec) or split_link(spec), mount)
         if same or split_spec(spec):
             return same, origin
@@ -331,12 +331,12 @@ class _EntryReader(NamedTuple):
         if is_absent(found):
             return (False if self._has_node(mount.device_number) else None), ""
         same, origin = self._is_backed_by(spec, mount.device_number)
-        # Only of what is seen to be a file it follows that no other device is meant.
+        # A device that is not backed by the path is ruled out only if the path was resolved.
         node = ask(self.source, ResolvePath(spec), parse_resolved_path, spec)
         return (None if same is False and isinstance(node, Unknown) else same), origin
 
     def _has_node(self, number: DeviceNumber) -> bool:
-        """Whether /dev has the node of what is mounted: a /dev without it is not the host's."""
+        """Return whether /dev has the device's node; a /dev without it is not the host's."""
         fs = filesystems_by_number(self.filesystems).get(number)
         return fs is None or isinstance(device_node(self.source, fs.device, number), Known)
 
@@ -349,7 +349,7 @@ class _EntryReader(NamedTuple):
         return comparable(*parts) == comparable(parts[0], shown), origin
 
     def _identifier(self, key: str, number: DeviceNumber) -> tuple[str | None, str]:
-        """Return the identifier of a device, "" for none, None if unknown; and its origin."""
+        """Return the identifier of a device ("" for none, None if unknown) and its origin."""
         fs = filesystems_by_number(self.filesystems).get(number)
         own = {"UUID": fs.uuid, "LABEL": fs.label}.get(key) if fs else None
         if own is not None:
@@ -363,7 +363,7 @@ class _EntryReader(NamedTuple):
         return ("", "superblock") if read_whole and key in SUPERBLOCK_KEYS else (None, "")
 
     def _is_backed_by(self, path: str, number: DeviceNumber) -> tuple[bool | None, str]:
-        """Return whether a device is a loop device over the image file at `path`."""
+        """Return whether a device is a loop device backed by the image file at `path`."""
         attribute = f"/sys/dev/block/{number}/loop/backing_file"
         backing = read(self.source, attribute, lambda text: text.removesuffix("\n"))
         if isinstance(backing, Unknown):

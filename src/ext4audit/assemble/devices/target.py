@@ -1,9 +1,9 @@
-"""TARGET arguments: the superblocks that a path or an identifier selects, or the image it is.
+"""TARGET arguments: the superblocks that a path or an identifier selects, and image files.
 
 `TargetResolver` resolves a path on the live host through bind mounts, overlays and loop devices.
-It uses the mount id of an O_PATH descriptor, because st_dev is not exact: a file on an overlay has
-a device number that no mount table lists (observed on 6.18). `only_filesystems` selects from a
-host that is already assembled.
+It uses the mount ID of an O_PATH descriptor, because st_dev is not reliable: a file on an overlay
+has a device number that no mount table lists (observed on 6.18). `only_filesystems` selects from
+a host that is already assembled.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,24 +31,24 @@ from ext4audit.parsers import parse_resolved_path
 from ext4audit.sources import RealPath, ResolvePath, Source
 
 MAX_OVERLAY_DEPTH = 8
-"""Overlays on overlays; the kernel itself allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
+"""The limit for stacked overlays; the kernel allows two (FILESYSTEM_MAX_STACK_DEPTH)."""
 
 
 class Superblocks(NamedTuple):
-    """The superblocks that a path selects; `note` is an explanation for the user, or empty."""
+    """The superblocks that a path selects, and an explanation for the user, or empty."""
 
     device_numbers: tuple[DeviceNumber, ...]
     note: str = ""
 
 
 class NotExt4(NamedTuple):
-    """The path exists and is not on ext4; `reason` describes where it is."""
+    """A path that exists but is not on ext4; `reason` describes where it is."""
 
     reason: str
 
 
 class Unreachable(NamedTuple):
-    """The path does not exist or cannot be accessed."""
+    """A path that does not exist or cannot be accessed."""
 
     reason: str
 
@@ -57,9 +57,9 @@ Target: TypeAlias = Superblocks | NotExt4 | Unreachable
 
 
 class Partition(NamedTuple):
-    """One partition: its number as Linux counts (logical ones from 5 on), and where it lies.
+    """One partition: its number in Linux (logical partitions start at 5), offset and size.
 
-    `size_bytes` is the size in the partition table, whether or not the image is that long.
+    `size_bytes` is the size in the partition table; the image may be shorter.
     """
 
     number: int
@@ -70,8 +70,8 @@ class Partition(NamedTuple):
 class ImageFilesystem(NamedTuple):
     """A filesystem in an image file, and the byte at which it begins.
 
-    `partition` is None where the filesystem is in no partition. `descriptors_at_bytes` is set for
-    e2image files only, which store the metadata in an order of their own.
+    `partition` is None if the filesystem is not in a partition. `descriptors_at_bytes` is set only
+    for e2image files, in which the metadata have other offsets than in the filesystem.
     """
 
     path: str
@@ -89,7 +89,7 @@ class ImageFilesystem(NamedTuple):
     def file(self) -> str:
         """The path as an argument of other programs, such as mke2fs.
 
-        A name that begins with a dash gets a prefix: the programs would take it as an option.
+        A name that begins with a dash gets the prefix "./", so that it is not taken as an option.
         """
         return f"./{self.path}" if self.path.startswith("-") else self.path
 
@@ -97,7 +97,7 @@ class ImageFilesystem(NamedTuple):
 class Image(NamedTuple):
     """An image file with filesystems; `note` is a remark for the user, or empty.
 
-    `gaps` are partitions that hold, or may hold, a filesystem which cannot be audited.
+    `gaps` has the partitions that hold, or may hold, a filesystem which cannot be audited.
     """
 
     path: str
@@ -119,10 +119,10 @@ class PlainFile(NamedTuple):
 
 
 class TargetResolver:
-    """Resolves paths against one inventory of live superblocks."""
+    """Resolver of paths to the mounted superblocks in one inventory."""
 
     def __init__(self, source: Source, inventory: Inventory) -> None:
-        """Keep what is asked; nothing is read yet."""
+        """Store the source and the inventory; nothing is read yet."""
         self.source = source
         self.inventory = inventory
 
@@ -140,7 +140,7 @@ class TargetResolver:
         return image or self._on_mount(found.value, depth)
 
     def is_file(self, path: str) -> bool:
-        """Whether a path is that of a regular file, which may be an image."""
+        """Return whether a path is a regular file, which may be an image."""
         found = ask(self.source, ResolvePath(path), parse_resolved_path, f"path {path}")
         return isinstance(found, Known) and found.value.type == "file"
 
@@ -160,12 +160,12 @@ class TargetResolver:
             return NotExt4(f"not ext4: {fstype}")
         if superblock.why is Why.FAILED:
             return NotExt4(f"not ext4: no ext4 superblock on it ({superblock.detail})")
-        # Without an answer of dumpe2fs the content of the device is unknown.
+        # dumpe2fs did not run or read the device, so the content of the device is unknown.
         hint = f"; {superblock.hint}" if superblock.hint else ""
         return Unreachable(f"cannot be read: {superblock.detail}{hint}")
 
     def _loop_over(self, path: str, found: ResolvedPath) -> Superblocks | None:
-        """Return the superblock inside an image file that backs a live loop device."""
+        """Return the superblock in an image file that backs a mounted loop device, else None."""
         if found.type != "file":
             return None
         real = for_wording(self.source.fetch(RealPath(path)), path).removesuffix("\n")
@@ -178,7 +178,7 @@ class TargetResolver:
 
     @cached_property
     def _by_file(self) -> Mapping[str, DeviceNumber]:
-        """The first device over each backing file of a loop device."""
+        """The first loop device of each backing file."""
         found: dict[str, DeviceNumber] = {}
         for number, name in self.inventory.names.items():
             backing = read(self.source, f"/sys/block/{name}/loop/backing_file", str)
@@ -204,7 +204,7 @@ class TargetResolver:
                 f"not ext4: an overlay without an upper directory on {mount.mount_point}"
             )
         if not upper.startswith("/"):
-            # It is relative to the unknown directory in which mount(8) was run.
+            # A relative path: the directory in which mount(8) was run is unknown.
             return Unreachable(f"is on an overlay whose upper directory {upper} cannot be found")
         below = self.resolve(upper, depth + 1)
         if isinstance(below, Superblocks):
@@ -215,17 +215,17 @@ class TargetResolver:
 
 
 def in_words(targets: Iterable[str]) -> str:
-    """Return targets as text: an empty one, left of a variable without a value, in quotes."""
+    """Return the targets as text; an empty target (an unset shell variable) is shown as ''."""
     return ", ".join(target or "''" for target in targets)
 
 
 def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bool = False) -> Host:
-    """Return the host with only the filesystems that one of the targets names.
+    """Return the host with only the filesystems that the targets name.
 
-    What is out of scope is dropped as `assemble_host` drops it: the gaps of the host as a whole,
-    and the filesystems that are not mounted. Others that rules need are kept.
-    Raises ValueError for a target that names none, unless the host is one of many and may lack
-    it: a report about nothing would be clean.
+    As in `assemble_host`, the gaps of the host as a whole and the unmounted filesystems are out of
+    scope and dropped. Other filesystems that rules need are kept as `lower`.
+    Raises ValueError if a target names no filesystem, because an empty report would look clean;
+    `may_lack_targets` allows it, for a host that is one of many.
     """
     found = {target: named_filesystems(host, target) for target in targets}
     missing = [target for target in targets if not found[target]]
@@ -241,11 +241,11 @@ def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bo
 
 
 def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
-    """Return the filesystems that a target names.
+    """Return the filesystems that a target names, empty if there are none.
 
     A target is a device ("/dev/sda1", "sda1", "8:1"), a UUID (also "UUID=…"), a label
     ("LABEL=…"), or a path. A path selects the last filesystem that is mounted on its longest
-    mount point. Symbolic links of the host are unknown, and are not followed.
+    mount point. The host's symbolic links are unknown and not followed.
     """
     mount = mount_holding(host, target)
     name = target if mount is None else str(mount.device_number)
@@ -253,9 +253,9 @@ def named_filesystems(host: Host, target: str) -> tuple[Filesystem, ...]:
 
 
 def mount_holding(host: Host, target: str) -> Mount | None:
-    """Return the mount that holds a path, None for a target that names a filesystem itself.
+    """Return the mount that holds a path, None if the target names a filesystem itself.
 
-    No device is a file of the root: an archive can lack the line of the mount of /dev.
+    Device paths are never on the root filesystem: an archive can lack the mount of /dev.
     """
     if target in _named(host.filesystems):
         return None
@@ -266,7 +266,7 @@ def mount_holding(host: Host, target: str) -> Mount | None:
 
 @cached_by_identity
 def _named(filesystems: tuple[Filesystem, ...]) -> Mapping[str, tuple[Filesystem, ...]]:
-    """Return the filesystems by each of their names, in their order."""
+    """Map each name of the filesystems to the filesystems that have it, in their order."""
     return grouped((name, fs) for fs in filesystems for name in _names(fs))
 
 
