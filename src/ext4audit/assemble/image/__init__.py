@@ -47,28 +47,28 @@ from ext4audit.sources import ReadBytes, Source
 CHECK_A_COPY = "check it with e2fsck -fn, and repair a copy"
 FIRST_BYTES = 512
 QCOW = b"QFI\xfb"
-"""The magic of QCOW2 files: those of `e2image -Q`, and disks of virtual machines."""
+"""The magic number of QCOW2 files: output of `e2image -Q`, and disks of virtual machines."""
 MAX_PARTITIONS = 255
-"""DISK_MAX_PARTS without the disk itself (include/linux/genhd.h): Linux shows no more."""
+"""The limit of Linux: DISK_MAX_PARTS without the disk itself (include/linux/genhd.h)."""
 MAX_DESCRIBED = 8
-"""Partitions without a filesystem that are described."""
+"""The largest number of partitions without a filesystem that are described."""
 BLOCK_BYTES = (512, 4096)
-"""The logical block sizes of disks: the unit of a GPT, which does not record it."""
+"""The logical block sizes of disks, which are the unit of a GPT; a GPT does not record it."""
 FIRST_LOGICAL = 5
 ENTRIES_IN_USE = 2
-"""A logical partition and a link. What follows may be garbage: Linux takes it where it fits."""
+"""A logical partition and a link. Later entries may be garbage: Linux uses those that fit."""
 
 
 def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
     """Return the image in a regular file, with its filesystems.
 
-    A file is an image if it has a valid superblock: of its own, in a partition, or in the copy
-    of e2image.
+    A file is an image if it has a valid superblock: at byte 1024, in a partition, or in the copy
+    that e2image makes.
     """
     first = source.fetch(ReadBytes(path, 0, FIRST_BYTES))
     if isinstance(first, Unknown):
         note = f"not checked whether it is an image: {first.detail}"
-        # Fewer bytes than a boot record are FAILED, too.
+        # A file shorter than a boot record is FAILED, too.
         return explain(source, path) if first.why is Why.FAILED else PlainFile(note)
     if first.value.startswith(QCOW):
         advice = "qemu-img convert -O raw, or e2image -r for output of e2image -Q"
@@ -79,7 +79,7 @@ def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
 
 
 def _of_filesystem(source: Source, path: str) -> Image | BadImage | None:
-    """Return the image of a filesystem alone, None where no superblock is at byte 1024."""
+    """Return the image of an unpartitioned filesystem, None without a superblock at byte 1024."""
     whole = superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
     if isinstance(whole, BadImage):
         return BadImage(damaged(source, path, whole.reason))
@@ -108,9 +108,9 @@ def read_image_groups(source: Source, fs: ImageFilesystem) -> Evidence[GroupTabl
 
 
 def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
-    """Return the error number in the journal's superblock, 0 without a journal of its own.
+    """Return the error number in the journal's superblock, 0 without an internal journal.
 
-    A file of e2image holds no journal, and one on another device is not in the image.
+    An e2image file contains no journal, and an external journal is not in the image.
     """
     superblock, what = fs.superblock.value, f"journal of {fs.device}"
     if superblock.inode_of_journal is None or fs.descriptors_at_bytes:
@@ -124,9 +124,9 @@ def read_image_journal(source: Source, fs: ImageFilesystem) -> Evidence[int]:
 
 
 def _start_of_journal(source: Source, fs: ImageFilesystem, what: str) -> Evidence[int]:
-    """Return the byte where a journal begins: one of 1 GiB has more extents than its inode holds.
+    """Return the byte where the journal begins, even if its extents do not fit in the inode.
 
-    mke2fs makes it so large where the filesystem has 128 GiB (lib/ext2fs/mkjournal.c).
+    mke2fs makes such a journal, of 1 GiB, if the filesystem has 128 GiB (lib/ext2fs/mkjournal.c).
     """
     superblock = fs.superblock.value
     index, unit = superblock.journal_index_block, superblock.block_bytes
@@ -141,9 +141,9 @@ def _start_of_journal(source: Source, fs: ImageFilesystem, what: str) -> Evidenc
 def read_journal_inode(
     source: Source, fs: ImageFilesystem, groups: Evidence[GroupTable]
 ) -> Evidence[bool]:
-    """Return that the inode of the journal is one: the superblock has a copy of its blocks only.
+    """Return True, or Unknown if the inode of the journal is damaged.
 
-    Where the groups are not known, nothing more is found here.
+    The superblock has a copy of its blocks only. Without known groups, the inode is not checked.
     """
     superblock, what = fs.superblock.value, f"inode of the journal of {fs.device}"
     number, sizes = superblock.inode_of_journal, superblock.sizes
@@ -172,7 +172,7 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
 
 
 def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
-    """Look for a filesystem in each partition; the note has those that cannot be read."""
+    """Return the filesystems in the partitions; the note lists partitions that cannot be read."""
     partitions = for_wording(read_partitions(source, path), ())
     found: list[ImageFilesystem] = []
     gaps: list[Unknown] = []
@@ -216,17 +216,17 @@ def _unread(partition: Partition, reason: str, hint: str = CHECK_A_COPY) -> Unkn
 
 
 def _lies_beyond(source: Source, path: str, partition: Partition) -> bool:
-    """Whether a partition has room for a superblock, and the image ends before that."""
+    """Return whether the image ends before the superblock of a partition that has room for one."""
     room_bytes = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES
     last_byte = partition.start_bytes + room_bytes - 1
     return partition.size_bytes >= room_bytes and not is_read(source, path, last_byte)
 
 
 def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] | BadImage | None:
-    """Return the superblock at a byte, None where there is none.
+    """Return the superblock at a byte, BadImage if it is damaged, None if there is none.
 
-    A valid magic number with a valid block size and descriptor size is no coincidence: any other
-    error of such a superblock is damage.
+    A valid magic number with a valid block size and descriptor size is not a coincidence: any
+    other error in such a superblock is damage.
     """
     answer = source.fetch(ReadBytes(path, offset, SUPERBLOCK_BYTES))
     what = f"superblock of {path}"
@@ -238,7 +238,7 @@ def superblock_at(source: Source, path: str, offset: int) -> Known[Superblock] |
 
 
 def _cut_short(source: Source, fs: ImageFilesystem) -> str:
-    """Return a remark where the image ends before its filesystem, else an empty string."""
+    """Return a remark if the image ends before its filesystem does, else an empty string."""
     if not cut_off(source, fs):
         return ""
     where = "the image" if fs.partition is None else f"partition {fs.partition.number}"
@@ -246,15 +246,15 @@ def _cut_short(source: Source, fs: ImageFilesystem) -> str:
 
 
 def reason_of(unknown: Unknown) -> str:
-    """Return the message of a parser without the name of the exception."""
+    """Return a parser's error message without the exception name."""
     return unknown.detail.removeprefix("ValueError: ")
 
 
 def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]]:
-    """Return the partitions of an image, Unknown where it begins with no partition table.
+    """Return the partitions of an image, Unknown if it does not begin with a partition table.
 
     As in Linux, a protective entry selects the GPT, and other entries of a hybrid MBR are ignored.
-    The unit of an MBR is taken to be 512 bytes: partitions of disks with larger blocks are not
+    MBR sectors are assumed to have 512 bytes: MBR partitions of disks with larger blocks are not
     found.
     """
     what = f"partition table of {path}"
@@ -268,7 +268,7 @@ def read_partitions(source: Source, path: str) -> Evidence[tuple[Partition, ...]
 
 
 def _read_gpt(source: Source, path: str, what: str) -> Evidence[tuple[Partition, ...]]:
-    """Try each logical block size; the unknown of the usual size is the result if all fail."""
+    """Try each logical block size; if all fail, return the unknown for 512 bytes."""
     unknowns = []
     for block_bytes in BLOCK_BYTES:
         answer = source.fetch(ReadBytes(path, block_bytes, RECORD_BYTES))
@@ -282,7 +282,7 @@ def _read_gpt(source: Source, path: str, what: str) -> Evidence[tuple[Partition,
 def _read_entries(
     source: Source, path: str, header: GptHeader, block_bytes: int
 ) -> Evidence[tuple[Partition, ...]]:
-    """Read the entries of the table, at most as many as Linux uses."""
+    """Read the entries of a GPT, at most as many as Linux uses."""
     length = min(header.entries, MAX_PARTITIONS) * header.entry_bytes
     place = ReadBytes(path, header.entries_at_blocks * block_bytes, length)
 
@@ -303,7 +303,7 @@ def _primary(entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
 
 
 def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Iterator[Partition]:
-    """Yield the logical partitions in the chains of boot records of extended partitions."""
+    """Yield the logical partitions from the boot record chains of all extended partitions."""
     number = FIRST_LOGICAL
     seen: set[int] = set()
     for entry in entries:
@@ -322,7 +322,7 @@ def _logical(source: Source, path: str, entries: tuple[BootEntry, ...]) -> Itera
 
 
 def _is_inside(inner: BootEntry, place: BootEntry, whole: BootEntry) -> bool:
-    """Whether a partition lies in its part of an extended partition, and in all of it."""
+    """Return whether a partition fits its link's range and the whole extended partition."""
     end_sectors = inner.start_sectors + inner.size_sectors
     room_sectors = whole.start_sectors + whole.size_sectors - place.start_sectors
     return end_sectors <= min(place.size_sectors, room_sectors)
@@ -331,10 +331,10 @@ def _is_inside(inner: BootEntry, place: BootEntry, whole: BootEntry) -> bool:
 def _chain(
     source: Source, path: str, whole: BootEntry, seen: set[int]
 ) -> Iterator[tuple[BootEntry, tuple[BootEntry, ...] | None]]:
-    """Yield the place and the content of each boot record of a chain.
+    """Yield the place and the entries of each boot record of a chain.
 
-    A chain ends where it returns to a record, leaves the image, or exceeds the limit of Linux.
-    A place that the image has no content of holds partitions, which are not known.
+    A chain ends if it returns to a record, leaves the image, or exceeds the limit of Linux.
+    The entries are None if a record in the extended partition cannot be read from the image.
     """
     place = whole
     while place.start_sectors not in seen and len(seen) < MAX_PARTITIONS:

@@ -1,4 +1,4 @@
-"""Images as TARGET arguments, and hosts whose filesystems are in image files."""
+"""Image files as TARGET arguments, and hosts whose filesystems are in image files."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from ext4audit.sources import RealPath, ResolvePath, Source
 def image_of_target(
     source: Source, inventory: Inventory, path: str
 ) -> Superblocks | Image | BadImage | PlainFile:
-    """Return the image at a path, PlainFile where it is no regular file.
+    """Return the image at a path, or PlainFile if the path is not a regular file.
 
-    A mounted image selects its live superblocks: the bytes in the file can be outdated, and
+    A mounted image selects its mounted superblocks: the bytes in the file can be outdated, and
     tune2fs must not write to them.
     """
     found = ask(source, ResolvePath(path), parse_resolved_path, f"path {path}")
@@ -65,7 +65,7 @@ def image_of_target(
 
 
 def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
-    """Return the live superblocks whose stack has a loop device over the file."""
+    """Return the mounted devices whose stack has a loop device backed by the file."""
     real = for_wording(source.fetch(RealPath(path)), path).removesuffix("\n")
     reader = StackReader(source)
     found = []
@@ -81,14 +81,14 @@ def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceN
 HINT = "scan the host that mounts it"
 IMAGES_ORIGIN = "images, which have no other devices"
 NUMBERS_OF_A_FILESYSTEM = 2
-"""One for the partition, one for the file. No block device has their major number 0."""
+"""Minor numbers per filesystem: file and partition. No block device has their major number 0."""
 
 
 def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unknown, ...]:
-    """Return what cannot be read of images although their superblocks can.
+    """Return the unreadable parts of images whose superblocks can be read.
 
-    No rule needs the block groups or the journal of an image. But what is rejected is damage, and
-    an audit that did not see it is not complete.
+    No rule needs the block groups or the journal of an image. But what a parser rejects is damage,
+    and an audit that does not report it is incomplete.
     """
     gaps: list[Unknown] = []
     for image in images:
@@ -106,7 +106,7 @@ def image_gaps(source: Source, images: Iterable[ImageFilesystem]) -> tuple[Unkno
 def host_of_images(
     images: Sequence[ImageFilesystem], taken_at: str, name: str, gaps: tuple[Unknown, ...] = ()
 ) -> Host:
-    """Return a host with the filesystems of images; everything else about it is unknown."""
+    """Return a host with the filesystems of the images; all other facts are unknown."""
     return Host(
         name=name,
         taken_at=taken_at,
@@ -133,7 +133,7 @@ def host_of_images(
 def with_images(
     host: Host, images: Sequence[ImageFilesystem], gaps: tuple[Unknown, ...] = ()
 ) -> Host:
-    """Return a host with the filesystems of images added to its own."""
+    """Return the host with the filesystems of the images added."""
     everything = [*host.filesystems, *_filesystems(images)]
     filesystems = tuple(mark_shared_uuids(everything))
     return host._replace(filesystems=filesystems, gaps=(*host.gaps, *gaps))
@@ -173,7 +173,7 @@ def _filesystem(image: ImageFilesystem, minor: int) -> Filesystem:
 
 
 def _stack(image: ImageFilesystem, minor: int) -> BlockDevice:
-    """Return the file as a block device without members, with the partition above it if any."""
+    """Return the file as a block device without members, or its partition with the file below."""
     file = _file(image, minor)
     if image.partition is None:
         return file

@@ -1,7 +1,7 @@
-"""What an image holds where no superblock can be read: another format, zeros, or its backups.
+"""Diagnosis of images without a readable superblock: another format, zeros, or only backups.
 
-A regular file may also stand for the filesystem that it lies on. Whatever could be an image must
-not: another filesystem would be audited than the one that was meant.
+A regular file as a TARGET can also select the filesystem that contains it. A file that could be an
+image must not do that: the audit would be of a filesystem that the user did not mean.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ext4audit.parsers.superblock import parse_backup_superblock
 from ext4audit.sources import ReadBytes, Source
 
 SMALLEST_BYTES = 64 << 10
-"""The smallest filesystem that mke2fs makes."""
+"""The size of the smallest filesystem that mke2fs makes."""
 _BEGINNINGS_BYTES = (4136, 512)
-"""One read for most of the magic numbers; a shorter one for a file that is not as long."""
+"""Lengths to read: one covers most magic numbers, the other is for shorter files."""
 _BACKUPS_SHOWN = 3
 
 
 def is_read(source: Source, path: str, byte: int) -> bool:
-    """Whether an image has a byte that can be read."""
+    """Return whether a byte of an image exists and can be read."""
     return isinstance(source.fetch(ReadBytes(path, byte, 1)), Known)
 
 
 def cut_off(source: Source, fs: ImageFilesystem) -> tuple[Unknown, ...]:
-    """Return a gap where the image ends before its filesystem does: no kernel mounts it."""
+    """Return a gap if the image ends before its filesystem does: no kernel mounts it."""
     if fs.descriptors_at_bytes is not None:  # e2image leaves the data out
         return ()
     size_bytes = fs.superblock.value.size_bytes
@@ -44,15 +44,15 @@ def cut_off(source: Source, fs: ImageFilesystem) -> tuple[Unknown, ...]:
 
 
 def goes_on(source: Source, fs: ImageFilesystem) -> bool:
-    """Whether an image has bytes behind the filesystem, which mke2fs would take for it."""
+    """Return whether an image has bytes after the filesystem, which mke2fs would also use."""
     return is_read(source, fs.path, fs.start_bytes + (fs.superblock.value.size_bytes or 0))
 
 
 def explain(source: Source, path: str) -> BadImage | PlainFile:
-    """Return why a file without a readable superblock is no image, or that it is a plain file.
+    """Return why a file without a readable superblock is a bad image, or that it is a plain file.
 
-    A plain file is text, or smaller than any filesystem, and neither its name nor its content is
-    that of an image.
+    A plain file is text or smaller than any filesystem, and neither its name nor its content looks
+    like an image.
     """
     found = destroyed(source, path) or other_kind(source, path)
     if found:
@@ -67,20 +67,20 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
 
 
 def other_kind(source: Source, path: str, start_bytes: int = 0) -> str:
-    """Return what else than ext4 a file or partition holds, empty where that is not recognized."""
+    """Return the non-ext4 format of a file or partition, empty if it is not recognized."""
     kind = next(_kinds(source, path, start_bytes), "")
     return kind and f"no ext2, ext3 or ext4: {kind}"
 
 
 def destroyed(source: Source, path: str, start_bytes: int = 0) -> str:
-    """Return that a primary superblock is destroyed, where a backup can be read, else nothing."""
+    """Return a message that the primary superblock is destroyed if backups can be read, else ""."""
     backups = _readable_backups(source, path, start_bytes)
     zeroed = backups and _is_zeroed(source, path, start_bytes)
     return backups and f"its superblock is {'zeroed' if zeroed else 'destroyed'}; {backups}"
 
 
 def damaged(source: Source, path: str, damage: str) -> str:
-    """Return the damage of a primary superblock, and the backups of it that can be read."""
+    """Return the damage of a primary superblock, and the backups that can be read."""
     return "; ".join(filter(None, (damage, _readable_backups(source, path, 0))))
 
 
@@ -108,7 +108,7 @@ def _kinds(source: Source, path: str, start_bytes: int) -> Iterator[str]:
 
 
 def _beginning(source: Source, path: str, start_bytes: int) -> bytes:
-    """Return the first bytes, as many as are there in one piece."""
+    """Return the first bytes: as many of `_BEGINNINGS_BYTES` as can be read, else none."""
     for length in _BEGINNINGS_BYTES:
         answer = source.fetch(ReadBytes(path, start_bytes, length))
         if isinstance(answer, Known):
@@ -123,7 +123,7 @@ def _is_zeroed(source: Source, path: str, start_bytes: int) -> bool:
 
 
 def _backups(source: Source, path: str, start_bytes: int, block_bytes: int) -> Iterator[int]:
-    """Yield the blocks of the first backups whose place, size and checksum are right."""
+    """Yield the blocks of the first backups whose group, block size and checksum are right."""
     found = 0
     for group, block in usual_backups(block_bytes):
         answer = source.fetch(ReadBytes(path, start_bytes + block * block_bytes, SUPERBLOCK_BYTES))
