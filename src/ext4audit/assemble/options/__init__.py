@@ -1,9 +1,9 @@
-"""The effective mount options of a live superblock, and the provenance of each.
+"""The effective mount options of a mounted superblock, and the provenance of each.
 
 The kernel applies options in layers: its defaults, the bit field of the superblock, the option
-string of the superblock, the options of mount(2). The options file lists what is in force. The
-mount table lists a switch only where it differs from the first three layers together
-(`_ext4_show_options`, fs/ext4/super.c 3.10 to 7.2), so that options of the superblock are hidden.
+string of the superblock, the options of mount(2). The options file lists the options in effect.
+The mount table lists a switch only if it differs from the result of the first three layers
+(`_ext4_show_options`, fs/ext4/super.c 3.10 to 7.2), so it hides options set in the superblock.
 """
 
 import re
@@ -38,14 +38,14 @@ SUPERBLOCK_PROVENANCE = (
     Provenance.SUPERBLOCK,
 )
 LISTED_SINCE = (3, 4)
-"""The first Linux with an options file (docs/options.md)."""
+"""The first Linux version with an options file (docs/options.md)."""
 X86_PAGE_BYTES = 4096
 PAGES_OF_4_KIB = "x86_64|i[3-6]86|s390x|riscv64|armv[67]l"
-"""Machines (`uname -m`) whose kernels have pages of 4 KiB; others choose 16 or 64 KiB, too."""
+"""Machines (`uname -m`) whose kernels always have 4 KiB pages; others may use 16 or 64 KiB."""
 
 
 def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
-    """Return the effective options, Unknown where no place that lists options could be read."""
+    """Return the effective options, Unknown if no source of options could be read."""
     gap = _gap(sources)
     if gap is not None and sources.mount_table is None and isinstance(sources.superblock, Unknown):
         return gap
@@ -71,7 +71,7 @@ def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
 
 
 def _gap(sources: OptionSources) -> Unknown | None:
-    """Return why the options file is unknown, with a hint to another place where it has none."""
+    """Return why the options file is unknown, with another source's hint if it has no hint."""
     if isinstance(sources.file, Known):
         return None
     other = sources.superblock.hint if isinstance(sources.superblock, Unknown) else ""
@@ -88,7 +88,7 @@ def _resolver(
 
 
 class _OptionResolver(NamedTuple):
-    """Resolves one option from its layers and places; `spec` is None for an unrecognized token."""
+    """Resolver of one option from layers and listings; `spec` is None for an unrecognized token."""
 
     name: str
     spec: OptionSpec | None
@@ -97,7 +97,7 @@ class _OptionResolver(NamedTuple):
     sources: OptionSources
 
     def resolve(self) -> EffectiveOption | None:
-        """Return the effective option, None where no place establishes it."""
+        """Return the effective option, None if neither a listing nor a layer determines it."""
         found = self.in_force()
         if found is None:
             return None
@@ -117,22 +117,22 @@ class _OptionResolver(NamedTuple):
 
     @property
     def listed(self) -> str | None:
-        """The token of the option in the mount table."""
+        """The token of the option in the mount table, None if it is not (reliably) listed."""
         return self.tokens.listed(self.name, self.spec)
 
     @property
     def _table_is_reliable(self) -> bool:
-        """Whether an unlisted switch in the mount table has a meaning."""
+        """Whether a switch that the mount table does not list is known to have its default."""
         return self.sources.mount_table is not None and not self.tokens.unreliable
 
     @property
     def _absence_has_meaning(self) -> bool:
-        """Whether the mount table would list the option: tables lie about switches only."""
+        """Whether the table lists the option if it differs: only switches are unreliable."""
         has_value = self.spec is not None and self.spec.has_value
         return self._table_is_reliable or (self.sources.mount_table is not None and has_value)
 
     def in_force(self) -> tuple[str, str] | None:
-        """Return the token in force and its origin."""
+        """Return the token in effect and its origin, None if it is unknown."""
         in_file, file = self.tokens.in_file, self.sources.file
         if in_file is not None and isinstance(file, Known):
             return (in_file[self.name], file.origin) if in_file.get(self.name) else None
@@ -142,9 +142,9 @@ class _OptionResolver(NamedTuple):
         return (layer.token, layer.origin) if layer is not None and layer.token else None
 
     def _unlisted_layer(self) -> Layer | None:
-        """Return the layer that is in force where the mount table does not list the option.
+        """Return the layer that is in effect if the mount table does not list the option.
 
-        The default of the kernel alone is no proof: an unread superblock can set the opposite.
+        None without the superblock, which can set the opposite of the kernel's default.
         """
         if not self._absence_has_meaning or not isinstance(self.sources.superblock, Known):
             return None
@@ -153,7 +153,7 @@ class _OptionResolver(NamedTuple):
         return unlisted_layer(self.spec, self.layers)
 
     def _set_by(self, token: str) -> Provenance:
-        """Return the provenance of the token in force."""
+        """Return the provenance of the token in effect."""
         if IMPLIED_BY_DATA_JOURNAL.get(self.name) == token and self._journals_data():
             return Provenance.IMPLIED
         provenances = [layer.provenance for layer in self.layers if layer.token == token]
@@ -170,13 +170,13 @@ class _OptionResolver(NamedTuple):
                 is_default=bool(provenances),
             )
         if provenances:
-            # Only mount(2) can restore a token that a later layer has changed.
+            # Only mount(2) can restore a token after a later layer has changed it.
             return provenances[-1] if below_mount else Provenance.MOUNT
         inferred = bool(self.layers) and self._table_is_reliable and not superblock_read
         return Provenance.SUPERBLOCK if inferred else Provenance.UNKNOWN
 
     def _journals_data(self) -> bool:
-        """Return whether data=journal is in force; the table hides it if the superblock sets it."""
+        """Return whether data=journal is in effect; the table hides it if set by the superblock."""
         data = self._data().in_force()
         return data is not None and data[0] == DATA_JOURNAL
 
@@ -194,10 +194,10 @@ class _OptionResolver(NamedTuple):
         return self._absence_has_meaning or set_by in SUPERBLOCK_PROVENANCE
 
     def _baseline(self, token: str, set_by: Provenance) -> str | None:
-        """Return the token of a mount without options, None where it is unknown.
+        """Return the token of a mount without options, None if it is unknown.
 
-        Without the superblock it follows from the mount table: a switch in the table is the
-        opposite of the default of the superblock and the kernel.
+        Without the superblock, it is derived from the mount table: a listed switch is the opposite
+        of the default that results from the superblock and the kernel.
         """
         if self.spec is None:
             return None
@@ -209,7 +209,7 @@ class _OptionResolver(NamedTuple):
         compared = self.name == "data" or not self.spec.has_value
         if not (self._table_is_reliable and compared):
             return None
-        # An unlisted data=journal comes from the superblock, and so does what it implies.
+        # An unlisted data=journal comes from the superblock, and so do the options it implies.
         is_implied = set_by is Provenance.IMPLIED
         stays = self.listed is None or (is_implied and self._data().listed is None)
         return token if stays else self.spec.opposite(token)
@@ -220,7 +220,7 @@ def option_layers(
 ) -> tuple[Layer, ...]:
     """Return the layers of an option below mount(2), in the order of application."""
     if spec.name == "data" and isinstance(superblock, Known) and not superblock.value.has_journal:
-        # Without a journal ext4_fill_super() clears the data mode of the bits.
+        # Without a journal, ext4_fill_super() clears the data mode that the bits set.
         return ()
     layers = []
     default = kernel_default(spec, kernel, superblock, fstype)
@@ -234,7 +234,7 @@ def option_layers(
 def kernel_default(
     spec: OptionSpec, kernel: Evidence[Kernel], superblock: Evidence[Superblock], fstype: str | None
 ) -> str | None:
-    """Return the default of the kernel for this superblock, None where it is not verified."""
+    """Return the kernel's default for this superblock, None if it is not verified."""
     if not isinstance(kernel, Known):
         return None
     if fstype not in {"ext4", None} and spec.name in NOT_EXT4_FSTYPE_DEFAULTS:
@@ -245,7 +245,7 @@ def kernel_default(
 
 
 def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
-    """Return whether the default of dioread_nolock is certain: it depended on the block size."""
+    """Return whether dioread_nolock's default is certain: it has depended on the block size."""
     since, before = DEFAULT_OFF_BELOW_PAGE_SIZE
     if not since <= kernel.upstream < before:
         return True
@@ -254,7 +254,7 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
 
 
 def _has_pages_of_4_kib(kernel: Kernel) -> bool:
-    """Return whether pages are certainly 4 KiB: no release of Raspberry Pi 5 (16 KiB) says it."""
+    """Return whether pages are certainly 4 KiB; a Raspberry Pi 5 release does not show its 16."""
     if kernel.machine:
         return re.fullmatch(PAGES_OF_4_KIB, kernel.machine) is not None
     return not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
@@ -263,8 +263,8 @@ def _has_pages_of_4_kib(kernel: Kernel) -> bool:
 def stripe_of(superblock: Superblock) -> str | None:
     """Return the stripe that the kernel takes from the superblock fields (ext4_get_stripe_size).
 
-    The kernel skips a stripe wider than a block group. A stripe of one block is none: mke2fs
-    writes stride 1 and width 1 for disks that report 4 KiB as their optimal I/O size.
+    The kernel skips a stripe wider than a block group. A stripe of one block means no stripe:
+    mke2fs writes stride 1 and width 1 for disks that report 4 KiB as their optimal I/O size.
     """
     most = superblock.blocks_per_group
     fields = (superblock.stripe_width_blocks, superblock.stride_blocks)
@@ -273,7 +273,7 @@ def stripe_of(superblock: Superblock) -> str | None:
 
 
 def _field(option: str, superblock: Superblock) -> str | None:
-    """Return the token of an option that a field of the superblock sets."""
+    """Return the token of an option that a superblock field sets, else None."""
     if option == "errors":
         return f"errors={superblock.errors}"
     return stripe_of(superblock) if option == "stripe" else None

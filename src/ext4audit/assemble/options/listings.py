@@ -1,6 +1,6 @@
-"""The listings of mount options, and the meaning of an option that a listing lacks.
+"""The listings of mount options, and what it means if a listing lacks an option.
 
-`OptionSources` are the places of one superblock: the options file, the mount table, the
+`OptionSources` has the evidence about one superblock: the options file, the mount table and the
 superblock. `read_tokens` reads the first two. Source of the rules: `_ext4_show_options` of
 fs/ext4/super.c, Linux 3.10 to 7.2.
 """
@@ -30,13 +30,13 @@ PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
         "resuid resgid"
     ).split()
 )
-"""Values that the table lists unless they are the compiled default, whatever set them."""
+"""Values that the table lists unless they are the compiled default, regardless of provenance."""
 
 WITHOUT_A_LAYER = frozenset({"resuid", "resgid"})
-"""Values that a superblock field can set which our readers of superblocks do not show."""
+"""Values that can be set by a superblock field for which there is no layer."""
 
 PRINTED_BEFORE: Mapping[str, Version] = {"data=ordered": (4, 17), "barrier": (3, 4)}
-"""Defaults that older kernels list like explicit options; the latter as `barrier=1`."""
+"""Defaults that kernels before this version list like explicit options; barrier as `barrier=1`."""
 
 UNRELIABLE_TABLE_TOKENS = frozenset({"block_validity", "user_xattr", "acl"})
 """Defaults that only an unreliable table lists. Stable kernels such as 4.19.222 are fixed."""
@@ -47,8 +47,8 @@ def table_is_unreliable(
 ) -> bool:
     """Return whether the switches of the table are those of Linux 4.4 to 5.1 without a journal.
 
-    Such a table lists every switch that is on and none that is off, as if all defaults were off:
-    `barrier` is not explicit there, and a missing `nobarrier` proves nothing (1e381f60dad9).
+    Such a table lists every enabled switch and no disabled one, as if all defaults were off: a
+    listed `barrier` is not explicit, and a missing `nobarrier` proves nothing (1e381f60dad9).
     """
     since, before = MOUNT_TABLE_WRONG_WITHOUT_JOURNAL
     in_range = upstream is None or since <= upstream < before
@@ -56,12 +56,12 @@ def table_is_unreliable(
 
 
 def unlisted_layer(spec: OptionSpec, layers: Sequence[Layer]) -> Layer | None:
-    """Return the layer that is in force where the table does not list an option.
+    """Return the layer that is in effect if the table does not list an option, None if unclear.
 
-    The table lists a switch and the data mode where they differ from the defaults of the kernel
-    and the superblock together, `errors=` where it differs from the superblock field, and other
-    values where they differ from the compiled default: `-o commit=5` over a string `commit=30`
-    is not listed. None where an unlisted option proves nothing.
+    The table lists a switch or the data mode if it differs from the defaults of the kernel and the
+    superblock together, `errors=` if it differs from the superblock field, and other values if
+    they differ from the compiled default: `-o commit=5` over `commit=30` in the superblock's
+    string is not listed.
     """
     by_provenance = {layer.provenance: layer for layer in layers}
     default = by_provenance.get(Provenance.KERNEL_DEFAULT)
@@ -86,8 +86,8 @@ def provenance_of_listed(
 ) -> Provenance:
     """Return the provenance of an option that the table lists and no superblock layer sets.
 
-    It is not always mount(2): older kernels list the default data=ordered and barrier=1, and a
-    superblock that was not read can have set a value.
+    It is not always mount(2): older kernels list the defaults data=ordered and barrier=1, and an
+    unread superblock can have set a value.
     """
     printed_before = PRINTED_BEFORE.get(token)
     if printed_before and (upstream is None or upstream < printed_before):
@@ -99,9 +99,9 @@ def provenance_of_listed(
 
 
 class OptionSources(NamedTuple):
-    """The evidence about the options of one live superblock.
+    """The evidence about the options of one mounted superblock.
 
-    `mount` is any of its lines in a mount table: all of them list the same super options.
+    `mount` is any of its lines in a mount table: all lines list the same super options.
     """
 
     file: Evidence[tuple[str, ...]]
@@ -128,7 +128,7 @@ class OptionSources(NamedTuple):
 
     @property
     def fstype(self) -> str | None:
-        """The type of the mount: the driver has other defaults for ext2 and ext3."""
+        """The filesystem type of the mount; the driver has other defaults for ext2 and ext3."""
         mount = for_wording(self.mount, None)
         return mount.fstype if mount else None
 
@@ -136,7 +136,7 @@ class OptionSources(NamedTuple):
 class OptionTokens(NamedTuple):
     """The canonical token of each option in the options file, if known, and in the mount table.
 
-    Where the table is `unreliable`, its switches do not show the provenance.
+    If the table is `unreliable`, its switches do not show the provenance.
     """
 
     in_file: Mapping[str, str] | None
@@ -145,11 +145,11 @@ class OptionTokens(NamedTuple):
 
     @property
     def best(self) -> Mapping[str, str]:
-        """The tokens of the more complete place: the options file, else the mount table."""
+        """The tokens of the more complete listing: the options file, else the mount table."""
         return self.in_table if self.in_file is None else self.in_file
 
     def listed(self, name: str, spec: OptionSpec | None) -> str | None:
-        """Return the token of an option in the mount table, None where it is not reliable."""
+        """Return the token of an option in the mount table, None if it is unreliable or missing."""
         ignored = self.unreliable and spec is not None and not spec.has_value
         return None if ignored else self.in_table.get(name)
 
@@ -169,7 +169,7 @@ def read_tokens(sources: OptionSources) -> OptionTokens:
 def _has_journal(
     in_file: Mapping[str, str] | None, in_table: Mapping[str, str], superblock: Evidence[Superblock]
 ) -> bool:
-    """Return whether there is a journal; a filesystem without one has no data mode."""
+    """Return whether there is a journal; a filesystem without a journal has no data mode."""
     if in_file is None and isinstance(superblock, Known):
         return superblock.value.has_journal
     return "data" in (in_table if in_file is None else in_file)
@@ -178,7 +178,7 @@ def _has_journal(
 def _by_name(tokens: Sequence[str]) -> dict[str, str]:
     """Map option names to canonical tokens; an unrecognized token is its own name.
 
-    The mount table also lists what is not ext4's, and the options file never does.
+    The mount table also lists options that are not ext4's; the options file never does.
     """
     found = {}
     for token in tokens:
@@ -193,7 +193,7 @@ def _by_name(tokens: Sequence[str]) -> dict[str, str]:
 def _of_file(
     tokens: Sequence[str], table: frozenset[str], upstream: Version | None
 ) -> dict[str, str]:
-    """Map the tokens of the options file, without false ones and with the switches that are off."""
+    """Map the tokens of the options file, without false ones and with unlisted off switches."""
     false = {
         each.token
         for each in FALSE_TOKENS
