@@ -1,4 +1,4 @@
-"""Planned filesystems: a host with one, its devices, its mount and its usage."""
+"""Hosts with one planned filesystem: its device stack, mount, fstab entry and usage."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ ARRAY = DeviceNumber(9, 0)
 EXTENDED_MAJOR = 259
 """The major number of devices without a fixed one (Documentation/admin-guide/devices.txt)."""
 _FIRST_INODES = 11
-"""The reserved inodes of ext4, and lost+found."""
+"""The inodes in use in a fresh filesystem: the reserved inodes of ext4, and lost+found."""
 
 
 def planned_host(plan: Plan, predicted: Prediction, taken_at: str) -> Host:
-    """Return the host of a plan; facts that are not in the plan are unknown, with a hint."""
+    """Return the host of a plan; facts that the plan does not contain are unknown, with a hint."""
     fs = _filesystem(plan, predicted)
     return Host(
         name=plan.host.name,
@@ -101,13 +101,13 @@ def _filesystem(plan: Plan, predicted: Prediction) -> Filesystem:
 
 
 def _cleared(superblock: Superblock, plan: Plan) -> Superblock:
-    """Return the superblock after tune2fs has cleared the options of the plan."""
+    """Return the superblock without the default mount options that the plan clears with tune2fs."""
     kept = tuple(each for each in superblock.default_mount_options if each not in plan.cleared)
     return superblock._replace(default_mount_options=kept)
 
 
 def _no_options_file(plan: Plan) -> Unknown:
-    """Return the unknown options file, with a hint to the missing argument."""
+    """Return the options file as Unknown, with a hint to the missing argument."""
     hint = "set it in --mount-options"
     if isinstance(plan.host.kernel, Unknown):
         hint = plan.host.kernel.hint
@@ -115,7 +115,7 @@ def _no_options_file(plan: Plan) -> Unknown:
 
 
 def _layout(plan: Plan, predicted: Prediction) -> Evidence[MetadataLayout] | None:
-    """Return the metadata counted by member device, None where nothing stripes."""
+    """Return the metadata counted by member device, None if the plan has no striped array."""
     geometry = plan.geometry
     if geometry is None:
         return None
@@ -201,9 +201,9 @@ def _none(name: str) -> Unknown:
 
 
 def planned_mount(plan: Plan, number: DeviceNumber, superblock: Superblock | None = None) -> Mount:
-    """Return the line of mountinfo that the planned mount will have.
+    """Return the mountinfo line of the planned mount.
 
-    It lists all ext4 options of the plan, also the defaults that a mount table hides, because
+    It lists all ext4 options of the plan, including defaults that a mount table hides, because
     the plan sets them explicitly, and the stripe that the kernel takes from the superblock.
     """
     options = _tokens(plan.mount_options)
@@ -245,7 +245,7 @@ def planned_entry(plan: Plan, number: DeviceNumber) -> FstabEntry:
 
 
 def _tokens(options: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the canonical tokens of ext4 options, with those that data=journal implies."""
+    """Return the canonical tokens of the ext4 options and those that data=journal implies."""
     tokens = {}
     for option in options:
         known = recognize(option)
@@ -259,8 +259,8 @@ def _tokens(options: tuple[str, ...]) -> tuple[str, ...]:
 def planned_usage(superblock: Superblock) -> Usage:
     """Return the usage of a fresh filesystem; its size excludes the metadata.
 
-    A predicted superblock has no free blocks: the metadata are then the inode tables and the
-    journal, and the rest of a thousandth is neglected. ValueError where a size is unknown.
+    If the superblock is predicted, its free blocks are unknown: only inode tables and the journal
+    are subtracted, and the rest, about 0.1 %, is neglected. Raises ValueError if a size is unknown.
     """
     sizes, reserved = sizes_of(superblock), superblock.reserved_blocks
     if reserved is None:

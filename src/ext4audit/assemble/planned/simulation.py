@@ -1,4 +1,4 @@
-"""Simulation of a planned filesystem: mke2fs runs on a sparse file in memory."""
+"""Simulation of a planned filesystem by running mke2fs on a sparse file in memory."""
 
 from typing import NamedTuple
 
@@ -19,8 +19,8 @@ from ext4audit.sources import ReadBytes, RunCommand, Source, VirtualMemory
 class Prediction(NamedTuple):
     """The superblock and group table that mke2fs will make; with `doubts` they are only likely.
 
-    `assumed` are sentences for the user. The superblock is Unknown(FAILED) with the message of
-    mke2fs where mke2fs rejects the plan.
+    `assumed` has sentences for the user. If mke2fs rejects the plan, the superblock is
+    Unknown(FAILED) with the message of mke2fs.
     """
 
     superblock: Evidence[Superblock]
@@ -32,17 +32,17 @@ class Prediction(NamedTuple):
 
 ORIGIN = "made by mke2fs in memory"
 MOST_BYTES = 300 << 20
-"""The memory limit of a simulation; a quarter of the available memory is another limit."""
+"""The memory limit of a simulation, unless a quarter of the available memory is less."""
 BESIDE_BYTES = 16 << 20
-"""The journal's ends, the root directory, and the first bitmaps of a simulation."""
+"""Memory for the ends of the journal, the root directory and the first bitmaps."""
 FAST_OPTIONS = ("lazy_itable_init=1", "nodiscard")
-"""Extended options that shorten the simulation and move no metadata."""
+"""Extended options that speed up the simulation without moving metadata."""
 
 
 def run_mke2fs(
     source: Source, plan: Plan, words: MkfsArguments, *flags: str, size_bytes: int | None = None
 ) -> Evidence[str]:
-    """Run mke2fs on the planned device, or on the first bytes of it."""
+    """Run mke2fs on the planned device, or on its first `size_bytes`."""
     size = () if size_bytes is None else (f"{size_bytes >> 10}k",)
     options = words.without_value("-t").with_extended(*FAST_OPTIONS).arguments()
     argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *options, plan.device, *size)
@@ -50,7 +50,7 @@ def run_mke2fs(
 
 
 def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction | None:
-    """Return the result of mke2fs, None where this machine lacks the memory."""
+    """Return the result of mke2fs, None if this machine lacks the memory or the run is stopped."""
     if _predicted_bytes(dry) > _spare_bytes(source):
         return None
     done = run_mke2fs(source, plan, words, "-q")
@@ -62,9 +62,9 @@ def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
 
 
 def _predicted_bytes(dry: DryRun) -> int:
-    """Return the memory of the simulation: a copy of all descriptors in each group with a backup.
+    """Return the memory for a simulation: each group with a backup has a copy of all descriptors.
 
-    The source stops a simulation that needs more.
+    The source stops a simulation that needs more than its limit.
     """
     return dry.groups * DESCRIPTOR_BYTES * (1 + dry.backups) + BESIDE_BYTES
 
@@ -89,10 +89,10 @@ def made_superblock(
 def is_foreseen(
     source: Source, plan: Plan, words: MkfsArguments, size_bytes: int
 ) -> Evidence[bool]:
-    """Return whether mke2fs places metadata as the closed form does, at a small size.
+    """Return whether a small filesystem made by mke2fs agrees with the closed form.
 
-    mke2fs.conf(5) can set `packed_meta_blocks`, or `options` of -E, which no argument shows. Flex
-    groups of two show on a few groups what a single larger one would hide.
+    mke2fs.conf(5) can set `packed_meta_blocks` or `options` of -E, which no argument shows. Flex
+    groups of two show on few groups what a single larger flex group would hide.
     """
     done = run_mke2fs(source, plan, words.with_value("-G", "2"), "-q", size_bytes=size_bytes)
     superblock = made_superblock(source, plan.device, done, ORIGIN)

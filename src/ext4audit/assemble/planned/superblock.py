@@ -3,7 +3,7 @@
 A simulation by mke2fs on a sparse file in memory is exact. It needs the memory of all copies of
 the group descriptors: 15 MB for each TiB with the defaults. On a machine with less memory, mke2fs
 chooses the parameters (`-n` at the real size) and the features (at a small size), and a closed form
-gives the places of the metadata. Without mke2fs, the rules of upstream mke2fs 1.47 give all of it.
+gives the places of the metadata. Without mke2fs, everything follows the rules of upstream 1.47.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_warnings
 from ext4audit.sources import RunCommand, Source
 
 SMALL_BYTES = 1 << 30
-"""The size of the simulation for the features, where the real size cannot be simulated."""
+"""The size of the simulation that finds the features if the real size cannot be simulated."""
 CLOSED_FORM = "closed form of mke2fs's placement"
 BROKEN_CONFIGURATION = "mke2fs config file"
-"""In what mke2fs prints of an mke2fs.conf that it cannot parse: it then makes nothing."""
+"""Text that mke2fs prints if it cannot parse mke2fs.conf; it then makes no filesystem."""
 NO_MKE2FS = "install e2fsprogs"
 PACKED = "packed_meta_blocks"
 AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
-"""Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
+"""Flags and -E parameters that may not fit a smaller size; they do not affect the features."""
 BASE_FEATURES = frozenset(
     "dir_index ext_attr filetype large_file resize_inode sparse_super".split()
 )
-"""base_features of mke2fs.conf, which ext2 has; ext3 also has a journal."""
+"""The features of ext2, base_features in mke2fs.conf; ext3 also has a journal."""
 MOST_PERCENT = 50
 LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1024, 65536
 _WITH_UNITS = frozenset({"-b", "-C", "-i"})
@@ -64,7 +64,7 @@ SMALLER = "use a machine with more memory, or a smaller -G"
 
 
 def predict_superblock(source: Source, plan: Plan) -> Prediction:
-    """Predict the filesystem of a plan; `source` runs mke2fs and reads what it made."""
+    """Predict the filesystem of a plan; `source` runs mke2fs and reads the result."""
     local = ask(source, RunCommand(("mke2fs", "-V")), parse_banner, "version of mke2fs")
     if isinstance(local, Unknown) and BROKEN_CONFIGURATION in local.detail:
         return Prediction(local, local, "simulated", (), ())
@@ -85,7 +85,7 @@ def predict_superblock(source: Source, plan: Plan) -> Prediction:
 
 
 def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
-    """Return the options of the plan, preceded by features that the target version sets."""
+    """Return the mke2fs options of the plan, preceded by the target version's features."""
     target = _target(plan)
     if target is None or target == local:
         return plan.mkfs
@@ -93,7 +93,7 @@ def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
 
 
 def _target(plan: Plan) -> E2fsprogsVersion | None:
-    """Return the planned version, None where a configuration file defines the features."""
+    """Return the planned e2fsprogs version, None if a configuration file defines the features."""
     host = plan.host
     if host.e2fsprogs is None or host.configuration is not None:
         return None
@@ -101,7 +101,7 @@ def _target(plan: Plan) -> E2fsprogsVersion | None:
 
 
 def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
-    """Complete a prediction: the features of the target version, doubts and assumptions."""
+    """Add the target version's features, doubts and assumptions to a prediction."""
     target = _target(plan)
     superblock = derive(
         "planned superblock", lambda known: _as_planned(known, plan, local, target), made.superblock
@@ -151,7 +151,7 @@ def _assumed(plan: Plan, basis: str, local: Evidence[E2fsprogsVersion]) -> list[
 
 
 def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction:
-    """Compute the places from the parameters of the real size and the features of a small one."""
+    """Compute the prediction from parameters at the real size and features at a small size."""
     usage = words
     if words.value("-T") is None and len(dry.usage_types):
         usage = words.with_value("-T", ",".join(dry.usage_types))
@@ -160,7 +160,7 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
     for flag in flags:
         usage = usage.without_value(flag)
     usage = usage.without_extended(*parameters_of_size)
-    if _journal_mib(words):  # it makes a journal, whatever -O says
+    if _journal_mib(words):  # -J size= makes a journal regardless of -O
         usage = replace(usage, features=(*usage.features, "has_journal"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
@@ -174,13 +174,13 @@ def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> P
 
 
 def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
-    """Return the superblock of the real size, with the features of the small one."""
+    """Return the superblock for the real size, with the features of the small one."""
     sizes = sizes_of(small)
-    # auto_64-bit_support of mke2fs.conf: no other filesystem has that many blocks.
+    # auto_64-bit_support of mke2fs.conf: only 64bit filesystems can have that many blocks.
     features = small.features | ({"64bit"} if dry.blocks > MOST_OF_32_BITS else set())
     if dry.most_blocks:
-        # -E resize, which may not fit the smaller size, sets it whatever -O says. Without it, small
-        # groups have no room for the usual reserve, and mke2fs takes meta_bg in its place.
+        # -E resize, which may not fit the smaller size, sets resize_inode regardless of -O. Without
+        # it, small groups have no room for the usual reserve, and mke2fs uses meta_bg instead.
         features = features - {"meta_bg"} | {"resize_inode"}
     options = MkfsOptions(
         features=features,
@@ -207,7 +207,7 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
 
 
 def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
-    """Return the size of the journal, by -J in MiB where it is given."""
+    """Return the size of the journal in bytes, computed from -J if that gives a size in MiB."""
     mib = _journal_mib(words)
     if not mib or not made.has_journal:
         return made.journal_bytes
@@ -216,7 +216,7 @@ def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
 
 
 def _journal_mib(words: MkfsArguments) -> str:
-    """Return the size of -J, empty where it gives a place or the size of fast commits only."""
+    """Return the MiB of -J size=, empty without one (only a location or fast commit size)."""
     sizes = re.findall(r"(?:^|,)size=([0-9]+)(?=,|$)", words.value("-J") or "")
     return sizes[-1] if sizes else ""
 
@@ -224,9 +224,9 @@ def _journal_mib(words: MkfsArguments) -> str:
 def _placed(
     superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...], packed: str
 ) -> Prediction:
-    """Place the metadata by the closed form; what has `packed` the bitmaps is a doubt.
+    """Return the prediction with the metadata placed by the closed form.
 
-    Where all bitmaps are packed together, they lie elsewhere.
+    The closed form does not model packed bitmaps; `packed` names what packs them, or is empty.
     """
     if packed:
         detail = f"{packed} moves metadata in a way that the closed form does not model"
@@ -243,7 +243,7 @@ def _placed(
 
 
 def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> str:
-    """Return what packs all bitmaps together: an option, or mke2fs.conf by a small filesystem."""
+    """Return what packs all bitmaps: -E, or mke2fs.conf as a small filesystem shows; else ""."""
     value = words.extended_value(PACKED)
     if value not in {None, "0"}:
         return f"-E {PACKED}={value or 1}"
@@ -255,7 +255,7 @@ def _doubt(detail: str) -> Unknown:
 
 
 def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknown, ...]:
-    """Return a doubt where our parameters differ from those of mke2fs."""
+    """Return a doubt if our parameters differ from those of mke2fs."""
     if isinstance(superblock, Unknown):
         return ()
     ours = superblock.value
@@ -269,7 +269,7 @@ def _disagreement(superblock: Evidence[Superblock], dry: DryRun) -> tuple[Unknow
 
 
 def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
-    """Compute superblock and table by the rules of upstream mke2fs 1.47, with a doubt."""
+    """Compute the superblock and the table by the rules of upstream mke2fs 1.47, with a doubt."""
     usage = plan.mkfs.value("-T")
     if usage is not None:
         detail = f"what -T {usage} means is in mke2fs.conf: {unknown.detail}"
@@ -285,7 +285,7 @@ def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
 
 
 def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
-    """Return the superblock with its journal and the blocks for root, which -J and -m give."""
+    """Add the journal size (-J) and the reserved blocks (-m); raise ValueError for a bad -m."""
     text = plan.mkfs.value("-m") or "5"
     if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]+)?", text) or float(text) > MOST_PERCENT:
         raise ValueError(f"-m {text}: not a percentage of at most {MOST_PERCENT}")
@@ -294,7 +294,7 @@ def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
 
 
 def _upstream(plan: Plan) -> MkfsOptions:
-    """Return the options of the plan, completed by the mke2fs.conf of upstream."""
+    """Return the options of the plan, completed with the defaults of upstream's mke2fs.conf."""
     words = plan.mkfs
     features = set(DEFAULT_FEATURES if plan.fstype == "ext4" else BASE_FEATURES)
     features |= {"has_journal"} if plan.fstype == "ext3" else set()
@@ -346,7 +346,7 @@ def _extended(words: MkfsArguments, key: str) -> int | None:
 
 
 def _parsed(flag: str, value: str) -> int:
-    """Return a number of mke2fs, which may have a unit: "16k"."""
+    """Parse an mke2fs number, which may have a unit ("16k"); raise ValueError if it is invalid."""
     match = re.fullmatch(r"([0-9]{1,19})([kmg]?)", value, re.IGNORECASE)
     if match is None or (match[2] and flag not in _WITH_UNITS):
         raise ValueError(f"{flag} {value}: not a number")
