@@ -52,8 +52,8 @@ def page_of_image(
 ) -> Evidence[LayoutPage]:
     """Return the page of the filesystem in an image file.
 
-    The image holds only the filesystem, or a whole disk or array. The filesystem then
-    begins at byte `offset` or, if that is 0, in the only partition with a filesystem.
+    The image holds only the filesystem, or a whole disk or array in which the filesystem begins at
+    byte `offset` or, if that is 0, in the only partition with a filesystem.
     """
     found = _filesystem_of_image(source, path, offset)
     if isinstance(found, Unknown):

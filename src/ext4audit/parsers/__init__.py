@@ -1,7 +1,7 @@
-"""Parsers turn one text into a fact; they are pure and raise ValueError on what is not it.
+"""Parsers that turn one text into a fact; they are pure and raise ValueError for other input.
 
-Here, the short texts of the kernel and the system (sysfs, uname, os-release, the command line,
-GRUB), and the words of superblocks that several formats share.
+This module parses short texts of the kernel and the system (sysfs, uname, os-release, the command
+line, GRUB), and superblock vocabulary that several formats share.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ _LINES = 4
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _ESCAPED_IN_QUOTES = re.compile(r'\\([$"\\`])')
 _ESCAPED = re.compile(r"\\(.)")
-# A quote that is never closed protects the rest, as in next_arg() of lib/cmdline.c.
+# An unclosed quote extends to the end of the line, as in next_arg() of lib/cmdline.c.
 _ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+', re.ASCII)
 _VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
 
 
 def parse_kernel(text: str) -> Kernel:
-    """Parse the kernel that runs; ValueError where the release does not start with a number.
+    """Parse the running kernel; raise ValueError if the release does not start with a number.
 
-    Missing numbers are 0: "5.10" is (5, 10, 0). Debian's release names the ABI
-    ("6.1.0-18-amd64"), not the stable update; its package version, which has it, is in the
-    version string ("#1 SMP PREEMPT_DYNAMIC Debian 6.1.76-1") and counts where the two belong to
-    the same series.
+    Missing numbers are 0: "5.10" is (5, 10, 0). Debian's release has the ABI ("6.1.0-18-amd64"),
+    not the stable update. The version string has the package version, which includes it ("#1 SMP
+    PREEMPT_DYNAMIC Debian 6.1.76-1") and is used if both belong to the same series.
     """
     release, version, machine, _ = _lines(text)
     upstream = _numbers(release)
@@ -40,12 +39,12 @@ def parse_kernel(text: str) -> Kernel:
 
 
 def parse_nodename(text: str) -> str:
-    """Parse the host name: the rest of the text, since sethostname(2) takes a newline too."""
+    """Parse the host name: the rest of the text, since sethostname(2) also accepts newlines."""
     return _lines(text)[-1].removesuffix("\n")
 
 
 def _lines(text: str) -> list[str]:
-    """Split the text into its four values; the last one, the host name, may be empty."""
+    """Split the text into its four values; the last value, the host name, may be empty."""
     lines = text.split("\n", _LINES - 1)
     if len(lines) != _LINES:
         raise ValueError(f"{text[:80]!r} is not the answer of uname")
@@ -53,7 +52,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _numbers(release: str) -> tuple[int, int, int]:
-    """Parse the first up to three numbers of a release."""
+    """Parse up to three numbers at the start of a release; missing numbers are 0."""
     match = _RELEASE.match(release)
     if match is None:
         raise ValueError(f"{release[:40]!r} does not start with a version number")
@@ -62,9 +61,9 @@ def _numbers(release: str) -> tuple[int, int, int]:
 
 
 def parse_os_release(text: str) -> OperatingSystem:
-    """Parse an os-release file; lines that are no assignment are skipped, the last one counts.
+    """Parse an os-release file; skip lines that are not assignments. Later assignments win.
 
-    ValueError where no line is an assignment at all.
+    Raises ValueError if no line is an assignment.
     """
     matches = (_ASSIGNMENT.fullmatch(line.strip()) for line in text.split("\n"))
     values = {match[1]: _shell_unquoted(match[2]) for match in matches if match is not None}
@@ -78,7 +77,7 @@ def parse_os_release(text: str) -> OperatingSystem:
 
 
 def _shell_unquoted(value: str) -> str:
-    """Remove the shell quoting that os-release(5) allows: no quotes, one pair, or backslashes."""
+    """Remove the shell quoting that os-release(5) allows: one pair of quotes, or backslashes."""
     quoted = len(value) > 1 and value[0] == value[-1]
     if quoted and value[0] == "'":
         return value[1:-1]
@@ -88,17 +87,17 @@ def _shell_unquoted(value: str) -> str:
 
 
 def parse_kernel_arguments(text: str) -> tuple[str, ...]:
-    """Parse the kernel's command line; double quotes protect blanks.
+    """Parse the kernel command line; double quotes protect spaces.
 
-    Quotes round a whole argument or round its value are dropped, as next_arg() of
-    lib/cmdline.c drops them: root="LABEL=a b" is `root=LABEL=a b`. "--" and what follows it
-    (for init) are kept.
+    Quotes around a whole argument or around its value are removed, as in next_arg() of
+    lib/cmdline.c: root="LABEL=a b" becomes `root=LABEL=a b`. "--" and the arguments after it (for
+    init) are kept.
     """
     return tuple(_unquoted(argument) for argument in _ARGUMENT.findall(text))
 
 
 def _unquoted(argument: str) -> str:
-    """Drop the quotes round an argument or round its value."""
+    """Remove the quotes around an argument or around its value."""
     if argument.startswith('"'):
         return argument[1:].removesuffix('"')
     name, separator, value = argument.partition("=")
@@ -108,7 +107,7 @@ def _unquoted(argument: str) -> str:
 
 
 def parse_grub_version(text: str) -> str:
-    """Parse "grub-install (GRUB) 2.06-13+deb12u1"; ValueError for another text."""
+    """Parse "grub-install (GRUB) 2.06-13+deb12u1"; raise ValueError for other text."""
     match = _VERSION.match(text)
     if match is None:
         raise ValueError(f"{text[:80]!r} is not a version of GRUB")
@@ -121,9 +120,9 @@ _TYPES = frozenset({"file", "directory", "block", "other"})
 
 
 def parse_integer(text: str) -> int:
-    """Parse one decimal number of at most 64 bits; ValueError for anything else.
+    """Parse a decimal number of at most 20 digits; raise ValueError for other text.
 
-    Stricter than int(), which takes "1_0" and the digits of every script.
+    This is stricter than int(), which accepts "1_0" and the digits of every script.
     """
     word = text.strip()
     if not _INTEGER.fullmatch(word):
@@ -132,7 +131,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_word(text: str, pattern: str, what: str) -> str:
-    """Parse one word of sysfs or a program; ValueError for another form: it is `what`."""
+    """Parse a word that matches `pattern`; raise ValueError for other text: it "is `what`"."""
     word = text.strip()
     if not re.fullmatch(pattern, word):
         raise ValueError(f"{word[:40]!r} is {what}")
@@ -140,12 +139,12 @@ def parse_word(text: str, pattern: str, what: str) -> str:
 
 
 def parse_flag(text: str) -> bool:
-    """Parse a sysfs truth value: "1" or "0"."""
+    """Parse a sysfs truth value, "1" or "0"; raise ValueError for other text."""
     return parse_word(text, "[01]", "neither 0 nor 1") == "1"
 
 
 def parse_device_number(text: str) -> DeviceNumber:
-    """Parse "9:127", as sysfs `dev`, mountinfo and lsblk print a device number."""
+    """Parse a device number such as "9:127", as printed by sysfs `dev`, mountinfo and lsblk."""
     major, separator, minor = text.strip().partition(":")
     if not separator:
         raise ValueError(f"{text.strip()[:40]!r} is not a device number")
@@ -156,10 +155,10 @@ def parse_device_number(text: str) -> DeviceNumber:
 
 
 def parse_key_values(text: str) -> dict[str, str]:
-    """Parse KEY=value lines (`uevent`, the udev database, the asks that answer so).
+    """Parse KEY=value lines (`uevent`, the udev database, answers to asks in this format).
 
-    The first of two lines with one key counts: the kernel's own lines come first, and a later one
-    may be part of a name that a user chose.
+    The first of several lines with the same key is used: the kernel's lines come first, and a later
+    line may be part of a name that a user chose. Raises ValueError for other lines.
     """
     values: dict[str, str] = {}
     for line in text.split("\n"):
@@ -178,9 +177,9 @@ def parse_write_cache(text: str) -> str:
 
 
 def parse_scheduler(text: str) -> str:
-    """Parse `queue/scheduler`, "mq-deadline kyber [none]", to the active one; ValueError.
+    """Return the active scheduler of `queue/scheduler` ("mq-deadline kyber [none]").
 
-    A lone "none" is that of a device without a choice.
+    A device without a choice has only "none". Raises ValueError if none is active.
     """
     words = text.split()
     active = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
@@ -192,12 +191,12 @@ def parse_scheduler(text: str) -> str:
 
 
 def parse_names(text: str) -> tuple[str, ...]:
-    """Parse the names of a directory, separated by NUL; an empty text is an empty directory."""
+    """Parse a directory listing separated by NUL; an empty text is an empty directory."""
     return tuple(name for name in text.split("\0") if name)
 
 
 def parse_device_names(text: str) -> tuple[str, ...]:
-    """Parse the names of a directory of devices; ValueError for a name that no device has."""
+    """Parse a listing of device names; raise ValueError for a name that no device can have."""
     found = parse_names(text)
     odd = [name for name in found if not re.fullmatch(r"[\w.:!-]+", name)]
     if odd:
@@ -206,7 +205,7 @@ def parse_device_names(text: str) -> tuple[str, ...]:
 
 
 def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
-    """Return the filesystem's device number and its usage; ValueError for another text."""
+    """Return the device number and the usage of a filesystem; raise ValueError for other text."""
     number, *counts = text.split() or [""]
     values = [parse_integer(count) for count in counts]
     if len(values) != _COUNTS or values[0] == 0 or min(values) < 0:
@@ -215,7 +214,7 @@ def parse_stat_filesystem(text: str) -> tuple[DeviceNumber, Usage]:
 
 
 def parse_resolved_path(text: str) -> ResolvedPath:
-    """Parse a resolved path; ValueError where a key is missing or has another value."""
+    """Parse a resolved path; raise ValueError for a missing key or an invalid value."""
     values = parse_key_values(text)
     missing = {"mount_id", "device_number", "type"} - values.keys()
     if missing:
@@ -264,7 +263,7 @@ _FIRST_YEAR = 1970
 
 
 def feature_names(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
-    """Name the features; an unknown bit 12 of the compatible ones is "FEATURE_C12"."""
+    """Return the names of the set features; unknown bits are named like "FEATURE_C12"."""
     kinds = ((compat, _COMPAT, "C"), (incompat, _INCOMPAT, "I"), (ro_compat, _RO_COMPAT, "R"))
     return frozenset(
         names[bit] if bit < len(names) else f"FEATURE_{letter}{bit}"
@@ -274,7 +273,7 @@ def feature_names(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
 
 
 def mount_option_names(bits: int) -> tuple[str, ...]:
-    """Name the default mount options: the journal mode, then bit by bit."""
+    """Return the names of the default mount options: the journal mode, then the other bits."""
     mode = bits & _JOURNAL_MODE_MASK
     names = [_JOURNAL_MODES[mode]] if mode else []
     names += [_MOUNT_OPTIONS.get(bit, f"MNTOPT_{bit}") for bit in _bits(bits & ~_JOURNAL_MODE_MASK)]
@@ -282,7 +281,7 @@ def mount_option_names(bits: int) -> tuple[str, ...]:
 
 
 def spelt_out(word: str) -> str:
-    """Name what a dumpe2fs older than the feature prints by its bit: FEATURE_C12, MNTOPT_8."""
+    """Return the name of FEATURE_C12 or MNTOPT_8, as dumpe2fs prints bits newer than itself."""
     found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
     if found is None:
         return word
@@ -293,20 +292,20 @@ def spelt_out(word: str) -> str:
 
 
 def errors_behaviour(number: int) -> str:
-    """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
+    """Return the errors behaviour; like ext4_fill_super(), treat other values as remount-ro."""
     return _ERRORS.get(number, "remount-ro")
 
 
 def state_text(bits: int) -> str:
-    """Name the state: whether it was unmounted cleanly, and whether errors were found."""
+    """Return the state as text: whether it was unmounted cleanly, and whether it has errors."""
     clean = "clean" if bits & _CLEAN else "not clean"
     return f"{clean} with errors" if bits & _WITH_ERRORS else clean
 
 
 def parse_ctime(text: str) -> int | None:
-    """Return seconds since 1970, taking the time for UTC; None for "n/a" and for any other text.
+    """Return seconds since 1970, assuming UTC; None for "n/a" and any other text.
 
-    An odd time is no reason to reject the whole superblock: all other fields remain valid.
+    An invalid time does not reject the whole superblock, because all other fields remain valid.
     """
     match = _TIME.fullmatch(text)
     if match is None or match["month"] not in _MONTHS or int(match["year"]) < _FIRST_YEAR:
@@ -316,7 +315,7 @@ def parse_ctime(text: str) -> int | None:
     return timegm((int(match["year"]), month, day, hour, minute, second))
 
 
-# Few hosts have the unit: the patterns are compiled when it is read.
+# Few hosts need these patterns, so they are compiled only when the unit is parsed.
 _STARTED = r"(?m)^ExecStart=[-@:+!|]*(?:\S*/)?fstrim((?:[ \t]+\S+)*)[ \t]*$"
 _LISTS = r"(?:--listed-in[ \t=]+|-[vn]*I[ \t]*)(\S+)"
 _ALL = r"--all|-[vn]*a[vn]*"
@@ -326,7 +325,7 @@ _OF_FSTAB = r"--fstab|-[vn]*A[vn]*"
 def parse_fstrim_unit(text: str) -> str:
     """Return what the unit fstrim.service trims: "all", "fstab", or the files of --listed-in.
 
-    ValueError where it runs anything else, or several commands.
+    Raises ValueError if it runs other commands or several commands.
     """
     started = re.findall(r"^ExecStart=.+$", text, re.MULTILINE)
     command = re.findall(_STARTED, text)
@@ -344,7 +343,7 @@ def parse_fstrim_unit(text: str) -> str:
 
 
 def _bits(bits: int) -> list[int]:
-    """Return the numbers of the bits that are set, lowest first."""
+    """Return the numbers of the set bits, lowest first."""
     return [bit for bit in range(32) if bits >> bit & 1]
 
 
@@ -355,9 +354,9 @@ _OPTION = re.compile(r'(?:[^,"]+|"[^"]*"|")*')
 def split_options(text: str) -> tuple[str, ...]:
     """Split an option list at its commas, but not inside quotes.
 
-    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, printed so by
-    security/selinux/hooks.c on every container host with MCS labels. Quotes may stand anywhere in
-    an option of fstab (mnt_optstr_next_option() of libmount 2.38.1, by test); one that never closes
+    `context="system_u:object_r:container_file_t:s0:c498,c574"` is one option, as printed by
+    security/selinux/hooks.c on every container host with MCS labels. Quotes are allowed anywhere
+    in an option of fstab (mnt_optstr_next_option() of libmount 2.38.1, by test); an unclosed quote
     protects nothing.
     """
     found: list[str] = []
@@ -371,18 +370,18 @@ def split_options(text: str) -> tuple[str, ...]:
 
 
 def decode_octal(text: str) -> str:
-    r"""Decode the escapes that the kernel and fstab(5) write for blanks in names ("\040").
+    r"""Decode the octal escapes that the kernel and fstab(5) use for whitespace in names ("\040").
 
-    The escapes stand for bytes, not characters: "\303\244" is one character of UTF-8, so the
-    text is decoded as bytes. Bytes that are not UTF-8 become surrogates again. Anything but three
-    octal digits stays as it is (as in util-linux). ValueError: a surrogate that is no byte.
+    The escapes stand for bytes, not characters: "\303\244" is one UTF-8 character, so the text is
+    decoded as bytes. Bytes that are not UTF-8 become surrogates again. Backslashes without three
+    octal digits are kept (as in util-linux). Raises ValueError for a surrogate that is not a byte.
     Source: mangle_path() in fs/seq_file.c, fstab(5).
     """
     return decode_escapes(text, _OCTAL, 8) if "\\" in text else text
 
 
 def decode_escapes(text: str, escape: bytes, base: int) -> str:
-    """Decode escapes that stand for bytes; ValueError for a surrogate that is no byte."""
+    """Decode escapes that stand for bytes; raise ValueError for a surrogate that is not a byte."""
     raw = text.encode("utf-8", "surrogateescape")
     decoded = re.sub(escape, lambda match: bytes([int(match[1], base) & 0xFF]), raw)
     return decoded.decode("utf-8", "surrogateescape")

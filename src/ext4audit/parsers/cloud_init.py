@@ -1,7 +1,7 @@
-"""cloud-init's `fs_setup`, `disk_setup` and `mounts`, as settings of plans.
+"""cloud-init's `fs_setup`, `disk_setup` and `mounts`, converted to plan settings.
 
-Source: docs.cloud-init.io, modules "Disk Setup" and "Mounts". The document is read as YAML before;
-templates are not evaluated.
+Source: docs.cloud-init.io, modules "Disk Setup" and "Mounts". The caller has already parsed the
+YAML; templates are not evaluated.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ext4audit.facts.mount import EXT_FSTYPES
 from ext4audit.parsers.provisioning import Planned, Provisioned, listed, mapping, text_of
 
 DEFAULT_FIELDS = ("", "", "auto", "defaults,nofail,x-systemd.after=cloud-init.service", "0", "2")
-"""`mount_default_fields` where the document sets none (cloudinit/config/cc_mounts.py)."""
+"""`mount_default_fields` if the document does not set it (cloudinit/config/cc_mounts.py)."""
 DEVICE, PLACE, TYPE, OPTIONS = range(4)
 WHOLE_DEVICE = frozenset({"", "auto", "any", "none", "0"})
 CHOSEN = frozenset({"", "auto", "any"})
-"""What cloud-init replaces by a partition, where the device has one (cc_disk_setup.py)."""
+"""Values that cloud-init replaces by a partition if the device has one (cc_disk_setup.py)."""
 FIRST = "1"
 EPHEMERAL, FIRST_EPHEMERAL = "ephemeral", "ephemeral0"
-"""A short name in `mounts` (cc_mounts.py)."""
+"""A short name in `mounts`, and the device name it stands for (cc_mounts.py)."""
 KEYS = {
     "fs_setup": frozenset(
         "label filesystem device partition overwrite replace_fs extra_opts cmd".split()
     ),
     "disk_setup": frozenset("table_type layout overwrite".split()),
 }
-"""What cloud-init reads of a filesystem and of a disk (cc_disk_setup.py); it ignores the rest."""
+"""Keys of filesystems and disks that cloud-init reads (cc_disk_setup.py); it ignores others."""
 TAGS = {"-L": "LABEL", "-U": "UUID"}
 _TAG = re.compile(r'(LABEL|UUID)="?([^"]+)"?|/dev/disk/by-(label|uuid)/(.+)')
 PLACE_KEY, MOUNTS = "mount_point", "/mnt"
 NO_LINE = "which no line of mounts names: the default options are judged"
 _DOTTED = re.compile(r"(.+)\.([0-9]+|auto|any|none)", re.IGNORECASE)
-"""A device and its partition: "ephemeral0.1"."""
+"""A device and its partition, such as "ephemeral0.1"."""
 
 
 def parse_cloud_init(document: object) -> Provisioned:
-    """Return the ext filesystems of a document; raises ValueError for one of another shape."""
+    """Return the ext filesystems of a document; raise ValueError if its structure is wrong."""
     config = mapping(document, "the document")
     setups = [mapping(each, "fs_setup") for each in listed(config.get("fs_setup"), "fs_setup")]
     if not setups:
@@ -62,27 +62,27 @@ def parse_cloud_init(document: object) -> Provisioned:
 
 
 def _other_mounts(config: Mapping[str, Any], places: set[object]) -> Iterator[str]:
-    """Yield the mounts of ext filesystems that are there already: nothing is known of them."""
+    """Yield the mounts of ext filesystems that the document does not make; they are not planned."""
     for line in _lines(config):
         if line[PLACE] not in places and not EXT_FSTYPES.isdisjoint(line[TYPE : TYPE + 1]):
             yield f"the mount of {line[DEVICE]} on {line[PLACE]}, which no fs_setup makes"
 
 
 def _unknown_keys(entries: Iterable[tuple[str, Mapping[str, Any]]], section: str) -> Iterator[str]:
-    """Yield the keys that cloud-init does not know, and the plan cannot have either."""
+    """Yield the keys that cloud-init does not support, and that the plan leaves out too."""
     for name, entry in entries:
         unknown = (f"{key}"[:40] for key in entry if key not in KEYS[section])
         yield from (f"{key} in {section} of {name}, which is not known" for key in unknown)
 
 
 def _disks(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the names that `disk_setup` gives disks, and what it makes of each."""
+    """Yield the name and the settings of each disk in `disk_setup`."""
     for name, disk in mapping(config.get("disk_setup") or {}, "disk_setup").items():
         yield text_of(name), mapping(disk, "disk_setup")
 
 
 def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
-    """Return a plan with a place of its own where it has none: no two can have the default."""
+    """Return the plan, with a unique mount point if it has none: the default can be used once."""
     label = text_of(setup.get("label"))
     device = text_of(setup.get("device")).rpartition("/")[2]
     place = f"{MOUNTS}/{label if label and '/' not in label else device}"
@@ -90,7 +90,7 @@ def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
 
 
 def _why_skipped(setup: Mapping[str, Any]) -> str:
-    """Return why a filesystem is not planned, empty where it is."""
+    """Return why a filesystem is not planned, empty if it is planned."""
     fstype = text_of(setup.get("filesystem"))
     if fstype not in EXT_FSTYPES:
         return f"is {fstype or 'of no type'}"
@@ -127,7 +127,7 @@ def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
 
 
 def _disk_of(config: Mapping[str, Any], device: str) -> tuple[str, str]:
-    """Return the disk that `disk_setup` divides and the number of a partition named as a device."""
+    """Return the disk in `disk_setup` and the partition number of a partition's device path."""
     number = re.search(r"[0-9]{1,3}$", device)
     for name, _ in _disks(config):
         if number and _partition_of(name, number[0]) == device:
@@ -136,7 +136,7 @@ def _disk_of(config: Mapping[str, Any], device: str) -> tuple[str, str]:
 
 
 def _layout(config: Mapping[str, Any], names: set[str]) -> object:
-    """Return the partitions that `disk_setup` makes of a device, None where it makes none."""
+    """Return the layout in `disk_setup` of a device with one of the names, None without one."""
     found = [disk.get("layout") for name, disk in _disks(config) if name in names]
     return next((each for each in found if each is True or isinstance(each, list)), None)
 
@@ -161,9 +161,9 @@ def _partition_of(device: str, number: str) -> str:
 
 
 def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
-    """Return mount point and options of the line of `mounts` for one of the names.
+    """Return the mount point and options from the line of `mounts` for one of the names.
 
-    cloud-init puts /dev/ before the name of a disk, and mounts the first partition of a disk that
+    cloud-init prefixes the name of a disk with /dev/, and mounts the first partition if the disk
     has one.
     """
     defaults = listed(config.get("mount_default_fields") or DEFAULT_FIELDS, "mount_default_fields")
@@ -178,21 +178,21 @@ def _mount(config: Mapping[str, Any], names: set[str]) -> dict[str, str]:
 
 
 def _lines(config: Mapping[str, Any]) -> list[list[str]]:
-    """Return the fields of the lines of `mounts` that have a mount point."""
+    """Return the fields of the lines in `mounts` that have a mount point."""
     entries = (listed(entry, "mounts") for entry in listed(config.get("mounts"), "mounts"))
     lines = [[text_of(field) for field in entry] for entry in entries]
     return [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
 
 
 def _by_content(mkfs: str) -> Iterator[str]:
-    """Yield the names that label and UUID give to a filesystem made with these options."""
+    """Yield the LABEL= and UUID= names of a filesystem made with these options."""
     for flag, value in pairwise(shlex.split(mkfs)):
         if flag in TAGS:
             yield _spec(f"{TAGS[flag]}={value}")
 
 
 def _spec(written: str) -> str:
-    """Return the one spelling of a device of `mounts`: "LABEL=data" of three."""
+    """Return a device of `mounts` in canonical form: "LABEL=data" for its three spellings."""
     match = _TAG.fullmatch(written)
     if match is None:
         return FIRST_EPHEMERAL if written == EPHEMERAL else written
@@ -209,7 +209,7 @@ def _first_partition(name: str) -> set[str]:
 
 
 def _share(device: str, layout: object, number: str) -> float | None:
-    """Return the percentage of the disk that `disk_setup` gives to a partition."""
+    """Return a partition's percentage of the disk, None if unset; raise ValueError if invalid."""
     if not isinstance(layout, list) or not number.isdecimal():
         return None
     index = int(number) - 1

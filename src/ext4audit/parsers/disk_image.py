@@ -1,11 +1,11 @@
-"""Disk images as bytes: partition tables, e2image files, the journal's inode, other formats.
+"""Raw bytes of disk images: partition tables, e2image files, the journal's inode, other formats.
 
 Sources: block/partitions/msdos.c and include/linux/msdos_partition.h (Linux 6.12) for MBR; UEFI
 Specification 2.10, section 5.3, and block/partitions/efi.c, which is stricter, for GPT; `struct
 ext2_image_hdr` (e2fsprogs 1.47, lib/ext2fs/e2image.h) for e2image, little-endian since 1.43;
 Documentation/filesystems/ext4/inodes.rst for inodes.
 
-What is no ext2, ext3 or ext4 is told by its magic numbers. Sources: libblkid/src/superblocks and
+Other formats are identified by their magic numbers. Sources: libblkid/src/superblocks and
 partitions of util-linux 2.41 for LUKS, LVM, swap, md and the filesystems; docs/interop/qcow2.rst
 and block/{vdi,vhdx,vpc,vmdk}.c of QEMU 9 for the images of virtual machines; RFC 1952, RFC 8878
 and the specification of xz for compressed files.
@@ -17,11 +17,11 @@ import zlib
 from typing import NamedTuple
 
 RECORD_BYTES = 512
-"""The size of a boot record, and of the part of a GPT header that is read."""
+"""The size of a boot record, and of the part of a GPT header block that is read."""
 PROTECTIVE = 0xEE
 """The type of the MBR entry that marks a disk with a GPT; a hybrid MBR has more entries."""
 EXTENDED = frozenset({0x05, 0x0F, 0x85})
-"""The types of an entry that holds logical partitions."""
+"""The types of MBR entries for extended partitions, which hold logical partitions."""
 _SIGNATURE = b"\x55\xaa"
 _ENTRIES_AT, _ENTRY_BYTES, _ENTRIES = 446, 16, 4
 _STATUSES = {0x00, 0x80}
@@ -35,7 +35,7 @@ _LARGEST_BLOCK_BYTES = 64 << 10
 
 
 class BootEntry(NamedTuple):
-    """An entry of a boot record; the kind of record determines where sectors count from."""
+    """An entry of a boot record; what `start_sectors` is relative to depends on the record."""
 
     type: int
     start_sectors: int
@@ -43,7 +43,7 @@ class BootEntry(NamedTuple):
 
 
 class GptHeader(NamedTuple):
-    """Where the entries of a GPT begin, how many it claims to have, and the size of each."""
+    """The start of the entries of a GPT, their number as given in the header, and their size."""
 
     entries_at_blocks: int
     entries: int
@@ -51,10 +51,10 @@ class GptHeader(NamedTuple):
 
 
 class E2imageHeader(NamedTuple):
-    """Where the copy of the superblock lies in the file, and that of the group descriptors.
+    """The offsets of the copies of the superblock and of the group descriptors in the file.
 
-    The superblock takes a whole block. The descriptors of all groups follow it without a gap,
-    also those that meta_bg scatters on the filesystem.
+    The superblock takes a whole block. The descriptors of all groups follow without gaps,
+    including those that meta_bg scatters over the filesystem.
     """
 
     superblock_at_bytes: int
@@ -62,10 +62,10 @@ class E2imageHeader(NamedTuple):
 
 
 def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
-    """Return the four entries of a boot record; ValueError for other data.
+    """Return the four entries of a boot record; raise ValueError for other data.
 
-    The start of a logical partition is relative to its record, that of the next record to the
-    extended partition.
+    The start of a logical partition is relative to its record; the start of the next record is
+    relative to the extended partition.
     """
     if len(data) != RECORD_BYTES or data[-2:] != _SIGNATURE:
         raise ValueError("not a boot record: it does not end with 55 AA")
@@ -77,9 +77,9 @@ def parse_boot_record(data: bytes) -> tuple[BootEntry, ...]:
 
 
 def parse_mbr(data: bytes) -> tuple[BootEntry, ...]:
-    """Return the four entries of an MBR; ValueError also for the boot sector of a filesystem.
+    """Return the four entries of an MBR; raise ValueError also for a filesystem's boot sector.
 
-    Such a sector ends with the same signature, and has code where the entries would be.
+    Such a sector ends with the same signature, but has code in place of the entries.
     """
     entries = parse_boot_record(data)
     statuses = {data[_ENTRIES_AT + index * _ENTRY_BYTES] for index in range(_ENTRIES)}
@@ -89,10 +89,10 @@ def parse_mbr(data: bytes) -> tuple[BootEntry, ...]:
 
 
 def parse_gpt_header(data: bytes) -> GptHeader:
-    """Parse the beginning of a GPT header; ValueError for a damaged one.
+    """Parse the beginning of a GPT header; raise ValueError if it is damaged.
 
-    The checksum is verified. That of the entries is not, because the content of each partition is
-    checked anyway.
+    The header's checksum is verified. The checksum of the entries is not, because the content of
+    each partition is checked anyway.
     """
     if len(data) != RECORD_BYTES or not data.startswith(_GPT_SIGNATURE):
         raise ValueError("no GPT header: it does not start with EFI PART")
@@ -108,7 +108,7 @@ def parse_gpt_header(data: bytes) -> GptHeader:
 
 
 def parse_gpt_entries(data: bytes, entry_bytes: int) -> tuple[tuple[int, int, int], ...]:
-    """Return number, first and last block of each entry that is in use and not reversed."""
+    """Return the number, first block and last block of each entry in use with a valid range."""
     found = []
     for index in range(len(data) // entry_bytes):
         entry = data[index * entry_bytes : (index + 1) * entry_bytes]
@@ -119,12 +119,12 @@ def parse_gpt_entries(data: bytes, entry_bytes: int) -> tuple[tuple[int, int, in
 
 
 def is_e2image(data: bytes) -> bool:
-    """Whether a file that begins with `data` was written by e2image."""
+    """Return whether a file that begins with `data` was written by e2image."""
     return data.startswith(_MAGIC) and data[4:].startswith(_DESCRIPTION)
 
 
 def parse_e2image_header(data: bytes) -> E2imageHeader:
-    """Parse the first 304 bytes; ValueError for a header without places."""
+    """Parse the first 304 bytes of an e2image file; raise ValueError if the offsets are invalid."""
     if len(data) != HEADER_BYTES or not is_e2image(data):
         raise ValueError("no header of e2image")
     block_bytes = int.from_bytes(data[0xCC:0xD0], "little")
@@ -139,7 +139,7 @@ def _number(data: bytes, offset: int, size: int) -> int:
 
 
 class Signature(NamedTuple):
-    """A magic number, where it stands, and the kind of content that begins so."""
+    """A magic number, its offset, and the kind of content that it identifies."""
 
     kind: str
     offset_bytes: int
@@ -183,7 +183,7 @@ SIGNATURES = (
     Signature(f"compressed with zstd: {_UNPACK}", 0, b"\x28\xb5\x2f\xfd"),
     Signature(f"compressed with bzip2: {_UNPACK}", 0, b"BZh"),
 )
-"""In the order of precedence: what encrypts or divides a device comes before filesystems."""
+"""In order of precedence: formats that encrypt or divide a device come before filesystems."""
 _IMAGE_ENDINGS = tuple(
     ".img .image .raw .dd .iso .e2i .ext2 .ext3 .ext4 .qcow2 .vmdk .vdi .vhd .vhdx .disk".split()
 )
@@ -191,12 +191,12 @@ _CONTROL = frozenset(range(32)) - set(b"\t\n\r\f\x1b") | {127}
 
 
 def is_named_as_image(path: str) -> bool:
-    """Whether the name of a file says that it is an image."""
+    """Return whether a file has the name extension of an image."""
     return path.lower().endswith(_IMAGE_ENDINGS)
 
 
 def is_text(data: bytes) -> bool:
-    """Whether the beginning of a file is lines of text; its last character may be cut."""
+    """Return whether the beginning of a file is lines of text; the last character may be cut."""
     if not _CONTROL.isdisjoint(data) or b"\n" not in data:
         return False
     for cut in range(4):
@@ -209,7 +209,7 @@ def is_text(data: bytes) -> bool:
 
 
 def is_zero(data: bytes) -> bool:
-    """Whether nothing but zeros is there."""
+    """Return whether the data consist of zeros only."""
     return not any(data)
 
 
@@ -220,9 +220,9 @@ _TYPE_BITS, _REGULAR = 0xF000, 0x8000
 
 
 def check_journal_inode(inode: bytes) -> bool:
-    """Return True for what can be the inode of a journal; ValueError for what no kernel accepts.
+    """Return True if an inode can be that of a journal; raise ValueError if no kernel accepts it.
 
-    fs/ext4/super.c, ext4_get_journal_inode(): deleted, or no regular file.
+    The kernel rejects deleted inodes and non-files (fs/ext4/super.c, ext4_get_journal_inode()).
     """
     if len(inode) != INODE_BYTES:
         raise ValueError("the image ends before it")

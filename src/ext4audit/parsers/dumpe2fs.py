@@ -1,11 +1,11 @@
-r"""The output of dumpe2fs: superblock, groups, the journal's error; and raw group descriptors.
+r"""The output of dumpe2fs: superblock, groups, the journal's error; also raw group descriptors.
 
 Three lines of the header hold strings that dumpe2fs prints raw, newlines included (observed with
 1.47.0): the volume name (16 bytes), the last mount point (64 bytes) and the mount options string
 (64 bytes). A mount point called "/x\nDefault mount options:    nobarrier" prints a line that looks
-like the real one and precedes it. Hence no search for keys there: the text is matched from its
-start against the fixed sequence of lines, and each string ends at a sequence of lines that is
-longer than the string can be. The function names of recorded errors are raw strings too.
+like the real one and precedes it. So keys are not searched for in that part: the text is matched
+from its start against the fixed sequence of lines, and each string ends at a sequence of lines that
+is longer than the string can be. The function names of recorded errors are raw strings too.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ext4audit.parsers import parse_ctime, parse_integer, spelt_out
 
 
 def _error_pattern(which: str) -> str:
-    """Return the pattern of one recorded error; dumpe2fs puts values at column 26.
+    """Return the pattern of one recorded error; dumpe2fs prints values at column 26.
 
-    The function's name is 32 bytes, printed raw. The longest match is the true one: a name that
-    holds the next line itself ends before that line, and what follows are numbers.
+    The function's name is 32 raw bytes. The longest match is the right one: a name that contains a
+    copy of the next line ends before the real line, and only numbers follow.
     """
     at, function, line, inode, block = (
         f"{which} error {word}:".ljust(26)
@@ -37,7 +37,7 @@ def _error_pattern(which: str) -> str:
     )
 
 
-# `sos clean` may have made a name longer than its field: one on one line forges no other.
+# `sos clean` may have made a name longer than its field; on a single line it cannot forge others.
 _SEQUENCE = re.compile(
     r"^Filesystem volume name:   (?P<label>[\s\S]{0,16}?|[^\n]{0,4096})\n"
     r"Last mounted on:          (?:[\s\S]{0,64}?|[^\n]{0,4096})\n"
@@ -53,8 +53,8 @@ _SEQUENCE = re.compile(
     r"Filesystem OS type:       [^\n]*\n",
     re.MULTILINE,
 )
-# Inode bitmaps are on the line of the block bitmap until 1.42, on their own since 1.43. Lines on
-# superblocks and checksums may come between, and no other lines.
+# The inode bitmap is on the line of the block bitmap until 1.42, on a separate line since 1.43.
+# Only lines about superblocks and checksums may come in between.
 _GROUP = (
     r"(?m)^Group ([0-9]{1,10}): \(Blocks [^\n]*\n"
     r"(?:  (?!Block bitmap)[^\n]*\n){0,4}"
@@ -66,7 +66,7 @@ _ERRORS = {
     "Continue": "continue",
     "Remount read-only": "remount-ro",
     "Panic": "panic",
-    # dumpe2fs assumes continue; ext4_fill_super() takes every other value for remount-ro.
+    # dumpe2fs assumes continue; ext4_fill_super() treats every other value as remount-ro.
     "Unknown (continue)": "remount-ro",
 }
 _DAMAGE = (
@@ -74,7 +74,7 @@ _DAMAGE = (
     "Superblock checksum does not match superblock",
     "The ext2 superblock is corrupt",
 )
-"""libext2fs's messages on a superblock, of which an archive may hold stdout and stderr as one."""
+"""Messages of libext2fs about a superblock; an archive may have stdout and stderr in one file."""
 _SIZE = re.compile(r"([0-9]{1,12})([kMG])")
 _UNITS = {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _Fields: TypeAlias = Mapping[str, str]
@@ -82,17 +82,17 @@ _Recorded: TypeAlias = RecordedError | None
 
 
 def parse_superblock(text: str) -> Superblock:
-    """Parse the header that dumpe2fs 1.41 to 1.47 print; ValueError for any other text.
+    """Parse the header that dumpe2fs 1.41 to 1.47 prints; raise ValueError for any other text.
 
-    Missing lines have the meaning that ext4 gives their absence: no flex_bg is a group
-    of one, no cluster size is one block, inodes of revision 0 have 128 bytes.
-    The journal's size is as dumpe2fs rounds it down (to MiB from 8 MiB on), and None without a
-    journal or with one on another device. A label "<none>" is indistinguishable from none.
+    Missing lines have the meaning that ext4 gives their absence: without flex_bg, a flex group
+    has one group; without bigalloc, a cluster has one block; inodes of revision 0 have 128 bytes.
+    The journal's size is rounded down by dumpe2fs (to MiB from 8 MiB on), and None if there is no
+    journal or an external one. The label "<none>" cannot be distinguished from an empty label.
     """
     match = _matched(text)
-    # Keys are looked up outside of the recorded errors, whose function names are raw strings.
+    # Keys are not looked up in the recorded errors, whose function names are raw strings.
     head, (first_error, last_error), tail = _split_at_errors(text[match.end() :])
-    first = dict(reversed(_pairs(head)))  # of several lines with a key the first counts
+    first = dict(reversed(_pairs(head)))  # the first of several lines with a key is used
     block_bytes = _positive(first, "Block size")
     return Superblock(
         default_mount_options=_names(match["default_mount_options"]),
@@ -138,15 +138,15 @@ def parse_superblock(text: str) -> Superblock:
 
 
 def parse_captured_superblock(text: str) -> Superblock:
-    """Parse the superblock of a full dump; ValueError as in `parse_superblock`."""
+    """Parse the superblock in full dumpe2fs output; raise ValueError as `parse_superblock` does."""
     group = re.compile(_GROUP).search(text, _header_end(text))
     return parse_superblock(text[: group.start()] if group else text)
 
 
 def parse_captured_groups(text: str) -> GroupTable:
-    """Parse the groups of a full dump; ValueError for another text, a gap in the groups, or none.
+    """Parse the groups in full dumpe2fs output; raise ValueError for other text or missing groups.
 
-    The raw strings of the header are left out, and the function name of a recorded error is too
+    The raw strings of the header are skipped, and the function name of a recorded error is too
     short to forge a group.
     """
     columns = (array("Q"), array("Q"), array("Q"))
@@ -161,9 +161,9 @@ def parse_captured_groups(text: str) -> GroupTable:
 
 
 def parse_journal_errno(text: str) -> int:
-    """Return the journal's error number in the output of `dumpe2fs -h`; 0 without the line.
+    """Return the journal's error number from the output of `dumpe2fs -h`; 0 without the line.
 
-    ValueError where dumpe2fs could not read the journal, and so does not describe it.
+    Raises ValueError if the journal is not described because dumpe2fs could not read it.
     """
     _, _, tail = _split_at_errors(text[_header_end(text) :])
     fields = dict(_pairs(tail))
@@ -173,9 +173,9 @@ def parse_journal_errno(text: str) -> int:
 
 
 def parse_damage(text: str) -> str:
-    """Return the message on a damaged superblock that dumpe2fs adds to its header, else nothing.
+    """Return the message about a damaged superblock that dumpe2fs adds to its header, else "".
 
-    ValueError for a text without the header. The raw strings of the header are left out.
+    Raises ValueError for a text without the header. The raw strings of the header are skipped.
     """
     match = _matched(text)
     head, _, tail = _split_at_errors(text[match.end() :])
@@ -183,24 +183,24 @@ def parse_damage(text: str) -> str:
 
 
 def damage_in_message(text: str) -> str:
-    """Return libext2fs's message on a damaged superblock, empty where there is none."""
+    """Return libext2fs's first message about a damaged superblock, empty if there is none."""
     return min((message for message in _DAMAGE if message in text), key=text.find, default="")
 
 
 def _header_end(text: str) -> int:
-    """Return the end of the lines that may hold raw strings; ValueError for another text."""
+    """Return the end of the lines that may hold raw strings; raise ValueError for other text."""
     return _matched(text).end()
 
 
 def _matched(text: str) -> re.Match[str]:
     match = _SEQUENCE.search(text)
-    if match is None or "\0" in text:  # a zeroed block of what was captured
+    if match is None or "\0" in text:  # NUL: a zeroed block in the captured file
         raise ValueError("not the superblock as dumpe2fs prints it")
     return match
 
 
 def _split_at_errors(text: str) -> tuple[str, tuple[_Recorded, _Recorded], str]:
-    """Return the text before the recorded errors, the first and the last of them, and the rest."""
+    """Return the text before the recorded errors, the first and last error, and the rest."""
     first = _error_match("First", text, 0)
     last = _error_match("Last", text, first.end() if first else 0)
     found = [match for match in (first, last) if match]
@@ -210,7 +210,7 @@ def _split_at_errors(text: str) -> tuple[str, tuple[_Recorded, _Recorded], str]:
 
 
 def _error_match(which: str, text: str, position: int) -> re.Match[str] | None:
-    """Search the lines on an error; few filesystems have them, and the pattern takes 0.3 ms."""
+    """Search for a recorded error; few filesystems have one, and the pattern takes 0.3 ms."""
     if f"{which} error time:" not in text:
         return None
     return re.compile(_error_pattern(which)).search(text, position)
@@ -234,7 +234,7 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 def _number(fields: _Fields, key: str, default: int | None = None) -> int:
-    """Return the number of a key, or the default where the line is left out; ValueError."""
+    """Return the number of a key, or the default if it is missing; raise ValueError without one."""
     if key in fields:
         return parse_integer(fields[key])
     if default is None:
@@ -243,7 +243,7 @@ def _number(fields: _Fields, key: str, default: int | None = None) -> int:
 
 
 def _positive(fields: _Fields, key: str) -> int:
-    """Return the number of a key; ValueError unless it is positive."""
+    """Return the number of a key; raise ValueError unless it is positive."""
     found = _number(fields, key)
     if found <= 0:
         raise ValueError(f"{key!r} is {found}")
@@ -251,7 +251,7 @@ def _positive(fields: _Fields, key: str) -> int:
 
 
 def _number_or_none(fields: _Fields, key: str) -> int | None:
-    """Return the number with which a line begins, None without the line: "86400 (1 day)"."""
+    """Return the first number of a value such as "86400 (1 day)", None without the line."""
     return parse_integer(fields[key].partition(" ")[0]) if key in fields else None
 
 
@@ -261,29 +261,29 @@ def _hexadecimal(fields: _Fields, key: str) -> int | None:
 
 
 def _names(text: str) -> tuple[str, ...]:
-    """Return the names on a line, none for "(none)"."""
+    """Return the names on a line, empty for "(none)"."""
     return () if text.strip() == "(none)" else tuple(map(spelt_out, text.split()))
 
 
 def _string(text: str) -> str | None:
-    """Return a string of the superblock, None where dumpe2fs prints that it is empty."""
+    """Return a string of the superblock, None if dumpe2fs prints a placeholder for empty."""
     return None if text in {"", "<none>", "<not available>"} else text
 
 
 def _time(fields: _Fields, key: str) -> int | None:
-    """Return a time in seconds since 1970, None where there is none: zero is none too."""
+    """Return a time in seconds since 1970, None if it is zero, missing or unreadable."""
     return parse_ctime(fields.get(key, "")) or None
 
 
 def _errors(text: str) -> str:
-    """Return the errors behaviour as the mount option spells it."""
+    """Return the errors behaviour as in the mount option; raise ValueError if it is unknown."""
     if text.strip() not in _ERRORS:
         raise ValueError(f"{text[:40]!r} is not an errors behaviour")
     return _ERRORS[text.strip()]
 
 
 def _journal_bytes(fields: _Fields) -> int | None:
-    """Return the journal's size; "Total journal size" since 1.46, "Journal size" before."""
+    """Return the journal's size in bytes ("Total journal size" since 1.46, else "Journal size")."""
     text = fields.get("Total journal size", fields.get("Journal size"))
     if text is None:
         return None
@@ -294,16 +294,16 @@ def _journal_bytes(fields: _Fields) -> int | None:
 
 
 _HEADER = "group:block:super:gdt:bbitmap:ibitmap:itable\n"
-# The inode table is a block, or a range of blocks as dumpe2fs(8) says.
+# The inode table is a block, or a range of blocks as documented in dumpe2fs(8).
 _LINE = (
     r"([0-9]{1,10}):[0-9]*:[-0-9]*:[-0-9]*:([0-9]{1,19}):([0-9]{1,19}):([0-9]{1,19})(?:-[0-9]+)?"
     r"(?:\n|\Z)"
 )
 _WORD_BYTES = 4
 _SMALLEST_BYTES = 32
-# From this size on a descriptor has the upper halves of the block numbers.
+# Descriptors of at least this size have the upper halves of the block numbers.
 _LARGE_BYTES = 64
-# Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table: the upper half is 8 words later.
+# Words of bg_block_bitmap, bg_inode_bitmap, bg_inode_table; the upper halves are 8 words later.
 _FIRST_WORDS = (0, 1, 2)
 _UPPER_WORDS = 8
 # bg_flags; INODE_ZEROED is in its lower byte.
@@ -313,9 +313,9 @@ _IS_ZEROED = bytes(bool(flags & _INODE_ZEROED) for flags in range(256))
 
 
 def parse_group_table(text: str) -> GroupTable:
-    """Parse the group table; ValueError for another text, a gap in the groups, or none.
+    """Parse the output of `dumpe2fs -g`; raise ValueError for other text or missing groups.
 
-    A filesystem of 64 TiB has 524,288 lines: they are matched in place and never made a list.
+    A filesystem of 64 TiB has 524,288 lines, so they are matched in place, not split into a list.
     """
     header = text.find(_HEADER)
     if header < 0:
@@ -334,10 +334,10 @@ def parse_group_table(text: str) -> GroupTable:
 
 
 def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
-    """Return the block numbers in descriptors that follow each other.
+    """Return the block numbers in contiguous descriptors.
 
-    ValueError for a size that no descriptor has, or data that end within one. Checksums are not
-    verified: a mounted filesystem sets counts and checksum at different moments.
+    Raises ValueError for an invalid descriptor size, or data that end within a descriptor.
+    Checksums are not verified: a mounted filesystem updates counts and checksum separately.
     """
     if descriptor_bytes < _SMALLEST_BYTES or descriptor_bytes % _WORD_BYTES:
         raise ValueError(f"no group descriptor has {descriptor_bytes} bytes")
@@ -347,10 +347,10 @@ def parse_group_descriptors(data: bytes, descriptor_bytes: int) -> GroupTable:
 
 
 def count_unzeroed(data: bytes, descriptor_bytes: int) -> int:
-    """Return how many of these descriptors lack INODE_ZEROED: lazy initialization is pending.
+    """Return how many descriptors lack INODE_ZEROED, that is, await lazy initialization.
 
-    The flag means nothing without checksums of descriptors (uninit_bg, metadata_csum). ValueError
-    as in `parse_group_descriptors`.
+    The flag means nothing without descriptor checksums (uninit_bg, metadata_csum). Raises
+    ValueError if the data are not whole descriptors.
     """
     if descriptor_bytes < _SMALLEST_BYTES or len(data) % descriptor_bytes:
         raise ValueError(f"{len(data)} bytes are not descriptors of {descriptor_bytes}")
@@ -358,7 +358,7 @@ def count_unzeroed(data: bytes, descriptor_bytes: int) -> int:
 
 
 def _column(data: bytes, word: int, descriptor_bytes: int) -> array[int]:
-    """Return one block number of each descriptor: strided copies, no Python object a group."""
+    """Return one block number per descriptor; strided copies avoid a Python object per group."""
     words = memoryview(data).cast("I")
     step = descriptor_bytes // _WORD_BYTES
     count = len(words) // step

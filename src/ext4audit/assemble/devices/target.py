@@ -35,7 +35,7 @@ MAX_OVERLAY_DEPTH = 8
 
 
 class Superblocks(NamedTuple):
-    """The superblocks that a path selects, and an explanation for the user, or empty."""
+    """The superblocks that a path selects; `note` is an explanation for the user, or empty."""
 
     device_numbers: tuple[DeviceNumber, ...]
     note: str = ""

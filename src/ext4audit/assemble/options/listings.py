@@ -111,7 +111,7 @@ class OptionSources(NamedTuple):
 
     @property
     def upstream(self) -> Version | None:
-        """The upstream version of the kernel, None where the kernel is unknown."""
+        """The upstream version of the kernel, None if the kernel is unknown."""
         kernel = for_wording(self.kernel, None)
         return kernel.upstream if kernel else None
 
