@@ -1,7 +1,7 @@
-"""`part`, `raid`, `logvol` and `mount` of a kickstart file, as settings of plans.
+"""`part`, `raid`, `logvol` and `mount` of a kickstart file, converted to plan settings.
 
 Source: pykickstart.readthedocs.io, "Kickstart Documentation". Sizes are MiB. Sections (%pre,
-%packages, ...) are skipped, and files that %include names are not read, which is said.
+%packages, ...) are skipped. Files named by %include are not read, but reported as skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FLAGS = frozenset(
 )
 """Options without a value."""
 OTHER_NAMES = {"type": "fstype", "usepart": "onpart", "ondrive": "ondisk"}
-"""Second names of options (pykickstart: FC3_PartData)."""
+"""Alternative names of options (pykickstart: FC3_PartData)."""
 NAMES = FLAGS.union(
     OTHER_NAMES,
     "bytes-per-inode cachemode cachepvs cachesize chunksize cipher device end escrowcert fsoptions "
@@ -31,12 +31,12 @@ NAMES = FLAGS.union(
     "pesize poolname profile reformat reserved-percent reserved-space size spares start "
     "vgname".split(),
 )
-"""All options of the commands (pykickstart 3.78); a part of a name that fits one is that option."""
+"""All options of the commands (pykickstart 3.78); unambiguous prefixes are accepted, too."""
 COMMANDS = frozenset({"part", "partition", "raid", "volgroup", "logvol", "mount"})
 OF_ONE_LINE = ("%include", "%ksappend")
-"""What begins with "%" and has no %end."""
+"""Lines that begin with "%" and have no %end."""
 USUAL_CHUNK_KIB = 512
-"""mdadm(8): the default of --chunk."""
+"""The default of --chunk (mdadm(8))."""
 MOST_LINES = 10_000
 LEVELS = frozenset({"raid0", "raid1", "raid5", "raid6", "raid10"})
 
@@ -50,7 +50,7 @@ class _Command(NamedTuple):
 
 
 def parse_kickstart(text: str) -> Provisioned:
-    """Return the ext filesystems of a file; raises ValueError for one without any storage."""
+    """Return the ext filesystems of a file; raise ValueError if it has no storage commands."""
     commands = [*_commands(text)]
     named = [each for each in commands if each.arguments]
     sizes = {each.arguments[0]: each for each in named if each.name == "part"}
@@ -134,7 +134,7 @@ def _command(words: Sequence[str]) -> _Command:
 
 
 def _as_part(arguments: Sequence[str], options: Mapping[str, str]) -> _Command:
-    """Return the `part` with the meaning of a `mount`, whose --reformat may have a type."""
+    """Return the `part` command that is equivalent to a `mount`; --reformat may give a type."""
     device, *place = arguments or ("",)
     found = {"onpart": device, "fstype": options.get("reformat", "")}
     found |= {} if "reformat" in options else {"noformat": ""}
@@ -143,7 +143,7 @@ def _as_part(arguments: Sequence[str], options: Mapping[str, str]) -> _Command:
 
 
 def _full_name(written: str) -> str:
-    """Return the option that a name stands for, which may be cut as argparse allows it."""
+    """Return the full name of an option, which may be abbreviated as argparse allows."""
     found = [name for name in NAMES if name.startswith(written)]
     return found[0] if len(found) == 1 and written not in NAMES else written
 
@@ -165,7 +165,7 @@ def _common(command: _Command, place: str, fstype: str) -> dict[str, Any]:
 
 
 def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
-    """Return the device and its size; it has none where the disk decides it."""
+    """Return the device and its size, without a size if it depends on the disk."""
     if command.name == "raid":
         return _array(command, sizes)
     if not _takes_the_rest(command):
@@ -182,7 +182,7 @@ def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]
 
 
 def _path(name: str) -> str:
-    """Return the path of a device, which may be named by label or UUID."""
+    """Return the path of a device, which may be given by label or UUID."""
     tag, equals, value = name.partition("=")
     if equals and tag in {"LABEL", "UUID"}:
         return f"/dev/disk/by-{tag.lower()}/{value}"
@@ -190,7 +190,7 @@ def _path(name: str) -> str:
 
 
 def _array_path(name: str) -> str:
-    """Return where an array appears: "md0" and "0" are numbers, "boot" is a name (md(4))."""
+    """Return the device path of an array: "md0" and "0" are numbers, "boot" is a name (md(4))."""
     number = re.fullmatch(r"(?:md)?([0-9]+)", name)
     if number:
         return f"/dev/md{number[1]}"
@@ -222,7 +222,7 @@ def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
 
 
 def _level_of(array: _Command) -> dict[str, Any]:
-    """Return the members and the chunk of an array."""
+    """Return the number of members, by level, and the chunk size; raise ValueError for none."""
     level = _level(array.options.get("level", ""))
     spares = array.options.get("spares", "0")
     count = len(array.arguments) - 1 - (int(spares) if spares.isdecimal() else 0)

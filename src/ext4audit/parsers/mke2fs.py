@@ -11,7 +11,7 @@ from ext4audit.facts.plan import MkfsArguments
 VALUED = frozenset("-b -C -e -E -g -G -i -I -J -L -m -M -N -o -O -r -t -T -U".split())
 JOURNAL = "-j"
 BEHAVIOUR = frozenset("-D -F -q -v".split())
-"""These change how mke2fs works, and nothing of what it makes."""
+"""Flags that change how mke2fs works, but not the filesystem that it makes."""
 REFUSED = {
     "-c": "it would search the device for bad blocks",
     "-d": "it would copy a directory into the filesystem",
@@ -36,11 +36,11 @@ _WARNING = re.compile(r"^(?:mke2fs: )?Warning: ([^\n]*[^\n\s])\s*$", re.MULTILIN
 
 
 class DryRun(NamedTuple):
-    """The parameters that mke2fs chose; `usage_types` are the arguments that -T would have.
+    """The parameters that mke2fs chose; `usage_types` are the equivalent arguments of -T.
 
     mke2fs may lower -g silently: `blocks_per_group` is the number that it uses. `most_blocks` is
-    the size that the reserved descriptors allow, None where none are reserved; `backups` is how
-    many groups begin with a backup of the superblock.
+    the size that the reserved descriptors allow, None if none are reserved. `backups` is the
+    number of groups that begin with a backup superblock.
     """
 
     block_bytes: int
@@ -56,10 +56,10 @@ class DryRun(NamedTuple):
 
 
 def parse_mkfs_arguments(text: str) -> MkfsArguments:
-    """Parse "-g 32744 -O ^metadata_csum"; raises ValueError that names what is not accepted.
+    """Parse "-g 32744 -O ^metadata_csum"; raise ValueError with the argument that is refused.
 
-    Arguments are split as a POSIX shell splits them (shlex), without expansions. Only options of
-    mke2fs(8) that describe the filesystem are accepted, and no device.
+    Arguments are split as in a POSIX shell (shlex), without expansions. Only options of mke2fs(8)
+    that describe the filesystem are accepted; a device is not.
     """
     if not text.isprintable():
         raise ValueError("it contains an unprintable character")
@@ -84,7 +84,7 @@ def parse_mkfs_arguments(text: str) -> MkfsArguments:
 
 
 def parse_dry_run(text: str) -> DryRun:
-    """Parse the statistics (misc/mke2fs.c: show_stats); raises ValueError for other text."""
+    """Parse the statistics (misc/mke2fs.c: show_stats); raise ValueError for other text."""
     numbers = {}
     for name, pattern in _LINES.items():
         match = pattern.search(text)
@@ -104,12 +104,12 @@ def parse_dry_run(text: str) -> DryRun:
 
 
 def parse_warnings(text: str) -> tuple[str, ...]:
-    """Return the warnings of mke2fs, each once: a label that it cuts, a type that it ignores."""
+    """Return the distinct warnings of mke2fs, such as a truncated label or an ignored type."""
     return tuple(dict.fromkeys(_WARNING.findall(text)))
 
 
 def _options(arguments: list[str]) -> Iterator[tuple[str, str | None]]:
-    """Split words into flags with their values, as getopt(3) does: "-g32744", "-Fq"."""
+    """Split words into flags and values as getopt(3) does, including "-g32744" and "-Fq"."""
     rest = iter(arguments)
     for word in rest:
         if not word.startswith("-") or word in {"-", "--"}:
@@ -141,7 +141,7 @@ def _list(value: str | None) -> list[str]:
 
 
 def _refuse(options: MkfsArguments) -> None:
-    """Refuse values that involve another device than the planned one, or make no filesystem."""
+    """Raise ValueError for options that need another device or do not make a filesystem."""
     if "journal_dev" in options.features:
         raise ValueError("-O journal_dev: it makes a journal for other filesystems")
     if options.has_extended("offset"):

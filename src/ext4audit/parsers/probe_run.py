@@ -1,6 +1,6 @@
-"""The JSON of `ext4audit probe`, as `scan --probe` reads it; a file that anybody may have written.
+"""The JSON output of `ext4audit probe`, which `scan --probe` reads as untrusted input.
 
-Only what a scan needs is read. Raises ValueError for everything that a probe does not print.
+Only the fields that a scan needs are read. They raise ValueError if a probe cannot have printed it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 
 
 def parse_probe_run(text: str) -> ProbeRun:
-    """Return the run in a text; raises ValueError."""
+    """Return the probe run in a JSON text; raise ValueError for other text."""
     try:
         parsed = json.loads(text, parse_constant=_no_number)
     except RecursionError:
@@ -84,7 +84,7 @@ def _result(value: object) -> Measurement:
 
 
 def _member(value: object) -> MemberFigures:
-    """Return a member by its name: what it did is for people."""
+    """Return a member with its name only; a scan does not use its figures."""
     return MemberFigures(_text(_object(value, "a member"), "name"), 0, 0, None, None, None)
 
 
@@ -105,7 +105,7 @@ def _list(value: object, name: str, most: int) -> list[Any]:
 
 
 def _text(holder: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """Return a text; null is the default, where there is one."""
+    """Return a string, or the default if there is one and the value is null or missing."""
     value = holder.get(key)
     if value is None and default is not None:
         return default

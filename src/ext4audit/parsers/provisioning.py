@@ -1,4 +1,4 @@
-"""What provisioning documents have in common: filesystems as settings of plans."""
+"""Types and helpers shared by parsers of provisioning documents, which return plan settings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 LONGEST_TEXT = 4096
 PLACEHOLDERS = ("${", "{{", "{%", "<%", "%{")
-"""What Terraform, Jinja, Helm and ERB replace before a document is read."""
+"""Placeholders of Terraform, Jinja, Helm and ERB, which are replaced before use."""
 
 
 class Planned(NamedTuple):
-    """The settings of one filesystem, by the keys of a plan.
+    """The settings of one filesystem, with the keys of a plan.
 
-    `share` is the percentage of `--size` that it gets, None for all of it.
+    `share` is the filesystem's percentage of `--size`, None for all of it.
     """
 
     settings: Mapping[str, Any]
@@ -21,21 +21,21 @@ class Planned(NamedTuple):
 
 
 class Provisioned(NamedTuple):
-    """The filesystems of a document, and sentences on what was left out."""
+    """The filesystems of a document, and messages about the parts that were skipped."""
 
     planned: tuple[Planned, ...]
     skipped: tuple[str, ...] = ()
 
 
 def mapping(value: object, where: str) -> Mapping[str, Any]:
-    """Return a mapping; ValueError for anything else."""
+    """Return the value if it is a mapping; raise ValueError for anything else."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{where} is not a mapping")  # noqa: TRY004 - a wrong document
     return value
 
 
 def listed(value: object, where: str) -> Sequence[Any]:
-    """Return a list, empty for nothing; ValueError for anything else."""
+    """Return the value if it is a list, empty for None; raise ValueError for anything else."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple):
@@ -44,7 +44,7 @@ def listed(value: object, where: str) -> Sequence[Any]:
 
 
 def text_of(value: object) -> str:
-    """Return a scalar as text, empty for nothing; ValueError for what is no scalar or too long."""
+    """Return a scalar as text, empty for None; raise ValueError if not scalar or too long."""
     if value is None:
         return ""
     if isinstance(value, Mapping | list | tuple):
@@ -56,7 +56,7 @@ def text_of(value: object) -> str:
 
 
 def rendered(text: str) -> str:
-    """Return a text; ValueError for one of a template, which names no device, size or option."""
+    """Return the text; raise ValueError for a template, whose real values are unknown."""
     if any(each in text for each in PLACEHOLDERS):
         raise ValueError(f"{text[:80]!r} is of a template: render it first")
     return text

@@ -1,9 +1,9 @@
-"""StorageClass and PersistentVolume of Kubernetes, as settings of plans.
+"""StorageClass and PersistentVolume of Kubernetes, converted to plan settings.
 
 Sources: kubernetes.io, "Storage Classes" and "Persistent Volumes"; the parameters of the drivers:
 docs/parameters.md of kubernetes-sigs/aws-ebs-csi-driver, "Create a storage class" of the Amazon EKS
 User Guide (Auto Mode, which has the same), longhorn.io, "Storage Class Parameters",
-examples/rbd/storageclass.yaml of ceph/ceph-csi. What drivers pass to mke2fs by themselves:
+examples/rbd/storageclass.yaml of ceph/ceph-csi. Options that drivers add for mke2fs:
 mount_linux.go of kubernetes/mount-utils, which they share.
 """
 
@@ -22,8 +22,8 @@ from ext4audit.parsers.provisioning import Planned, Provisioned, listed, mapping
 
 FSTYPE_KEYS = ("csi.storage.k8s.io/fstype", "fstype", "fs")
 DEFAULT_FSTYPE = "ext4"
-"""Of the drivers and sources below where no type is set; others have no filesystem, or their own
-default."""
+"""The default type of the drivers and sources below; others make no filesystem, or have a
+different default."""
 DISKS = {
     "ebs.csi.aws.com": "aws-ebs",
     "ebs.csi.eks.amazonaws.com": "aws-ebs",
@@ -43,31 +43,31 @@ SOURCES = {
     "rbd": None,
     "vsphereVolume": None,
 }
-"""Sources of a volume that are disks, and the kind where it is known."""
+"""Volume sources that are disks, and the kind of disk if it is known."""
 UNRESERVED = "-m 0"
 WITH_RESERVE = frozenset({"ext2"})
-"""mount-utils makes ext3 and ext4 with -m0."""
+"""Types with reserved blocks: mount-utils makes only ext3 and ext4 with -m0."""
 ADDED_WORDS, OWN_WORDS = ("mkfsparams",), ("mkfsoptions", "createoptions")
-"""Parameters with options of mke2fs that a driver adds to its own, or takes in their place."""
+"""Parameters with mke2fs options that a driver adds to its own, or uses instead of its own."""
 MKFS = {"blocksize": "-b", "inodesize": "-I", "bytesperinode": "-i", "numberofinodes": "-N"}
-"""Parameters of the EBS driver, and the flags that it passes to mke2fs."""
+"""Parameters of the EBS driver, and the mke2fs flags that they set."""
 _OPTIONS_OF_OTHERS = re.compile(r"mkfs|(?:mount|fs|format)[-_]?opt|fs[-_]?format")
-"""In the lower-case names of parameters in which drivers take options of mke2fs or mount(8)."""
+"""Matches lower-case names of driver parameters that may contain mke2fs or mount(8) options."""
 MOUNTS = "/mnt"
-"""Where the plans of classes are mounted: the kubelet chooses the place for each pod."""
+"""The directory of planned mount points: the kubelet chooses the real path for each pod."""
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]i?|k)?")
 _OTHER_QUANTITY = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)(?:(m|Ei?)|[eE]\+?([0-9]{1,2}))?")
-"""Of the same meaning, and rarely written: "128974848000m", "1e11", ".5E"."""
+"""Rare forms of quantities: "128974848000m", "1e11", ".5E"."""
 _UNITS = {"m": Fraction(1, 1000), "E": Fraction(10**18), "Ei": Fraction(1 << 60)}
 OPTIONS_ANNOTATION = "volume.beta.kubernetes.io/mount-options"
-"""Mount options of a PersistentVolume, which replace those of its spec (kubernetes.io, "Persistent
-Volumes": it still works)."""
+"""The annotation whose mount options replace those in the spec of a PersistentVolume
+(kubernetes.io, "Persistent Volumes": it still works)."""
 LONGEST_NAME = 80
 VOLUME, CLASS, CLAIM = "PersistentVolume", "StorageClass", "PersistentVolumeClaim"
 
 
 def parse_storage(documents: Iterable[object]) -> Provisioned:
-    """Return the ext filesystems of the documents; raises ValueError where none has any."""
+    """Return the ext filesystems of the documents; raise ValueError if they have no volumes."""
     found: list[Planned] = []
     skipped: list[str] = []
     places = set[str]()
@@ -95,9 +95,9 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
 
 
 def _items(document: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a document, those of a List each by itself.
+    """Yield the objects of a document; a List is split into its items.
 
-    The API server leaves out the kind of the items of a StorageClassList.
+    The API server omits the kind of the items in a StorageClassList.
     """
     if document is None:
         return
@@ -130,7 +130,7 @@ def _of_class(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unread(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the parameters of a class that may hold options, and are those of another driver."""
+    """Yield the parameters of a class that may contain options, but are not supported here."""
     for key in mapping(item.get("parameters") or {}, "parameters"):
         name = str(key).lower()
         if _OPTIONS_OF_OTHERS.search(name) and name not in (*ADDED_WORDS, *OWN_WORDS):
@@ -157,7 +157,7 @@ def _arguments(values: Mapping[str, str], fstype: str) -> Iterator[str]:
 
 
 def _words(text: str) -> str:
-    """Return options of mke2fs that are a text, or a list in JSON."""
+    """Return the mke2fs options given as text or as a JSON list; raise ValueError for bad JSON."""
     if not text.startswith("["):
         return text
     try:
@@ -199,7 +199,7 @@ def _shared(options: object, disks: str | None) -> dict[str, str]:
 
 
 def size_of_quantity(text: str) -> str:
-    """Return a quantity as a size of a plan: 100Gi is binary, 100G is decimal; ValueError."""
+    """Convert a quantity (100Gi is binary, 100G decimal) to a plan's size; raise ValueError."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return _in_bytes(text)
@@ -208,7 +208,7 @@ def size_of_quantity(text: str) -> str:
 
 
 def _in_bytes(text: str) -> str:
-    """Return the bytes of a quantity in one of its other spellings, rounded up; ValueError."""
+    """Return the bytes of a quantity in a rare form, rounded up; raise ValueError for others."""
     match = _OTHER_QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a quantity of storage (100Gi)")

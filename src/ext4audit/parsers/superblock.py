@@ -1,7 +1,7 @@
-"""Superblocks as bytes: ext4's, the tunable fields returned by an ioctl, and the journal's.
+"""Raw superblocks: ext4's, the tunable fields returned by an ioctl, and the journal's.
 
-A file with the magic number alone is not a filesystem. An image is not mounted, so its checksum
-must be right, unlike that of a filesystem which the kernel is writing to.
+The magic number alone does not make a file a filesystem. An image is not mounted, so its checksum
+must be right; in a filesystem that the kernel is writing to, it can be wrong.
 
 Sources: Documentation/filesystems/ext4/super.rst and journal.rst; struct ext4_tune_sb_params of
 include/uapi/linux/ext4.h (Linux 6.18); ext4_fill_super() of fs/ext4/super.c (6.12).
@@ -31,7 +31,7 @@ _BLOCK_NUMBER_BYTES = 4
 _LEAST_FIRST_INODE = 11
 _CRC32C_TYPE = 1
 _HURD = 1
-# s_jnl_blocks ends with the size of the journal's inode, if its type says so.
+# The type (s_jnl_backup_type) with which s_jnl_blocks ends with the size of the journal's inode.
 _JOURNAL_BACKUP_OF_INODE = 1
 # i_block of the journal's inode, copied to s_jnl_blocks: an extent header, or a block map.
 _JOURNAL_BLOCKS = 0x10C
@@ -41,7 +41,7 @@ _CHECKSUM_AT = 0x3FC
 _CRC32C = 0x82F63B78
 _BITS = 8
 # Native byte order and explicit padding: an ioctl returns this machine's byte order, and the 232
-# bytes of 64-bit systems end in 4 bytes that the compiler (later the header) adds.
+# bytes of 64-bit systems end in 4 padding bytes from the compiler (in later headers, explicit).
 _PARAMETERS = struct.Struct("=IIHHHHQQQIIIIHHBBHIII24x64s64x4x")
 _JOURNAL_MAGIC = b"\xc0\x3b\x39\x98"
 _SUPERBLOCK_TYPES = (3, 4)
@@ -52,8 +52,8 @@ _ERRNO = slice(0x20, 0x24)
 def parse_raw_superblock(data: bytes) -> Superblock:
     """Parse the 1024 bytes at byte 1024 of a filesystem.
 
-    ValueError for another length, another magic number, or sizes that no filesystem has. The
-    checksum is not verified: the kernel may be writing the superblock of a mounted filesystem.
+    Raises ValueError for another length, another magic number, or impossible sizes. The checksum
+    is not verified: the kernel may be writing the superblock of a mounted filesystem.
     `journal_bytes` is the superblock's copy of the size of the journal's inode, None without one.
     """
     if len(data) != _BYTES:
@@ -109,10 +109,10 @@ def parse_raw_superblock(data: bytes) -> Superblock:
 
 
 def parse_image_superblock(data: bytes) -> Superblock:
-    """Parse the 1024 bytes of a superblock; ValueError for what no kernel mounts.
+    """Parse the 1024 bytes of a superblock; raise ValueError if no kernel mounts it.
 
-    The limits are those of ext4_fill_super() (fs/ext4/super.c, Linux 6.12). The checksum is
-    crc32c of the bytes before it (ext4_superblock_csum()), there with metadata_csum only.
+    The limits are those of ext4_fill_super() (fs/ext4/super.c, Linux 6.12). The checksum is the
+    crc32c of the bytes before it (ext4_superblock_csum()); it exists only with metadata_csum.
     """
     superblock = parse_raw_superblock(data)
     if superblock.is_journal:
@@ -127,7 +127,7 @@ def parse_image_superblock(data: bytes) -> Superblock:
 
 
 def damage_of(data: bytes) -> str:
-    """Return why no kernel mounts a superblock of these 1024 bytes, empty where one does."""
+    """Return why no kernel mounts a superblock of these 1024 bytes, empty if it is valid."""
     if len(data) != _BYTES:
         raise ValueError(f"{len(data)} bytes instead of {_BYTES}")
     if not any(data):
@@ -140,7 +140,7 @@ def damage_of(data: bytes) -> str:
 
 
 def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
-    """Parse a backup; ValueError unless it is that of this group, with blocks of this size."""
+    """Parse a backup; raise ValueError unless it has this group number and block size."""
     superblock = parse_image_superblock(data)
     group, block_bytes = place
     at = _Fields(data)
@@ -152,9 +152,9 @@ def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
 
 
 def parse_tune_superblock(data: bytes) -> Superblock:
-    """Parse the bytes that the ioctl returns; the fields that it does not have are None.
+    """Parse the bytes that the ioctl returns; fields that the ioctl does not have are None.
 
-    ValueError for any other length than 232 bytes, or a filesystem without blocks.
+    Raises ValueError if the length is not 232 bytes or the filesystem has no blocks.
     """
     if len(data) != _PARAMETERS.size:
         raise ValueError(f"{len(data)} bytes instead of {_PARAMETERS.size}")
@@ -175,7 +175,7 @@ def parse_tune_superblock(data: bytes) -> Superblock:
 
 
 def parse_journal_superblock(data: bytes) -> int:
-    """Return s_errno: 0, or a negative error number; ValueError for other bytes.
+    """Return s_errno: 0 or a negative error number; raise ValueError for other bytes.
 
     Documentation/filesystems/ext4/journal.rst ("Super Block"); a journal is big-endian.
     """
@@ -190,7 +190,7 @@ def parse_journal_superblock(data: bytes) -> int:
 
 
 def crc32c(data: bytes) -> int:
-    """Return the crc32c of ext4: it starts with all ones, and is not inverted at the end."""
+    """Return the crc32c as ext4 computes it: initially all ones, and not inverted at the end."""
     value = 0xFFFFFFFF
     for byte in data:
         value ^= byte
@@ -200,14 +200,14 @@ def crc32c(data: bytes) -> int:
 
 
 def _check(contradictions: Iterable[tuple[bool, str]]) -> None:
-    """Raise ValueError for the first claim of a superblock that is false."""
+    """Raise ValueError for the first false claim of a superblock."""
     claim = next((claim for is_false, claim in contradictions if is_false), None)
     if claim is not None:
         raise ValueError(f"its superblock claims {claim}")
 
 
 def _sizes(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
-    """Yield the claims on sizes, each with whether it contradicts others."""
+    """Yield each claim about sizes, preceded by whether it contradicts other fields."""
     block, inode = superblock.block_bytes or 0, superblock.inode_bytes or 0
     first, group = superblock.first_block or 0, superblock.blocks_per_group or 0
     inodes, groups = superblock.inodes_per_group or 0, superblock.groups or 0
@@ -229,11 +229,11 @@ def _sizes(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
 
 
 def _numbers(superblock: Superblock, at: _Fields) -> Iterator[tuple[bool, str]]:
-    """Yield the claims on other things, each with whether the kernel refuses it."""
+    """Yield each claim about other fields, preceded by whether the kernel refuses it."""
     features, inode = superblock.features, superblock.inode_bytes or 0
     is_first_revision = superblock.revision == 0
     yield not is_first_revision and at.u32(0x54) < _LEAST_FIRST_INODE, f"inode {at.u32(0x54)} free"
-    # Revision 0 has no such field: the kernel looks for inodes of 128 bytes, and finds none.
+    # Revision 0 has no such field: the kernel expects inodes of 128 bytes and finds none.
     is_new = is_first_revision and at.u16(0x58) > _FIRST_REVISION_INODE_BYTES
     yield is_new, f"revision 0 with inodes of {at.u16(0x58)} bytes"
     extra, room = max(at.u16(0x15C), at.u16(0x15E)), inode - _FIRST_REVISION_INODE_BYTES
@@ -259,7 +259,7 @@ def _text(raw: bytes) -> str:
 
 
 class _Fields:
-    """The fields of a superblock by their offset, little-endian."""
+    """Reader of the little-endian fields of a superblock by offset."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -284,12 +284,12 @@ class _Fields:
         return _text(self._data[offset : offset + length])
 
     def uuid(self, offset: int) -> str | None:
-        """Return a UUID, None for zeros."""
+        """Return a UUID, None if all bytes are zero."""
         raw = self._data[offset : offset + 16]
         return str(UUID(bytes=raw)) if any(raw) else None
 
     def time(self, offset: int, high: int) -> int | None:
-        """Return a time of 40 bits, None for zero: never."""
+        """Return a 40-bit time in seconds since 1970, None for zero (never)."""
         return self.u32(offset) | self.u8(high) << 32 or None
 
 
@@ -306,12 +306,12 @@ def _positive(number: int, what: str) -> int:
 
 
 def _count(at: _Fields, low: int, high: int, *, large: bool) -> int:
-    """Return a number of blocks; its upper half counts with the feature 64bit only."""
+    """Return a number of blocks; its upper half is used only with the feature 64bit."""
     return at.u32(low) | (at.u32(high) << 32 if large else 0)
 
 
 def _descriptor_bytes(at: _Fields, block_bytes: int, *, large: bool) -> int:
-    """Return the size of a group descriptor: a power of two, as in ext4_fill_super()."""
+    """Return the size of a group descriptor; raise ValueError where ext4_fill_super() fails."""
     if not large:
         return _SMALL_DESCRIPTOR_BYTES
     size = at.u16(0xFE)
@@ -321,7 +321,7 @@ def _descriptor_bytes(at: _Fields, block_bytes: int, *, large: bool) -> int:
 
 
 def _cluster_blocks(at: _Fields) -> int:
-    """Return the blocks in a cluster; s_log_cluster_size means something with bigalloc only."""
+    """Return the blocks per cluster; s_log_cluster_size is meaningful only with bigalloc."""
     if not at.u32(0x64) & 0x200:
         return 1
     shift = at.u32(0x1C) - at.u32(0x18)
@@ -331,7 +331,7 @@ def _cluster_blocks(at: _Fields) -> int:
 
 
 def _flex_bg_groups(at: _Fields) -> int:
-    """Return the groups of a flex group; without the feature flex_bg each is its own."""
+    """Return the groups per flex group, which is 1 without the feature flex_bg."""
     if at.u8(0x174) >= struct.calcsize("I") * 8:
         raise ValueError(f"flex groups of 2^{at.u8(0x174)} groups")
     return 1 << at.u8(0x174)
@@ -344,7 +344,7 @@ def _journal_bytes(at: _Fields) -> int | None:
 
 
 def _journal_first_block(at: _Fields) -> int | None:
-    """Return where the journal begins, None where the superblock's copy of its inode lacks it.
+    """Return the journal's first block, None if the superblock's copy of its inode lacks it.
 
     Documentation/filesystems/ext4/ifork.rst: the first leaf of an extent tree of one level, or
     the first pointer of a block map.
@@ -357,14 +357,14 @@ def _journal_first_block(at: _Fields) -> int | None:
 
 
 def _journal_index_block(at: _Fields) -> int | None:
-    """Return the block with the first extents, None where the inode has them or more levels."""
+    """Return the block with the first extents, None if the inode has them or has more levels."""
     if _journal_bytes(at) is None or at.u16(_JOURNAL_BLOCKS) != _EXTENT_MAGIC:
         return None
     return _first_of_extents(at, _JOURNAL_BLOCKS, depth=1)
 
 
 def parse_first_extent(data: bytes) -> int:
-    """Return the first block of a file from the block with its extents; ValueError for another."""
+    """Return a file's first block from a leaf of extents; raise ValueError for other blocks."""
     at = _Fields(data)
     first = _first_of_extents(at, 0, depth=0) if at.u16(0) == _EXTENT_MAGIC else None
     if first is None:
@@ -373,9 +373,9 @@ def parse_first_extent(data: bytes) -> int:
 
 
 def _first_of_extents(at: _Fields, node: int, *, depth: int) -> int | None:
-    """Return the block of a node's first entry, None in another depth or where it lacks block 0.
+    """Return the block of a node's first entry, None at another depth or without file block 0.
 
-    An index has the low half of the number before the high one (ifork.rst).
+    In an index, the low half of the number comes before the high half (ifork.rst).
     """
     entry = node + _EXTENT_HEADER_BYTES
     if at.u16(node + 6) != depth or not at.u16(node + 2) or at.u32(entry):
@@ -385,7 +385,7 @@ def _first_of_extents(at: _Fields, node: int, *, depth: int) -> int | None:
 
 
 def _error(at: _Fields, when: int | None, *places: int) -> RecordedError | None:
-    """Return the error of a time, with its fields at these places; None where there is none."""
+    """Return the recorded error with its fields at these offsets, None if it has no time."""
     if when is None:
         return None
     function, line, inode, block = places

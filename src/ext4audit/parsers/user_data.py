@@ -1,7 +1,7 @@
-"""cloud-init's user data: the cloud-config documents in it, whatever it is wrapped in.
+"""cloud-init's user data: the cloud-config documents in plain, MIME, gzip or base64 form.
 
-Read are cloud-config, the parts of a MIME multipart message, and either compressed by gzip or
-encoded in base64, as Terraform passes it. What cloud-init would fetch, run or render is not.
+The parser reads cloud-config and the parts of MIME multipart messages, also compressed by gzip or
+encoded in base64, as passed by Terraform. It does not fetch, run or render what cloud-init would.
 
 Source: docs.cloud-init.io, "User-data formats" and "Merging user-data sections".
 """
@@ -24,7 +24,7 @@ GZIP = b"\x1f\x8b"
 JINJA = "## template: jinja"
 CLOUD_CONFIG = "text/cloud-config"
 BY_CONTENT = frozenset({"text/plain", "text/x-not-multipart", "application/octet-stream"})
-"""Types of which cloud-init looks at the first line."""
+"""Types for which cloud-init determines the real type from the first line."""
 _BASE64 = re.compile(rb"[A-Za-z0-9+/\s]+=*\s*")
 _IS_MESSAGE = re.compile(rb"\s*(content-type|mime-version|from)[: ]", re.IGNORECASE)
 _GZIP_WINDOW = 31
@@ -37,7 +37,7 @@ FIRST_LINES = {
     "#upstart-job": "text/upstart-job",
     "#!": "text/x-shellscript",
 }
-"""What user data begin with that are no cloud-config, and their types."""
+"""The first lines of user data other than cloud-config, and their types."""
 NOT_READ = {
     "text/cloud-config-archive": "a cloud-config-archive, which is not read: give its cloud-config",
     "text/cloud-config-jsonp": "a JSON patch, which is not read: give the patched cloud-config",
@@ -46,32 +46,32 @@ NOT_READ = {
     "instead",
     "text/jinja2": "a jinja template: render it first",
 }
-"""Types that may hold an fs_setup; scripts hold none."""
+"""Types that may contain an fs_setup; scripts are not listed, as they cannot."""
 MERGED = ("fs_setup", "disk_setup", "mounts", "mount_default_fields", "device_aliases")
 MERGE_KEYS, MERGE_HEADERS = ("merge_how", "merge_type"), ("Merge-Type", "X-Merge-Type")
 
 
 class Part(NamedTuple):
-    """The text of a cloud-config, and whether a header says how it is merged with others."""
+    """The text of a cloud-config, and whether a header sets how to merge it with others."""
 
     text: str
     has_merge_type: bool = False
 
     @property
     def is_jinja(self) -> bool:
-        """Whether it is a template by its first line."""
+        """Whether the first line marks the text as a Jinja template."""
         return self.text.lstrip().startswith(JINJA)
 
 
 class UserData(NamedTuple):
-    """The cloud-configs of user data in their order, and sentences on parts that are not read."""
+    """The cloud-configs of user data in order, and messages about parts that are not read."""
 
     parts: tuple[Part, ...]
     skipped: tuple[str, ...]
 
 
 def parse_user_data(raw: bytes) -> UserData:
-    """Return the cloud-configs; raises ValueError for data without one, which it describes."""
+    """Return the cloud-configs; raise ValueError that describes the data if there are none."""
     plain = _unwrapped(raw)
     if not _IS_MESSAGE.match(plain):
         text = _decoded(plain)
@@ -86,9 +86,9 @@ def parse_user_data(raw: bytes) -> UserData:
 
 
 def merged(parts: Sequence[Part], documents: Sequence[object]) -> Mapping[str, Any]:
-    """Join the documents of the parts as cloud-init does: a later one replaces whole keys.
+    """Merge the documents of the parts as cloud-init does: a later one replaces whole keys.
 
-    Raises ValueError where a part asks for another way and both have a key that plans are made of.
+    Raises ValueError if a part sets another merge type and repeats a key that plans depend on.
     """
     found: dict[str, Any] = {}
     for part, document in zip(parts, documents, strict=True):
@@ -126,7 +126,7 @@ def _text_of(leaf: Message) -> str:
 
 
 def _type(leaf: Message, text: str) -> str:
-    """Return the type of a part: by its header, or by its first line where that says nothing."""
+    """Return the type of a part: from its header, or from its first line if that is generic."""
     kind = leaf.get_content_type()
     return _type_by_content(text) if kind in BY_CONTENT else kind
 
@@ -139,7 +139,7 @@ def _type_by_content(text: str) -> str:
 
 
 def _unwrapped(raw: bytes) -> bytes:
-    """Undo base64, and then gzip."""
+    """Decode base64, then gzip; raise ValueError for damaged or too long gzip data."""
     if not raw.startswith(GZIP) and raw.strip() and _BASE64.fullmatch(raw):
         raw = _from_base64(raw)
     if not raw.startswith(GZIP):
@@ -157,7 +157,7 @@ def _unwrapped(raw: bytes) -> bytes:
 
 
 def _from_base64(raw: bytes) -> bytes:
-    """Return what base64 encodes, or the same where that is no user data: a word of YAML."""
+    """Return the decoded base64, or `raw` if that is not user data: YAML can look like base64."""
     try:
         decoded = b64decode(b"".join(raw.split()), validate=True)
     except ValueError:
