@@ -222,7 +222,7 @@ def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
 
 
 def _level_of(array: _Command) -> dict[str, Any]:
-    """Return the number of members, by level, and the chunk size; raise ValueError for none."""
+    """Return the settings `LEVEL: members` and `chunk`; raise ValueError if it has no members."""
     level = _level(array.options.get("level", ""))
     spares = array.options.get("spares", "0")
     count = len(array.arguments) - 1 - (int(spares) if spares.isdecimal() else 0)

@@ -1,6 +1,6 @@
 """The JSON output of `ext4audit probe`, which `scan --probe` reads as untrusted input.
 
-Only the fields that a scan needs are read. They raise ValueError if a probe cannot have printed it.
+Only the fields that a scan needs are read; values that a probe does not print raise ValueError.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 LONGEST_TEXT = 4096
 PLACEHOLDERS = ("${", "{{", "{%", "<%", "%{")
-"""Placeholders of Terraform, Jinja, Helm and ERB, which are replaced before use."""
+"""Starts of placeholders that Terraform, Jinja, Helm and ERB replace before a document is used."""
 
 
 class Planned(NamedTuple):

@@ -67,7 +67,7 @@ VOLUME, CLASS, CLAIM = "PersistentVolume", "StorageClass", "PersistentVolumeClai
 
 
 def parse_storage(documents: Iterable[object]) -> Provisioned:
-    """Return the ext filesystems of the documents; raise ValueError if they have no volumes."""
+    """Return the ext filesystems of the documents; raise ValueError without any object."""
     found: list[Planned] = []
     skipped: list[str] = []
     places = set[str]()
@@ -199,7 +199,7 @@ def _shared(options: object, disks: str | None) -> dict[str, str]:
 
 
 def size_of_quantity(text: str) -> str:
-    """Convert a quantity (100Gi is binary, 100G decimal) to a plan's size; raise ValueError."""
+    """Return a quantity as a plan's size (100Gi is binary, 100G decimal); or raise ValueError."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return _in_bytes(text)

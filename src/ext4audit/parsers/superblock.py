@@ -311,7 +311,7 @@ def _count(at: _Fields, low: int, high: int, *, large: bool) -> int:
 
 
 def _descriptor_bytes(at: _Fields, block_bytes: int, *, large: bool) -> int:
-    """Return the size of a group descriptor; raise ValueError where ext4_fill_super() fails."""
+    """Return the descriptor size; ValueError unless a power of two, as in ext4_fill_super()."""
     if not large:
         return _SMALL_DESCRIPTOR_BYTES
     size = at.u16(0xFE)
