@@ -56,7 +56,7 @@ class DryRun(NamedTuple):
 
 
 def parse_mkfs_arguments(text: str) -> MkfsArguments:
-    """Parse "-g 32744 -O ^metadata_csum"; raise ValueError with the argument that is refused.
+    """Parse "-g 32744 -O ^metadata_csum"; raise ValueError that names a refused argument.
 
     Arguments are split as in a POSIX shell (shlex), without expansions. Only options of mke2fs(8)
     that describe the filesystem are accepted; a device is not.
