@@ -205,10 +205,10 @@ def _may_unmount(fs: Filesystem) -> bool:
 def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], ...]]:
     """Return the sysfs settings of a mounted filesystem that this kernel has."""
     directory = f"{SYS_EXT4}/{name}"
-    there = list_directory(source, directory)
-    if isinstance(there, Unknown):
-        return there
-    names = [each for each in SETTINGS if each in there.value]
+    listing = list_directory(source, directory)
+    if isinstance(listing, Unknown):
+        return listing
+    names = [each for each in SETTINGS if each in listing.value]
     values = all_known((read_integer(source, f"{directory}/{name}") for name in names), directory)
     return derive(directory, lambda found: tuple(zip(names, found, strict=True)), values)
 

@@ -118,7 +118,7 @@ def _first_consistent(
     for read in readers:
         table = read()
         origin = table.origin if isinstance(table, Known) else None
-        checked = derive(what, _checked, table, superblock, origin=origin)
+        checked = derive(what, _check_table, table, superblock, origin=origin)
         if isinstance(checked, Known):
             return checked
         unknowns.append(checked)
@@ -127,7 +127,7 @@ def _first_consistent(
     return most_actionable(*unknowns)
 
 
-def _checked(table: GroupTable, superblock: Superblock) -> GroupTable:
+def _check_table(table: GroupTable, superblock: Superblock) -> GroupTable:
     sizes = sizes_of(superblock)
     return table.first(sizes.groups).checked(sizes.groups, sizes.first_block, sizes.size_blocks)
 

@@ -98,10 +98,10 @@ def _filesystem_of_image(source: Source, path: str, offset: int) -> ImageFilesys
         if isinstance(superblock, Unknown):
             return superblock
         return ImageFilesystem(path, offset, superblock)
-    stated = superblock_at(source, path, offset + SUPERBLOCK_OFFSET_BYTES)
-    if isinstance(stated, Known):
-        return ImageFilesystem(path, offset, stated)
-    bad = stated or image
+    by_offset = superblock_at(source, path, offset + SUPERBLOCK_OFFSET_BYTES)
+    if isinstance(by_offset, Known):
+        return ImageFilesystem(path, offset, by_offset)
+    bad = by_offset or image
     reason = bad.reason if isinstance(bad, BadImage) else f"no filesystem starts at byte {offset}"
     return Unknown(what, Why.UNPARSABLE, reason)
 

@@ -198,9 +198,9 @@ def parse_names(text: str) -> tuple[str, ...]:
 def parse_device_names(text: str) -> tuple[str, ...]:
     """Parse a listing of device names; raise ValueError for a name that no device can have."""
     found = parse_names(text)
-    odd = [name for name in found if not re.fullmatch(r"[\w.:!-]+", name)]
-    if odd:
-        raise ValueError(f"{odd[0]!r} is no name of a device")
+    invalid = [name for name in found if not re.fullmatch(r"[\w.:!-]+", name)]
+    if invalid:
+        raise ValueError(f"{invalid[0]!r} is no name of a device")
     return found
 
 

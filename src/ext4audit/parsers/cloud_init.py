@@ -45,12 +45,12 @@ def parse_cloud_init(document: object) -> Provisioned:
     setups = [mapping(each, "fs_setup") for each in listed(config.get("fs_setup"), "fs_setup")]
     if not setups:
         raise ValueError("it has no fs_setup")
-    skipped = [(each, _why_skipped(each)) for each in setups]
+    skipped = [(each, _skip_reason(each)) for each in setups]
     planned = [(each, _planned(each, config)) for each, why in skipped if not why]
     unmounted = [each for each, found in planned if PLACE_KEY not in found.settings]
     several = len(unmounted) > 1
     return Provisioned(
-        tuple(_placed(each, found) if several else found for each, found in planned),
+        tuple(_with_mount_point(each, found) if several else found for each, found in planned),
         (
             *(f"{_name(each)} {why}" for each, why in skipped if why),
             *(f"the mount of {_name(each)}, {NO_LINE}" for each in unmounted),
@@ -81,7 +81,7 @@ def _disks(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield text_of(name), mapping(disk, "disk_setup")
 
 
-def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
+def _with_mount_point(setup: Mapping[str, Any], planned: Planned) -> Planned:
     """Return the plan, with a unique mount point if it has none: the default can be used once."""
     label = text_of(setup.get("label"))
     device = text_of(setup.get("device")).rpartition("/")[2]
@@ -89,7 +89,7 @@ def _placed(setup: Mapping[str, Any], planned: Planned) -> Planned:
     return planned._replace(settings={PLACE_KEY: place, **planned.settings})
 
 
-def _why_skipped(setup: Mapping[str, Any]) -> str:
+def _skip_reason(setup: Mapping[str, Any]) -> str:
     """Return why a filesystem is not planned, empty if it is planned."""
     fstype = text_of(setup.get("filesystem"))
     if fstype not in EXT_FSTYPES:
@@ -119,7 +119,7 @@ def _planned(setup: Mapping[str, Any], config: Mapping[str, Any]) -> Planned:
     path = _partition_of(device, number)
     if device.startswith("/"):
         settings["device"] = path
-    names = {path, f"{alias}.{number}", *_by_content(settings["mkfs"])}
+    names = {path, f"{alias}.{number}", *_tag_names(settings["mkfs"])}
     names |= set() if number else {written, alias, device}
     settings |= _mount(config, names - {""})
     disk, number = (device, number) if number else _disk_of(config, device)
@@ -184,7 +184,7 @@ def _lines(config: Mapping[str, Any]) -> list[list[str]]:
     return [line for line in lines if len(line) > PLACE and line[PLACE].startswith("/")]
 
 
-def _by_content(mkfs: str) -> Iterator[str]:
+def _tag_names(mkfs: str) -> Iterator[str]:
     """Yield the LABEL= and UUID= names of a filesystem made with these options."""
     for flag, value in pairwise(shlex.split(mkfs)):
         if flag in TAGS:

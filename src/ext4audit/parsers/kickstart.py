@@ -80,7 +80,7 @@ def parse_kickstart(text: str) -> Provisioned:
         elif made_of and _level(made_of.options.get("level", "")) not in LEVELS:
             skipped.append(f"{place} is on an array of a level that cannot be planned")
         else:
-            stripe = _level_of(array) if array and "thin" not in each.options else {}
+            stripe = _array_settings(array) if array and "thin" not in each.options else {}
             found.append(
                 Planned({**_common(each, place, fstype), **_storage(each, sizes), **stripe})
             )
@@ -128,12 +128,12 @@ def _command(words: Sequence[str]) -> _Command:
         takes_next = not equals and name not in FLAGS and rest and not rest[-1].startswith("--")
         options[OTHER_NAMES.get(name, name)] = rest.pop() if takes_next else value
     if words[0] == "mount":
-        return _as_part(arguments, options)
+        return _part_of_mount(arguments, options)
     name = "part" if words[0] == "partition" else words[0]
     return _Command(name, tuple(arguments), options)
 
 
-def _as_part(arguments: Sequence[str], options: Mapping[str, str]) -> _Command:
+def _part_of_mount(arguments: Sequence[str], options: Mapping[str, str]) -> _Command:
     """Return the `part` command that is equivalent to a `mount`; --reformat may give a type."""
     device, *place = arguments or ("",)
     found = {"onpart": device, "fstype": options.get("reformat", "")}
@@ -168,7 +168,7 @@ def _storage(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]
     """Return the device and its size, without a size if it depends on the disk."""
     if command.name == "raid":
         return _array(command, sizes)
-    if not _takes_the_rest(command):
+    if not _has_no_fixed_size(command):
         size = {"size": _mib(command, "size")}
     elif "grow" in command.options and "maxsize" in command.options:
         size = {"size": _mib(command, "maxsize")}  # on any disk that is large enough
@@ -197,7 +197,7 @@ def _array_path(name: str) -> str:
     return name if name.startswith("/") else f"/dev/md/{name}"
 
 
-def _takes_the_rest(command: _Command) -> bool:
+def _has_no_fixed_size(command: _Command) -> bool:
     options = command.options
     return "percent" in options or "grow" in options or "size" not in options
 
@@ -210,18 +210,18 @@ def _mib(command: _Command, option: str) -> str:
 
 
 def _array(command: _Command, sizes: Mapping[str, _Command]) -> dict[str, Any]:
-    settings = _level_of(command)
+    settings = _array_settings(command)
     settings["device"] = _array_path(command.options.get("device", "md0"))
     members = command.arguments[1:]
     parts = [sizes[name] for name in members if name in sizes]
-    if len(parts) == len(members) and not any(map(_takes_the_rest, parts)):
+    if len(parts) == len(members) and not any(map(_has_no_fixed_size, parts)):
         smallest = min(int(_mib(part, "size")[:-1]) for part in parts)
         level = _level(command.options.get("level", ""))
         settings["size"] = f"{_data_mib(level, settings[level], smallest)}M"
     return settings
 
 
-def _level_of(array: _Command) -> dict[str, Any]:
+def _array_settings(array: _Command) -> dict[str, Any]:
     """Return the settings `LEVEL: members` and `chunk`; raise ValueError if it has no members."""
     level = _level(array.options.get("level", ""))
     spares = array.options.get("spares", "0")

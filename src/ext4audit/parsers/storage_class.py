@@ -67,7 +67,7 @@ VOLUME, CLASS, CLAIM = "PersistentVolume", "StorageClass", "PersistentVolumeClai
 
 
 def parse_storage(documents: Iterable[object]) -> Provisioned:
-    """Return the ext filesystems of the documents; raise ValueError without any object."""
+    """Return the ext filesystems of the documents; raise ValueError without a class or volume."""
     found: list[Planned] = []
     skipped: list[str] = []
     places = set[str]()
@@ -78,7 +78,7 @@ def parse_storage(documents: Iterable[object]) -> Provisioned:
                 skipped.append(f"{kind} {name} is not read: the size of a {CLASS} is --size")
             if kind not in {CLASS, VOLUME}:
                 continue
-            fields = _of_class(item) if kind == CLASS else _of_volume(item)
+            fields = _class_settings(item) if kind == CLASS else _volume_settings(item)
             fstype = fields.pop("fstype")
             if fstype in EXT_FSTYPES:
                 place = f"{MOUNTS}/{name or kind}"
@@ -116,7 +116,7 @@ def _name(item: Mapping[str, Any]) -> str:
     return text_of(mapping(item.get("metadata") or {}, "metadata").get("name"))
 
 
-def _of_class(item: Mapping[str, Any]) -> dict[str, Any]:
+def _class_settings(item: Mapping[str, Any]) -> dict[str, Any]:
     parameters = mapping(item.get("parameters") or {}, "parameters")
     values = {str(key).lower(): text_of(value) for key, value in parameters.items()}
     named = (values.get(key, "") for key in FSTYPE_KEYS)
@@ -125,7 +125,7 @@ def _of_class(item: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "fstype": fstype,
         "mkfs": " ".join(_arguments(values, fstype)),
-        **_shared(item.get("mountOptions"), DISKS.get(driver)),
+        **_common_settings(item.get("mountOptions"), DISKS.get(driver)),
     }
 
 
@@ -167,7 +167,7 @@ def _words(text: str) -> str:
     return shlex.join(text_of(word) for word in words)
 
 
-def _of_volume(item: Mapping[str, Any]) -> dict[str, Any]:
+def _volume_settings(item: Mapping[str, Any]) -> dict[str, Any]:
     spec = mapping(item.get("spec") or {}, "spec")
     sources = {key: each for key, each in spec.items() if isinstance(each, Mapping)}
     named = next(filter(None, (text_of(each.get("fsType")) for each in sources.values())), "")
@@ -181,7 +181,7 @@ def _of_volume(item: Mapping[str, Any]) -> dict[str, Any]:
     fields = {
         "fstype": fstype,
         "mkfs": " ".join(_arguments({}, fstype)),
-        **_shared(_options_of_volume(item, spec), next(filter(None, kinds), None)),
+        **_common_settings(_options_of_volume(item, spec), next(filter(None, kinds), None)),
     }
     return {**fields, "size": size_of_quantity(capacity)} if capacity else fields
 
@@ -193,7 +193,7 @@ def _options_of_volume(item: Mapping[str, Any], spec: Mapping[str, Any]) -> obje
     return [annotated] if annotated else spec.get("mountOptions")
 
 
-def _shared(options: object, disks: str | None) -> dict[str, str]:
+def _common_settings(options: object, disks: str | None) -> dict[str, str]:
     words = ",".join(text_of(each) for each in listed(options, "mountOptions"))
     return {"mount_options": words, **({"on": disks} if disks else {})}
 

@@ -80,7 +80,7 @@ def parse_user_data(raw: bytes) -> UserData:
             raise ValueError(f"it is {NOT_READ.get(kind, f'{kind}, not a cloud-config')}")
         return UserData((Part(text),), ())
     try:
-        return _of_message(message_from_bytes(plain.lstrip()))
+        return _parse_message(message_from_bytes(plain.lstrip()))
     except RecursionError:
         raise ValueError("a MIME message that is nested too deeply") from None
 
@@ -93,21 +93,21 @@ def merged(parts: Sequence[Part], documents: Sequence[object]) -> Mapping[str, A
     found: dict[str, Any] = {}
     for part, document in zip(parts, documents, strict=True):
         config = mapping(document or {}, "the document")
-        own_way = part.has_merge_type or any(key in config for key in MERGE_KEYS)
+        sets_merge_type = part.has_merge_type or any(key in config for key in MERGE_KEYS)
         both = [key for key in MERGED if key in found and key in config]
-        if own_way and both:
+        if sets_merge_type and both:
             raise ValueError(f"a part merges {both[0]} in a way of its own, which is not read")
         found |= config
     return found
 
 
-def _of_message(message: Message) -> UserData:
+def _parse_message(message: Message) -> UserData:
     if message.get_content_maintype() == "multipart" and not message.is_multipart():
         raise ValueError("a MIME message without the parts that its boundary separates")
     leaves = [part for part in message.walk() if not part.is_multipart()]
     if len(leaves) > MOST_PARTS:
         raise ValueError(f"a MIME message of more than {MOST_PARTS} parts")
-    read = [(leaf, _text_of(leaf)) for leaf in leaves]
+    read = [(leaf, _part_text(leaf)) for leaf in leaves]
     kinds = [_type(leaf, text) for leaf, text in read]
     skipped = [f"a part is {NOT_READ[kind]}" for kind in kinds if kind in NOT_READ]
     parts = tuple(
@@ -120,7 +120,7 @@ def _of_message(message: Message) -> UserData:
     return UserData(parts, tuple(skipped))
 
 
-def _text_of(leaf: Message) -> str:
+def _part_text(leaf: Message) -> str:
     payload = leaf.get_payload(decode=True)
     return _decoded(_unwrapped(payload if isinstance(payload, bytes) else b""))
 

@@ -151,10 +151,10 @@ def _members(source: Source, directory: str) -> Evidence[tuple[MdMember, ...]]:
     if not names:
         return Unknown(directory, Why.UNPARSABLE, "an array without a member")
     members = all_known((_member(source, directory, name) for name in names), entries.origin)
-    return derive(directory, _in_array, members)
+    return derive(directory, _with_slots, members)
 
 
-def _in_array(members: tuple[MdMember, ...]) -> tuple[MdMember, ...]:
+def _with_slots(members: tuple[MdMember, ...]) -> tuple[MdMember, ...]:
     """Return the members that have a slot, sorted by slot."""
     return tuple(sorted((m for m in members if m.slot >= 0), key=lambda member: member.slot))
 

@@ -48,7 +48,7 @@ COLUMNS = "NAME,KNAME,MAJ:MIN,FSTYPE,UUID,LABEL,PARTUUID,PARTLABEL,MODEL,TRAN"
 RAM_MAJOR = 1
 IDENTIFIERS = {"UUID": "uuid", "LABEL": "label", "PARTUUID": "partuuid", "PARTLABEL": "partlabel"}
 """The keys of the first field of fstab(5), and the attribute of `LsblkDevice` for each."""
-_Shown: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None]
+_Identifiers: TypeAlias = tuple[Mapping[tuple[str, str], DeviceNumber], Unknown | None]
 
 
 def list_devices(source: Source) -> Evidence[tuple[LsblkDevice, ...]]:
@@ -140,7 +140,7 @@ class DeviceResolver(NamedTuple):
         probed = self.probed
         if isinstance(probed, Unknown):
             return Unknown(f"device {spec}", probed.why, probed.detail, probed.hint or self._hint)
-        devices, gap = _shown(probed.value)[key if key in SUPERBLOCK_KEYS else ""]
+        devices, gap = _probed_identifiers(probed.value)[key if key in SUPERBLOCK_KEYS else ""]
         number = devices.get((key, value))
         if number is not None:
             return Known(number, "superblock")
@@ -174,12 +174,12 @@ def _identified(devices: tuple[LsblkDevice, ...]) -> Mapping[tuple[str, str], De
 
 
 @cached_by_identity
-def _shown(filesystems: tuple[Filesystem, ...]) -> Mapping[str, _Shown]:
+def _probed_identifiers(filesystems: tuple[Filesystem, ...]) -> Mapping[str, _Identifiers]:
     """Map each key to its identifiers in superblocks; "" stands for keys that they do not have."""
-    return {key: _shown_as(key, filesystems) for key in (*SUPERBLOCK_KEYS, "")}
+    return {key: _identifiers_of(key, filesystems) for key in (*SUPERBLOCK_KEYS, "")}
 
 
-def _shown_as(key: str, filesystems: tuple[Filesystem, ...]) -> _Shown:
+def _identifiers_of(key: str, filesystems: tuple[Filesystem, ...]) -> _Identifiers:
     """Return the devices before the first unreadable superblock, and that superblock's gap."""
     devices: dict[tuple[str, str], DeviceNumber] = {}
     for fs in filesystems:

@@ -74,11 +74,11 @@ def find_image(source: Source, path: str) -> Image | BadImage | PlainFile:
         advice = "qemu-img convert -O raw, or e2image -r for output of e2image -Q"
         return BadImage(f"a QCOW2 image, which is not supported: convert it to raw ({advice})")
     if is_e2image(first.value):
-        return _of_e2image(source, path)
-    return _of_filesystem(source, path) or _of_disk(source, path)
+        return _e2image(source, path)
+    return _filesystem_image(source, path) or _disk_image(source, path)
 
 
-def _of_filesystem(source: Source, path: str) -> Image | BadImage | None:
+def _filesystem_image(source: Source, path: str) -> Image | BadImage | None:
     """Return the image of an unpartitioned filesystem, None without a superblock at byte 1024."""
     whole = superblock_at(source, path, SUPERBLOCK_OFFSET_BYTES)
     if isinstance(whole, BadImage):
@@ -157,7 +157,7 @@ def read_journal_inode(
     return derive(what, check_journal_inode, source.fetch(ReadBytes(fs.path, offset, INODE_BYTES)))
 
 
-def _of_e2image(source: Source, path: str) -> Image | BadImage:
+def _e2image(source: Source, path: str) -> Image | BadImage:
     answer = source.fetch(ReadBytes(path, 0, HEADER_BYTES))
     header = derive(f"header of {path}", parse_e2image_header, answer)
     if isinstance(header, Unknown):
@@ -171,27 +171,27 @@ def _of_e2image(source: Source, path: str) -> Image | BadImage:
     return Image(path, (ImageFilesystem(path, 0, found, descriptors_at_bytes=descriptors_at),))
 
 
-def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
+def _disk_image(source: Source, path: str) -> Image | BadImage | PlainFile:
     """Return the filesystems in the partitions; the note lists partitions that cannot be read."""
     partitions = for_wording(read_partitions(source, path), ())
     found: list[ImageFilesystem] = []
     gaps: list[Unknown] = []
-    without: list[Partition] = []
+    unrecognized: list[Partition] = []
     for partition in partitions:
         start = partition.start_bytes
         superblock = superblock_at(source, path, start + SUPERBLOCK_OFFSET_BYTES)
         if isinstance(superblock, Known):
             found.append(ImageFilesystem(path, start, superblock, partition))
         elif isinstance(superblock, BadImage):
-            gaps.append(_unread(partition, superblock.reason))
-        elif _lies_beyond(source, path, partition):
-            gaps.append(_unread(partition, "the image ends before it", "copy the whole disk"))
+            gaps.append(_gap_of(partition, superblock.reason))
+        elif _ends_before(source, path, partition):
+            gaps.append(_gap_of(partition, "the image ends before it", "copy the whole disk"))
         else:
-            without.append(partition)
-    looked_at = without[:MAX_DESCRIBED]
+            unrecognized.append(partition)
+    described = unrecognized[:MAX_DESCRIBED]
     gaps += [
-        _unread(partition, reason)
-        for partition in looked_at
+        _gap_of(partition, reason)
+        for partition in described
         if (reason := destroyed(source, path, partition.start_bytes))
     ]
     bad = [f"{gap.what}: {gap.detail}" for gap in gaps]
@@ -204,18 +204,18 @@ def _of_disk(source: Source, path: str) -> Image | BadImage | PlainFile:
         return explain(source, path)
     kinds = (
         f"partition {partition.number}: {kind}"
-        for partition in looked_at
+        for partition in described
         if (kind := other_kind(source, path, partition.start_bytes))
     )
     nothing = f"no ext2, ext3 or ext4 in its partitions ({len(partitions)})"
     return BadImage("; ".join((nothing, *kinds)))
 
 
-def _unread(partition: Partition, reason: str, hint: str = CHECK_A_COPY) -> Unknown:
+def _gap_of(partition: Partition, reason: str, hint: str = CHECK_A_COPY) -> Unknown:
     return Unknown(f"partition {partition.number}", Why.UNPARSABLE, reason, hint)
 
 
-def _lies_beyond(source: Source, path: str, partition: Partition) -> bool:
+def _ends_before(source: Source, path: str, partition: Partition) -> bool:
     """Return whether the image ends before the superblock of a partition that has room for one."""
     room_bytes = SUPERBLOCK_OFFSET_BYTES + SUPERBLOCK_BYTES
     last_byte = partition.start_bytes + room_bytes - 1

@@ -55,7 +55,7 @@ def image_of_target(
     image = find_image(source, path)
     if isinstance(image, PlainFile):
         return image
-    live = _live_over(source, inventory, path)
+    live = _mounted_from(source, inventory, path)
     if not live:
         return image
     names = ", ".join(f"/dev/{inventory.names[number]}" for number in live)
@@ -64,7 +64,7 @@ def image_of_target(
     )
 
 
-def _live_over(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
+def _mounted_from(source: Source, inventory: Inventory, path: str) -> tuple[DeviceNumber, ...]:
     """Return the mounted devices whose stack has a loop device backed by the file."""
     real = for_wording(source.fetch(RealPath(path)), path).removesuffix("\n")
     reader = StackReader(source)

@@ -160,7 +160,7 @@ def read_tokens(sources: OptionSources) -> OptionTokens:
     in_file = None
     if isinstance(sources.file, Known):
         table = frozenset(sources.mount_table or ())
-        in_file = _of_file(sources.file.value, table, sources.upstream)
+        in_file = _tokens_of_file(sources.file.value, table, sources.upstream)
     journal = _has_journal(in_file, in_table, sources.superblock)
     unreliable = table_is_unreliable(in_table, sources.upstream, has_journal=journal)
     return OptionTokens(in_file, in_table, unreliable)
@@ -190,7 +190,7 @@ def _by_name(tokens: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _of_file(
+def _tokens_of_file(
     tokens: Sequence[str], table: frozenset[str], upstream: Version | None
 ) -> dict[str, str]:
     """Map the tokens of the options file, without false ones and with unlisted off switches."""

@@ -40,20 +40,20 @@ FAST_OPTIONS = ("lazy_itable_init=1", "nodiscard")
 
 
 def run_mke2fs(
-    source: Source, plan: Plan, words: MkfsArguments, *flags: str, size_bytes: int | None = None
+    source: Source, plan: Plan, mkfs: MkfsArguments, *flags: str, size_bytes: int | None = None
 ) -> Evidence[str]:
     """Run mke2fs on the planned device, or on its first `size_bytes`."""
     size = () if size_bytes is None else (f"{size_bytes >> 10}k",)
-    options = words.without_value("-t").with_extended(*FAST_OPTIONS).arguments()
+    options = mkfs.without_value("-t").with_extended(*FAST_OPTIONS).arguments()
     argv = ("mke2fs", *flags, "-F", "-t", plan.fstype, *options, plan.device, *size)
     return source.fetch(RunCommand(argv))
 
 
-def simulated(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction | None:
+def simulated(source: Source, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Prediction | None:
     """Return the result of mke2fs, None if this machine lacks the memory or the run is stopped."""
     if _predicted_bytes(dry) > _spare_bytes(source):
         return None
-    done = run_mke2fs(source, plan, words, "-q")
+    done = run_mke2fs(source, plan, mkfs, "-q")
     if isinstance(done, Unknown) and done.why in {Why.UNSUPPORTED, Why.TIMED_OUT}:
         return None
     superblock = made_superblock(source, plan.device, done, ORIGIN)
@@ -86,15 +86,13 @@ def made_superblock(
     return derive("planned superblock", parse_raw_superblock, raw, origin=origin)
 
 
-def is_foreseen(
-    source: Source, plan: Plan, words: MkfsArguments, size_bytes: int
-) -> Evidence[bool]:
+def is_foreseen(source: Source, plan: Plan, mkfs: MkfsArguments, size_bytes: int) -> Evidence[bool]:
     """Return whether a small filesystem made by mke2fs agrees with the closed form.
 
     mke2fs.conf(5) can set `packed_meta_blocks` or `options` of -E, which no argument shows. Flex
     groups of two show on few groups what a single larger flex group would hide.
     """
-    done = run_mke2fs(source, plan, words.with_value("-G", "2"), "-q", size_bytes=size_bytes)
+    done = run_mke2fs(source, plan, mkfs.with_value("-G", "2"), "-q", size_bytes=size_bytes)
     superblock = made_superblock(source, plan.device, done, ORIGIN)
     table = _table(source, plan.device, superblock)
     return derive("places of the metadata", _agrees, table, superblock)

@@ -69,22 +69,22 @@ def predict_superblock(source: Source, plan: Plan) -> Prediction:
     if isinstance(local, Unknown) and BROKEN_CONFIGURATION in local.detail:
         return Prediction(local, local, "simulated", (), ())
     if isinstance(local, Unknown):
-        return _finished(plan, without_mke2fs(plan, local), local)
-    words = _adjusted(plan, local.value)
-    dry = run_mke2fs(source, plan, words, "-n", "-v")
+        return _complete(plan, without_mke2fs(plan, local), local)
+    mkfs = _for_target(plan, local.value)
+    dry = run_mke2fs(source, plan, mkfs, "-n", "-v")
     found = derive("parameters of mke2fs", parse_dry_run, dry)
     if isinstance(found, Unknown):
         failed = Prediction(found, found, "simulated", (), ())
-        return _finished(plan, failed, local)
-    words = words.with_extended(*plan.stripe_options(found.value.block_bytes))
-    made = simulated(source, plan, words, found.value)
+        return _complete(plan, failed, local)
+    mkfs = mkfs.with_extended(*plan.stripe_options(found.value.block_bytes))
+    made = simulated(source, plan, mkfs, found.value)
     if made is None:
-        made = computed(source, plan, words, found.value)
+        made = computed(source, plan, mkfs, found.value)
     warnings = tuple(f"mke2fs warns: {each}" for each in parse_warnings(for_wording(dry, "")))
-    return _finished(plan, made._replace(assumed=warnings), local)
+    return _complete(plan, made._replace(assumed=warnings), local)
 
 
-def _adjusted(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
+def _for_target(plan: Plan, local: E2fsprogsVersion) -> MkfsArguments:
     """Return the mke2fs options of the plan, preceded by the target version's features."""
     target = _target(plan)
     if target is None or target == local:
@@ -100,7 +100,7 @@ def _target(plan: Plan) -> E2fsprogsVersion | None:
     return parse_version(host.e2fsprogs)
 
 
-def _finished(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
+def _complete(plan: Plan, made: Prediction, local: Evidence[E2fsprogsVersion]) -> Prediction:
     """Add the target version's features, doubts and assumptions to a prediction."""
     target = _target(plan)
     superblock = derive(
@@ -150,30 +150,30 @@ def _assumed(plan: Plan, basis: str, local: Evidence[E2fsprogsVersion]) -> list[
     return assumed
 
 
-def computed(source: Source, plan: Plan, words: MkfsArguments, dry: DryRun) -> Prediction:
+def computed(source: Source, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Prediction:
     """Compute the prediction from parameters at the real size and features at a small size."""
-    usage = words
-    if words.value("-T") is None and len(dry.usage_types):
-        usage = words.with_value("-T", ",".join(dry.usage_types))
+    usage = mkfs
+    if mkfs.value("-T") is None and len(dry.usage_types):
+        usage = mkfs.with_value("-T", ",".join(dry.usage_types))
     size_bytes = min(SMALL_BYTES, plan.size_bytes)
     flags, parameters_of_size = AT_REAL_SIZE_ONLY
     for flag in flags:
         usage = usage.without_value(flag)
     usage = usage.without_extended(*parameters_of_size)
-    if _journal_mib(words):  # -J size= makes a journal regardless of -O
+    if _journal_mib(mkfs):  # -J size= makes a journal regardless of -O
         usage = replace(usage, features=(*usage.features, "has_journal"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
     origin = f"mke2fs -n, features of {size_bytes >> 20} MiB, {CLOSED_FORM}"
     superblock = derive(
-        "planned superblock", lambda known: _grown(known, plan, words, dry), small, origin=origin
+        "planned superblock", lambda known: _scaled(known, plan, mkfs, dry), small, origin=origin
     )
     foreseen = is_foreseen(source, plan, usage, size_bytes)
     doubts = _disagreement(superblock, dry)
-    return _placed(superblock, origin, doubts, _packed(words, foreseen))
+    return _place(superblock, origin, doubts, _packing(mkfs, foreseen))
 
 
-def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> Superblock:
+def _scaled(small: Superblock, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Superblock:
     """Return the superblock for the real size, with the features of the small one."""
     sizes = sizes_of(small)
     # auto_64-bit_support of mke2fs.conf: only 64bit filesystems can have that many blocks.
@@ -199,29 +199,29 @@ def _grown(small: Superblock, plan: Plan, words: MkfsArguments, dry: DryRun) -> 
     made = parameters(plan.size_bytes, options)
     return small._replace(
         **sizes_of(made)._asdict(),
-        journal_bytes=_journal_bytes(words, made),
+        journal_bytes=_journal_bytes(mkfs, made),
         reserved_blocks=dry.reserved_blocks,
         free_blocks=None,
         free_inodes=None,
     )
 
 
-def _journal_bytes(words: MkfsArguments, made: Superblock) -> int | None:
+def _journal_bytes(mkfs: MkfsArguments, made: Superblock) -> int | None:
     """Return the size of the journal in bytes, computed from -J if that gives a size in MiB."""
-    mib = _journal_mib(words)
+    mib = _journal_mib(mkfs)
     if not mib or not made.has_journal:
         return made.journal_bytes
     fast_blocks = fast_commit_blocks_of(made.size_blocks, made.features)
     return (int(mib) << 20) + fast_blocks * sizes_of(made).block_bytes
 
 
-def _journal_mib(words: MkfsArguments) -> str:
+def _journal_mib(mkfs: MkfsArguments) -> str:
     """Return the MiB of -J size=, empty without one (only a location or fast commit size)."""
-    sizes = re.findall(r"(?:^|,)size=([0-9]+)(?=,|$)", words.value("-J") or "")
+    sizes = re.findall(r"(?:^|,)size=([0-9]+)(?=,|$)", mkfs.value("-J") or "")
     return sizes[-1] if sizes else ""
 
 
-def _placed(
+def _place(
     superblock: Evidence[Superblock], origin: str, doubts: tuple[Unknown, ...], packed: str
 ) -> Prediction:
     """Return the prediction with the metadata placed by the closed form.
@@ -242,9 +242,9 @@ def _placed(
     return Prediction(superblock, table, "computed", doubts, ())
 
 
-def _packed(words: MkfsArguments, foreseen: Evidence[bool]) -> str:
+def _packing(mkfs: MkfsArguments, foreseen: Evidence[bool]) -> str:
     """Return what packs all bitmaps: -E, or mke2fs.conf as a small filesystem shows; else ""."""
-    value = words.extended_value(PACKED)
+    value = mkfs.extended_value(PACKED)
     if value not in {None, "0"}:
         return f"-E {PACKED}={value or 1}"
     return "mke2fs.conf" if isinstance(foreseen, Known) and not foreseen.value else ""
@@ -281,7 +281,7 @@ def without_mke2fs(plan: Plan, unknown: Unknown) -> Prediction:
         origin=f"rules of mke2fs 1.47, {CLOSED_FORM}",
     )
     doubt = Unknown("planned block groups", unknown.why, unknown.detail, unknown.hint or NO_MKE2FS)
-    return _placed(superblock, CLOSED_FORM, (doubt,), _packed(plan.mkfs, unknown))
+    return _place(superblock, CLOSED_FORM, (doubt,), _packing(plan.mkfs, unknown))
 
 
 def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
@@ -295,53 +295,53 @@ def _with_reserves(plan: Plan, made: Superblock) -> Superblock:
 
 def _upstream(plan: Plan) -> MkfsOptions:
     """Return the options of the plan, completed with the defaults of upstream's mke2fs.conf."""
-    words = plan.mkfs
+    mkfs = plan.mkfs
     features = set(DEFAULT_FEATURES if plan.fstype == "ext4" else BASE_FEATURES)
     features |= {"has_journal"} if plan.fstype == "ext3" else set()
-    for word in words.features:
+    for word in mkfs.features:
         if word == "none":
             features.clear()
         elif word.startswith("^"):
             features.discard(word[1:])
         else:
             features.add(word.removeprefix("+"))
-    features |= {"has_journal"} if _journal_mib(words) else set()
-    backups = _extended(words, "num_backup_sb")
+    features |= {"has_journal"} if _journal_mib(mkfs) else set()
+    backups = _extended(mkfs, "num_backup_sb")
     options = MkfsOptions(
         features=frozenset(features),
-        block_bytes=_block_bytes(words),
-        group_option=_number(words, "-g"),
-        flex_bg_groups=_number(words, "-G") or 16,
-        bytes_per_inode=_number(words, "-i"),
-        inode_count=_number(words, "-N"),
-        inode_bytes=_number(words, "-I") or 256,
-        cluster_bytes=_number(words, "-C"),
+        block_bytes=_block_bytes(mkfs),
+        group_option=_number(mkfs, "-g"),
+        flex_bg_groups=_number(mkfs, "-G") or 16,
+        bytes_per_inode=_number(mkfs, "-i"),
+        inode_count=_number(mkfs, "-N"),
+        inode_bytes=_number(mkfs, "-I") or 256,
+        cluster_bytes=_number(mkfs, "-C"),
         backup_superblocks=MkfsOptions().backup_superblocks if backups is None else backups,
     )
     block_bytes = mke2fs_sizes(plan.size_bytes, options).block_bytes
-    words = words.with_extended(*plan.stripe_options(block_bytes))
+    mkfs = mkfs.with_extended(*plan.stripe_options(block_bytes))
     return replace(
         options,
-        stride_blocks=_extended(words, "stride") or 0,
-        stripe_width_blocks=_extended(words, "stripe_width") or 0,
+        stride_blocks=_extended(mkfs, "stride") or 0,
+        stripe_width_blocks=_extended(mkfs, "stripe_width") or 0,
     )
 
 
-def _block_bytes(words: MkfsArguments) -> int | None:
-    found = _number(words, "-b")
+def _block_bytes(mkfs: MkfsArguments) -> int | None:
+    found = _number(mkfs, "-b")
     is_power = found is None or not found & (found - 1)
     if found is not None and not (is_power and LEAST_BLOCK_BYTES <= found <= MOST_BLOCK_BYTES):
         raise ValueError(f"{found} is not a size of blocks")
     return found
 
 
-def _number(words: MkfsArguments, flag: str) -> int | None:
-    value = words.value(flag)
+def _number(mkfs: MkfsArguments, flag: str) -> int | None:
+    value = mkfs.value(flag)
     return None if value is None else _parsed(flag, value)
 
 
-def _extended(words: MkfsArguments, key: str) -> int | None:
-    value = words.extended_value(key)
+def _extended(mkfs: MkfsArguments, key: str) -> int | None:
+    value = mkfs.extended_value(key)
     return None if value is None else _parsed(f"-E {key}=", value)
 
 
