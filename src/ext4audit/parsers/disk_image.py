@@ -214,7 +214,7 @@ def is_zero(data: bytes) -> bool:
 
 
 INODE_BYTES = 128
-"""The part of an inode that every filesystem has."""
+"""The size of the part of an inode that every ext filesystem has."""
 _MODE, _LINKS = slice(0, 2), slice(26, 28)
 _TYPE_BITS, _REGULAR = 0xF000, 0x8000
 

@@ -199,7 +199,7 @@ def _common_settings(options: object, disks: str | None) -> dict[str, str]:
 
 
 def size_of_quantity(text: str) -> str:
-    """Return a quantity as a plan's size (100Gi is binary, 100G decimal); or raise ValueError."""
+    """Return a quantity as a plan's size (100Gi is binary, 100G decimal), or raise ValueError."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return _in_bytes(text)

@@ -311,7 +311,7 @@ def _count(at: _Fields, low: int, high: int, *, large: bool) -> int:
 
 
 def _descriptor_bytes(at: _Fields, block_bytes: int, *, large: bool) -> int:
-    """Return the descriptor size; ValueError unless a power of two, as in ext4_fill_super()."""
+    """Return the size of a descriptor, a power of two; raise ValueError as ext4_fill_super()."""
     if not large:
         return _SMALL_DESCRIPTOR_BYTES
     size = at.u16(0xFE)

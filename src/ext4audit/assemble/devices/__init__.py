@@ -184,7 +184,7 @@ class StackReader:
     """Reader of device stacks; reads each device once: an array can hold hundreds of volumes."""
 
     def __init__(self, source: Source) -> None:
-        """Keep the source; nothing is read yet."""
+        """Store the source; nothing is read yet."""
         self.source = source
         self._whole: dict[DeviceNumber, Evidence[BlockDevice]] = {}
         self._cut: dict[DeviceNumber, Evidence[BlockDevice]] = {}

@@ -222,10 +222,10 @@ def in_words(targets: Iterable[str]) -> str:
 def only_filesystems(host: Host, targets: Sequence[str], *, may_lack_targets: bool = False) -> Host:
     """Return the host with only the filesystems that the targets name.
 
-    As in `assemble_host`, the gaps of the host as a whole and the unmounted filesystems are out of
-    scope and dropped. Other filesystems that rules need are kept as `lower`.
-    Raises ValueError if a target names no filesystem, because an empty report would look clean;
-    `may_lack_targets` allows it, for a host that is one of many.
+    As in `assemble_host`, host-wide gaps and unmounted filesystems are out of scope and dropped.
+    Other filesystems that rules need are kept as `lower`.
+    Raises ValueError if a target names no filesystem, because an empty report would look clean.
+    `may_lack_targets` allows this for a host that is one of many.
     """
     found = {target: named_filesystems(host, target) for target in targets}
     missing = [target for target in targets if not found[target]]

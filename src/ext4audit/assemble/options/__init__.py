@@ -181,7 +181,7 @@ class _OptionResolver(NamedTuple):
         return data is not None and data[0] == DATA_JOURNAL
 
     def _data(self) -> "_OptionResolver":
-        """Return the resolver of `data`, which implies the states of other options."""
+        """Return the resolver of the option `data`, which implies the states of other options."""
         return _resolver("data", spec_named("data"), self.tokens, self.sources)
 
     def _hidden(self, token: str, set_by: Provenance) -> bool:
@@ -254,7 +254,7 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
 
 
 def _has_pages_of_4_kib(kernel: Kernel) -> bool:
-    """Return whether pages are certainly 4 KiB; a Raspberry Pi 5 release does not show its 16."""
+    """Return whether pages are 4 KiB; a Raspberry Pi 5's release does not show its 16 KiB."""
     if kernel.machine:
         return re.fullmatch(PAGES_OF_4_KIB, kernel.machine) is not None
     return not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))

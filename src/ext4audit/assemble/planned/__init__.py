@@ -160,7 +160,7 @@ def _disk(plan: Plan, slot: int, name: str, path: str, size_bytes: int) -> Block
 
 
 def _member_bytes(plan: Plan) -> int:
-    """Return the used size of each member, rounded up to whole chunks."""
+    """Return the used size of each member in bytes, rounded up to whole chunks."""
     copies = {"raid1": plan.members, "raid10": NEAR_COPIES}.get(plan.level, 1)
     columns = plan.members if copies > 1 else plan.data_members
     unit = plan.chunk_bytes or SECTOR_BYTES
