@@ -203,7 +203,7 @@ def _may_unmount(fs: Filesystem) -> bool:
 
 
 def read_settings(source: Source, name: str) -> Evidence[tuple[tuple[str, int], ...]]:
-    """Return the sysfs settings of a mounted filesystem that this kernel has."""
+    """Return the sysfs settings of a mounted filesystem, as far as this kernel has them."""
     directory = f"{SYS_EXT4}/{name}"
     listing = list_directory(source, directory)
     if isinstance(listing, Unknown):

@@ -244,7 +244,7 @@ _BROKEN = frozenset({Why.FAILED, Why.TIMED_OUT, Why.UNPARSABLE})
 def read_primary(
     source: Source, path: str, number: DeviceNumber, mounts: tuple[Mount, ...], *, alive: bool
 ) -> Evidence[PrimarySuperblock]:
-    """Return the damage on the device at `path`, which must have the device number.
+    """Return the state of the superblock at `path`, which must have the device number.
 
     dumpe2fs also verifies the checksum: if it succeeds, nothing else is read. If it fails, the raw
     bytes decide; if they cannot be read, the message of dumpe2fs decides. Damaged bytes of a

@@ -18,7 +18,7 @@ _LINES = 4
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _ESCAPED_IN_QUOTES = re.compile(r'\\([$"\\`])')
 _ESCAPED = re.compile(r"\\(.)")
-# An unclosed quote extends to the end of the line, as in next_arg() of lib/cmdline.c.
+# An unclosed quote protects the rest of the text, as in next_arg() of lib/cmdline.c.
 _ARGUMENT = re.compile(r'(?:[^\s"]|"[^"]*(?:"|$))+', re.ASCII)
 _VERSION = re.compile(r"\S+ \(GRUB\) ([0-9]\S*)")
 
@@ -179,7 +179,7 @@ def parse_write_cache(text: str) -> str:
 def parse_scheduler(text: str) -> str:
     """Return the active scheduler of `queue/scheduler` ("mq-deadline kyber [none]").
 
-    A device without a choice has only "none". Raises ValueError if none is active.
+    A device without a choice has only "none". Raises ValueError if no scheduler is active.
     """
     words = text.split()
     active = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
@@ -325,7 +325,7 @@ _OF_FSTAB = r"--fstab|-[vn]*A[vn]*"
 def parse_fstrim_unit(text: str) -> str:
     """Return what the unit fstrim.service trims: "all", "fstab", or the files of --listed-in.
 
-    Raises ValueError if it runs other commands or several commands.
+    Raises ValueError if it runs another command, or more than one.
     """
     started = re.findall(r"^ExecStart=.+$", text, re.MULTILINE)
     command = re.findall(_STARTED, text)
