@@ -33,7 +33,7 @@ PRINTED_UNLESS_COMPILED_DEFAULT = frozenset(
 """Values that the table lists unless they are the compiled default, regardless of provenance."""
 
 WITHOUT_A_LAYER = frozenset({"resuid", "resgid"})
-"""Values that can be set by a superblock field for which there is no layer."""
+"""Values of superblock fields without a layer: Linux 6.18 takes resgid from the field of resuid."""
 
 PRINTED_BEFORE: Mapping[str, Version] = {"data=ordered": (4, 17), "barrier": (3, 4)}
 """Defaults that kernels before this version list like explicit options; barrier as `barrier=1`."""
