@@ -205,6 +205,11 @@ def test_without_a_journal_nothing_speaks_of_a_data_mode(fields: dict[str, objec
         ("6.1.0-18-arm64", 4096, None),
         ("5.14.0-427.el9.aarch64", 4096, None),
         ("6.5.0-ppc64le", 4096, None),
+        ("6.6.31+rpt-rpi-2712", 4096, None),
+        ("6.5.0-1013-raspi", 4096, None),
+        ("6.5.0-15-generic-64k", 4096, None),
+        ("6.5.0-15-generic", 4096, "dioread_nolock"),
+        ("6.1.0-18-amd64", 4096, "dioread_nolock"),
     ],
 )
 def test_small_blocks_had_another_default_of_dioread_nolock(

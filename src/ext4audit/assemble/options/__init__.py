@@ -42,6 +42,9 @@ LISTED_SINCE = (3, 4)
 X86_PAGE_BYTES = 4096
 PAGES_OF_4_KIB = "x86_64|i[3-6]86|s390x|riscv64|armv[67]l"
 """Machines (`uname -m`) whose kernels always have 4 KiB pages; others may use 16 or 64 KiB."""
+OTHER_PAGES = "aarch64|arm64|ppc64|loong|[^0-9](16|64)k|r(as)?pi"
+"""Parts of a release (`uname -r`) that name another machine, or larger pages: 6.6.31+rpt-rpi-2712
+of a Raspberry Pi 5 has 16 KiB."""
 
 
 def resolve_options(sources: OptionSources) -> Evidence[EffectiveOptions]:
@@ -254,10 +257,10 @@ def _default_holds(kernel: Kernel, superblock: Evidence[Superblock]) -> bool:
 
 
 def _has_pages_of_4_kib(kernel: Kernel) -> bool:
-    """Return whether pages are 4 KiB; a Raspberry Pi 5's release does not show its 16 KiB."""
+    """Return whether pages are 4 KiB, by the release where the machine is unknown."""
     if kernel.machine:
         return re.fullmatch(PAGES_OF_4_KIB, kernel.machine) is not None
-    return not any(word in kernel.release for word in ("aarch64", "arm64", "ppc64"))
+    return re.search(OTHER_PAGES, kernel.release) is None
 
 
 def stripe_of(superblock: Superblock) -> str | None:
