@@ -1,8 +1,8 @@
-"""ext4audit: an audit of ext4 filesystems by the settings that are in force, and how to fix them.
+"""ext4audit: audit ext4 filesystems by the settings that are in force, and get fixes for them.
 
 The public interface is `audit_host()`, `audit_snapshot()`, `select_rules()`, the types of their
-results, and what a rule of one's own needs (docs/site-rules.md). It is loaded on first use:
-`ext4audit --version` needs none of it.
+results, and what custom rules import (docs/site-rules.md). It is loaded on first use, so that
+`ext4audit --version` imports none of it.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used (PEP 562)."""
+    """Import a public name on first use (PEP 562). Raises AttributeError for any other name."""
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
@@ -121,10 +121,10 @@ def __dir__() -> list[str]:
 
 
 def lazily(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of another module of ours, which is imported when it is first called.
+    """Return a wrapper of a function of another ext4audit module, imported on the first call.
 
-    This keeps a module off the runs that do not need it. tests/cli/entry/test_startup.py holds what
-    each command imports, and the house test reads these names as it reads imports.
+    Runs that do not need the module do not import it. tests/cli/entry/test_startup.py checks what
+    each command imports, and tests/test_house.py treats these names as imports.
     """
 
     def call(*args: object, **kwargs: object) -> object:

@@ -14,8 +14,8 @@ EXIT_INTERRUPTED = 130
 def main() -> None:
     """Run the command line and exit with its code.
 
-    The interpreter is not torn down: tests/bench/test_startup.py shows what this gives, and a
-    thread that hangs on a dead path cannot delay the exit. All output is flushed before.
+    The interpreter is not torn down. That saves time (tests/bench/test_startup.py), and a thread
+    that hangs on a dead path cannot delay the exit. All output is flushed first.
     """
     code = _code()
     for stream in (sys.stdout, sys.stderr):
@@ -25,12 +25,12 @@ def main() -> None:
 
 
 def _code() -> int:
-    """Return the exit code; neither Ctrl-C nor a failure of the imports exits with 1: "findings".
+    """Return the exit code; Ctrl-C and a failed import do not exit with 1, which means "findings".
 
-    Packages that are missing or damaged fail there, and too few open files.
+    The import fails if a package is missing or damaged, or if too few files can be opened.
     """
     try:
-        from ext4audit.cli import run_program  # noqa: PLC0415 - it takes most of the start
+        from ext4audit.cli import run_program  # noqa: PLC0415 - most of the start-up time
 
         _buffer_output()
         _ignore_odd_sizes()
@@ -39,7 +39,7 @@ def _code() -> int:
         with suppress(OSError):
             sys.stderr.write("ext4audit: interrupted\n")
         return EXIT_INTERRUPTED
-    except Exception:  # noqa: BLE001 - the boundary, as in run_program, which is not there yet
+    except Exception:  # noqa: BLE001 - the boundary, as in run_program, which may not be imported
         sys.excepthook(*sys.exc_info())
         return EXIT_INTERNAL
 
@@ -47,7 +47,7 @@ def _code() -> int:
 def _buffer_output() -> None:
     """Give an unbuffered standard output (PYTHONUNBUFFERED, -u) a buffer.
 
-    Without one, what write(2) did not take of a text is lost, and no error tells of it.
+    Without a buffer, the rest of a partial write(2) is lost without an error.
     """
     if isinstance(getattr(sys.stdout, "buffer", None), io.RawIOBase):
         encoding, errors = sys.stdout.encoding, sys.stdout.errors
@@ -57,7 +57,7 @@ def _buffer_output() -> None:
 
 
 def _ignore_odd_sizes() -> None:
-    """Remove sizes of the terminal in digits that int() refuses; rich takes "²" for a number."""
+    """Unset COLUMNS and LINES if they are not ASCII: rich takes "²" for a number, int() fails."""
     for name in ("COLUMNS", "LINES"):
         if not os.environ.get(name, "").isascii():
             del os.environ[name]

@@ -1,8 +1,8 @@
 """The public Python interface: audit this host or captured evidence, and get a Report.
 
 `ext4audit` exports these functions and the types of their results; the command line calls the
-same functions. Everything else in the package is private and may move. A live scan reads no
-archive, and a captured host loads no reader of this one.
+same functions. Everything else in the package is private and may move. The readers of the live
+host and of captured evidence are imported only when they are used.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ StrPath: TypeAlias = str | bytes | os.PathLike[str]
 
 
 def select_rules(wanted: Iterable[str], ignored: Iterable[str] = ()) -> tuple[Rule, ...]:
-    """Return the rules that codes ("DUR001"), prefixes ("DUR") or names select.
+    """Return the rules that codes ("DUR001"), prefixes of codes ("DUR") or names select.
 
-    Without `wanted` these are the rules that are on by default. A text is one term. Raises
-    ValueError for a term that matches no rule, or where no rule is left.
+    If `wanted` is empty, these are the rules that are on by default. A single string is one term.
+    Raises ValueError if a term matches no rule, or if `ignored` leaves no rule.
     """
     return select(all_rules(), _terms(wanted), _terms(ignored))
 
 
 def _terms(words: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
-    """Return the terms: a text is one, and not its letters ("C" selects three families)."""
+    """Return the terms as text; a single string is one term, not an iterable of its letters."""
     if isinstance(words, (str, bytes, os.PathLike)):
         return (os.fsdecode(words),)
     return tuple(map(os.fsdecode, words))
@@ -54,16 +54,16 @@ def audit_host(
     mounts_of: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
-    """Audit every ext4 superblock of this host; nothing on it is changed.
+    """Audit every ext4 superblock of this host, without changing anything on it.
 
-    `rules` are those of `select_rules`, by default the rules that are on by default and those of
-    the profiles. `profiles` add the requirements of vendors, at all mount points or by a glob:
-    `ActiveProfile(all_profiles()["tidb"], "/srv/*")`. `timeout_seconds` limits each external
-    command, and what was not read after `deadline_seconds` is unknown. `mounts_of` is the process
-    whose mount table is read: 1 for a program with a mount namespace of its own. `progress` is
-    called with the name of each device that is read. Missing evidence raises nothing: the report
-    lists it, and `complete` is false. Raises ValueError for a limit that is none: at most a day,
-    and no process below 1; and for no rules, or one twice.
+    `rules` is a selection from `select_rules`; the default is the rules that are on by default and
+    those that the profiles add. `profiles` add the requirements of vendors, at all mount points or
+    those that match a glob: `ActiveProfile(all_profiles()["tidb"], "/srv/*")`. `timeout_seconds`
+    limits each external command; evidence not read within `deadline_seconds` is unknown. Both are
+    at most a day. `mounts_of` is the PID whose mount table is read, such as 1 if the caller runs
+    in a private mount namespace. `progress` is called with the name of each device as it is read.
+    Missing evidence raises no error: it is in the report, and `Report.complete` is false. Raises
+    ValueError if a limit or the PID is out of range, or if `rules` is empty or has duplicates.
     """
     for name, seconds in (("timeout", timeout_seconds), ("deadline", deadline_seconds)):
         if not 0 < seconds <= LONGEST_SECONDS:
@@ -89,18 +89,18 @@ def audit_snapshot(
     key: str | None = None,
     may_lack_targets: bool = False,
 ) -> Report:
-    """Audit the captured evidence of one host; nothing of this machine is read.
+    """Audit the captured evidence of one host, without reading anything of this machine.
 
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
-    supportconfig. `targets` restrict the audit to the filesystems that paths, devices or UUIDs of
-    the captured host name; a text is one. `in_fleet` means that the path was found among others,
-    and skips the search for a host below it. `key` is what the host is called in the report, by
-    default the path's last part without extensions, else the name that the host itself has.
+    supportconfig. `targets` limit the audit to the filesystems with these paths, devices or UUIDs
+    on the captured host; a single string is one target. With `in_fleet`, `path` must be a file or
+    a directory, because opening a FIFO blocks. `key` identifies the host in the report; the
+    default is the last part of the path without extensions, or else the host's own name.
 
-    `may_lack_targets` is for one host of many, of which only some have what `targets` name.
+    `may_lack_targets` accepts targets that this host does not have, for an audit of many hosts.
 
-    Raises ArchiveError, with the reason, for anything else, and ValueError for a target that
-    names no ext4 filesystem of that host, and for no rules, or one twice.
+    Raises ArchiveError, with the reason, if `path` is none of these formats, and ValueError if a
+    target is not an ext4 filesystem of the host, or if `rules` is empty or has duplicates.
     """
     chosen = _checked(rules, profiles)
     place = os.fsdecode(path)
@@ -115,10 +115,10 @@ def audit_snapshot(
 
 
 def _checked(rules: Iterable[Rule] | None, profiles: Sequence[ActiveProfile]) -> tuple[Rule, ...]:
-    """Return the rules of an audit, by default with those of the profiles; raises ValueError.
+    """Return the rules to run; the default rules include those that the profiles add.
 
-    An audit without rules would report any host as clean, and one of a rule that judges twice
-    counts its findings twice.
+    Raises ValueError for an empty selection, which would report any host as clean, and for
+    duplicates, whose findings would count twice; TypeError for an item that is not a `Rule`.
     """
     if rules is None:
         added = rules_of_profiles(profiles)

@@ -1,4 +1,4 @@
-"""The engine: `audit` runs rules over subjects, with exactly one verdict for each pair.
+"""The engine: `audit` runs rules on subjects and returns exactly one verdict for each pair.
 
 `judge` runs one rule and is the boundary that turns its exception into an ERROR verdict.
 `with_profile_severities` applies the severities of the active profiles.
@@ -29,7 +29,7 @@ from ext4audit.rule import NotApplicable, Rule, Scope
 def audit(
     source: ReportSource, host: Host, rules: Sequence[Rule], profiles: Sequence[ActiveProfile] = ()
 ) -> Report:
-    """Run every rule: filesystem rules over each superblock, host rules once."""
+    """Run filesystem rules on each superblock and host rules once, and return the report."""
     if profiles:
         host = host._replace(profiles=tuple(profiles))
     verdicts = [
@@ -47,9 +47,9 @@ def audit(
 
 
 def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
-    """Run one rule over one subject; an exception of the rule becomes an ERROR verdict.
+    """Run one rule on one subject; an exception in the rule becomes an ERROR verdict.
 
-    Findings that precede an unknown are kept: the verdict is then FAIL and has the unknown too.
+    Findings that precede an unknown are kept: the verdict is then FAIL and lists the unknown too.
     """
     subject = None if fs is None else fs.id
     findings: list[Finding] = []
@@ -72,8 +72,8 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
             return Verdict(rule, subject, Outcome.NOT_APPLICABLE, note=str(reason))
         note = f"the rule reported findings and then raised NotApplicable: {reason}"
         return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
-    except Exception:  # noqa: BLE001 - the boundary: one wrong rule must not end the audit
-        import traceback  # noqa: PLC0415 - 5 ms of every start, for a wrong rule only
+    except Exception:  # noqa: BLE001 - the boundary: a faulty rule must not end the audit
+        import traceback  # noqa: PLC0415 - takes 5 ms, and only a faulty rule needs it
 
         note = traceback.format_exc()
         return Verdict(rule, subject, Outcome.ERROR, findings=tuple(findings), note=note)
@@ -86,11 +86,11 @@ def judge(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
 
 
 def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object:
-    """Return a finding whose remedies name what stands in their way on this host.
+    """Return a finding with remedies adapted to the obstacles on this host.
 
-    That is what an unmount would lose, what must be stopped before one, a feature that makes
-    commands fail, a device that cannot be opened, and a mounted filesystem that may be the same;
-    and a program that writes fstab.
+    Obstacles are settings that an unmount loses, users of the filesystem to stop before it, a
+    feature that makes commands fail, a device that cannot be opened, a mounted filesystem that may
+    be the same one, and a program that generates fstab. Other outputs are returned as they are.
     """
     if not isinstance(output, Finding):
         return output
@@ -110,7 +110,7 @@ def _with_obstacles(output: object, fs: Filesystem | None, host: Host) -> object
 
 
 def _with_origin(output: object, table: str) -> object:
-    """Return what a rule yields, with the mount table that was read as the origin of citations."""
+    """Return a rule's output with the mount table that was really read as the citations' origin."""
     if table == MOUNT_TABLE:
         return output
     if isinstance(output, Citation):
@@ -125,11 +125,11 @@ def _read_in(cited: Citation, table: str) -> Citation:
 
 
 def _disambiguated(finding: Finding, facts: dict[str, int]) -> Finding:
-    """Return the finding, its fact numbered where the verdict already has the same one.
+    """Return the finding, with a number added to its fact if the verdict already has this fact.
 
     A baseline identifies findings by their facts, but two lines of fstab can be equal, and two
-    arrays can differ in nothing but their names, which change. `facts` are those of the verdict
-    with the last number of each: it receives that of the finding.
+    arrays may differ only in their names, which are not stable. `facts` maps each fact of the
+    verdict to the last number used for it; the fact of the finding is added.
     """
     number = facts.get(finding.fact, 1)
     fact = finding.fact
@@ -144,8 +144,8 @@ def _disambiguated(finding: Finding, facts: dict[str, int]) -> Finding:
 def with_profile_severities(verdict: Verdict, profiles: Sequence[Profile]) -> Verdict:
     """Return the verdict with the severities that the profiles set for its rule.
 
-    Any profile of the filesystem can raise a severity. Only all of them together lower it: the
-    strictest profile decides, because its data are at risk.
+    Any profile of the filesystem can raise a severity. It is lowered only if every profile lowers
+    it, and only as far as the strictest one does, because that profile's data are at risk.
     """
     if not (profiles and verdict.findings):
         return verdict
@@ -154,9 +154,9 @@ def with_profile_severities(verdict: Verdict, profiles: Sequence[Profile]) -> Ve
 
 
 def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
-    """Return a verdict of the host, each finding rated where its filesystem or directory is.
+    """Return a host verdict, with each finding rated by the profiles of its filesystem or path.
 
-    One that is about no place concerns all filesystems: that whose profiles are strictest decides.
+    A finding about neither concerns all filesystems and gets the worst of their severities.
     """
     if not (host.profiles and verdict.findings):
         return verdict
@@ -165,7 +165,7 @@ def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
 
     def rated(finding: Finding) -> Finding:
         fs = subject_of(finding, None, by_fact)
-        directory = finding.fact.partition(" #")[0]  # the second line for it has a number
+        directory = finding.fact.partition(" #")[0]  # without the number that `_disambiguated` adds
         if fs or finding.device:
             places = [fs.mount_points if fs else ()]
         else:
@@ -177,7 +177,7 @@ def _with_severities_of_host(verdict: Verdict, host: Host) -> Verdict:
 
 
 def _profiles_at(mount_points: tuple[str, ...], host: Host) -> tuple[Profile, ...]:
-    """Return the profiles that are in force for what is, or should be, mounted there."""
+    """Return the profiles in force for a filesystem mounted, or to be mounted, at these points."""
     return tuple(dict.fromkeys(a.profile for a in host.profiles if a.covers(mount_points)))
 
 
@@ -206,7 +206,7 @@ def _rank(severity: Severity) -> int:
 
 
 def _with(finding: Finding, severity: Severity, by: Sequence[tuple[Profile, Severity]]) -> Finding:
-    """Return the finding with a severity, and citations of the profiles that set it."""
+    """Return the finding with a new severity, and citations of the profiles that set it."""
     if severity is finding.severity:
         return finding
     cited = tuple(

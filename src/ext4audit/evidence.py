@@ -1,6 +1,6 @@
-"""Evidence: `Known` values with their origin, `Unknown` ones with a reason, and their functions.
+"""Evidence: `Known` values with their origin, `Unknown` values with a reason, and helpers.
 
-Every fact about a host is an `Evidence`. An unknown is a value of its own, so that it cannot be
+Every fact about a host is an `Evidence`. An unknown is an explicit value, so that it cannot be
 mistaken for a healthy state. `need` unwraps evidence in rules, `derive` computes new evidence.
 """
 
@@ -20,13 +20,13 @@ D = TypeVar("D")
 R = TypeVar("R")
 
 OUTSIDE = "run on the host, outside containers"
-"""The hint of what even root is refused: a container, or the device rules of its cgroup."""
+"""The hint if access is denied even to root, by a container or the device rules of its cgroup."""
 UNDATED = "1970-01-01T00:00:00Z"
-"""The time of evidence without one; the current time would make old evidence look fresh."""
+"""The time of evidence that has none; the current time would make old evidence look fresh."""
 
 
 class Why(Enum):
-    """The reason of an unknown. The set is closed: machine formats print these values."""
+    """The reason why a value is unknown. Machine formats print these values: the set is closed."""
 
     ABSENT = "absent"
     DENIED = "denied"
@@ -57,9 +57,9 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class OutOfScope(Unknown):
-    """What was not read because the user limited the audit to targets.
+    """Evidence that was not read because the user limited the audit to targets.
 
-    It is no gap of the audit: a rule that needs it does not apply (engine.py).
+    It does not count as a gap: a rule that needs it is not applicable (engine.py).
     """
 
     why: Why = Why.NOT_CAPTURED
@@ -71,7 +71,7 @@ Evidence: TypeAlias = Known[T] | Unknown
 
 
 class Undetermined(Exception):  # noqa: N818 - an outcome, not a failure
-    """A rule needs evidence that is unknown; `unknowns` are all that one `need` met, each once."""
+    """A rule needs evidence that is unknown; `unknowns` lists it, without duplicates."""
 
     def __init__(self, unknowns: tuple[Unknown, ...]) -> None:
         self.unknowns = tuple(dict.fromkeys(unknowns))
@@ -89,7 +89,7 @@ def need(
     a: Evidence[A], b: Evidence[B], c: Evidence[C], d: Evidence[D], /
 ) -> tuple[A, B, C, D]: ...
 def need(*evidence: Evidence[Any]) -> Any:
-    """Return the values of all the evidence, or raise `Undetermined` with all its unknowns."""
+    """Return the value, or a tuple of several, or raise `Undetermined` with all unknowns."""
     unknowns = tuple(each for each in evidence if isinstance(each, Unknown))
     if unknowns:
         raise Undetermined(unknowns)
@@ -98,9 +98,9 @@ def need(*evidence: Evidence[Any]) -> Any:
 
 
 def raise_for(unknowns: Iterable[Unknown]) -> None:
-    """Raise `Undetermined` for unknowns that could change a verdict, if there are any.
+    """Raise `Undetermined` if there are unknowns that could change a verdict.
 
-    Behind a finding, it says what could make the finding worse.
+    A rule calls it after it has yielded a finding if the unknowns could make the finding worse.
     """
     found = tuple(unknowns)
     if found:
@@ -115,7 +115,7 @@ def derive(
 ) -> Evidence[R]:
     """Compute evidence from evidence: the error boundary of parsers and assembly.
 
-    The first unknown among the inputs is the result. An exception of `function` becomes
+    If an input is unknown, the first unknown is the result. An exception of `function` becomes
     `Unknown(what, UNPARSABLE)`, because one malformed text must not end the audit.
     """
     values, origins = [], []
@@ -126,23 +126,23 @@ def derive(
         origins.append(each.origin)
     try:
         value = function(*values)
-    except Exception as error:  # noqa: BLE001 - the boundary: malformed text never ends the audit
+    except Exception as error:  # noqa: BLE001 - the boundary: malformed text must not end the audit
         return Unknown(what, Why.UNPARSABLE, _message(error))
     return Known(value, ", ".join(origins) if origin is None else origin)
 
 
 def _message(error: Exception) -> str:
-    """Return the message of a parser, which raises ValueError with a text for users."""
+    """Return the text of a parser's ValueError, which is for users, or a generic message."""
     if isinstance(error, ValueError) and str(error):
         return str(error)
     return f"unexpected format ({type(error).__name__}: {error})"
 
 
 def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
-    """Return `value` for what the host certainly lacks; any other unknown is returned as it is.
+    """Return `value` if the host is known to lack the evidence; leave other unknowns as they are.
 
-    A verdict may depend on no other default: what was denied, timed out, truncated or not
-    captured reaches the rule as unknown.
+    This is the only default that a verdict may depend on: evidence that was denied, timed out,
+    truncated or not captured reaches the rule as unknown.
     """
     if isinstance(evidence, Unknown) and evidence.why is Why.ABSENT:
         return Known(value, f"{evidence.what} (absent)")
@@ -150,15 +150,15 @@ def absent_means(evidence: Evidence[T], value: T) -> Evidence[T]:
 
 
 def for_wording(evidence: Evidence[T], default: T) -> T:
-    """Return the value, or `default` for any unknown: for names and sentences, never to decide."""
+    """Return the value, or `default` if unknown: for names and messages, never for a verdict."""
     return evidence.value if isinstance(evidence, Known) else default
 
 
 def is_surely(evidence: Evidence[bool]) -> bool:
-    """Whether it is known, and true: where doubt must leave a finding as severe as it is."""
+    """Whether it is known to be true: for uses in which doubt must not make a finding milder."""
     return isinstance(evidence, Known) and evidence.value
 
 
 def origin_of(evidence: Evidence[object]) -> str:
-    """Return where something was read; empty where it is unknown."""
+    """Return where the value was read, or an empty string if it is unknown."""
     return evidence.origin if isinstance(evidence, Known) else ""

@@ -1,4 +1,4 @@
-"""Findings: severity and confidence, citations of evidence, remedies with steps; their wording."""
+"""Findings: severity and confidence, citations of evidence, and remedies with their steps."""
 
 from collections.abc import Iterable, Sequence
 from enum import Enum
@@ -10,12 +10,12 @@ class _Ranked(Enum):
 
     @property
     def rank(self) -> int:
-        """The position in the order, from 0 on."""
+        """The position in the order of definition, from 0."""
         return list(type(self)).index(self)
 
 
 class Severity(_Ranked):
-    """How bad a finding is, in order from worst to mildest."""
+    """How bad a finding is, from worst to mildest."""
 
     CRITICAL = "critical"
     HIGH = "high"
@@ -29,7 +29,7 @@ class Severity(_Ranked):
 
 
 class Confidence(_Ranked):
-    """How sure the rule is that the finding applies to this host, from surest on."""
+    """How certain it is that the finding applies to this host, from most to least certain."""
 
     CONFIRMED = "confirmed"
     LIKELY = "likely"
@@ -37,7 +37,7 @@ class Confidence(_Ranked):
 
 
 class Disruption(_Ranked):
-    """What has to be stopped to apply a remedy, in order from nothing to everything."""
+    """What has to be stopped to apply a remedy, from nothing to everything."""
 
     ONLINE = "online"
     REMOUNT = "remount"
@@ -56,10 +56,9 @@ class Phase(Enum):
 
 
 class Citation(NamedTuple):
-    """One line of evidence: its label, its value, and the place where it was read.
+    """One line of evidence: its label, its value, and where it was read.
 
-    `detail` marks a line that a reader needs only to check the others: the default report leaves
-    it out.
+    `detail` marks a line that is only needed to check the others: the default report omits it.
     """
 
     label: str
@@ -71,9 +70,9 @@ class Citation(NamedTuple):
 class LineEdit(NamedTuple):
     """A line of a text file before and after a change, both without the newline.
 
-    `line_number` counts from 1. Bytes that are not UTF-8 are surrogate escapes. Where
-    `is_numbered` is unset, the number only tells this edit from those of other lines: the text
-    finds the line.
+    `line_number` counts from 1. Bytes that are not UTF-8 are surrogate escapes. If `is_numbered`
+    is false, the number only distinguishes this edit from edits of other lines, and the line is
+    found by its text.
     """
 
     path: str
@@ -96,10 +95,10 @@ class NewFile(NamedTuple):
 
 
 class Remount(NamedTuple):
-    """A change of the options of a mounted filesystem; all that is not named stays in force.
+    """A change of some options of a mounted filesystem; all other options stay in force.
 
-    `before` and `after` are words for `mount -o`: ext4 options and flags of mount(8). `is_bind`
-    is set where the flags of this mount alone change, and not those of the superblock.
+    `before` and `after` are tokens for `mount -o`: ext4 options and flags of mount(8). `is_bind`
+    means that only the flags of this mount change, and not those of the superblock.
     """
 
     mount_point: str
@@ -109,17 +108,17 @@ class Remount(NamedTuple):
 
 
 class Unmount(NamedTuple):
-    """An unmount before work on the device; `again` is the command that mounts it as it was."""
+    """An unmount before work on the device; `again` is the command that restores the mount."""
 
     mount_point: str
     again: str
 
 
 class Check(NamedTuple):
-    """A run of e2fsck that repairs what is safe to repair; where it refuses, nothing is mounted.
+    """A run of e2fsck that repairs what is safe to repair; if it refuses, nothing is mounted.
 
-    `is_forced` is unset where it replays the journal, and checks only what needs a check. `wholes`
-    are the devices that the device is a part of: no process may have them open either.
+    If `is_forced` is false, it replays the journal and checks the filesystem only if needed.
+    `wholes` are the devices that contain this one: no process may have them open either.
     """
 
     device: str
@@ -128,9 +127,9 @@ class Check(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A value that a command replaces as a whole; `audited` succeeds while it is the audited one.
+    """A value that a command replaces; `audited` is a command that succeeds if it is unchanged.
 
-    What another value held would be lost: the rollback restores the audited one.
+    A value set since the audit would be lost: the rollback restores the audited one.
     """
 
     audited: str
@@ -139,10 +138,10 @@ class Setting(NamedTuple):
 class Step(NamedTuple):
     """One shell command of a remedy. All names in it are quoted for a POSIX shell.
 
-    `undo` takes back what the command did, and changes nothing where it has not run; it is empty
-    where nothing is to be taken back, or nothing can. `done` succeeds where the state that the
-    command leads to holds already; empty where only running it tells. `change` is the same change
-    as data, where it is of a kind that a script can make more carefully than one command.
+    `undo` reverts the command, and does nothing if the command has not run; it is empty if there
+    is nothing to revert or no way to do so. `done` succeeds if the target state is already
+    reached; it is empty if nothing can test that. `change` is the same change as data, for kinds
+    of changes that a script can make more carefully than a single command.
     """
 
     phase: Phase
@@ -155,8 +154,8 @@ class Step(NamedTuple):
 class Remedy(NamedTuple):
     """One way to fix a finding, computed from the evidence.
 
-    `steps` are in the order of execution: a persistent step comes first where a new mount reads
-    what it corrects. The checks come last. A remedy without steps is advice.
+    `steps` are in the order of execution: a persistent step comes first if a new mount reads what
+    it corrects. Checks come last. A remedy without steps is advice.
     """
 
     summary: str
@@ -167,10 +166,10 @@ class Remedy(NamedTuple):
 
     @property
     def lines(self) -> tuple[Step, ...]:
-        """The steps, the checks of all edits, and the rollback: what takes back each, last first.
+        """The steps, a check of each edit, and the rollback, which undoes the last step first.
 
-        A substitution that finds another line than the audited one changes nothing and says
-        nothing: each edit is verified by its line.
+        A substitution that does not find the audited line changes nothing and exits without an
+        error, so each edit is verified by its line.
         """
         edits = [step.done for step in self.steps if isinstance(step.change, LineEdit)]
         known = {step.command for step in self.steps}
@@ -180,15 +179,15 @@ class Remedy(NamedTuple):
 
     @property
     def file_changes(self) -> tuple[LineEdit | NewFile, ...]:
-        """What the steps change in files, in the order of execution."""
+        """The changes of files, in the order of execution."""
         changes = (step.change for step in self.steps)
         return tuple(each for each in changes if isinstance(each, LineEdit | NewFile))
 
 
 class Suppression(NamedTuple):
-    """The acceptance of a finding by the policy: its reason, its owner and its last day.
+    """The acceptance of a finding by the policy, with its reason and its owner.
 
-    `expires` is an ISO 8601 date, the last day on which the suppression is valid.
+    `expires` is the last day on which the suppression is valid, an ISO 8601 date.
     """
 
     reason: str
@@ -199,14 +198,14 @@ class Suppression(NamedTuple):
 class Finding(NamedTuple):
     """A defect of one subject, with a one-sentence message that includes the consequence.
 
-    `fact` identifies what failed where a rule can find several defects in one subject: the mount
-    point of an fstab entry, an option. It does not depend on device names or measured numbers.
-    `suppression` is set where the policy accepts the finding, `known` where a baseline has it.
-    `summary` is the message in one short line of at most about 80 characters; it is the same for
-    every subject that has the defect for the same reason. `of_host` means that the summary is of
-    all filesystems of the host: the default report then has one line for them, with the worst
-    severity. `measured` is set where a measurement of `ext4audit probe` confirms the finding.
-    `device` is what a finding of the host is about where that is no filesystem of the report.
+    `fact` identifies the defect if a rule can find several in one subject, such as the mount
+    point of an fstab entry, or an option. It does not depend on device names or measured numbers.
+    `suppression` is set if the policy accepts the finding, `known` if it is in the baseline.
+    `summary` is the message in one short line of at most about 80 characters, the same for every
+    subject that has the defect for the same reason. `of_host` means that the summary applies to
+    all filesystems of the host: the default report then shows one line for them, with the worst
+    severity. `measured` is set if a measurement of `ext4audit probe` confirms the finding.
+    `device` is the subject of a host finding if it is not a filesystem of the report.
     """
 
     message: str
@@ -224,36 +223,36 @@ class Finding(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The summary, or the message where the rule gives none."""
+        """The summary, or the message if the rule gives no summary."""
         return self.summary or self.message
 
     @property
     def counts(self) -> bool:
-        """Whether it affects the exit code: it is neither suppressed nor in the baseline."""
+        """Whether it affects the exit code, being neither suppressed nor in the baseline."""
         return self.suppression is None and not self.known
 
     @property
     def safest_remedy(self) -> Remedy | None:
-        """The safest of its remedies; None where none can be run."""
+        """The remedy that `safest` selects; None if no remedy can be run safely."""
         return safest(self.remedies)
 
     @property
     def main_remedy(self) -> Remedy | None:
-        """The remedy to show where one is shown: the safest, else the first."""
+        """The remedy to show if only one is shown: the safest, or else the first."""
         return self.safest_remedy or next(iter(self.remedies), None)
 
 
 def safest(remedies: Iterable[Remedy]) -> Remedy | None:
-    """Return the remedy that stops the least, the first of equals; None where none can be run.
+    """Return the first of the least disruptive remedies that have steps and destroy no data.
 
-    Only a remedy with steps can be run, and one that destroys data is never safe.
+    Returns None if there is no such remedy.
     """
     safe = [each for each in remedies if each.steps and not each.destructive]
     return min(safe, key=lambda remedy: remedy.disruption.rank, default=None)
 
 
 def listed(names: Sequence[str], limit: int | None = None) -> str:
-    """Return names for a sentence, with commas; beyond `limit`, how many more there are."""
+    """Join names with commas for a sentence; above `limit`, add how many more there are."""
     if limit is None or len(names) <= limit:
         return ", ".join(names)
     return f"{', '.join(names[:limit])} and {len(names) - limit} more"

@@ -1,6 +1,6 @@
-"""The report of an audit: its source, its host, one verdict for each rule and subject.
+"""The report of an audit: its source, its host, and one verdict for each rule and subject.
 
-Also the exit codes that follow from it: of any format, and of a Nagios plugin.
+The exit codes are computed here too: the usual ones, and those of a Nagios plugin.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ class Outcome(Enum):
 class Verdict(NamedTuple):
     """The result of one rule for one subject.
 
-    `filesystem_id` is None when the subject is the host. `unknowns` are those that ended the
-    rule, also after it made findings. `note` is the reason of a NOT_APPLICABLE or the traceback
-    of an ERROR. `evidence` are the citations that justify a PASS.
+    `filesystem_id` is None when the subject is the host. `unknowns` are those that stopped the
+    rule, possibly after it yielded findings. `note` is the reason of a NOT_APPLICABLE or the
+    traceback of an ERROR. `evidence` are the citations that justify a PASS.
     """
 
     rule: Rule
@@ -42,7 +42,7 @@ class Verdict(NamedTuple):
 
     @property
     def is_undetermined(self) -> bool:
-        """Whether the subject was not judged, or in part only: the rule may have found more."""
+        """Whether the rule did not run to its end, so that it may have missed findings."""
         outcome = self.outcome
         is_open = outcome is Outcome.UNDETERMINED or outcome is Outcome.ERROR
         return is_open or bool(self.unknowns)
@@ -51,8 +51,8 @@ class Verdict(NamedTuple):
 class FixedFinding(NamedTuple):
     """A finding of a baseline that no longer occurs: rule code, label of the subject, fact.
 
-    `superblock` is its key in the baseline (policy.baseline), which is empty for the host. The
-    label has the names of that time, which can be those of another filesystem by now.
+    `superblock` is its key in the baseline (policy.baseline), empty for the host. The label is
+    from the time of the baseline: its names may belong to another filesystem now.
     """
 
     rule: str
@@ -65,9 +65,9 @@ class FixedFinding(NamedTuple):
 class ReportSource(NamedTuple):
     """The kind of source of the evidence ("live", "snapshot", …) and its label for people.
 
-    `key` is what the operator calls the host; empty where only the host names itself. `groups`
-    are those of the host in the inventory that the run was made over. `has_path` is false where the
-    label is no path that can be read again.
+    `key` is the operator's name for the host, empty if only the host's own name is known. `groups`
+    are the host's groups in the inventory of a fleet run. `has_path` is false if the label is not
+    a path that can be read again.
     """
 
     kind: str
@@ -78,15 +78,15 @@ class ReportSource(NamedTuple):
 
 
 ARCHIVES = frozenset({"sosreport", "insights", "supportconfig"})
-"""The kinds of sources that other programs captured: no command can be run on their host."""
+"""The kinds of sources captured by other programs: no command can be run on their host."""
 CAPTURE_AGAIN = "capture again with ext4audit collect"
 
 
 def as_captured(unknown: Unknown) -> Unknown:
-    """Return the unknown of an archive with a hint for the capture, not for the live host.
+    """Return an unknown from an archive with a hint that fits a capture.
 
-    The archive's own hints name what to capture. Assembly and rules know live hosts only: they
-    advise to mount /sys, or to run as root.
+    Hints of the archive readers already name what to capture and are kept. Those of assembly and
+    rules are for live hosts, such as "run as root", and are replaced.
     """
     has_own = "capture" in unknown.hint
     needs_none = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
@@ -102,13 +102,13 @@ class DataFile(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The result of an audit. There is one verdict for each selected rule and subject.
+    """The result of an audit, with one verdict for each selected rule and subject.
 
     `fixed` are the findings of the baseline that no longer occur, None without a baseline.
     `notices` report problems of the policy file: suppressions that expired or match nothing.
-    `policy` is the path of that file, None where none is in force. `knowledge` are the data files
-    in force in addition to the built-in data. `options` are the words of the command line that
-    decide what is found and what counts.
+    `policy` is the path of that file, None if there is none. `knowledge` are the data files in
+    force in addition to the built-in data. `options` are the command-line arguments that decide
+    what is found and what counts.
     """
 
     source: ReportSource
@@ -122,19 +122,19 @@ class Report(NamedTuple):
 
     @property
     def key(self) -> str:
-        """The identity of the host in every format, which depends on no other host of a run."""
+        """The identity of the host in every format, independent of the other hosts of a run."""
         return self.source.key or self.host.name or self.source.label
 
     @property
     def complete(self) -> bool:
-        """Whether no verdict lacks evidence and the host has no gaps."""
+        """Whether no verdict lacks evidence, no rule raised an error, and the host has no gaps."""
         return not self.host.gaps and not any(v.is_undetermined for v in self.verdicts)
 
     def complete_for(self, fail_on: Severity | None) -> bool:
-        """Whether nothing that is missing could hide a finding at `fail_on` or worse.
+        """Whether no missing evidence could hide a finding of severity `fail_on` or worse.
 
-        None means "never", and asks for all evidence. A gap of the host can hide a filesystem, and
-        a rule that raised has no worst severity to trust.
+        None ("never") requires all evidence. A gap of the host can hide a filesystem, and the
+        declared worst severity of a rule that raised an error cannot be trusted.
         """
         if self.complete or fail_on is None or self.host.gaps:
             return self.complete
@@ -144,7 +144,7 @@ class Report(NamedTuple):
         )
 
     def _reaches(self, verdict: Verdict, fail_on: Severity) -> bool:
-        """Whether a rule can find something at a severity or worse; profiles can raise it."""
+        """Whether the rule can have a finding of severity `fail_on` or worse, also by a profile."""
         code = verdict.rule.code
         rates = [dict(active.profile.rate).get(code) for active in self.host.profiles]
         raised = [Severity(rate.removeprefix(AT_LEAST)) for rate in rates if rate]
@@ -152,7 +152,7 @@ class Report(NamedTuple):
 
     @property
     def judged(self) -> Iterator[tuple[Verdict, Filesystem | None]]:
-        """Each verdict with its filesystem, None for the host."""
+        """Each verdict with its filesystem, or None if its subject is the host."""
         by_id = {fs.id: fs for fs in self.host.filesystems}
         return ((v, by_id.get(v.filesystem_id or "")) for v in self.verdicts)
 
@@ -167,7 +167,7 @@ class Report(NamedTuple):
         return tuple(finding for finding in self.findings if finding.counts)
 
     def failing(self, fail_on: Severity | None) -> tuple[Finding, ...]:
-        """Return the findings that fail an audit: none where `fail_on` is None, for "never"."""
+        """Return the counted findings of severity `fail_on` or worse; none for None ("never")."""
         return tuple(f for f in self.counted if fail_on and f.severity.at_least(fail_on))
 
     @property
@@ -177,7 +177,7 @@ class Report(NamedTuple):
 
 
 def filesystems_by_fact(host: Host) -> dict[str, Filesystem]:
-    """Return the filesystems by UUID and mount point: the facts of findings of the host."""
+    """Return the filesystems by UUID and mount point, the facts that host findings may have."""
     named = ((fact, fs) for fs in host.filesystems for fact in (fs.uuid, *fs.mount_points))
     return {fact: fs for fact, fs in named if fact}
 
@@ -185,15 +185,15 @@ def filesystems_by_fact(host: Host) -> dict[str, Filesystem]:
 def subject_of(
     finding: Finding, fs: Filesystem | None, by_fact: Mapping[str, Filesystem]
 ) -> Filesystem | None:
-    """Return the filesystem of a finding: that of its verdict, or that a host's finding is about.
+    """Return the filesystem of a finding: `fs`, or the one that the fact of a host finding names.
 
-    `by_fact` is what `filesystems_by_fact` returns.
+    `by_fact` is the result of `filesystems_by_fact`. Returns None if there is no such filesystem.
     """
     return fs or (None if finding.device else by_fact.get(finding.fact))
 
 
 class PlanLine(NamedTuple):
-    """One shell command of a plan: its key ("mkfs"), what it is for, and the command."""
+    """One shell command of a plan, with its key ("mkfs") and its purpose."""
 
     key: str
     purpose: str
@@ -201,12 +201,12 @@ class PlanLine(NamedTuple):
 
 
 class PlanAdvice(NamedTuple):
-    """What a plan gets besides verdicts: how it was predicted, and the commands to use.
+    """The result of a plan besides verdicts: how it was predicted, and the commands to use.
 
-    `basis` is "simulated" (the real mke2fs made it, in memory) or "computed" (by closed form).
-    `assumed` are sentences. `changes` are how the plan behind the lines differs from the one
-    that was judged; `clean` means that this plan, judged by the same rules, has no finding of low
-    severity or worse and nothing undetermined; `left` names what it has.
+    `basis` is "simulated" (made by the real mke2fs, in memory) or "computed" (by a closed form).
+    `assumed` are sentences. `changes` turn the judged plan into the corrected plan that `lines`
+    implement; `clean` means that this plan, judged by the same rules, has no finding of low
+    severity or worse and nothing undetermined; `left` names what it still has.
     """
 
     basis: str
@@ -224,9 +224,9 @@ NAGIOS_OK, NAGIOS_WARNING, NAGIOS_CRITICAL, NAGIOS_UNKNOWN = range(4)
 
 
 def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: bool) -> int:
-    """Return the exit code for every format: 1 precedes 3, and 3 precedes 0.
+    """Return the exit code for every format but Nagios: 1 for findings, 3 if incomplete, or 0.
 
-    `fail_on` None means "never". Missing evidence of rules that cannot fail makes no 3.
+    A `fail_on` of None means "never". Evidence that only rules below `fail_on` lack is ignored.
     """
     if report.failing(fail_on):
         return EXIT_FINDINGS
@@ -238,9 +238,9 @@ def exit_code(report: Report, fail_on: Severity | None, *, allow_incomplete: boo
 def nagios_code(
     reports: Sequence[Report | None], fail_on: Severity | None, *, allow_incomplete: bool
 ) -> int:
-    """Return the exit code of `-f nagios`: 1 for a finding that fails, 2 from severity high on.
+    """Return the exit code of `-f nagios`: 1 for failing findings, 2 if any is high or critical.
 
-    A gap is 3 (UNKNOWN), which never hides a finding (Monitoring Plugins Development
+    Without failing findings, missing evidence gives 3 (UNKNOWN) (Monitoring Plugins Development
     Guidelines, "Plugin Return Codes"). None stands for a host without a report.
     """
     failing = [finding for report in reports if report for finding in report.failing(fail_on)]

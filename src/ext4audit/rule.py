@@ -1,4 +1,4 @@
-"""Rules: the `Rule` class, and the decorators that make one of a check function."""
+"""Rules: the `Rule` class, and the decorators that turn a check function into a rule."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -16,19 +16,19 @@ OFF_BY_DEFAULT = frozenset(
     "CAP006 CAP007 CMP002 CMP006 CMP007 CMP008 DRF005 DRF007 DUR007 DUR009 HLT004 HLT006 HLT009 "
     "KRN005 LAY007 LAY008 PRF003 PRF005 PRF006 PRF007 PRF008 PRF010 PRF011 PRF012 SEC003".split()
 )
-"""The codes of the rules that run only when they are selected; their modules load only then."""
+"""The codes of the rules that run only if they are selected; their modules load only then."""
 OF_SITES = "X"
-"""What begins the codes of a site's own rules, and no built-in code."""
+"""The prefix of the codes of site rules; no built-in code has it."""
 OF_BROKEN = "XXX"
-"""The family of what stands for rules of a site that could not be loaded."""
+"""The family of placeholders for site rules that could not be loaded."""
 
 
 class NotApplicable(Exception):  # noqa: N818 - an outcome, not a failure
-    """The rule does not apply to this subject; the message is the reason."""
+    """Raised by a rule that does not apply to its subject; the message is the reason."""
 
 
 def refuse_unmounted(fs: Filesystem) -> None:
-    """Raise NotApplicable for a filesystem that is not mounted anywhere."""
+    """Raise NotApplicable if the filesystem is not mounted anywhere."""
     if not fs.alive:
         raise NotApplicable("it is not mounted")
 
@@ -43,10 +43,10 @@ class Scope(Enum):
 class Rule(NamedTuple):
     """One rule of the catalogue.
 
-    `severity` is the worst that its findings can have. `docstring` is that of the check, of which
-    `page` is made. A check yields findings, and the citations of the evidence that it examined.
-    `default` is whether the rule runs without a selection, `in_plans` whether it then also runs on
-    plans; both follow from OFF_BY_DEFAULT, unless `in_plans` is set.
+    `severity` is the worst that its findings can have. `docstring` is the check's, the source of
+    `page`. `run` yields findings and citations of the evidence that it examined. `default` is
+    whether the rule runs without a selection, `in_plans` whether it then also runs on plans; both
+    follow from OFF_BY_DEFAULT, unless `in_plans` is given to the decorator.
     """
 
     code: str
@@ -69,7 +69,7 @@ class Rule(NamedTuple):
 
     @property
     def page(self) -> str:
-        """What `explain` and the documentation show of the rule, in Markdown."""
+        """The documentation of the rule in Markdown, as shown by `explain` and in the docs."""
         return inspect.cleandoc(self.docstring)
 
     @property
@@ -79,7 +79,7 @@ class Rule(NamedTuple):
 
     @property
     def is_of_site(self) -> bool:
-        """Whether the rule is one of the site's own: no built-in code begins with X."""
+        """Whether the rule is a site rule: no built-in code begins with X."""
         return self.code.startswith(OF_SITES)
 
     def __reduce__(self) -> "tuple[Callable[[str, str], Rule], tuple[str, str]]":
@@ -92,14 +92,14 @@ _RULES: dict[tuple[str, str], Rule] = {}
 
 
 def _registered(module: str, code: str) -> Rule:
-    """Return a rule of an installed module, or of a file that this process has loaded."""
+    """Return a rule by module and code; import the module if the rule is not registered yet."""
     if (module, code) not in _RULES:
         import_module(module)
     return _RULES[module, code]
 
 
 def register(rule: Rule) -> Rule:
-    """Keep a rule under its module and code, by which a report of another process names it."""
+    """Register a rule by its module and code, which identify it when a report is unpickled."""
     _RULES[rule.module, rule.code] = rule
     return rule
 
@@ -114,10 +114,10 @@ def rule(
     in_plans: bool | None = None,
     summary: str = "",
 ) -> Callable[[FilesystemCheck], Rule]:
-    """Make a rule of a check that examines one filesystem and its host.
+    """Turn a check function that examines one filesystem and its host into a rule.
 
-    Its page is the docstring of the check. `summary` is one line, by default that of the module's
-    docstring behind the code.
+    The docstring of the check is the page of the rule. `summary` is one line; the default is the
+    text after the code in the first line of the module's docstring.
     """
 
     def decorate(check: FilesystemCheck) -> Rule:
@@ -133,7 +133,7 @@ def rule(
 
 
 filesystem_rule = rule
-"""The decorator by its public name: `ext4audit.rule` is this module."""
+"""The public name of the decorator, because `ext4audit.rule` is this module."""
 
 
 def host_rule(
@@ -146,7 +146,7 @@ def host_rule(
     in_plans: bool | None = None,
     summary: str = "",
 ) -> Callable[[HostCheck], Rule]:
-    """Make a rule of a check that examines the host as a whole; see `rule`."""
+    """Turn a check function that examines the host as a whole into a rule; see `rule`."""
 
     def decorate(check: HostCheck) -> Rule:
         def run(_fs: Filesystem | None, host: Host) -> RuleOutput:
@@ -165,7 +165,7 @@ def _rule(
     in_plans: bool | None,
     given: str,
 ) -> Rule:
-    """Complete the declaration in `head`: the code comes first, the scope last."""
+    """Return the rule of a declaration; `head` has its fields from `code` to `scope`."""
     summary = given or _first_line(check.__globals__.get("__doc__")).partition(": ")[2]
     default = head[0] not in OFF_BY_DEFAULT
     in_plans = default if in_plans is None else in_plans

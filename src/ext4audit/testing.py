@@ -1,4 +1,4 @@
-"""For tests of rules of one's own: load a file, judge a captured host, take evidence away.
+"""Helpers for tests of site rules: load a file, judge a captured host, withhold evidence.
 
     from ext4audit.testing import load_rules, problems, verdicts
 
@@ -7,7 +7,7 @@
     assert [each.outcome.value for each in verdicts(rule, "db1.snapshot")] == ["pass", "fail"]
     assert not unheeded(rule, "db1.snapshot")
 
-Nothing here reads the machine that runs the tests, but for the files that are named.
+Nothing here reads the machine that runs the tests, apart from the given files.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ext4audit.sources.snapshot.writing import RecordingSource
 
 __all__ = ["SiteRuleError", "host_of", "load_rules", "problems", "unheeded", "verdicts"]
 HEADINGS = ("What it checks", "Why it matters", "Remedy", "When to ignore")
-"""The headings of the page of every built-in rule."""
+"""The headings that the page of every built-in rule has."""
 CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
 StrPath = str | os.PathLike[str]
 
 
 def load_rules(path: StrPath) -> tuple[Rule, ...]:
-    """Return the rules of a file, as a policy loads them; raises SiteRuleError, OSError."""
+    """Return the rules of a file as a policy loads them. Raises SiteRuleError or OSError."""
     raw = Path(path).read_bytes()
     try:
         text = decoded(raw)
@@ -49,7 +49,7 @@ def load_rules(path: StrPath) -> tuple[Rule, ...]:
 
 
 def problems(rule: Rule) -> tuple[str, ...]:
-    """Return what is wrong or missing in the declaration of a rule and in its page."""
+    """Return what is wrong or missing in a rule's declaration and page, as one text each."""
     found = re.findall(r"^## (.*)$", rule.page, re.MULTILINE)
     missing = [f"its page has no heading {head!r}" for head in HEADINGS if head not in found]
     unsourced = [] if rule.references else ["it has no references"]
@@ -57,11 +57,11 @@ def problems(rule: Rule) -> tuple[str, ...]:
 
 
 def host_of(snapshot: StrPath, *, without: Collection[str] = ()) -> Host:
-    """Return the facts of a captured host; raises ArchiveError.
+    """Return the facts of a captured host. Raises ArchiveError if it cannot be read.
 
-    `without` are answers that are refused: paths of files and lines of commands, as reports cite
-    them ("/proc/fs/ext4/sda1/options", "dumpe2fs -h /dev/sda1"). Raises ValueError for one that
-    the host has not: a test without it would judge the whole host.
+    `without` names evidence to deny: paths of files and command lines, as reports cite them
+    ("/proc/fs/ext4/sda1/options", "dumpe2fs -h /dev/sda1"). Raises ValueError for a name that the
+    capture does not have, because the test would then judge the host with all its evidence.
     """
     answers = _answers(snapshot)
     known = {describe(ask) for ask in answers}
@@ -77,16 +77,16 @@ def host_of(snapshot: StrPath, *, without: Collection[str] = ()) -> Host:
 def verdicts(
     rule: Rule, snapshot: StrPath, *, without: Collection[str] = ()
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts of a rule on a captured host; raises as `host_of`."""
+    """Return the verdicts of a rule on a captured host; raises the errors of `host_of`."""
     return _judged(rule, host_of(snapshot, without=without))
 
 
 def unheeded(rule: Rule, snapshot: StrPath) -> tuple[str, ...]:
-    """Return the answers without which a rule judges more calmly: there should be none.
+    """Return the evidence without which a rule judges more mildly; it should be none.
 
-    Each answer of the host is refused once. A rule that then passes, or does not apply, and said
-    otherwise before, takes the lack of evidence for good news; so does one that then has fewer or
-    milder findings, and says of nothing that it is unknown. Raises ArchiveError.
+    Each item of the host's evidence is denied once. The rule misjudges missing evidence if its
+    verdict then changes to a pass or to not applicable, or if it has fewer or milder findings and
+    reports no unknown. Raises ArchiveError.
     """
     answers = _answers(snapshot)
     before = _by_number(rule, MapSource(answers))
@@ -99,7 +99,7 @@ def unheeded(rule: Rule, snapshot: StrPath) -> tuple[str, ...]:
 
 
 def _is_calmer(after: Verdict, before: Verdict | None) -> bool:
-    """Whether a verdict is milder than one with more evidence, and does not say that it may be."""
+    """Whether a verdict is milder than the one with more evidence and reports no unknown."""
     if after.outcome in CALM:
         return before is None or after.outcome is not before.outcome
     if before is None or after.unknowns or after.outcome is not Outcome.FAIL:
@@ -116,7 +116,7 @@ Key = DeviceNumber | None
 
 
 def _answers(snapshot: StrPath) -> dict[Ask, Answer]:
-    """Return all answers that an audit of a captured host uses."""
+    """Return all recorded answers that an audit of a captured host uses."""
     recording = RecordingSource(open_captured(os.fspath(snapshot)).source)
     assemble_host(recording, TAKEN_AT)
     return dict(recording.answers)
@@ -131,7 +131,7 @@ def _judged(rule: Rule, host: Host) -> tuple[Verdict, ...]:
 
 
 def _by_number(rule: Rule, source: MapSource) -> dict[Key, Verdict]:
-    """Return the verdicts by the number of the device: without a superblock, the id is another."""
+    """Return the verdicts by device number: the id changes if the superblock is denied."""
     host = assemble_host(source, TAKEN_AT)
     numbers = {fs.id: fs.device_number for fs in host.filesystems}
     return {numbers.get(each.filesystem_id or ""): each for each in _judged(rule, host)}
