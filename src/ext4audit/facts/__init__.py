@@ -1,4 +1,4 @@
-"""Frozen values in the kernel's terms, and the tables of data that they read (tables/*.toml)."""
+"""Facts: frozen values in the kernel's terms, and the reader of the data tables (tables/*.toml)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 MOST_DIGITS = 20
-"""Of a number of 64 bits."""
+"""The decimal digits of the largest 64-bit number."""
 MOST_DOTS = 64
-"""In a line of TOML: tomllib takes 50 s for a key of 50,000 parts."""
+"""The most dots in a line of TOML: tomllib takes 50 s for a key of 50,000 parts."""
 
 
 def decoded(raw: bytes) -> str:
-    """Return the text of a file in UTF-8, with or without a byte order mark; raises ValueError."""
+    """Decode UTF-8, with or without a byte order mark; raises ValueError for other bytes."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -25,7 +25,7 @@ def decoded(raw: bytes) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """Return what a TOML file holds; raises ValueError, also for what would take long to read."""
+    """Parse TOML; raises ValueError if the text is invalid or would take too long to parse."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.count(".") > MOST_DOTS and not line.lstrip().startswith("#"):
             raise ValueError(f"line {number} has more than {MOST_DOTS} dots")
@@ -37,38 +37,38 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def toml_reader() -> ModuleType:
-    """Return tomllib, or on Python 3.10 its backport; imported late, as few scans need it."""
+    """Import and return tomllib, or its backport on Python 3.10; few scans need it."""
     return importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 
 def whole_number(text: str) -> int | None:
-    """Return a number of at most 20 ASCII digits, None for any other text.
+    """Parse a number of at most 20 ASCII digits; return None for any other text.
 
-    int() raises ValueError for thousands of digits, and takes those of every script.
+    int() raises ValueError for thousands of digits, and accepts the digits of every script.
     """
     is_number = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
     return int(text) if is_number else None
 
 
 ABOUT = "about"
-"""The table of a data file that is no entry: what it is, its format and its date."""
+"""The table of a data file that is not an entry: it has the file's table, format and date."""
 NOT_CONFIRMED = "not confirmed"
-"""How `confirmed` of a line begins where nobody has checked it: "not confirmed: ..."."""
+"""How `confirmed` begins in an entry that nobody has checked: "not confirmed: ..."."""
 _NEWER: dict[str, dict[str, Any]] = {}
-"""Entries of newer data files (`--knowledge`) by the name of the built-in file."""
+"""The entries of newer data files (`--knowledge`), by the name of the built-in file."""
 
 
 @cache
 def read_document(name: str) -> dict[str, Any]:
-    """Return a TOML file of the folder tables, by its name ("profiles.toml").
+    """Parse a TOML file of the tables folder, given its name ("profiles.toml").
 
-    Raises FileNotFoundError where the package was installed without it.
+    Raises FileNotFoundError if the package was installed without it.
     """
     return parse_toml(source_text(name))
 
 
 def source_text(name: str) -> str:
-    """Return the text of a TOML file of the folder tables; raises FileNotFoundError."""
+    """Return the text of a TOML file of the tables folder; raises FileNotFoundError."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
     data = get_data("ext4audit.facts", f"tables/{name}")
     if data is None:
@@ -78,22 +78,22 @@ def source_text(name: str) -> str:
 
 @cache
 def read_table(name: str) -> dict[str, Any]:
-    """Return the entries of a data file by their names, with those of newer files in force.
+    """Return the entries of a data file by name; entries of newer files replace built-in ones.
 
-    The same object until other files are put in force. Raises FileNotFoundError.
+    It returns the same object until `put_in_force` changes the data. Raises FileNotFoundError.
     """
     return {**entries_of(read_document(name)), **_NEWER.get(name, {})}
 
 
 def entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a data file, each source that is named by a word written out."""
+    """Return the entries of a data file, with names of shared sources replaced by the sources."""
     sources = document[ABOUT].get("sources", {})
     entries = {key: value for key, value in document.items() if key != ABOUT}
     return {key: _in_full(entry, sources) for key, entry in entries.items()} if sources else entries
 
 
 def _in_full(entry: object, sources: Mapping[str, Mapping[str, str]]) -> object:
-    """Return an entry, or a part of one, with the sources that it names by a word in full."""
+    """Return an entry or a part of one, with names of shared sources replaced by the sources."""
     if isinstance(entry, list):
         return [_in_full(each, sources) for each in entry]
     if not isinstance(entry, dict):
@@ -106,7 +106,7 @@ def _in_full(entry: object, sources: Mapping[str, Mapping[str, str]]) -> object:
 def put_in_force(newer: Mapping[str, Mapping[str, Any]]) -> None:
     """Let entries of newer files replace the built-in ones of the same name, in this process.
 
-    `newer` has them by the name of the built-in file; an empty one leaves the built-in data.
+    `newer` maps the name of the built-in file to the entries; empty restores the built-in data.
     """
     wanted = {name: dict(entries) for name, entries in newer.items()}
     if wanted != _NEWER:
@@ -121,7 +121,7 @@ K = TypeVar("K")
 
 
 def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, tuple[T, ...]]:
-    """Return all that belongs to each key, in its order."""
+    """Group values by key, both in the order of the pairs."""
     found: dict[K, list[T]] = {}
     for key, each in pairs:
         found.setdefault(key, []).append(each)
@@ -129,14 +129,14 @@ def grouped(pairs: Iterable[tuple[K, T]]) -> dict[K, tuple[T, ...]]:
 
 
 KEPT = 4
-"""Tables whose indexes are kept: of one host, those that a pass over it asks for in turn."""
+"""How many results each function keeps: a pass over one host uses a few tables in turn."""
 
 
 def cached_by_identity(build: Callable[[T], R]) -> Callable[[T], R]:
-    """Keep what a function of a frozen table returned for the last tables, by identity.
+    """Cache the results of a function of a frozen table for the last few tables, by identity.
 
-    Not by equality, as `functools.cache` does: the hash of a table is as slow as the index. The
-    tables are kept with the answers, so that an identity stands for one table only.
+    `functools.cache` compares by equality, but hashing a table is as slow as building its index.
+    The tables are kept with the results, so that no other object can get the same identity.
     """
     kept: tuple[tuple[T, R], ...] = ()
 
@@ -154,10 +154,10 @@ def cached_by_identity(build: Callable[[T], R]) -> Callable[[T], R]:
 
 
 class TableView(Mapping[str, R]):
-    """A mapping that is made of a data file when it is asked: newer data may be in force then."""
+    """A mapping built from a data file on each access, because newer data may be in force."""
 
     def __init__(self, build: Callable[[], Mapping[str, R]]) -> None:
-        """Keep the function that returns the mapping; it is cheap where nothing has changed."""
+        """Keep the function that builds the mapping; it should be cheap if nothing changed."""
         self._build = build
 
     def __getitem__(self, key: str) -> R:

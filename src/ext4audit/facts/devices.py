@@ -1,4 +1,4 @@
-"""Block devices: their stack, their lines of lsblk, partitions of images, and classes of disks."""
+"""Block devices: their stacks, their rows of lsblk, identical storage, and classes of disks."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ SECTOR_BYTES = 512
 
 
 def not_shown(what: str) -> Unknown:
-    """Return the unknown for a fact of which the evidence at hand shows nothing."""
+    """Return the unknown for a fact that the audited evidence does not show."""
     return Unknown(what, Why.NOT_CAPTURED, "the audited evidence does not show it", "scan the host")
 
 
@@ -21,9 +21,9 @@ class QueueLimits(NamedTuple):
     """`/sys/block/<disk>/queue/*`, with the kernel's names and values; each may be unknown.
 
     `write_cache` is "write back" or "write through". `wbt_latency_usec` 0 means that writeback
-    throttling is off; the file is absent on kernels without it. A partition has its disk's.
+    throttling is off; the file is absent on kernels without it. A partition has its disk's limits.
     `scheduler` is the active one ("none", "mq-deadline"). `io_timeout_msec` is how long the driver
-    waits for a request; absent before Linux 5.0, and of drivers without a timeout.
+    waits for a request; absent before Linux 5.0 and for drivers without a timeout.
     """
 
     write_cache: Evidence[str]
@@ -42,7 +42,7 @@ class QueueLimits(NamedTuple):
 
 
 class MdMember(NamedTuple):
-    """A member device of an md array: its slot, name, and where the array's data lies on it."""
+    """A member device of an md array: its slot, name, and where the array's data is on it."""
 
     slot: int
     name: str
@@ -53,8 +53,8 @@ class MdMember(NamedTuple):
 class MdArray(NamedTuple):
     """`/sys/block/mdX/md/*`: level ("raid0"), chunk, width, layout (-1: not set), members.
 
-    `reshape_position` is None when no reshape runs. `component_sectors` is how much the array
-    uses of each member, None where that was not read (`md/component_size`, in KiB).
+    `reshape_position` is None when no reshape is running. `component_sectors` is how much the
+    array uses of each member, None if it was not read (`md/component_size`, in KiB).
     """
 
     level: str
@@ -67,7 +67,7 @@ class MdArray(NamedTuple):
 
 
 class MdState(NamedTuple):
-    """What an array lacks and does: `/sys/block/mdX/md/*`, whether or not its geometry is known.
+    """The state of an md array (`/sys/block/mdX/md/*`), whether or not its geometry is known.
 
     `degraded` counts the missing members of `raid_disks`; `sync_action` is "idle", "resync",
     "recover", "check", …. Levels without redundancy have neither file.
@@ -80,7 +80,7 @@ class MdState(NamedTuple):
 
 
 class DmSegment(NamedTuple):
-    """One line of `dmsetup table`: start and length in sectors, target type, its arguments."""
+    """One line of `dmsetup table`: start, length, target type, and the target's arguments."""
 
     start_sectors: int
     length_sectors: int
@@ -91,9 +91,9 @@ class DmSegment(NamedTuple):
 class ThinPool(NamedTuple):
     """The state of a thin pool (Documentation/admin-guide/device-mapper/thin-provisioning.rst).
 
-    Blocks in use and in all, of data and of metadata. `mode` is rw, ro, out_of_data_space, or
-    Fail, with which the kernel prints no numbers. `queues` is whether writes wait for space and
-    do not fail at once. `needs_check` is None on kernels that do not print it (before 4.3).
+    The numbers are blocks of data and metadata, used and total. `mode` is rw, ro,
+    out_of_data_space, or Fail, for which the kernel prints no numbers. `queues` means that writes
+    wait for space instead of failing. `needs_check` is None before Linux 4.3, without this field.
     """
 
     mode: str
@@ -108,8 +108,8 @@ class ThinPool(NamedTuple):
 class DmDevice(NamedTuple):
     """A device-mapper device: its name and uuid ("LVM-…", "CRYPT-…"), and its table (root only).
 
-    `name` and `uuid` are empty where they are not known. `pool` is None where the device is no
-    thin pool.
+    `name` and `uuid` are empty if they are not known. `pool` is None if the device is not a thin
+    pool.
     """
 
     name: str
@@ -121,8 +121,8 @@ class DmDevice(NamedTuple):
 class LoopDevice(NamedTuple):
     """A loop device: its backing file, and the device of the filesystem that holds the file.
 
-    `backing_file` is empty where it is not known. `autoclear` is set where the kernel detaches the
-    file as soon as nothing uses the device, as `mount -o loop` asks for.
+    `backing_file` is empty if it is not known. `autoclear` means that the kernel detaches the file
+    as soon as nothing uses the device, as `mount -o loop` requests.
     """
 
     backing_file: str
@@ -132,18 +132,18 @@ class LoopDevice(NamedTuple):
 
     @property
     def shows(self) -> str:
-        """The node of a block device whose bytes it shows from the first on, "" for none.
+        """The node of the block device that backs it at offset 0, or "" if there is none.
 
-        The kernel has no holder for it.
+        The kernel lists no holder for such a device.
         """
         is_node = self.backing_file.startswith("/dev/") and not self.offset_bytes
         return self.backing_file if is_node else ""
 
 
 IMAGES = frozenset({"image", "e2image"})
-"""Kinds of audited image files: they lie on no device and end with their content."""
+"""Kinds of audited image files: they are not on a device, and end where their content ends."""
 PARTS = frozenset({"partition", "dm-linear", "dm"})
-"""Kinds of devices that show a part of others; "dm" is one whose table only root could read."""
+"""Kinds of devices that map a part of others; "dm" is a device without a readable table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +151,12 @@ class BlockDevice:
     """One node of the device stack; `below` are the devices that it is made of.
 
     `kind` is "disk", "partition", "loop", an md level ("raid0"), or "dm" with its first
-    target ("dm-linear", "dm-crypt", "dm" where the table cannot be read); "image" and "e2image"
+    target ("dm-linear", "dm-crypt", "dm" if the table cannot be read); "image" and "e2image"
     are files whose bytes were audited. `path` is the usual one: /dev/mapper/<name> for dm. `udev`
-    is optional, empty without udev; `udev_gap` is why it is empty although udev may have a record.
-    `start_gap` is why `start_sectors`, which a partition has, is None.
-    `alignment_offset_bytes` is how far
-    the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
-    (ABI sysfs-block), None where the file is absent.
+    is empty without udev; `udev_gap` is why it is empty although udev may have a record.
+    `start_gap` is why the `start_sectors` of a partition are None. `alignment_offset_bytes` is how
+    far the start is from the device's own alignment: 0 is aligned, -1 is not known to the kernel
+    (ABI sysfs-block), None if the file is absent.
     """
 
     name: str
@@ -183,9 +182,9 @@ class BlockDevice:
         yield from _walked(self)
 
     def descend(self, stops: "Callable[[BlockDevice], bool]") -> "Iterator[BlockDevice]":
-        """Yield this device and all below it, each once, but none below one that `stops`.
+        """Yield this device and all below it once, depth first, but nothing below `stops` devices.
 
-        Those below a device come before what is beside it.
+        `stops` returns whether to stop at a device, which is still yielded itself.
         """
         seen: set[tuple[DeviceNumber, str]] = set()
         pending = [self]
@@ -198,15 +197,15 @@ class BlockDevice:
 
     @property
     def wholes(self) -> "tuple[BlockDevice, ...]":
-        """The devices that this one is a part of: who writes to them can write to its bytes.
+        """The devices that contain this one: whoever writes to them can change its bytes.
 
-        They are the disk of a partition, and what linear mappings, such as logical volumes, show.
+        They are the disk of a partition, and the devices below linear mappings (logical volumes).
         """
         return tuple(self.descend(lambda device: not device.is_part))[1:]
 
     @property
     def is_part(self) -> bool:
-        """Whether it shows a part of the devices below; a path of dm-multipath shows all."""
+        """Whether it maps a part of the devices below; dm-multipath maps all of them."""
         return self.kind in PARTS and not (self.dm and self.dm.uuid.startswith("mpath-"))
 
     def leaves(self) -> "tuple[BlockDevice, ...]":
@@ -215,18 +214,18 @@ class BlockDevice:
 
     @property
     def image(self) -> "BlockDevice | None":
-        """The image file whose bytes were audited: this device, or the one that it is part of."""
+        """The audited image file: this device, or the one below it; None for real devices."""
         return next((device for device in self.walk() if device.kind in IMAGES), None)
 
     @property
     def known_below(self) -> "tuple[BlockDevice, ...]":
-        """The devices below, none where they are unknown."""
+        """The devices directly below, empty if they are unknown."""
         return for_wording(self.below, ())
 
 
 @cached_by_identity
 def _walked(top: BlockDevice) -> tuple[BlockDevice, ...]:
-    """Return a device and all below it, which every rule looks at in turn."""
+    """Return a device and all below it, top first; cached because every rule needs it."""
     found: dict[DeviceNumber, BlockDevice] = {}
     pending = [top]
     for device in pending:
@@ -237,12 +236,12 @@ def _walked(top: BlockDevice) -> tuple[BlockDevice, ...]:
 
 
 class LsblkDevice(NamedTuple):
-    """One device of `lsblk`; a column that lsblk leaves empty is None.
+    """One row of `lsblk`; a column that lsblk leaves empty is None.
 
     `name` is the readable one ("vg0-data"), `kernel_name` the name in /sys ("dm-1").
     `fstype`, `uuid` and `label` are what libblkid or udev found on the device, whether or not
-    it is mounted; `transport` is "sata", "nvme" and the like. `unlisted` are the columns that no
-    program printed of it, as in an archive: what they hold is not known.
+    it is mounted; `transport` is "sata", "nvme" and the like. `unlisted` are columns that were
+    not captured for the device, as in some archives: their values are unknown.
     """
 
     name: str
@@ -262,41 +261,41 @@ class LsblkDevice(NamedTuple):
 def devices_by_number(
     devices: tuple[LsblkDevice, ...],
 ) -> Mapping[DeviceNumber, tuple[LsblkDevice, ...]]:
-    """Return the lines of each device: lsblk lists it once below each of its parents."""
+    """Return the rows of each device: lsblk lists a device once below each of its parents."""
     return grouped((device.device_number, device) for device in devices)
 
 
 def listed_device(devices: tuple[LsblkDevice, ...], number: DeviceNumber) -> LsblkDevice | None:
-    """Return the first line of a device, None where lsblk does not list it."""
+    """Return the first row of a device, None if lsblk does not list it."""
     return next(iter(devices_by_number(devices).get(number, ())), None)
 
 
 @cached_by_identity
 def unlisted_columns(devices: tuple[LsblkDevice, ...]) -> frozenset[str]:
-    """Return the columns that are missing of a device."""
+    """Return the columns that are missing for at least one device."""
     return frozenset().union(*(device.unlisted for device in devices))
 
 
 @cached_by_identity
 def has_types(devices: tuple[LsblkDevice, ...]) -> bool:
-    """Whether lsblk knows the type of any filesystem: without udev it knows none."""
+    """Whether lsblk shows the type of any filesystem; without udev it shows none."""
     return any(device.fstype for device in devices)
 
 
 ONE_PATH = frozenset({"ata", "mmc", "sata", "usb"})
-"""Transports by which a disk cannot appear a second time."""
+"""Transports over which a disk cannot appear twice (no multipath)."""
 ONE_PATH_NAMES = ("mmcblk", "vd", "xvd")
 IDENTITIES = ("ID_SERIAL", "ID_WWN_WITH_EXTENSION")
-"""What udev knows of a disk that is the same by each path to it."""
+"""The udev properties of a disk that are equal on every path to it."""
 
 
 def is_same_storage(
     one: BlockDevice, other: BlockDevice, rows: tuple[LsblkDevice, ...] = ()
 ) -> bool | None:
-    """Whether two devices show the same bytes; None where nothing tells.
+    """Whether two devices show the same bytes; None if that cannot be determined.
 
-    Two loop devices over one file do, and two paths to one disk without dm-multipath. A copy is
-    known by its own file, logical volume or serial number.
+    Examples are two loop devices with one backing file, and two paths to one disk without
+    dm-multipath. A copy is recognized by a different file, logical volume or serial number.
     """
     if one.device_number == other.device_number:
         return True
@@ -315,9 +314,9 @@ def is_same_storage(
 
 
 def storage_keys(device: BlockDevice) -> tuple[str, ...]:
-    """Return names of which each other device that shows the same bytes has one, too.
+    """Return keys such that devices with the same bytes have at least one in common.
 
-    With these alone a device is compared: a host may have thousands of copies of one filesystem.
+    Only devices with a common key are compared: a host may have thousands of copies.
     """
     disk = next(iter(device.known_below), device) if device.kind == "partition" else device
     backing_file = device.loop.backing_file if device.loop else ""
@@ -371,7 +370,7 @@ NVME, REMOVABLE, VIRTUAL, ROTATIONAL, SSD = "nvme", "removable", "virtual", "rot
 
 
 class DiskClass(NamedTuple):
-    """One class of disks; disk_classes.toml explains the fields."""
+    """One class of disks; the fields are explained in disk_classes.toml."""
 
     title: str
     names: tuple[str, ...]
@@ -382,7 +381,7 @@ class DiskClass(NamedTuple):
 
 
 def disk_classes() -> Mapping[str, DiskClass]:
-    """Return the classes by name."""
+    """Return the disk classes by name."""
     return _classes(read_table(CLASS_TABLE))
 
 

@@ -1,7 +1,7 @@
-"""What a version has: the ext4 features of kernel, e2fsprogs and GRUB, and the kernel's bugs.
+"""Versions and ext4: the features of kernels, e2fsprogs and GRUB, and the bugs of kernels.
 
 `exposure` judges a kernel by kernel_bugs.toml. The features, and those that mke2fs sets by default,
-are in features.toml, each with its source; a bound that is None is not established, and nothing is
+are in features.toml, each with its source; a bound that is None is unknown, and nothing is
 concluded from it.
 """
 
@@ -34,7 +34,7 @@ Version = tuple[int, ...]
 
 
 class MinimumVersions(NamedTuple):
-    """The first versions that support a feature; the kernel's in upstream numbers."""
+    """The first versions that support a feature, None if unknown; the kernel's is upstream's."""
 
     kernel: Version | None
     e2fsprogs: Version | None
@@ -50,7 +50,7 @@ def _minimum_versions(table: dict[str, Any]) -> Mapping[str, MinimumVersions]:
 
 
 def newer_features(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
-    """Return the features that a kernel does not know, sorted; others are not known to be new."""
+    """Return the features that are known to be newer than a kernel, sorted."""
     known = {name: needs.kernel for name, needs in FEATURES.items() if name in features}
     return tuple(name for name, since in sorted(known.items()) if since and kernel.upstream < since)
 
@@ -68,7 +68,7 @@ INCOMPATIBLE_OF_TYPE: Mapping[str, frozenset[str]] = MappingProxyType(
         for fstype in ("ext2", "ext3")
     }
 )
-"""Features with which the ext4 driver refuses a mount as ext2 or ext3 that may write
+"""Features with which the ext4 driver refuses a writable mount as ext2 or ext3
 (fs/ext4/super.c: ext2_feature_set_ok, ext3_feature_set_ok)."""
 
 
@@ -78,7 +78,7 @@ def _grub_since(table: dict[str, Any]) -> Mapping[str, Version | None]:
 
 
 def _since(entry: Mapping[str, Any], reader: str) -> Version | None:
-    """Return the first version of a reader; None where it is not established, or there is none."""
+    """Return the first version of a reader, None if it is unknown or there is none."""
     text = entry[reader]["since"] if reader in entry else ""
     return tuple(map(int, text.split("."))) if text else None
 
@@ -88,20 +88,20 @@ FEATURES: Mapping[str, MinimumVersions] = TableView(
     lambda: _minimum_versions(read_table(FEATURE_TABLE))
 )
 GRUB_SINCE: Mapping[str, Version | None] = TableView(lambda: _grub_since(read_table(FEATURE_TABLE)))
-"""Features for which a GRUB refuses a filesystem, and the first release that reads them.
+"""Features that keep GRUB from reading a filesystem, and the first release that supports each.
 
-None: no release is known to read it. orphan_file is not here: GRUB ignores it. Of bigalloc it is
-the block size that decides (`grub_obstacles`).
+None means that no release is known to support it. orphan_file is not listed: GRUB ignores it.
+bigalloc is an obstacle only with one block size (`grub_obstacles`).
 """
 GRUB_BIGALLOC_FAILS = 1024
-"""The block size with which GRUB does not find the group descriptors of a bigalloc filesystem:
-their place depends on s_first_data_block, which is 0 with bigalloc."""
+"""The block size with which GRUB cannot find the group descriptors of a bigalloc filesystem:
+their location depends on s_first_data_block, which is 0 with bigalloc."""
 
 _DEBIAN_REVISION = r"[0-9][^-]*-[^-]+"
 
 
 def grub_obstacles(features: frozenset[str], block_bytes: int) -> tuple[str, ...]:
-    """Return the features of a filesystem that some or all releases of GRUB do not read."""
+    """Return the features of a filesystem that some or all GRUB releases cannot read, sorted."""
     found = GRUB_SINCE.keys() & features
     if block_bytes != GRUB_BIGALLOC_FAILS:
         found -= {"bigalloc"}
@@ -109,7 +109,7 @@ def grub_obstacles(features: frozenset[str], block_bytes: int) -> tuple[str, ...
 
 
 def grub_reads(package: str, feature: str) -> bool:
-    """Whether the GRUB of a package ("2.06-13+deb12u1") is known to read a feature."""
+    """Whether a GRUB package version ("2.06-13+deb12u1") is known to support a feature."""
     version, first = grub_version(package), GRUB_SINCE.get(feature)
     if version is not None and first is not None and version >= first:
         return True
@@ -119,7 +119,7 @@ def grub_reads(package: str, feature: str) -> bool:
 
 
 def grub_version(text: str) -> Version | None:
-    """Parse "2.06-13+deb12u1" to (2, 6); None for a text that does not start with a number."""
+    """Parse "2.06-13+deb12u1" as (2, 6); return None if the text has no version at its start."""
     match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", text)
     return (int(match[1]), int(match[2])) if match else None
 
@@ -128,15 +128,15 @@ E2fsprogsVersion = tuple[int, int, int]
 
 _VERSION = r"1\.([0-9]{1,2})(?:\.([0-9]{1,2}))?"
 LAST_PATCH = {42: 13, 43: 9, 44: 6, 45: 7, 46: 6, 47: 4}
-"""The releases of each series that are known (doc/RelNotes of e2fsprogs)."""
+"""The last known patch release of each 1.x series (doc/RelNotes of e2fsprogs)."""
 OLDEST = (1, 42, 0)
 
 
 class FeatureDefault(NamedTuple):
-    """A feature that `mke2fs -t ext4` sets from a version on.
+    """A feature that `mke2fs -t ext4` sets by default since some version.
 
-    `instead` is the default before. `moves_metadata` means that the places of the block groups'
-    metadata depend on it.
+    `instead` is the earlier default. `moves_metadata` means that the location of block-group
+    metadata depends on it.
     """
 
     feature: str
@@ -157,14 +157,14 @@ def _feature_defaults(table: dict[str, Any]) -> tuple[FeatureDefault, ...]:
 
 
 def feature_defaults() -> tuple[FeatureDefault, ...]:
-    """Return the features that mke2fs sets by default from some version on, in their order."""
+    """Return the features that newer mke2fs versions set by default, in table order."""
     return _feature_defaults(read_table(FEATURE_TABLE))
 
 
 def parse_version(text: str) -> E2fsprogsVersion:
     """Parse "1.46.5" or "1.43"; raises ValueError for a version that is not known.
 
-    A version older than `OLDEST` is returned too: only its details are not known.
+    Versions older than `OLDEST` are accepted, although their details are not known.
     """
     match = re.fullmatch(_VERSION, text)
     if match is None:
@@ -177,7 +177,7 @@ def parse_version(text: str) -> E2fsprogsVersion:
 
 
 def parse_banner(text: str) -> E2fsprogsVersion:
-    """Parse the output of `mke2fs -V`: "mke2fs 1.47.0 (5-Feb-2023)"; ValueError."""
+    """Parse the output of `mke2fs -V`, "mke2fs 1.47.0 (5-Feb-2023)"; raises ValueError."""
     match = re.search(r"^mke2fs (1)\.([0-9]+)(?:\.([0-9]+))?", text, re.MULTILINE)
     if match is None:
         raise ValueError("mke2fs -V names no version")
@@ -185,7 +185,7 @@ def parse_banner(text: str) -> E2fsprogsVersion:
 
 
 def feature_arguments(local: E2fsprogsVersion, target: E2fsprogsVersion) -> tuple[str, ...]:
-    """Return the -O arguments that make mke2fs `local` set what `target` sets."""
+    """Return the -O arguments with which mke2fs `local` sets the features that `target` sets."""
     names = []
     for each in feature_defaults():
         if target < each.since:
@@ -196,7 +196,7 @@ def feature_arguments(local: E2fsprogsVersion, target: E2fsprogsVersion) -> tupl
 
 
 def features_to_add(local: E2fsprogsVersion, target: E2fsprogsVersion) -> frozenset[str]:
-    """Return the features that the target sets and this machine's mke2fs may not know."""
+    """Return the features that the target sets and the local mke2fs may not support."""
     return frozenset(
         each.feature
         for each in feature_defaults()
@@ -214,20 +214,20 @@ CHANGELOG_HINT = (
     "look for them in the changelog of its package (rpm -q --changelog), or ask its vendor; where "
     "it has neither or both, --ignore the rule"
 )
-"""Of packages whose number of the stable update never changes: openEuler keeps 5.10.0 for the life
-of a series (https://mailweb.openeuler.org/hyperkitty/list/tc@openeuler.org/thread/KOHJNCRI376SB6NC5J65MR4JZ3EIIPLU/),
-and takes fixes one by one. Which stable updates its kernels hold is not public in a form that a
-release could be compared with."""
+"""For packages whose stable update number never changes: openEuler keeps 5.10.0 for the life of a
+series (https://mailweb.openeuler.org/hyperkitty/list/tc@openeuler.org/thread/KOHJNCRI376SB6NC5J65MR4JZ3EIIPLU/)
+and backports single fixes. Which stable updates its kernels include is not published in a form
+that a release could be compared with."""
 UNKNOWN_VENDOR_FIX = "its vendor may have backported the fix"
 
 
 def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
     """Return whether a kernel has the bug of a rule.
 
-    The ranges of its own tree count first, then those for any tree. Without either, upstream's
-    ranges decide: likely for Debian, whose kernels follow the stable updates, and possible at best
-    for other vendors, whose backports are not known. Unknown where a range begins or ends inside
-    a series and the kernel's stable update is not known.
+    The ranges of the kernel's own tree and of any tree decide first. If none matches, upstream's
+    ranges decide, with a confidence of at most "likely" for Debian, whose kernels follow stable
+    updates, and "possible" for other vendors, whose backports are not known. The result is unknown
+    if a range begins or ends within a series and the kernel's stable update is not known.
     """
     if isinstance(kernel, Unknown):
         return kernel
@@ -243,7 +243,7 @@ def exposure(code: str, kernel: Evidence[Kernel]) -> Evidence[Exposure]:
 def _by_upstream(
     ranges: tuple[KernelRange, ...], tree: KernelTree, origin: str
 ) -> Evidence[Exposure]:
-    """Return the exposure of a kernel of another tree by upstream's ranges."""
+    """Return the exposure of a kernel by upstream's ranges, with capped confidence."""
     bad = [r for r in ranges if r.tree == UPSTREAM and r.exposure.affected and r.may_hold(tree)]
     if not bad:
         return Known(Exposure(affected=False, note=UNAFFECTED_NOTE), origin)
@@ -259,7 +259,7 @@ def _by_upstream(
 
 
 def _not_told(tree: KernelTree, where: KernelRange) -> Unknown:
-    """Return that a release does not show the update, and what would tell instead."""
+    """Return the unknown for a release that does not show its stable update."""
     detail = f"{tree.package} does not show it"
     if tree.name not in RPM_TREES and not re.search(ARCHITECTURE, tree.package):
         return Unknown("stable update of the kernel", Why.ABSENT, detail, VERSION_HINT)
@@ -268,7 +268,7 @@ def _not_told(tree: KernelTree, where: KernelRange) -> Unknown:
 
 
 def _capped(found: Exposure, confidence: str) -> Exposure:
-    """Return an exposure with at most this confidence, and the severity that goes with it."""
+    """Return an exposure with its confidence capped, and its severity capped to match."""
     order = tuple(WORST_OF)
     lower = max(found.confidence, confidence, key=order.index)
     severity = max(found.severity, WORST_OF[lower], key=LEVELS.index)
@@ -276,12 +276,12 @@ def _capped(found: Exposure, confidence: str) -> Exposure:
 
 
 def all_ranges() -> Mapping[str, tuple[KernelRange, ...]]:
-    """Return the ranges by the code of the rule, in the order in which they are tried."""
+    """Return the ranges of all rules by rule code, in the order in which they are tried."""
     return {code: ranges_of_rule(code) for code in read_table(TABLE)}
 
 
 def ranges_of_rule(code: str) -> tuple[KernelRange, ...]:
-    """Return the ranges of one rule, which are built at the first use; raises KeyError."""
+    """Return the ranges of one rule; raises KeyError if the table does not have the rule."""
     return _builder(read_table(TABLE))(code)
 
 
@@ -291,11 +291,11 @@ def _builder(table: dict[str, Any]) -> Callable[[str], tuple[KernelRange, ...]]:
 
 
 SHARED = ("symptom", "condition", "fix", "source", "confirmed")
-"""The fields that a range has from its bug, where it has none of its own."""
+"""The fields that a range inherits from its bug unless it sets them."""
 
 
 def ranges_of(bug: Mapping[str, Any]) -> Iterator[KernelRange]:
-    """Yield the ranges of an entry of kernel_bugs.toml."""
+    """Yield the ranges of one entry of kernel_bugs.toml."""
     shared = {name: bug[name] for name in SHARED if name in bug}
     for entry in bug["range"]:
         bounds = {name: entry[name] for name in BOUNDS if name in entry}

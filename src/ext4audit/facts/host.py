@@ -1,4 +1,4 @@
-"""A host and its ext4 filesystems, the subjects of the rules, their facts; vendors' profiles."""
+"""A host and its ext4 filesystems, which are the subjects of the rules, and vendors' profiles."""
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
@@ -29,14 +29,14 @@ from ext4audit.facts.superblock import PrimarySuperblock, RecordedError, Superbl
 
 _PROFILES = "profiles.toml"
 AT_LEAST = "+"
-"""The prefix of a severity in a profile that raises milder findings and lowers none."""
+"""The prefix of a severity in a profile that raises milder findings and never lowers any."""
 
 
 class Profile(NamedTuple):
-    """One product's requirements; profiles.toml explains the fields.
+    """The requirements of one product; the fields are explained in profiles.toml.
 
-    `forbid` are pairs of an option and the rule that explains it, `rate` pairs of a rule and a
-    severity, with "+" in front where it is the least and not the most.
+    `forbid` are pairs of an option and the rule that explains it. `rate` are pairs of a rule and
+    its maximum severity, or with the prefix "+" its minimum severity.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Profile(NamedTuple):
 
 
 class ActiveProfile(NamedTuple):
-    """A profile and where it applies: a glob of mount points, None for every filesystem."""
+    """A profile and its place: a mount point or a glob, or None for every filesystem."""
 
     profile: Profile
     place: str | None = None
 
     def covers(self, mount_points: tuple[str, ...]) -> bool:
-        """Whether the profile applies to a filesystem with these mount points, also by name."""
+        """Whether one of the mount points is equal to the place or matches it as a glob."""
         place = self.place
         return place is None or any(p == place or fnmatchcase(p, place) for p in mount_points)
 
@@ -78,14 +78,14 @@ def _all(table: dict[str, Any]) -> Mapping[str, Profile]:
 
 
 def profile_of(name: str, entry: Mapping[str, Any]) -> Profile:
-    """Return the profile of an entry of profiles.toml."""
+    """Build a profile from an entry of profiles.toml."""
     lists = {key: tuple(entry[key]) for key in ("options", "features", "enable") if key in entry}
     pairs = {key: tuple(entry[key].items()) for key in ("forbid", "rate") if key in entry}
     return Profile(**{"name": name, **entry, **lists, **pairs})
 
 
 class Loader(Enum):
-    """What loads the kernel, by the files that it leaves in /boot."""
+    """The program that loads the kernel, recognized by its files in /boot."""
 
     GRUB = "GRUB"
     SYSTEMD_BOOT = "systemd-boot"
@@ -96,8 +96,8 @@ class Loader(Enum):
 class BootLoader(NamedTuple):
     """A boot loader and its version: ("GRUB", "2.06-13+deb12u1").
 
-    `version` is that of the installed package or program, None where it is not known. The copy
-    that grub-install(8) wrote to the disk can be older.
+    `version` is that of the installed package or program, None if it is not known. The copy that
+    grub-install(8) wrote to the disk may be older.
     """
 
     loader: Loader
@@ -108,9 +108,9 @@ class ErrorCounters(NamedTuple):
     """/sys/fs/ext4/<device>/{errors_count,first_error_*,last_error_*}, readable without root.
 
     The counter survives reboots until e2fsck clears it (ABI testing/sysfs-fs-ext4). `warnings`
-    counts since the mount, None before Linux 5.9, which has no such file. `last_code` is the
-    number of the last error's kind (fs/ext4/ext4.h: EXT4_ERR_*; 0 where none is recorded),
-    None before Linux 5.8.
+    counts since the mount; it is None before Linux 5.9, which does not have the file. `last_code`
+    is the code of the last error (fs/ext4/ext4.h: EXT4_ERR_*; 0 if none is recorded), None before
+    Linux 5.8.
     """
 
     errors: int
@@ -123,8 +123,8 @@ class ErrorCounters(NamedTuple):
 class Usage(NamedTuple):
     """Space and inodes of a mounted filesystem (statvfs(3)), counted in blocks and inodes.
 
-    `size_blocks` leaves out ext4's own metadata (unless mounted with minixdf). `available_blocks`
-    are what an unprivileged user may still write: the free ones without the reserved ones.
+    `size_blocks` does not include ext4's own metadata (unless mounted with minixdf).
+    `available_blocks` are available to unprivileged users: free minus reserved blocks.
     """
 
     block_bytes: int
@@ -138,7 +138,7 @@ class Usage(NamedTuple):
 class Kernel(NamedTuple):
     """A kernel release: "4.19.91-24.8.al7.x86_64" has upstream (4, 19, 91).
 
-    `version` is `uname -v`: Debian writes its package version there, not in the release.
+    `version` is `uname -v`: Debian puts its package version there, not in the release.
     `signature` is Ubuntu's /proc/version_signature, else None; `machine` is `uname -m` or empty.
     """
 
@@ -149,28 +149,28 @@ class Kernel(NamedTuple):
     machine: str = ""
 
     def since(self, *numbers: int) -> bool:
-        """Whether the upstream number is at or after `numbers`, whatever was backported."""
+        """Whether the upstream version is at least `numbers`; backports are not considered."""
         return self.upstream >= numbers
 
 
 class Filesystem(NamedTuple):
-    """One ext4 superblock, however many mounts show it.
+    """One ext4 superblock, regardless of the number of its mounts.
 
-    `alive` means that the kernel has it mounted somewhere, `mounts` are the mounts in our own
-    mount namespace: alive without mounts means that another namespace holds it, or an open file
-    of a lazy unmount, or that the kernel's list is stale; unless `unlisted` says why the mount
-    table is not known (`mounted_here` distinguishes them). `fstype` is the type it is mounted as
-    (ext2 and ext3 are served by the ext4 driver, with other defaults), by some process's mounts.
-    `read_only` is the superblock's own state, not that of a read-only bind mount. `fstab` are
-    the entries that name its device. `layout` is None where no stripe lies below.
+    `alive` means that the kernel has it mounted somewhere; `mounts` are the mounts in our own
+    mount namespace. If it is alive without mounts, it is held by another namespace or by an open
+    file after a lazy unmount, or the kernel's list is stale. `unlisted` is set if the mount table
+    is not known (see `mounted_here`). `fstype` is the type that some process has it mounted as
+    (the ext4 driver also handles ext2 and ext3, with other defaults). `read_only` is the state of
+    the superblock, not of a read-only bind mount. `fstab` are the entries that name its device.
+    `layout` is None if no device below it stripes.
 
     `usage` and `errors` are of the mounted filesystem. `journal_errno` is the error number that
-    jbd2 stored in the journal's superblock when it gave up: 0, or negative (-5 is EIO).
+    jbd2 stored in the journal's superblock on an abort: 0, or negative (-5 is EIO).
     `unzeroed_groups` counts the groups whose inode tables lazy initialization has yet to zero.
-    `primary` is the superblock on the device itself, whoever answered for `superblock`.
-    `journal_stack` is the device of an external journal, None where the journal lies inside, or
-    nothing shows that it does not. `settings` are those of `facts.superblock.SETTINGS` with their
-    values, of a filesystem that one command can unmount: it forgets them.
+    `primary` is the superblock on the device, whatever the source of `superblock` is.
+    `journal_stack` is the device of an external journal; None if the journal is internal or not
+    known to be external. `settings` are the values of `facts.superblock.SETTINGS`, which an unmount
+    resets; they are unknown for filesystems that no single command can unmount.
     """
 
     device_number: DeviceNumber
@@ -199,9 +199,9 @@ class Filesystem(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The superblock's UUID where it is known, else its device number.
+        """The superblock's UUID if it is known, else its device number.
 
-        Copies of one filesystem mount side by side without complaint, unlike on XFS; with
+        Unlike XFS, ext4 allows copies of one filesystem to be mounted at the same time; with
         `shares_uuid` the device number disambiguates them.
         """
         if self.uuid is None:
@@ -210,12 +210,12 @@ class Filesystem(NamedTuple):
 
     @property
     def mounted_here(self) -> Evidence[tuple[Mount, ...]]:
-        """The mounts in our namespace, unknown where the mount table is."""
+        """The mounts in our namespace, unknown if the mount table is unknown."""
         return self.unlisted or Known(self.mounts, MOUNT_TABLE)
 
     @property
     def mount_points(self) -> tuple[str, ...]:
-        """The mount points in our namespace, each once; by how much they show of it."""
+        """The unique mount points in our namespace; those that show most of it come first."""
         ordered = sorted(self.mounts, key=lambda mount: mount.shown_part)
         return tuple(dict.fromkeys(mount.mount_point for mount in ordered))
 
@@ -229,7 +229,7 @@ def filesystems_by_number(filesystems: tuple[Filesystem, ...]) -> Mapping[Device
 class Memory(NamedTuple):
     """Memory and the limits of dirty page cache (`vm.dirty_*`).
 
-    A limit is in bytes where `*_bytes` is not 0, else it is the ratio's percentage.
+    A limit is the value of `*_bytes`, or the percentage of the ratio if `*_bytes` is 0.
     """
 
     total_bytes: int
@@ -241,16 +241,16 @@ class Memory(NamedTuple):
 
     @property
     def dirty_limit_bytes(self) -> int:
-        """Dirty page cache at which a writer must wait (mm/page-writeback.c).
+        """The amount of dirty page cache at which writers must wait (mm/page-writeback.c).
 
-        The kernel takes the ratio of free plus file-backed memory; MemAvailable is its
-        closest public value.
+        The kernel applies the ratio to free plus file-backed memory; the closest public value is
+        MemAvailable.
         """
         return self.dirty_bytes or self.available_bytes * self.dirty_ratio_percent // 100
 
 
 class OperatingSystem(NamedTuple):
-    """os-release's ID, VERSION_ID and PRETTY_NAME, empty where the file lacks them."""
+    """ID, VERSION_ID and PRETTY_NAME of os-release, empty if the file lacks them."""
 
     id: str
     version_id: str
@@ -266,19 +266,18 @@ class Host(NamedTuple):
 
     `virtualization` is the hypervisor ("kvm"), None on a physical machine. `container` is the
     kind of container that the scan ran in ("docker"), None on the host itself. `kernel_arguments`
-    is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto.
-    `filesystems` are the audited ones; `lower` are others that their loop devices lie on, those
-    on the same disks, and all that are mounted where an audited one is not.
+    is /proc/cmdline. `fstab` are all entries for ext2/3/4 or auto. `filesystems` are the audited
+    ones; `lower` are others that hold the files of their loop devices or are on the same disks,
+    and all mounted ones if an audited one is not mounted.
 
-    `devices` are all block devices that lsblk lists. `unmounted` are the filesystems of type ext2,
-    ext3 or ext4 on them that the kernel has mounted nowhere and no other device is made of.
-    `md_arrays` are the devices that ARRAY lines of mdadm.conf(5) name. `fstrim` is whether
-    something trims filesystems regularly (fstrim.timer, or a cron job), `trims_all` whether it
-    trims all that are mounted and not only what fstab names.
-    `raid0_default_layout` is the module parameter: 0 where it is not set. `profiles` are those that
-    the user assigned. `planned` means that its filesystem does not exist yet. `page_bytes` is the
-    kernel's page size. `mount_table` is where the mount table was read: archives may have another
-    file, or the output of a program.
+    `devices` are all block devices that lsblk lists. `unmounted` are the ext2, ext3 and ext4
+    filesystems on them that are not mounted and not a part of another device.
+    `md_arrays` are the devices on the ARRAY lines of mdadm.conf(5). `fstrim` is whether
+    filesystems are trimmed regularly (fstrim.timer or a cron job), `trims_all` whether this
+    includes all mounted ones and not only those in fstab. `raid0_default_layout` is the module
+    parameter, 0 if it is not set. `profiles` are those that the user assigned. `planned` means that
+    its filesystem does not exist yet. `page_bytes` is the kernel's page size. `mount_table` is the
+    source of the mount table: in archives another file, or the output of a program.
     """
 
     name: str
@@ -312,16 +311,16 @@ class Host(NamedTuple):
         return tuple(dict.fromkeys(found))
 
     def filesystem(self, device_number: Evidence[DeviceNumber]) -> Filesystem | None:
-        """Return the filesystem on a device, if it was read: audited, or below an audited one."""
+        """Return the filesystem on a device from `filesystems` or `lower`, None if not found."""
         if not isinstance(device_number, Known):
             return None
         audited = filesystems_by_number(self.filesystems).get(device_number.value)
         return audited or filesystems_by_number(self.lower).get(device_number.value)
 
     def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
-        """Return a mounted filesystem with the UUID of one that is not mounted, None if none is.
+        """Return a mounted filesystem with the UUID of `fs`; None if `fs` is mounted itself.
 
-        Of several, the one that is the same storage, or may be: a copy must not hide it.
+        If there are several, one on the same storage is preferred, so that no copy hides it.
         """
         if fs.alive or fs.uuid is None:
             return None
@@ -330,7 +329,7 @@ class Host(NamedTuple):
         return min(alike, key=lambda m: likeness[self.is_same_storage(fs, m)], default=None)
 
     def mounted_twice(self, fs: Filesystem) -> Iterator[Filesystem]:
-        """Yield what is mounted of the same filesystem through other devices."""
+        """Yield mounts of the same filesystem through other devices, such as a second path."""
         stack = for_wording(fs.stack, None)
         if fs.uuid is None or stack is None:
             return
@@ -343,12 +342,12 @@ class Host(NamedTuple):
             met.add(other.device_number)
 
     def unplaced_twins(self, fs: Filesystem) -> tuple[Unknown, ...]:
-        """Return why it is not known whether mounted filesystems with its UUID are the same."""
+        """Return why mounted filesystems with its UUID cannot be compared with it."""
         alike = _unplaced_by_uuid(self).get(fs.uuid, {}) if fs.uuid is not None else {}
         return tuple(why for number, why in alike.items() if number != fs.device_number)
 
     def is_same_storage(self, one: Filesystem, other: Filesystem) -> bool | None:
-        """Whether two filesystems are one, seen through two devices; None where nothing tells."""
+        """Whether two filesystems are on the same storage; None if that cannot be determined."""
         rows = for_wording(self.devices, ())
         own, others = for_wording(one.stack, None), for_wording(other.stack, None)
         return is_same_storage(own, others, rows) if own and others else None
@@ -356,13 +355,13 @@ class Host(NamedTuple):
 
 @cached_by_identity
 def _mounted_by_uuid(host: Host) -> Mapping[str | None, tuple[Filesystem, ...]]:
-    """Return the mounted filesystems by their UUIDs."""
+    """Return the mounted filesystems by UUID."""
     return grouped((fs.uuid, fs) for fs in (*host.filesystems, *host.lower) if fs.alive)
 
 
 @cached_by_identity
 def _unplaced_by_uuid(host: Host) -> Mapping[str | None, Mapping[DeviceNumber, Unknown]]:
-    """Return why it is not known what mounted filesystems lie on, by their UUIDs."""
+    """Return why the stacks of mounted filesystems are unknown, by UUID and device number."""
     return {
         uuid: {fs.device_number: fs.stack for fs in alike if isinstance(fs.stack, Unknown)}
         for uuid, alike in _mounted_by_uuid(host).items()
@@ -371,7 +370,7 @@ def _unplaced_by_uuid(host: Host) -> Mapping[str | None, Mapping[DeviceNumber, U
 
 @cached_by_identity
 def _mounted_by_storage(host: Host) -> Mapping[tuple[str | None, str], tuple[Filesystem, ...]]:
-    """Return the mounted filesystems by UUID and by the names that `storage_keys` gives."""
+    """Return the mounted filesystems by UUID and storage key (`storage_keys`)."""
     return grouped(
         ((fs.uuid, key), fs)
         for fs in (*host.filesystems, *host.lower)
@@ -381,12 +380,12 @@ def _mounted_by_storage(host: Host) -> Mapping[tuple[str | None, str], tuple[Fil
 
 
 def option_of(fs: Filesystem, name: str) -> EffectiveOption | None:
-    """Return an option as it is in force, or None where that is unknown."""
+    """Return the option in force, or None if the options or its state are unknown."""
     options = for_wording(fs.options, None)
     return options.find(name) if options else None
 
 
 def fstab_lines(fs: Filesystem, name: str) -> tuple[FstabLine, ...]:
-    """Return the fstab lines of the device that set the option `name` to some state."""
+    """Return the fstab lines of the filesystem that set the option `name` to any state."""
     entries = for_wording(fs.fstab, ())
     return tuple(e.line for e in entries if any(sets_option(o, name) for o in e.line.options))

@@ -1,4 +1,4 @@
-"""The layout of block-group metadata on the member devices of a stripe, and the advice for it."""
+"""Types for the layout of block-group metadata on the members of a stripe, and for the advice."""
 
 from collections.abc import Mapping
 from math import gcd
@@ -8,16 +8,16 @@ from ext4audit.evidence import Unknown
 from ext4audit.facts.superblock import Superblock
 
 EVEN = 0.95
-"""Jain's index from which a layout counts as even. Almost no geometry of N 2-32, chunk 64K-1M,
-lies between 0.55 and 0.95."""
+"""The lowest Jain's index of an even layout. Almost no geometry with N of 2 to 32 and chunks of
+64K to 1M is between 0.55 and 0.95."""
 
 
 class MkfsAdvice(NamedTuple):
-    """Options for mke2fs that make the bitmaps even on a stripe, and Jain's index with them.
+    """Options for mke2fs that make the bitmaps even on a stripe, and the resulting Jain's index.
 
     `blocks_per_group_option` is the value for -g, which counts clusters with bigalloc.
-    `flex_bg_groups` is the one for -G. `is_default` means that mke2fs chooses them without -g.
-    `attainable` is the index that members of these sizes allow.
+    `flex_bg_groups` is the value for -G. `is_default` means that mke2fs uses them without -g.
+    `attainable` is the best index for the sizes of the members.
     """
 
     blocks_per_group_option: int
@@ -30,26 +30,26 @@ class MkfsAdvice(NamedTuple):
     def options(self) -> str:
         """The options of mke2fs: "-g 32744 -G 16".
 
-        Without packing a stride moves the bitmaps: -G 1 -g 32760 on 4 disks with chunks of 32 KiB
-        served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
+        Without flex_bg packing, a stride moves the bitmaps: -G 1 -g 32760 on 4 disks with chunks
+        of 32 KiB used 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
         """
         stride = " -E stride=0" if self.flex_bg_groups == 1 else ""
         return f"-g {self.blocks_per_group_option} -G {self.flex_bg_groups}{stride}"
 
 
 class Growth(NamedTuple):
-    """A number of members that makes the present bitmaps even, and Jain's index with it."""
+    """A number of members for which the existing bitmaps are even, and the resulting index."""
 
     members: int
     evenness: float
 
 
 class LayoutAdvice(NamedTuple):
-    """The whole advice for an existing filesystem, as sentences to print.
+    """The complete advice for an existing filesystem, as sentences to print.
 
-    `sentence` states how many members serve it, `curable` what -g cures and `incurable` what it
-    does not. `in_place` and `recreate` are the two remedies, None where there is none. `no_help`
-    lists common attempts that change nothing, `mitigations` what makes hot writes fewer without
+    `sentence` is how many members are effectively used, `curable` what -g improves and `incurable`
+    what it cannot. `in_place` and `recreate` are the two remedies, None if there is none. `no_help`
+    lists common attempts that change nothing, `mitigations` what reduces hot writes without
     changing the layout.
     """
 
@@ -66,19 +66,19 @@ class LayoutAdvice(NamedTuple):
 
 
 Basis: TypeAlias = Literal["descriptors", "computed", "simulated"]
-"""How the places of the metadata are known: read off the group descriptors, computed from the
-filesystem's parameters, or read off a filesystem that mke2fs made in a simulation."""
+"""The source of the metadata locations: the group descriptors, a computation from the filesystem's
+parameters, or the descriptors of a filesystem that mke2fs made in a simulation."""
 
 
 class StripeGeometry(NamedTuple):
-    """A stripe: its members in slot order, and how a byte of the top device finds one.
+    """A stripe: its members in slot order, and how bytes of the top device map to them.
 
     `offset_bytes` is where the filesystem starts on the striped device (partitions, LVM).
-    `device` names the striped device ("md127"). `layout` is md's number for the order of copies
-    or parity (`md/layout`), None where the level has none or it is not set. `components` are the
-    devices that the stripe itself has, empty where they are the members: a stripe over two mirrors
-    has four members. `member_bytes` is how much the stripe uses of each device that it has, empty
-    where that is the same of all: beyond the smallest, it goes on over the others.
+    `device` is the name of the striped device ("md127"). `layout` is md's number for the order of
+    copies or parity (`md/layout`), None if the level has none or it is not set. `components` are
+    the direct devices of the stripe, empty if they are the members: a stripe over two mirrors has
+    two components and four members. `member_bytes` is how much the stripe uses of each component,
+    empty if all are equal: beyond the smallest, it continues on the others.
     """
 
     device: str
@@ -92,20 +92,20 @@ class StripeGeometry(NamedTuple):
 
     @property
     def is_zoned(self) -> bool:
-        """Whether members have different sizes, so that not all of them reach to the end."""
+        """Whether members have different sizes, so that the end of the array is not on all."""
         return bool(self.member_bytes)
 
     @property
     def columns(self) -> int:
-        """The number of devices that the chunks of a stripe take turns on, parity included."""
+        """The number of devices over which the chunks are striped, including parity."""
         return len(self.components or self.members)
 
     @property
     def data_columns(self) -> int:
-        """The devices that hold data in each stripe, without copies and parity (mke2fs(8)).
+        """The number of devices with data in each stripe, without copies and parity (mke2fs(8)).
 
-        Where the copies of a RAID10 do not fill a stripe, each device holds data of its own; md
-        offers the optimal I/O size by it (raid10.c: raid10_set_io_opt).
+        If the number of devices is not a multiple of a RAID10's copies, it is the number of
+        devices, like the optimal I/O size of md (raid10.c: raid10_set_io_opt).
         """
         if self.level == "raid10":
             copies = NEAR_COPIES if self.layout is None else self.layout & NEAR_COPIES_MASK
@@ -114,30 +114,30 @@ class StripeGeometry(NamedTuple):
 
     @property
     def is_described(self) -> bool:
-        """Whether the place of each byte follows: not with an empty one, or zones over arrays."""
+        """Whether it determines the place of each byte: no empty component, no zones of arrays."""
         below = (each for each in self.components if isinstance(each, StripeGeometry))
         is_whole = all(self.components) and not (self.is_zoned and self.components)
         return is_whole and all(each.is_described for each in below)
 
     @property
     def run_bytes(self) -> int:
-        """The length of the aligned runs of the stripe that lie on the same members."""
+        """The length of the aligned runs of bytes that are on the same members."""
         below = (each for each in self.components if isinstance(each, StripeGeometry))
         return gcd(self.chunk_bytes, *(gcd(each.run_bytes, each.offset_bytes) for each in below))
 
 
 StripeComponent: TypeAlias = StripeGeometry | tuple[str, ...]
-"""A device of a stripe: a stripe itself, whose `offset_bytes` is where the upper one begins on it,
-or the members that each hold all of it. It is empty for a device that is neither."""
+"""A component of a stripe: another stripe, whose `offset_bytes` is where the upper one begins on
+it, or the members that mirror the component. An empty tuple is a device that is neither."""
 
 PARITY_MEMBERS = {"raid4": 1, "raid5": 1, "raid6": 2}
-"""How many members' worth of parity each level has."""
+"""The number of members' worth of parity of each level."""
 REDUNDANT_LEVELS = frozenset({"raid1", "raid10", *PARITY_MEMBERS})
-"""The levels of md that survive the loss of a member."""
+"""The md levels that survive the loss of a member."""
 NEAR_COPIES = 2
-"""Of md's default RAID10 layout, near=2 (md(4))."""
+"""The copies in md's default RAID10 layout, near=2 (md(4))."""
 NEAR_COPIES_MASK = 0xFF
-"""The bits of md's number of a RAID10 layout with the near copies."""
+"""The bits of md's RAID10 layout number with the near copies."""
 
 
 _FIXED_PARITY: Mapping[tuple[str, int | None], tuple[int, ...]] = {
@@ -148,14 +148,14 @@ _FIXED_PARITY: Mapping[tuple[str, int | None], tuple[int, ...]] = {
     **{("raid6", layout): (-1,) for layout in range(16, 20)},
     ("raid6", 20): (0, -1),
 }
-"""The devices of a stripe that hold nothing but parity, by md's numbers of layouts; LVM makes such
-of a stripe (raid5_n, raid6_n_6). The one of RAID4 is always the last (drivers/md/raid5.c, 6.1)."""
+"""The components with nothing but parity, by md's layout number. LVM makes such layouts when it
+converts a stripe (raid5_n, raid6_n_6). In RAID4 it is the last one (drivers/md/raid5.c, 6.1)."""
 
 
 def judged_members(geometry: StripeGeometry) -> tuple[int, ...]:
-    """Return the slots of the members that a layout can spread metadata over.
+    """Return the slots of the members that can hold metadata, without those with parity only.
 
-    A device with nothing but parity may be a mirror or an array, and have several members.
+    A component with nothing but parity may be a mirror or an array of several members.
     """
     below = geometry.components or tuple((name,) for name in geometry.members)
     names = [each.members if isinstance(each, StripeGeometry) else each for each in below]
@@ -166,10 +166,10 @@ def judged_members(geometry: StripeGeometry) -> tuple[int, ...]:
 
 
 class Spread(NamedTuple):
-    """How evenly something is spread over the member devices: its amount on each, by slot.
+    """How evenly a load is spread over the member devices; `loads` are in slot order.
 
-    `attainable` is the evenness of amounts in proportion to the sizes of the members: below 1
-    only where those differ.
+    `attainable` is the evenness of loads in proportion to the sizes of the members: below 1 only
+    if these differ.
     """
 
     loads: tuple[int, ...]
@@ -177,7 +177,7 @@ class Spread(NamedTuple):
 
     @property
     def skew(self) -> float:
-        """The busiest member's load over the mean of all members: 1.0 is even."""
+        """The busiest member's load divided by the mean load: 1.0 is even."""
         total = sum(self.loads)
         return max(self.loads) * len(self.loads) / total if total else 1.0
 
@@ -189,28 +189,28 @@ class Spread(NamedTuple):
 
     @property
     def evenness(self) -> float:
-        """Jain's index, N_eff over N: 1.0 is even, 1/N is all on one member."""
+        """Jain's index, N_eff / N: 1.0 is even, 1/N is all on one member."""
         return self.effective_members / len(self.loads)
 
     @property
     def achieved(self) -> float:
-        """The evenness as a share of the attainable one; above 1 where small members get more."""
+        """The evenness divided by the attainable one; above 1 if small members have more load."""
         return self.evenness / self.attainable
 
     @property
     def hottest_share(self) -> float:
-        """The busiest member's share of all: 1/N is even, 1.0 is all on one member."""
+        """The busiest member's share of the load: 1/N is even, 1.0 is all on one member."""
         return self.skew / len(self.loads)
 
 
 class MemberLoad(NamedTuple):
-    """The metadata on one member device; a mirrored block counts on each of its copies.
+    """The metadata on one member device; each copy of a mirrored block counts.
 
     `inode_tables` counts the tables that start here. `descriptor_blocks` are blocks of the
     primary group descriptor table, `described_groups` the groups that they describe.
-    `bitmap_parity` are the parity blocks that are written when the bitmaps are, and
-    `touch_parity` the same for all that `touches` counts; `descriptor_parity` is the part of it
-    that belongs to `described_groups`.
+    `bitmap_parity` are the parity blocks that are written with the bitmaps, and `touch_parity`
+    those written with everything that `touches` counts; `descriptor_parity` is the part of
+    `touch_parity` that belongs to `described_groups`.
     """
 
     name: str
@@ -235,7 +235,7 @@ class MemberLoad(NamedTuple):
 
     @property
     def touches(self) -> int:
-        """The blocks written here when one file is made in each group.
+        """The blocks written here when one file is created in each group.
 
         They are the group's block bitmap, its inode bitmap, the first block of its inode table
         and the block of its descriptor. With these four at equal weight, the predicted shares
@@ -244,7 +244,7 @@ class MemberLoad(NamedTuple):
         return self.bitmaps + self.inode_tables + self.described_groups + self.touch_parity
 
     def churn(self, descriptor_writes: float) -> float:
-        """Return the writes here where a descriptor block is not written for each change."""
+        """Return the writes here, with `descriptor_writes` descriptor writes per changed group."""
         described = self.described_groups + self.descriptor_parity
         return self.touches - described + descriptor_writes * described
 
@@ -252,13 +252,13 @@ class MemberLoad(NamedTuple):
 class MetadataLayout(NamedTuple):
     """The metadata of one filesystem, counted per member device of its stack.
 
-    `geometry` is the stripe, None where nothing stripes (one disk, a mirror, a concatenation).
-    `basis` is how the places are known. `doubts` are the unknowns that make them only likely:
-    a stripe that was guessed from I/O sizes, a group table that was predicted. `descriptor_writes`
-    are the writes of descriptor blocks for each group that changes (`layout/bitmap_placement.py`).
+    `geometry` is the stripe, None if nothing stripes (one disk, a mirror, a concatenation).
+    `basis` is the source of the locations. `doubts` are unknowns that make them only likely: a
+    stripe that was guessed from I/O sizes, a group table that was predicted. `descriptor_writes`
+    are the writes of descriptor blocks per changed group (`layout/bitmap_placement.py`).
     `attainable` is the evenness of bitmaps in proportion to the sizes of the members.
-    `device_bytes` is what mke2fs has for a new filesystem, None where that is as much as for this
-    one: the device, of which mke2fs leaves out a last group that is too small.
+    `device_bytes` is the space for a new filesystem, None if it is equal to the present size: it
+    is the size of the device, of which mke2fs does not use a last group that is too small.
     """
 
     geometry: StripeGeometry | None
@@ -279,8 +279,8 @@ class MetadataLayout(NamedTuple):
     def judged(self) -> tuple[MemberLoad, ...]:
         """The members over which the bitmaps can be spread.
 
-        Only members of the stripe count: not a disk that holds another part of a volume, nor the
-        parity disk of a RAID4. No layout changes what these get.
+        Disks that are not in the stripe, which hold another part of the volume, and the parity
+        disk of a RAID4 are excluded, because no layout changes their load.
         """
         if self.geometry is None:
             return self.members
@@ -289,17 +289,17 @@ class MetadataLayout(NamedTuple):
 
     @property
     def bitmaps(self) -> Spread:
-        """All writes of the bitmaps: data, mirrors and parity. This is what LAY001 judges."""
+        """All writes of the bitmaps: data, mirrors and parity. LAY001 judges this spread."""
         return Spread(tuple(member.bitmap_writes for member in self.judged), self.attainable)
 
     @property
     def goes_beyond_stripe(self) -> bool:
-        """Whether other parts of the volume lie on disks that are no members of the stripe."""
+        """Whether other parts of the volume are on disks that are not members of the stripe."""
         return self.geometry is not None and len(self.members) > len(self.geometry.members)
 
     @property
     def bitmap_data(self) -> Spread:
-        """The bitmaps without parity: where they are read from."""
+        """The bitmaps without parity, which is how they are read."""
         return Spread(tuple(member.bitmaps for member in self.members))
 
     @property
@@ -309,7 +309,7 @@ class MetadataLayout(NamedTuple):
 
     @property
     def descriptors(self) -> Spread:
-        """The primary group descriptor table, each block by the groups that it describes."""
+        """The primary group descriptor table, each block weighted by the groups it describes."""
         return Spread(tuple(member.described_groups for member in self.members))
 
     @property
@@ -325,7 +325,7 @@ class MetadataLayout(NamedTuple):
 
     @property
     def skew(self) -> float:
-        """The busiest member's bitmaps over the mean of all members: 1.0 is even."""
+        """The busiest member's bitmaps divided by the mean: 1.0 is even."""
         return self.bitmaps.skew
 
     @property
@@ -335,19 +335,18 @@ class MetadataLayout(NamedTuple):
 
     @property
     def evenness(self) -> float:
-        """Jain's index of the bitmaps, N_eff over N: 1.0 is even, 1/N is all on one member."""
+        """Jain's index of the bitmaps, N_eff / N: 1.0 is even, 1/N is all on one member."""
         return self.bitmaps.evenness
 
 
 class LayoutPage(NamedTuple):
     """The layout of a filesystem on its members, and the advice for it.
 
-    `target` is the device or the image, as dumpe2fs takes it. `path` is the device or file in which
-    mke2fs would make the filesystem, from `start_bytes` on, None where it cannot; it `keeps_size`
-    where an image has more. `stack` is where the members are known from (a sysfs path, or an
-    option), `origin` where the places of the metadata were read. `advice` is None where nothing
-    stripes. `mkfs` is the command that recreates it as advised, None where there is nothing to
-    recreate.
+    `target` is the device or image, as dumpe2fs accepts it. `path` is the device or file in which
+    mke2fs would create the filesystem at `start_bytes`, None if it cannot; `keeps_size` means that
+    the image holds more than the filesystem. `stack` is the source of the members (a sysfs path or
+    an option), `origin` the source of the metadata locations. `advice` is None if nothing stripes.
+    `mkfs` is the command that recreates it as advised, None if there is nothing to recreate.
     """
 
     target: str

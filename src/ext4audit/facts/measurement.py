@@ -1,4 +1,4 @@
-"""Measurements of a filesystem by `ext4audit probe`, and what their verdicts mean for rules."""
+"""The measurements of a filesystem by `ext4audit probe`, and their verdicts on rules."""
 
 from enum import Enum
 from typing import NamedTuple, TypeAlias
@@ -7,9 +7,9 @@ Number: TypeAlias = int | float | None
 
 
 class ProbeVerdict(Enum):
-    """What a measurement shows of the defect of a rule.
+    """Whether a measurement shows the defect of a rule.
 
-    INCONCLUSIVE: something was measured, and it proves neither.
+    INCONCLUSIVE means that the measurement proves neither.
     """
 
     HEALTHY = "healthy"
@@ -18,17 +18,17 @@ class ProbeVerdict(Enum):
 
 
 class Figure(NamedTuple):
-    """A measured number; its name ends with the unit. None is a number that was not measured."""
+    """A measured number; its name ends with the unit. The value is None if it was not measured."""
 
     name: str
     value: Number
 
 
 class MemberFigures(NamedTuple):
-    """What one device was asked to do: requests, bytes and milliseconds of /sys/block/*/stat.
+    """The I/O of one device: requests, bytes and milliseconds from /sys/block/*/stat.
 
-    `share` is the part of the members' write requests, `predicted_share` the one that the layout
-    engine predicts for metadata; None where nothing was written, or nothing is predicted.
+    `share` is the device's share of all members' write requests, `predicted_share` the share that
+    the layout engine predicts for metadata; None if nothing was written or predicted.
     """
 
     name: str
@@ -42,7 +42,7 @@ class MemberFigures(NamedTuple):
 
 
 class Measurement(NamedTuple):
-    """The result of one probe. `healthy` is what a healthy filesystem measures, in words."""
+    """The result of one probe. `healthy` describes the result on a healthy filesystem."""
 
     probe: str
     rule: str
@@ -54,7 +54,7 @@ class Measurement(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A probe that was asked for and did not run, with the reason."""
+    """A requested probe that did not run, with the reason."""
 
     probe: str
     rule: str
@@ -62,10 +62,10 @@ class Skipped(NamedTuple):
 
 
 class MeasuredFilesystem(NamedTuple):
-    """The filesystem that was measured, as it can be recognized later; not without its UUID.
+    """The measured filesystem, as a later scan recognizes it; that requires its UUID.
 
-    `options` are the tokens in force by the option's name ("barrier": "nobarrier"), as far as they
-    were known: a measurement says nothing of other options, nor of another kernel release.
+    `options` are the tokens in force by option name ("barrier": "nobarrier"), as far as they were
+    known: a measurement does not apply to other options or another kernel release.
     """
 
     uuid: str
@@ -75,10 +75,10 @@ class MeasuredFilesystem(NamedTuple):
 
 
 class ProbeRun(NamedTuple):
-    """One run of `ext4audit probe`. `mode` is "probe", or "observe" where nothing was written.
+    """One run of `ext4audit probe`. `mode` is "probe", or "observe", which writes nothing.
 
-    `taken_at` is RFC 3339 in UTC. `boot_id` is /proc/sys/kernel/random/boot_id, empty where it
-    cannot be read. `written_bytes` counts what was handed to the filesystem.
+    `taken_at` is RFC 3339 in UTC. `boot_id` is /proc/sys/kernel/random/boot_id, empty if it cannot
+    be read. `written_bytes` counts the bytes passed to the filesystem.
     """
 
     mode: str

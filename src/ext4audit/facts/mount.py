@@ -10,14 +10,14 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.facts import cached_by_identity, grouped
 
 EXT_FSTYPES = frozenset({"ext2", "ext3", "ext4"})
-"""The file system types that the ext4 driver serves and the kernel registers."""
+"""The filesystem types that the ext4 driver handles and the kernel registers."""
 
 
 FILES_OF_CONTAINERS = frozenset(
     "/etc/resolv.conf /etc/hostname /etc/hosts /etc/localtime /etc/timezone "
     "/dev/termination-log /run/.containerenv".split()
 )
-"""Files that runtimes, and those who run them, mount one by one: mountinfo does not tell files."""
+"""Files that container runtimes or their users mount; mountinfo does not mark files as such."""
 
 
 class DeviceNumber(NamedTuple):
@@ -31,7 +31,7 @@ class DeviceNumber(NamedTuple):
 
     @classmethod
     def decoded(cls, encoded: int) -> "DeviceNumber":
-        """Return the number that s_journal_dev holds, as new_decode_dev() of the kernel does."""
+        """Decode the number in s_journal_dev, like new_decode_dev() of the kernel."""
         return cls((encoded & 0xFFF00) >> 8, (encoded & 0xFF) | ((encoded >> 12) & 0xFFF00))
 
 
@@ -40,9 +40,9 @@ class Mount(NamedTuple):
 
     `mount_options` are per mount (nosuid, relatime, ro of a bind mount); `super_options` belong
     to the superblock and are the same on all its lines. Names are decoded with surrogateescape.
-    `overmounted` means that another mount hides it: its mount point leads to the other one.
+    `overmounted` means that its mount point leads to a later mount, which hides it.
     `propagation` are the optional fields ("shared:1"); a private mount has none.
-    `user_options` are those that only mount(8) keeps (`UserOptions`), None where they are unknown.
+    `user_options` are those that only mount(8) keeps (`UserOptions`), None if they are unknown.
     """
 
     mount_id: int
@@ -60,13 +60,13 @@ class Mount(NamedTuple):
 
     @property
     def propagates(self) -> frozenset[str]:
-        """How mounts on it propagate: shared, master, unbindable; empty where it is private."""
+        """How mounts on it propagate: shared, master, unbindable; empty if it is private."""
         tags = {tag.partition(":")[0] for tag in self.propagation}
         return frozenset(tags & {"shared", "master", "unbindable"})
 
     @property
     def shown_part(self) -> int:
-        """Which part of the filesystem it shows: 0 for all, 1 for a directory, 2 for one file."""
+        """How much of the filesystem it shows: 0 for all of it, 1 for a directory, 2 for a file."""
         return 0 if self.root == "/" else 2 if self.mount_point in FILES_OF_CONTAINERS else 1
 
 
@@ -104,9 +104,9 @@ def mounts_by_place(mounts: tuple[Mount, ...]) -> Mapping[str, tuple[Mount, ...]
 
 
 def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
-    """Return the mount that holds an absolute path: the last on the longest mount point above it.
+    """Return the mount of an absolute path: the last one on the longest mount point containing it.
 
-    None where the mount table has none, and for a relative path.
+    Returns None if the mount table has no such mount, and for a relative path.
     """
     places = mounts_by_place(mounts)
     at = path.rstrip("/")
@@ -117,7 +117,7 @@ def mount_of(mounts: tuple[Mount, ...], path: str) -> Mount | None:
 
 
 def below(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of the folders or lies in one."""
+    """Whether a path is one of the folders or is inside one of them."""
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
@@ -128,27 +128,27 @@ def mounts_by_id(mounts: tuple[Mount, ...]) -> Mapping[int, Mount]:
 
 
 def propagates_anew(mount: Mount, mounts: tuple[Mount, ...]) -> frozenset[str]:
-    """Return how a new mount in the place of one propagates: shared, where the one around it is.
+    """Return how a new mount in place of `mount` would propagate: shared if its parent mount is.
 
-    As the mount itself where the one around it is not known (mount_namespaces(7)).
+    If the parent mount is not known, it propagates like `mount` itself (mount_namespaces(7)).
     """
     around = mounts_by_id(mounts).get(mount.parent_id)
     return mount.propagates if around is None else around.propagates & {"shared"}
 
 
 MOUNT_TABLE = "/proc/self/mountinfo"
-"""What rules cite; `Host.mount_table` is the file that was read."""
+"""The mount table that rules cite; `Host.mount_table` is the file that was really read."""
 BINDS = frozenset({"bind", "rbind"})
-"""Options of lines of fstab that mount a directory, and not a device."""
+"""Options of fstab lines that mount a directory and not a device."""
 
 
 class FstabLine(NamedTuple):
-    """One entry of fstab(5) with octal escapes decoded; `raw_options` as the file spells them.
+    """One entry of fstab(5) with octal escapes decoded; `raw_options` is as the file spells it.
 
-    `text` is the whole line as it is in the file, empty where it was not read from one. Where
-    `is_numbered` is unset, the file was read without its comments: `line_number` counts what is
-    left, and is not the number on the host. `generator` is the program whose configuration the
-    line is made of, as a comment says ("NixOS"), empty where none does.
+    `text` is the whole line as it is in the file, empty if it was not read from a file. If
+    `is_numbered` is false, the file was read without its comments: `line_number` counts the
+    remaining lines and is not the number on the host. `generator` is the program that generated
+    the line according to a comment in the file ("NixOS"), empty without such a comment.
     """
 
     line_number: int
@@ -165,16 +165,16 @@ class FstabLine(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The place in the file, such as `line 3`; the entries count where lines do not."""
+        """The place in the file, such as `line 3`, or `entry 3` if it was read without comments."""
         return f"{'line' if self.is_numbered else 'entry'} {self.line_number}"
 
 
 class FstabEntry(NamedTuple):
-    """An fstab line and the device that its first field names on this host.
+    """An fstab line and the device that its first field refers to on this host.
 
-    `real_mount_point` is the mount point with links resolved, None where that is not known.
-    `other_devices` are mounted there and certainly not what the first field names; empty where
-    the device is known.
+    `real_mount_point` is the mount point with links resolved, None if that is not known.
+    `other_devices` are mounted there and are certainly not the device of the first field; empty
+    if that device is known.
     """
 
     line: FstabLine
@@ -188,23 +188,23 @@ class FstabEntry(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The mount point as the mount table spells it; fstab may have it as "//m/./a"."""
+        """The mount point as in the mount table; fstab may spell it differently ("//m/./a")."""
         written = self.real_mount_point or self.line.mount_point
         return normpath(f"/{written.lstrip('/')}")
 
     def mounted_there(self, mounts: tuple[Mount, ...]) -> tuple[Mount, ...]:
-        """Return those of a mount table that are on the mount point of this entry."""
+        """Return the mounts of a mount table that are on the mount point of this entry."""
         return mounts_by_place(mounts).get(self.place, ())
 
 
 SUPERBLOCK_FLAGS = frozenset({"sync", "dirsync", "lazytime", "mand"})
-"""Flags that mountinfo lists among ext4's options; a remount clears those that it omits."""
+"""Flags that mountinfo lists with the ext4 options; a remount clears those that it omits."""
 
 SECURITY_OPTIONS = frozenset(
     "seclabel context fscontext defcontext rootcontext smackfsdef smackfsfloor smackfshat "
     "smackfsroot smackfstransmute".split()
 )
-"""What SELinux and Smack list there (security_sb_show_options): no mount option holds seclabel."""
+"""Options that SELinux and Smack add (security_sb_show_options); seclabel is no mount option."""
 
 MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
 
@@ -217,7 +217,7 @@ ATIME_OPTIONS: Mapping[str, str] = MappingProxyType(
         "norelatime": "strictatime",
     }
 )
-"""The flag that each access-time option asks for; relatime without any (Linux 2.6.30)."""
+"""The flag that each access-time option sets; the default is relatime (Linux 2.6.30)."""
 
 _ATIME_BITS: Mapping[str, tuple[str, bool]] = MappingProxyType(
     {
@@ -256,10 +256,10 @@ CLEARED: Mapping[str, str] = MappingProxyType(
 
 
 def flags_of(options: Iterable[str]) -> tuple[str, ...]:
-    """Return the flags that fstab options set, the one for access times last.
+    """Return the flags that fstab options set, with the access-time flag last.
 
-    The last option wins (mount(8)), but among those for access times: strictatime wins over
-    noatime in any order, and noatime over relatime (measured with util-linux 2.38 on 6.18).
+    The last option wins (mount(8)), except for access times: strictatime wins over noatime in
+    any order, and noatime over relatime (measured with util-linux 2.38 on 6.18).
     """
     flags: dict[str, None] = {}
     atime = {"noatime": False, "strictatime": False}
@@ -274,10 +274,10 @@ def flags_of(options: Iterable[str]) -> tuple[str, ...]:
 
 
 class ResolvedPath(NamedTuple):
-    """A path, resolved: the mount it lies on, its filesystem's number, and what it is.
+    """A resolved path: its mount, the device number of its filesystem, and its type.
 
-    `type` is "file", "directory", "block" or "other". `represents` is the device that a block
-    device node stands for, None for anything else.
+    `type` is "file", "directory", "block" or "other". `represents` is the device number of a
+    block device node, None for anything else.
     """
 
     mount_id: int
@@ -287,7 +287,7 @@ class ResolvedPath(NamedTuple):
 
 
 def flags_in_force(mount: Mount) -> tuple[str, ...]:
-    """Return the flags of a mount as mount(8) takes them."""
+    """Return the flags of a mount in the spelling of mount(8)."""
     flags = [flag for flag in mount.mount_options if flag in MOUNT_FLAGS | ATIME_OPTIONS.keys()]
     atime = () if "relatime" in flags or "noatime" in flags else ("strictatime",)
     shared = [flag for flag in mount.super_options if flag in SUPERBLOCK_FLAGS]
@@ -307,8 +307,8 @@ def intended_flags(options: Iterable[str]) -> set[str]:
 class Provenance(Enum):
     """Where an option was set, in the order in which the kernel applies them (fs/ext4/super.c).
 
-    SUPERBLOCK is the bit field or the string where it is not known which; IMPLIED is what
-    another option forces (data=journal turns delalloc off).
+    SUPERBLOCK is the bit field or the string if it is not known which; IMPLIED means that
+    another option forces it (data=journal turns delalloc off).
     """
 
     KERNEL_DEFAULT = "kernel_default"
@@ -322,7 +322,7 @@ class Provenance(Enum):
 
 
 class Layer(NamedTuple):
-    """One source's setting of an option: its token there, and where that was read."""
+    """The setting of an option in one source: its token, and where that was read."""
 
     provenance: Provenance
     token: str
@@ -335,8 +335,8 @@ class EffectiveOption(NamedTuple):
     `name` is the option ("barrier", "data"); `token` how the options file spells its state
     ("nobarrier", "data=writeback"); `origin` the file that proves it is in force; `set_by` its
     provenance; `hidden` whether it differs from the kernel's default and the mount table does not
-    show it; `baseline` the token that a mount without options would have, where it is known;
-    `layers` the setting of each source, in the kernel's order of application.
+    show it; `baseline` the token that a mount without options would have, None if unknown;
+    `layers` the setting of each source, in the order in which the kernel applies them.
     """
 
     name: str
@@ -349,13 +349,13 @@ class EffectiveOption(NamedTuple):
 
 
 class EffectiveOptions(NamedTuple):
-    """The options in force on one live superblock, resolved from every place that shows them.
+    """The options in force on one live superblock, resolved from every source that shows them.
 
-    `source` is the best place that could be read; `complete` means that it shows every option
-    (the options file does, the mount table never). `mount_table` are the superblock's options
-    as the mount table prints them, or None where no mount of it is in our namespace.
-    `gap` is the unknown, with its hint, when `complete` is false. `inapplicable` are the names of
-    options that this superblock cannot have, whatever was read.
+    `source` is the best source that could be read; `complete` means that it shows every option
+    (the options file does, the mount table never does). `mount_table` are the superblock's options
+    as the mount table prints them, or None if it is not mounted in our namespace. `gap` is the
+    unknown, with its hint, when `complete` is false. `inapplicable` are the names of options that
+    this superblock cannot have, whatever was read.
     """
 
     source: str
@@ -366,7 +366,7 @@ class EffectiveOptions(NamedTuple):
     inapplicable: frozenset[str] = frozenset()
 
     def find(self, name: str) -> EffectiveOption | None:
-        """Return the option called `name` ("barrier"), or None when it is not established."""
+        """Return the option `name` ("barrier"), or None if its state is not known."""
         return next((option for option in self.options if option.name == name), None)
 
     def token(self, name: str) -> Evidence[str]:

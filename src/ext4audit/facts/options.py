@@ -1,8 +1,8 @@
-"""The options of ext4: their spellings and defaults by kernel version, and what each kernel takes.
+"""The ext4 mount options: spellings, defaults by kernel version, and what each kernel accepts.
 
 The options are data, in option_spellings.toml and option_grammar.toml, each with its source; a
-table is parsed at the first use. A default is stated from the first version on in which it was
-verified; before that it is not known, and nothing is concluded from it.
+table is parsed at the first use. A default is listed from the first version in which it was
+verified; for earlier versions it is unknown, and nothing is concluded from it.
 """
 
 import re
@@ -21,10 +21,10 @@ Version = tuple[int, ...]
 class OptionSpec(NamedTuple):
     """One option: the tokens of its states, other spellings, and its default by version.
 
-    `on` and `off` are how the options file of a current kernel spells the two states; an
-    option with a value has its prefix ("commit=") as `on`. `aliases` maps another spelling to
-    a token. `defaults` are (first version, token) in ascending order: None is "not verified", ""
-    is "not listed". `superblock_bits` maps the names in `Default mount options:` to tokens.
+    `on` and `off` are the two states as the options file of a current kernel spells them; for an
+    option with a value, `on` is its prefix ("commit="). `aliases` maps other spellings to tokens.
+    `defaults` are (first version, token) in ascending order: None is "not verified", "" is "not
+    listed". `superblock_bits` maps the names in `Default mount options:` to tokens.
     """
 
     name: str
@@ -36,26 +36,26 @@ class OptionSpec(NamedTuple):
 
     @property
     def has_value(self) -> bool:
-        """Whether the option carries a value."""
+        """Whether the option has a value."""
         return self.on.endswith("=")
 
     def default(self, upstream: Version) -> str | None:
-        """Return the token of the kernel's default in `upstream`, None where not verified."""
+        """Return the token of the default in a kernel version, None if it is not verified."""
         known = [token for since, token in self.defaults if upstream >= since]
         return known[-1] if known else None
 
     def opposite(self, token: str) -> str | None:
-        """Return the other state of an option with two states."""
+        """Return the other state of an option with two states, None if it has a value."""
         if self.has_value:
             return None
         return self.off if token == self.on else self.on
 
     def recognize(self, token: str) -> str | None:
-        """Return the canonical token that `token` spells, or None if it is another option's."""
+        """Return the canonical form of a token, or None if it belongs to another option."""
         if token in self.aliases:
             return self.aliases[token]
         if not token:
-            return None  # `off` is empty where an option has no second state
+            return None  # `off` is empty if the option has no second state
         if token in (self.on, self.off) or (self.has_value and token.startswith(self.on)):
             return token
         return None
@@ -63,7 +63,7 @@ class OptionSpec(NamedTuple):
 
 _SPELLINGS = "option_spellings.toml"
 NOT_VERIFIED = "?"
-"""The token of a default that nobody has verified, in the data file."""
+"""The token in the data file for a default that nobody has verified."""
 
 
 def _spec(name: str, entry: Mapping[str, Any]) -> OptionSpec:
@@ -83,7 +83,7 @@ def _spec(name: str, entry: Mapping[str, Any]) -> OptionSpec:
 
 
 class _Vocabulary:
-    """The options of a table, and what its tokens were found to spell."""
+    """The options of a table, with a cache of recognized tokens."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
         self.options = {name: _spec(name, entry) for name, entry in table.items()}
@@ -98,9 +98,9 @@ class _Vocabulary:
         return None
 
     def _with_plain_number(self, token: str) -> str:
-        """Return a token with its number as the kernel prints it: "commit=30" of "commit=0x1e".
+        """Return a token with its number as the kernel prints it: "commit=30" for "commit=0x1e".
 
-        Every number but 0 turns on what has two states: "barrier=1" of "barrier=2".
+        Any number except 0 turns on an option with two states: "barrier=1" for "barrier=2".
         """
         key, number = token.partition("=")[0], number_of(token)
         if number is None or number > LARGEST or key not in self.options:
@@ -116,12 +116,12 @@ def _of(table: dict[str, Any]) -> _Vocabulary:
 
 
 def _vocabulary() -> _Vocabulary:
-    """Return the vocabulary in force; the table is read at the first use."""
+    """Return the vocabulary of the table in force, which is read at the first use."""
     return _of(read_table(_SPELLINGS))
 
 
 def all_options() -> tuple[OptionSpec, ...]:
-    """Return every option, in the order of the data file."""
+    """Return all options, in the order of the data file."""
     return tuple(_vocabulary().options.values())
 
 
@@ -134,24 +134,24 @@ NOT_EXT4_OPTIONS = frozenset(
         "unbindable symfollow nosymfollow rprivate rshared rslave runbindable"
     ).split()
 )
-"""Options of fstab that mount(8), the VFS or systemd handle and ext4 never sees."""
+"""fstab options that are handled by mount(8), the VFS or systemd, and not passed to ext4."""
 
 NOT_EXT4_OPTIONS_WITH_VALUE = frozenset(
     "defaults rw ro async sync dirsync lazytime nolazytime mand nomand user".split()
 )
-"""The options of these that are accepted with any value; others with a value reach ext4, which
-refuses them.
+"""The options in NOT_EXT4_OPTIONS that accept any value; others with a value are passed to ext4,
+which refuses them.
 
-Observed with mount 2.38.1 on 6.18; since 2.39 the flags have values of their own.
+Observed with mount 2.38.1 on 6.18; since 2.39 the flags have specific values.
 """
 VALUES_OF_FLAGS = frozenset({"", "recursive", "vfs", "fs"})
-"""The values that a flag may have in newer versions of mount(8)."""
+"""The values that a flag can have in newer versions of mount(8)."""
 
 
 class FalseToken(NamedTuple):
     """A token that some kernels print in the options file although it is not in force.
 
-    It counts only when the mount table shows it too. Versions are [since, before).
+    It is trusted only if the mount table shows it too. Versions are [since, before).
     """
 
     token: str
@@ -160,7 +160,7 @@ class FalseToken(NamedTuple):
 
 
 FALSE_TOKENS: tuple[FalseToken, ...] = (
-    # EXT4_MOUNT_DAX is 0 without CONFIG_FS_DAX and so passes the "all bits set" test.
+    # EXT4_MOUNT_DAX is 0 without CONFIG_FS_DAX, so it passes the "all bits set" test.
     FalseToken("dax", (4, 17), (5, 8)),
     # Shares bit 0x10 with errors=continue under CONFIG_EXT4_DEBUG.
     FalseToken("fc_debug_force", (5, 10), (6, 3)),
@@ -171,8 +171,8 @@ MOUNT_TABLE_WRONG_WITHOUT_JOURNAL: tuple[Version, Version] = ((4, 4), (5, 2))
 (1e381f60dad9, seen on 4.14.67)."""
 
 FULL_DISPLAY_TOKENS = frozenset({"bsddf", "nogrpid", "nodiscard", "auto_da_alloc", "nobarrier"})
-"""Tokens that only an options file of Linux 4.17 and later prints: it lists both states. An
-older file lists only what is set, so a missing `barrier` there means off."""
+"""Tokens that only the options file of Linux 4.17 and later prints, which lists both states. An
+older file lists only options that are on, so a missing `barrier` means off."""
 
 UNLISTED_IS_OFF = tuple(
     "minixdf grpid block_validity dioread_nolock discard delalloc journal_checksum barrier "
@@ -188,36 +188,36 @@ DEFAULT_OFF_BELOW_PAGE_SIZE: tuple[Version, Version] = ((5, 7), (6, 8))
 IMPLIED_BY_DATA_JOURNAL: Mapping[str, str] = MappingProxyType(
     {"delalloc": "nodelalloc", "dioread_nolock": "nodioread_nolock"}
 )
-"""What data=journal turns off by itself; the mount table then prints these tokens."""
+"""Options that data=journal turns off; the mount table then prints these tokens."""
 
 NOT_EXT4_FSTYPE_DEFAULTS: Mapping[str, str] = MappingProxyType({"delalloc": "nodelalloc"})
-"""What the ext4 driver leaves off for superblocks mounted as ext2 or ext3."""
+"""Defaults that differ if the ext4 driver mounts a superblock as ext2 or ext3."""
 
 
 def recognize(token: str) -> tuple[OptionSpec, str] | None:
-    """Return the option that a token belongs to and its canonical spelling, None if unknown."""
+    """Return the option of a token and its canonical spelling, or None if it is unknown."""
     return _vocabulary().recognize(token)
 
 
 def option_name(token: str) -> str:
-    """Return the name of the option that a token sets, "atime" for access times; else the token."""
+    """Return the name of a token's option, "atime" for access times, or the token if unknown."""
     known = recognize(token)
     return known[0].name if known else "atime" if token in ATIME_OPTIONS else token
 
 
 def canonical(token: str) -> str:
-    """Return the table's spelling of an option, or the access-time flag that it sets."""
+    """Return the canonical spelling of an option, or the access-time flag that it sets."""
     known = recognize(token)
     return known[1] if known else ATIME_OPTIONS.get(token, token)
 
 
 def spec_named(name: str) -> OptionSpec:
-    """Return the option called `name`; raises KeyError for a name that is not in the table."""
+    """Return the option `name`; raises KeyError if it is not in the table."""
     return _vocabulary().options[name]
 
 
 def sets_option(token: str, name: str) -> bool:
-    """Whether a token spells some state of the option `name`."""
+    """Whether a token sets the option `name` to any state."""
     known = recognize(token)
     return known is not None and known[0].name == name
 
@@ -226,16 +226,16 @@ _GRAMMAR = "option_grammar.toml"
 NUMBER = r"\+?(?:0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)"
 """A number as the kernel parses it: decimal, octal or hexadecimal (kstrtouint with base 0)."""
 NUMBERS = frozenset({"int", "optional-int"})
-"""The kinds of values that are numbers, in the data file."""
+"""The kinds of values in the data file that are numbers."""
 LARGEST = 2**32 - 1
-"""The highest number that any option takes, on kernels that read it unsigned."""
+"""The highest number that any option accepts, on kernels that parse it as unsigned."""
 LARGEST_SIGNED = 2**31 - 1
 READ_SIGNED_TO, READ_UNSIGNED_FROM = (5, 10), (6, 1)
-"""As tested: 5.10 refuses a higher number, 6.1 takes it; the versions between are not known."""
+"""Tested: 5.10 refuses a higher number and 6.1 accepts it; versions in between are unknown."""
 
 
 class Handling(Enum):
-    """How a mount handles an option. NOT_KNOWN: no kernel near this version was tested."""
+    """How a mount handles an option. NOT_KNOWN means that no kernel near this one was tested."""
 
     TAKEN = "taken"
     IGNORED = "ignored"
@@ -244,7 +244,7 @@ class Handling(Enum):
 
 
 class OptionHandling(NamedTuple):
-    """How an option is handled, and why: a clause about the option."""
+    """How an option is handled; `why` is a clause about the option, empty if it is taken."""
 
     handling: Handling
     why: str = ""
@@ -255,12 +255,12 @@ _TOO_LARGE = OptionHandling(Handling.REFUSED, f"it takes at most {LARGEST_SIGNED
 
 
 def ext4_options() -> Mapping[str, Mapping[str, Any]]:
-    """Return the options that ext4 takes or once took, by their names before "="."""
+    """Return the options that ext4 accepts or once accepted, by the name before "="."""
     return read_table(_GRAMMAR)
 
 
 def handling_of(option: str, upstream: Version) -> OptionHandling:
-    """Return how the ext4 of a kernel, by its upstream number, handles one option of a mount."""
+    """Return how ext4 handles one mount option in the kernel with this upstream version."""
     key, equals, value = option.partition("=")
     spec = ext4_options().get(key)
     if spec is None:
@@ -292,7 +292,7 @@ def needs_journal(option: str) -> bool:
 
 
 def _wrong(spec: Mapping[str, Any], value: str | None) -> str:
-    """Return what is wrong with the value behind "=" (None: no "="); empty if nothing."""
+    """Return why the value after "=" is invalid, or ""; the value is None if there is no "="."""
     kind = spec.get("value", "none")
     if isinstance(kind, list):
         return "" if (value or "") in kind else f"it takes {', '.join(filter(None, kind))}"
@@ -318,7 +318,7 @@ def _wrong_number(spec: Mapping[str, Any], value: str | None) -> str:
 
 
 def number_of(option: str) -> int | None:
-    """Return the number behind "=" as the kernel reads it, None where there is none."""
+    """Return the number after "=" as the kernel parses it, None if there is no number."""
     value = option.partition("=")[2]
     return _number(value) if re.fullmatch(NUMBER, value) else None
 
@@ -329,7 +329,7 @@ def _number(text: str) -> int:
         return int(digits, 16)
     if digits.startswith("0"):
         return int(digits, 8)
-    return int(digits[: MOST_DIGITS + 1])  # one more is too large, whatever follows
+    return int(digits[: MOST_DIGITS + 1])  # one more digit is already too large
 
 
 def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:
@@ -353,5 +353,5 @@ def _by_version(spec: Mapping[str, Any], upstream: Version) -> OptionHandling:
 
 @cache
 def numbers_of(text: str) -> Version:
-    """Return the numbers of a version like "6.1.64"; raises ValueError for another text."""
+    """Parse a version such as "6.1.64"; raises ValueError for any other text."""
     return tuple(map(int, text.split(".")))

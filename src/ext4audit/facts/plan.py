@@ -1,7 +1,7 @@
-"""A planned filesystem: devices, mke2fs arguments, mount options and host; what it may assume.
+"""A planned filesystem: its devices, mke2fs arguments, mount options and host.
 
-The kernels of a distribution and the disks of a kind are data, in os_kernels.toml and
-planned_disks.toml, with a source on each line.
+The data for `--os` and `--on`, the kernels of distributions and the properties of kinds of disks,
+are in os_kernels.toml and planned_disks.toml, with a source for each entry.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ext4audit.facts.versions import AMAZON, DEBIAN, UBUNTU, UPSTREAM, identify
 class MkfsArguments:
     """The command line of mke2fs without the device.
 
-    `values` are the flags with a value, in the order in which they were given; `behaviour` are the
-    flags that change how mke2fs works and not what it makes (-F, -q). `features` are the
-    features of -O and `extended` the parameters of -E, which mke2fs takes only once (1.47.0 drops
-    the first of two silently).
+    `values` are the flags with a value, in the given order; `behaviour` are the flags that change
+    how mke2fs works but not its result (-F, -q). `features` are the features of -O and `extended`
+    the parameters of -E, an option that mke2fs accepts only once (1.47.0 silently drops the first
+    of two).
     """
 
     values: tuple[tuple[str, str], ...] = ()
@@ -34,18 +34,18 @@ class MkfsArguments:
     behaviour: tuple[str, ...] = ()
 
     def arguments(self) -> tuple[str, ...]:
-        """Return the arguments that decide what is made."""
+        """Return the arguments that decide the result, without `behaviour`."""
         pairs = [parameter for pair in self.values for parameter in pair]
         features = ["-O", ",".join(self.features)] if self.features else []
         extended = ["-E", ",".join(self.extended)] if self.extended else []
         return (*pairs, *features, *extended)
 
     def value(self, flag: str) -> str | None:
-        """Return the value of a flag, the last one where it was given twice."""
+        """Return the last value of a flag, None if it is not given."""
         return next((value for name, value in reversed(self.values) if name == flag), None)
 
     def extended_value(self, key: str) -> str | None:
-        """Return the last value of a parameter of -E; mke2fs takes "-" and "_" in names alike."""
+        """Return the last value of a parameter of -E; "-" and "_" in its name are equivalent."""
         found = (each for each in reversed(self.extended) if _key(each) == _key(key))
         last = next(found, None)
         return None if last is None else last.partition("=")[2]
@@ -55,7 +55,7 @@ class MkfsArguments:
         return self.extended_value(key) is not None
 
     def with_value(self, flag: str, value: str) -> MkfsArguments:
-        """Return the options with a flag set, where it stood before or at the end."""
+        """Return the options with a flag set, in its previous position or at the end."""
         if self.value(flag) is None:
             return replace(self, values=(*self.values, (flag, value)))
         changed = tuple((name, value if name == flag else old) for name, old in self.values)
@@ -66,24 +66,24 @@ class MkfsArguments:
         return replace(self, values=tuple(pair for pair in self.values if pair[0] != flag))
 
     def with_extended(self, *parameters: str) -> MkfsArguments:
-        """Return the options with parameters added to -E; those that are set stay."""
+        """Return the options with parameters added to -E; parameters already set are kept."""
         new = tuple(parameter for parameter in parameters if not self.has_extended(parameter))
         return replace(self, extended=(*self.extended, *new))
 
     def without_extended(self, *keys: str) -> MkfsArguments:
-        """Return the options without the parameters of -E of these names."""
+        """Return the options without these parameters of -E, given by name."""
         unwanted = {_key(key) for key in keys}
         kept = tuple(parameter for parameter in self.extended if _key(parameter) not in unwanted)
         return replace(self, extended=kept)
 
     def with_features_first(self, *parameters: str) -> MkfsArguments:
-        """Return the options with features before those of the user, which win."""
+        """Return the options with features inserted before the user's, which take precedence."""
         return replace(self, features=(*parameters, *self.features))
 
     def shorter(self) -> Iterator[tuple[str, MkfsArguments]]:
         """Yield each option as text, with the options that remain without it.
 
-        Stride and stripe width describe one stripe, and go together before either goes alone.
+        Stride and stripe width describe one stripe: both are removed together before one alone.
         """
         for index, (flag, value) in enumerate(self.values):
             rest = (*self.values[:index], *self.values[index + 1 :])
@@ -109,18 +109,18 @@ STRIPED = frozenset({"raid0", "raid10", "raid5", "raid6"})
 
 
 USUAL_PAGE = Known(4096, "assumed")
-"""The page size of x86-64, and of most kernels for ARM."""
+"""The page size of x86-64, and of most ARM kernels."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedHost:
-    """The host that a plan is for; what was not given is unknown, with a hint that names the flag.
+    """The host of a plan; facts that were not given are unknown, with a hint that names the flag.
 
     `virtualization` is None for a physical machine. `e2fsprogs` is the version of the mke2fs
-    that will make the filesystem, None for the one of this machine; `configuration` the path of
+    that will create the filesystem, None for this machine's; `configuration` is the path of
     its mke2fs.conf, None for this machine's. `page_bytes` is the page size of its kernel.
-    `kernel` is the oldest one that the plan is judged for, `other_kernels` are newer ones.
-    `assumed` are sentences on what was supplied by a name (--os, --on).
+    `kernel` is the oldest kernel that the plan is judged for, `other_kernels` are newer ones.
+    `assumed` are sentences on the facts that --os and --on supplied.
     """
 
     name: str
@@ -139,9 +139,9 @@ class PlannedHost:
 class Plan:
     """One filesystem of a plan.
 
-    `level` is "disk", or md's level of the array ("raid0"); `size_bytes` is the size of the
-    device `device`, what the array offers. `queue` is that of each member. `cleared` are the
-    superblock's default mount options that tune2fs clears after mke2fs.
+    `level` is "disk", or the md level of the array ("raid0"); `size_bytes` is the size of
+    `device`, for an array its usable size. `queue` is the queue of each member. `cleared` are the
+    default mount options of the superblock that tune2fs clears after mke2fs.
     """
 
     device: str
@@ -158,12 +158,12 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The kernel's name of the device, by its path."""
+        """The kernel's name of the device, taken from its path."""
         return self.device.rpartition("/")[2]
 
     @property
     def fstype(self) -> str:
-        """The type that is made and mounted: ext4 without -t."""
+        """The filesystem type to create and mount, ext4 by default."""
         return self.mkfs.value("-t") or "ext4"
 
     @property
@@ -175,18 +175,18 @@ class Plan:
 
     @property
     def geometry(self) -> StripeGeometry | None:
-        """The stripe, with md's default layout of its level; None where nothing stripes."""
+        """The stripe, with md's default layout of its level; None if the level does not stripe."""
         if self.level not in STRIPED:
             return None
         return StripeGeometry(self.name, self.level, self.chunk_bytes, 0, self.member_names)
 
     @property
     def data_members(self) -> int:
-        """How many chunks of data md offers as the optimal I/O size (md's queue limits)."""
+        """The number of data chunks in md's optimal I/O size (md's queue limits)."""
         return self.geometry.data_columns if self.geometry else self.members
 
     def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
-        """Return the parameters of -E that mke2fs reads off a real array, and cannot off a file."""
+        """Return the -E parameters that mke2fs detects on a real array but not on a file."""
         chunk_blocks = self.chunk_bytes // block_bytes
         if self.level not in STRIPED or not chunk_blocks:
             return ()
@@ -194,18 +194,18 @@ class Plan:
 
 
 Value: TypeAlias = bool | int | str
-"""What a key of a plan can have."""
+"""The type of a value of a plan key."""
 OS_TABLE, DISK_TABLE = "os_kernels.toml", "planned_disks.toml"
 LIKE_RHEL = frozenset({"centos", "rocky", "almalinux"})
 """Distributions that rebuild the kernels of RHEL under its numbers."""
 OTHER_IDS = {"amazon": "amzn", "alios": "alinux"}
-"""What people call a distribution whose os-release says otherwise."""
+"""Common names of distributions that have another ID in os-release."""
 OF_THEIR_SERIES = frozenset({UPSTREAM, DEBIAN, UBUNTU, AMAZON})
-"""Trees whose kernels keep the defaults of their series; others take changes of later ones."""
+"""Trees whose kernels keep the defaults of their series; others may backport later changes."""
 
 
 class OsKernel(NamedTuple):
-    """A kernel of a distribution: uname -r, the package in uname -v, the source, how confirmed."""
+    """A distribution kernel: `release` is uname -r, `version` the package version in uname -v."""
 
     release: str
     version: str
@@ -213,14 +213,14 @@ class OsKernel(NamedTuple):
     confirmed: str
 
     def cited(self) -> str:
-        """Return the source, and that it does not confirm the kernel where that is so."""
+        """Return the source, with the note "not confirmed" if the kernel is not confirmed."""
         return _cited(self.source, self.confirmed)
 
 
 class Property(NamedTuple):
-    """The value of a plan's key that a kind of disk decides, the source, and how confirmed.
+    """The value of a plan key that follows from the kind of disk, with its source.
 
-    Kernels from `since` on ("6.17") have the value `later`; without it, all have `value`.
+    Kernels from `since` on ("6.17") have the value `later`; without `since`, all have `value`.
     """
 
     value: Value
@@ -230,11 +230,11 @@ class Property(NamedTuple):
     later: Value | None = None
 
     def cited(self) -> str:
-        """Return the source, and that it does not confirm the value where that is so."""
+        """Return the source, with the note "not confirmed" if the value is not confirmed."""
         return _cited(self.source, self.confirmed)
 
     def on(self, kernels: Iterable[Kernel]) -> Value | None:
-        """Return the value on all these kernels; None where they differ or it cannot be told."""
+        """Return the value that all the kernels have; None if they differ or it is unknown."""
         if not self.since:
             return self.value
         found = {self._of(kernel) for kernel in kernels}
@@ -252,7 +252,7 @@ def _cited(source: str, confirmed: str) -> str:
 
 
 class DiskKind(NamedTuple):
-    """A kind of disk: its name, a sentence, and what it decides by the keys of a plan."""
+    """A kind of disk: its name, a sentence about it, and its properties by plan key."""
 
     name: str
     says: str
@@ -260,9 +260,9 @@ class DiskKind(NamedTuple):
 
 
 def kernels_of(os_id: str, version: str) -> tuple[OsKernel, ...]:
-    """Return the kernels of a release, the oldest first; empty for one that is not listed.
+    """Return the kernels of a release, oldest first; empty if the release is not listed.
 
-    "9.4" of RHEL and its rebuilds is 9.
+    "9.4" of RHEL and its rebuilds is looked up as 9.
     """
     name = OTHER_IDS.get(os_id, "rhel" if os_id in LIKE_RHEL else os_id)
     table = read_table(OS_TABLE)
@@ -279,11 +279,11 @@ def known_releases() -> tuple[str, ...]:
 
 
 def disk_kind(name: str) -> DiskKind:
-    """Return a kind of disk; KeyError for a name that is not listed."""
+    """Return a kind of disk; raises KeyError for a name that is not listed."""
     entry = read_table(DISK_TABLE)[name]
     properties = {key: Property(**value) for key, value in entry.items() if key != "says"}
     return DiskKind(name, entry["says"], properties)
 
 
 DISK_KINDS = ("aws-ebs", "gcp-pd", "azure-disk", "nvme", "sata-ssd", "hdd", "virtio")
-"""The names of the table, for help and completion, which read no file."""
+"""The names in the table, so that help and completion need not read the file."""

@@ -1,6 +1,6 @@
-"""The ext4 superblock and the group table, and the identifiers by which devices are named.
+"""The ext4 superblock, the group descriptor table, and identifiers of devices such as UUIDs.
 
-Fields have the names of dumpe2fs, and the unit in each name.
+Fields have the names that dumpe2fs prints, with the unit as a suffix.
 """
 
 import re
@@ -14,11 +14,11 @@ EXT3_FEATURES = frozenset(
     "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index filetype "
     "needs_recovery meta_bg sparse_super large_file".split()
 )
-"""What the ext3 driver could mount (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
+"""The features that the ext3 driver supported (libblkid, ext.c: EXT3_FEATURE_..._SUPP)."""
 
 JOURNAL_SUPERBLOCK_BYTES = 1024
 MOST_CLUSTERS_PER_GROUP = 65528
-"""16 bits of free-cluster count, a multiple of 8: the cap from blocks of 8 KiB on."""
+"""The largest multiple of 8 for the 16-bit free-cluster count: the cap from 8 KiB blocks on."""
 
 
 SETTINGS = tuple(
@@ -28,14 +28,14 @@ SETTINGS = tuple(
     "mb_stream_req msg_ratelimit_burst msg_ratelimit_interval_ms reserved_clusters sb_update_kb "
     "sb_update_sec warning_ratelimit_burst warning_ratelimit_interval_ms".split()
 )
-"""What can be set in /sys/fs/ext4/<device> and is no mount option."""
+"""The settings in /sys/fs/ext4/<device> that are not mount options."""
 
 
 class RecordedError(NamedTuple):
-    """An error that the kernel found and recorded (s_first_error_*, s_last_error_*).
+    """An error that the kernel recorded in the superblock (s_first_error_*, s_last_error_*).
 
-    `function` and `line` are of the kernel's source; `inode` and `block` are 0 where the error
-    was about none. `at` is a time as in `Superblock`.
+    `function` and `line` are those of the kernel's source; `inode` and `block` are 0 if the error
+    is not about one. `at` is a time as in `Superblock`.
     """
 
     at: int | None
@@ -46,9 +46,9 @@ class RecordedError(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """The sizes of a filesystem, which decide where its metadata lies: none is unknown.
+    """The sizes of a filesystem that decide where its metadata is; all of them are known.
 
-    `Superblock.sizes` gives them. `flex_bg_groups` is 1 without flex_bg, `cluster_blocks` 1
+    `Superblock.sizes` returns them. `flex_bg_groups` is 1 without flex_bg, `cluster_blocks` 1
     without bigalloc, and `reserved_gdt_blocks` 0 without resize_inode.
     """
 
@@ -75,19 +75,19 @@ class Sizes(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """The size of the filesystem."""
+        """The size of the filesystem in bytes."""
         return self.size_blocks * self.block_bytes
 
     @property
     def exist(self) -> bool:
-        """Whether a filesystem can have them: it has a group, with blocks and inodes."""
+        """Whether a filesystem can have these sizes: it has groups with blocks and inodes."""
         blocks = (self.block_bytes, self.blocks_per_group, self.flex_bg_groups, self.cluster_blocks)
         inodes = (self.inode_bytes, self.inodes_per_group, self.inode_count)
         return min(*blocks, *inodes, self.descriptor_bytes) > 0 and self.groups > 0
 
 
 class Superblock(NamedTuple):
-    """The fields of a superblock. A field is None where the reader that was used cannot see it.
+    """The fields of a superblock. A field is None if the reader that was used cannot see it.
 
     `default_mount_options` are the names of the bit field (`Default mount options:` of
     dumpe2fs); `mount_option_string` is the separate s_mount_opts (`Mount options:`).
@@ -95,14 +95,14 @@ class Superblock(NamedTuple):
     `stripe_width_blocks` RAID stripe width, 0 when not set. `size_blocks` counts blocks.
 
     Times (`..._at`) are seconds since 1970, None for never. dumpe2fs prints them in the time
-    zone of its host and does not name it: read from its text they are right where that was UTC,
-    and up to 14 hours off elsewhere.
+    zone of its host without naming it: times parsed from its output are correct if that zone was
+    UTC, and otherwise up to 14 hours off.
 
-    `backup_bgs` are the groups of the backups that sparse_super2 has, at most two.
-    `max_mount_count` is -1 or 0 where mounts force no check, `check_interval_seconds` 0 where no
-    time does. `journal_bytes` is rounded where dumpe2fs rounds it, and `state` as it prints it.
-    `journal_first_block` is where the journal begins, by the superblock's copy of its inode;
-    `journal_index_block` the block with the extents of a journal of more than four.
+    `backup_bgs` are the groups with the backups of sparse_super2, at most two.
+    `max_mount_count` is -1 or 0 if no number of mounts forces a check, `check_interval_seconds` 0
+    if no time does. `journal_bytes` is rounded as in dumpe2fs, and `state` is as it prints it.
+    `journal_first_block` is the first block of the journal, by the superblock's copy of its inode;
+    `journal_index_block` is the block with the extents of a journal that has more than four.
     Fields: Documentation/filesystems/ext4/super.rst.
     """
 
@@ -155,55 +155,55 @@ class Superblock(NamedTuple):
 
     @property
     def is_journal(self) -> bool:
-        """Whether it is the superblock of an external journal, and of no filesystem."""
+        """Whether it is the superblock of an external journal and not of a filesystem."""
         return "journal_dev" in self.features
 
     @property
     def inode_of_journal(self) -> int | None:
-        """The number of the inode that holds the journal, None where none does."""
+        """The inode number of the journal, None if there is no journal inode."""
         return self.journal_inode if self.has_journal else None
 
     @property
     def external_journal(self) -> int | None:
-        """The encoded number of the device with the journal, None where it lies inside."""
+        """The encoded device number of an external journal, None without an external journal."""
         inside = self.journal_inode or self.journal_bytes
         return self.journal_device if self.has_journal and not inside else None
 
     @property
     def journal_at_bytes(self) -> int | None:
-        """Where the journal begins on its device, None where that is not known."""
+        """The byte of the device at which the journal begins, None if unknown."""
         first, block_bytes = self.journal_first_block, self.block_bytes
         return None if first is None or block_bytes is None else first * block_bytes
 
     @property
     def fstype(self) -> str:
-        """The type by its features, as blkid(8) names it: ext4, or ext3 and ext2 by the journal."""
+        """The type that blkid(8) derives from the features: ext4, ext3 or ext2."""
         if self.features - EXT3_FEATURES:
             return "ext4"
         return "ext3" if self.has_journal else "ext2"
 
     @property
     def sizes(self) -> Sizes | None:
-        """The sizes; None where the reader sees none (the ioctl), or no filesystem has them."""
+        """The sizes; None if the reader cannot see them (the ioctl) or they are not possible."""
         fields = [getattr(self, name) for name in Sizes._fields]
         sizes = None if None in fields else Sizes(*fields)
         return sizes if sizes and sizes.exist else None
 
     @property
     def size_bytes(self) -> int | None:
-        """The size of the filesystem."""
+        """The size of the filesystem in bytes, None if unknown."""
         return self.block_bytes and self.size_blocks * self.block_bytes
 
     @property
     def groups(self) -> int | None:
-        """The number of block groups."""
+        """The number of block groups, None if unknown."""
         if self.blocks_per_group is None or self.first_block is None:
             return None
         return -(-(self.size_blocks - self.first_block) // self.blocks_per_group)
 
 
 def sizes_of(superblock: Superblock) -> Sizes:
-    """Return the sizes of a filesystem; ValueError where they are not known."""
+    """Return the sizes of a filesystem; raises ValueError if they are not known."""
     sizes = superblock.sizes
     if sizes is None:
         raise ValueError("the superblock's sizes are not known")
@@ -211,11 +211,11 @@ def sizes_of(superblock: Superblock) -> Sizes:
 
 
 class PrimarySuperblock(NamedTuple):
-    """The primary superblock as it is on the device, where the next mount looks for it.
+    """The primary superblock as it is on the device, where the next mount reads it.
 
-    `damage` is why no kernel mounts it, empty where it is whole. `failed` is why dumpe2fs could
-    not read it although its bytes can be. `kernel` is what the kernel still answers of a damaged
-    one, None where there is no damage.
+    `damage` is why no kernel can mount it, empty if it is intact. `failed` is why dumpe2fs could
+    not read it although its bytes are readable. `kernel` is the superblock that the kernel still
+    reports for a damaged one, None if there is no damage.
     """
 
     damage: str = ""
@@ -224,12 +224,12 @@ class PrimarySuperblock(NamedTuple):
 
 
 class GroupTable(NamedTuple):
-    """All block groups, in order: three columns of block numbers, one entry a group.
+    """All block groups, in order: three columns of block numbers, one entry per group.
 
-    `inode_tables` are where the tables start. With flex_bg none of the three needs to lie inside
-    the group itself (struct ext4_group_desc).
-    Columns, because 64 TiB have 524,288 groups: an object for each would take ten times the
-    memory of the descriptors themselves.
+    `inode_tables` are the first blocks of the tables. With flex_bg none of the three needs to be
+    in the group itself (struct ext4_group_desc).
+    Columns are used because 64 TiB have 524,288 groups: an object for each group would take ten
+    times the memory of the descriptors themselves.
     """
 
     block_bitmaps: Sequence[int]
@@ -243,7 +243,7 @@ class GroupTable(NamedTuple):
 
     @classmethod
     def joined(cls, tables: "Sequence[GroupTable]") -> "GroupTable":
-        """Return one table of the groups of several, in order."""
+        """Return one table with the groups of several tables, in order."""
         if len(tables) == 1:
             return tables[0]
         columns = (array("Q"), array("Q"), array("Q"))
@@ -253,16 +253,16 @@ class GroupTable(NamedTuple):
         return cls(*columns)
 
     def first(self, groups: int) -> "GroupTable":
-        """Return the table of the first groups only: those that a filesystem had before it grew.
+        """Return the table of the first groups only, as before a resize to a larger size.
 
-        Growth adds groups at the end and moves none (fs/ext4/resize.c).
+        A resize adds groups at the end and does not move others (fs/ext4/resize.c).
         """
         if groups >= self.groups:
             return self
         return GroupTable(*(column[:groups] for column in self))
 
     def checked(self, groups: int, first_block: int, size_blocks: int) -> "GroupTable":
-        """Return the table itself; ValueError unless it fits a filesystem of these sizes.
+        """Return the table; raises ValueError unless it fits a filesystem of these sizes.
 
         A descriptor of zeros is missing data, not metadata in block 0: the first block is the
         superblock's.
@@ -276,12 +276,12 @@ class GroupTable(NamedTuple):
 
 
 LINKS = "/dev/disk/by-"
-"""Where udev makes links to devices by what identifies them."""
+"""The prefix of the directories in which udev links to devices by UUID, label and so on."""
 NO_LINKS = Unknown(
     f"links {LINKS}*", Why.UNSUPPORTED, "without udev there are none", "run where udev runs"
 )
 SUPERBLOCK_KEYS = ("UUID", "LABEL")
-"""The identifiers that a superblock stores; partition tables store the others."""
+"""The identifiers that are in a superblock; the others are in partition tables."""
 _LINKED = re.compile(rf"{LINKS}(uuid|label|partuuid|partlabel)/(.+)")
 
 
@@ -289,9 +289,9 @@ _QUOTED = re.compile(r"""(["'])(?P<value>.*)\1.*""", re.DOTALL)
 
 
 def split_spec(spec: str) -> tuple[str, str] | None:
-    """Return the key and value of an identifier such as `UUID=…`, None for a path.
+    """Split an identifier such as `UUID=…` into key and value; return None for a path.
 
-    A value in quotes of either kind ends at the last one, as in blkid_parse_tag_string() of
+    A value in single or double quotes ends at the last quote, as in blkid_parse_tag_string() of
     libblkid 2.38.1 (by test).
     """
     key, equals, value = spec.partition("=")
@@ -300,9 +300,9 @@ def split_spec(spec: str) -> tuple[str, str] | None:
 
 
 def split_link(path: str) -> tuple[str, str] | None:
-    r"""Return the key and value of a link by what a device stores, None for any other path.
+    r"""Split a link such as /dev/disk/by-label/data into key and value; None for other paths.
 
-    udev writes what no name of a link may hold as `\x20`.
+    udev escapes characters that are not allowed in link names, such as a space as `\x20`.
     """
     found = _LINKED.fullmatch(path)
     if found is None:
@@ -311,7 +311,7 @@ def split_link(path: str) -> tuple[str, str] | None:
 
 
 def comparable(key: str, value: str) -> tuple[str, str]:
-    """Return an identifier as it compares with others of its key; only UUIDs ignore case.
+    """Normalize an identifier for comparison: UUIDs are compared without regard to case.
 
     mount(8) of util-linux compares UUIDs as text, that of busybox does not.
     """

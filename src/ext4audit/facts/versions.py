@@ -1,4 +1,4 @@
-"""Versions of kernels and packages, ordered as their distributors order them.
+"""Comparison of kernel and package versions by the rules of their distributions.
 
 - rpm: rpm-version(7) and the examples of rpm's test suite; the test's cases and 300,000 random
   pairs were compared with librpm 4.18.0. Other tools order the kernels of Alibaba Cloud Linux
@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from ext4audit.facts.host import Kernel
 
 SEGMENT = r"~|\^|[0-9]+|[A-Za-z]+"
-"""The compared parts of an rpm version; all other characters only separate."""
+"""The compared parts of an rpm version; all other characters are separators."""
 ARCHITECTURE = r"\.(x86_64|aarch64|i[3-6]86|ppc64le|s390x|loongarch64|riscv64|noarch)$"
 
 
@@ -23,8 +23,8 @@ def compare_rpm(left: str, right: str) -> int:
     """Return -1, 0 or 1 as `left` is older than, equal to or newer than `right`.
 
     Runs of digits compare as numbers and runs of letters as text; a number is newer than
-    letters; the longer is newer, except that `~` sorts before everything, even the end, and
-    `^` after the end but before anything else.
+    letters; the longer version is newer, except that `~` sorts before everything, even the end,
+    and `^` sorts after the end but before anything else.
     """
     for one, other in zip_longest(
         re.findall(SEGMENT, left), re.findall(SEGMENT, right), fillvalue=""
@@ -37,8 +37,8 @@ def compare_rpm(left: str, right: str) -> int:
 def split_release(kernel_release: str) -> tuple[str, str]:
     """Split "4.19.91-25.6.al7.x86_64" into version "4.19.91" and release "25.6.al7".
 
-    The architecture is taken off first: with it, the fixed kernel 26.al7 reads as older than
-    the bound 26.al7.x86_64.
+    The architecture is removed first: otherwise the fixed kernel 26.al7 would compare as older
+    than the bound 26.al7.x86_64.
     """
     version, _, release = re.sub(ARCHITECTURE, "", kernel_release).partition("-")
     return version, release
@@ -47,7 +47,7 @@ def split_release(kernel_release: str) -> tuple[str, str]:
 def _key(segment: str) -> tuple[int, int, str]:
     """Return the sort key of a segment: ~, end, ^, letters, numbers."""
     if segment.isdigit():
-        # By length, then by digit, as rpm does it: int() refuses numbers of thousands of digits.
+        # By length, then by digit, like rpm: int() rejects numbers of thousands of digits.
         digits = segment.lstrip("0")
         return 4, len(digits), digits
     special = {"~": 0, "": 1, "^": 2}
@@ -55,7 +55,7 @@ def _key(segment: str) -> tuple[int, int, str]:
 
 
 PIECE = r"([^0-9]*)([0-9]*)"
-"""The compared parts of a dpkg version: characters that are no digits, then a number."""
+"""The compared parts of a dpkg version: non-digit characters, then a number."""
 END = 0
 PieceKey: TypeAlias = tuple[tuple[int, ...], int, str]
 
@@ -63,8 +63,8 @@ PieceKey: TypeAlias = tuple[tuple[int, ...], int, str]
 def compare_dpkg(left: str, right: str) -> int:
     """Return -1, 0 or 1 as `left` is older than, equal to or newer than `right`.
 
-    The epoch ("1:") counts first, then the upstream version, then the revision behind the last
-    dash. `~` sorts before everything, even the end; letters before all other characters.
+    The epoch ("1:") is compared first, then the upstream version, then the revision after the
+    last dash. `~` sorts before everything, even the end; letters before all other characters.
     """
     for one, other in zip(_parts(left), _parts(right), strict=True):
         for a, b in zip_longest(_keys(one), _keys(other), fillvalue=((END,), 0, "")):
@@ -83,7 +83,7 @@ def _parts(version: str) -> tuple[str, str, str]:
 
 
 def _keys(part: str) -> list[PieceKey]:
-    """Return the sort key of each piece; numbers by length first, as they may have many digits."""
+    """Return the sort key of each piece; numbers sort by length first: they may be very long."""
     keys: list[PieceKey] = []
     for text, number in re.findall(PIECE, part):
         digits = number.lstrip("0")
@@ -92,7 +92,7 @@ def _keys(part: str) -> list[PieceKey]:
 
 
 def _order(character: str) -> int:
-    """Return the weight of a character that is no digit; the end weighs 0."""
+    """Return the weight of a non-digit character; the end has weight 0."""
     if character == "~":
         return -1
     is_letter = character.isascii() and character.isalpha()
@@ -110,12 +110,12 @@ DPKG_TREES = frozenset({DEBIAN, UBUNTU})
 TREES = frozenset({UPSTREAM, ALINUX2_COMMIT, OTHER}) | RPM_TREES | DPKG_TREES
 
 _VANILLA = re.compile(r"[0-9]+\.[0-9]+(\.[0-9]+)?(-rc[0-9]+\+?)?")
-"""A release of kernel.org. "6.12.55+" has further commits: Container-Optimized OS's, for one."""
+"""A kernel.org release. "6.12.55+" has extra commits, as on Container-Optimized OS."""
 _AL7 = re.compile(r"\.al7(\.|$)")
 _AL7_RELEASE = r"[0-9]+\.[0-9]+\.[0-9]+-[0-9]+(\.[0-9]+)*\.al7(\.|$)"
 _BY_SUFFIX = (
-    # Red Hat's stay at the first release of a series. Oracle's UEK is el8uek, and the kernels of
-    # ELRepo are built for el9 from stable updates.
+    # Red Hat kernels stay at the first release of a series. Oracle's UEK has el8uek, and ELRepo
+    # builds kernels for el9 from stable updates.
     (re.compile(r"^(2\.6\.32|[0-9]+\.[0-9]+\.0)-.+\.el[0-9]+(_[0-9]+)*(\.(?!elrepo)|$)"), RHEL),
     (re.compile(r"\.amzn[0-9]"), AMAZON),
 )
@@ -123,14 +123,14 @@ _NUMBERS = r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,9})"
 _SIGNATURE = re.compile(rf"Ubuntu ([0-9][0-9.]*-[0-9.~]+)-\S+ {_NUMBERS}\s*")
 _DEBIAN = re.compile(rf"\bDebian ((?:[0-9]+:)?{_NUMBERS}\S*)")
 _DEBIAN_OWN = r"[0-9.]+-[0-9.]+([+~](deb[0-9]+u|bpo[0-9]+\+)[0-9]+)*"
-"""A revision of Debian itself: Raspberry Pi OS and Kali write theirs into the same place."""
+"""A revision of Debian itself; Raspberry Pi OS and Kali put theirs in the same place."""
 
 
 class KernelTree(NamedTuple):
-    """The tree of a kernel: `package` is its version there, `upstream` the base it builds on.
+    """The source tree of a kernel: `package` is its version there, `upstream` its base version.
 
-    `exact` means that the upstream number is the stable level. That of Red Hat's
-    "5.14.0-427.el9" is not, nor that of "5.15.0-91-generic" without Ubuntu's signature.
+    `exact` means that the upstream number includes the stable update. It does not for Red Hat's
+    "5.14.0-427.el9", or for "5.15.0-91-generic" without Ubuntu's signature.
     """
 
     name: str
@@ -139,7 +139,7 @@ class KernelTree(NamedTuple):
     exact: bool
 
     def ends(self) -> "tuple[KernelTree, KernelTree]":
-        """Return the oldest and the newest kernel that it can be in its series."""
+        """Return the oldest and the newest kernel of its series that it may be."""
         if self.exact:
             return self, self
         major, minor, _ = self.upstream
@@ -149,7 +149,7 @@ class KernelTree(NamedTuple):
 
 @lru_cache(maxsize=64)
 def identify(kernel: Kernel) -> KernelTree:
-    """Return the tree by uname and Ubuntu's signature: os-release may be a container's."""
+    """Return the tree, from uname and Ubuntu's signature: os-release may be a container's."""
     release = kernel.release
     if _AL7.search(release):
         comparable = re.match(_AL7_RELEASE, release) is not None
@@ -163,7 +163,7 @@ def identify(kernel: Kernel) -> KernelTree:
 
 
 def _rpm(kernel: Kernel, name: str) -> KernelTree:
-    """Return the tree of a release that rpm orders, without its architecture."""
+    """Return the tree of a kernel with an rpm version, without the architecture."""
     package = re.sub(ARCHITECTURE, "", kernel.release)
     return KernelTree(name, package, kernel.upstream, exact=kernel.upstream[2] > 0)
 
@@ -178,7 +178,7 @@ def _ubuntu(kernel: Kernel) -> KernelTree | None:
 
 
 def _debian(kernel: Kernel) -> KernelTree | None:
-    """Parse the package version that Debian writes into `uname -v`, where it is of this series."""
+    """Parse Debian's package version in `uname -v`; None if it is missing or of another series."""
     package = _DEBIAN.search(kernel.version)
     if package is None:
         return None
@@ -199,15 +199,15 @@ def _numbers(groups: tuple[str, ...] | list[str]) -> Numbers:
 
 
 ANY = "any"
-"""The tree of a range that holds for the kernels of every tree, by their upstream number."""
+"""The tree of a range that applies to the kernels of every tree, by upstream number."""
 BOUNDS = ("tree", "since", "after", "before", "until")
-"""The fields of a range that bound it."""
+"""The fields that bound a range."""
 
 
 class Exposure(NamedTuple):
-    """Whether a kernel has a bug; `note` is how that is known, `source` its reference.
+    """Whether a kernel has a bug; `note` explains how that is known, `source` is the reference.
 
-    `symptom` is what happens, `condition` what it needs, `fix` the version that ends it.
+    `symptom` is the effect, `condition` what triggers it, `fix` the version that fixes it.
     `confidence` and `severity` are those of a finding. `confirmed` is how the range was confirmed.
     """
 
@@ -223,7 +223,7 @@ class Exposure(NamedTuple):
 
 
 class KernelRange(NamedTuple):
-    """The kernels of one tree between bounds; `since` and `until` are in it, the others not."""
+    """A range of kernels of one tree; `since` and `until` are inclusive bounds, the others not."""
 
     tree: str
     exposure: Exposure
@@ -233,12 +233,12 @@ class KernelRange(NamedTuple):
     until: str = ""
 
     def holds(self, kernel: KernelTree) -> bool:
-        """Whether a kernel of this tree lies between the bounds."""
+        """Whether a kernel of this tree is within the bounds."""
         place = _Version(self.tree, kernel)
         return self._begins_by(place) and self._ends_after(place)
 
     def may_hold(self, kernel: KernelTree) -> bool:
-        """Whether a kernel lies there by its upstream number, or some of its series does."""
+        """Whether a kernel, or some kernel of its series if it is not exact, is in the range."""
         lowest, highest = kernel.ends()
         from_below = self._begins_by(_Version(self.tree, highest))
         return from_below and self._ends_after(_Version(self.tree, lowest))
@@ -255,7 +255,7 @@ class KernelRange(NamedTuple):
 
 
 class _Version(NamedTuple):
-    """A kernel's version, and how it is compared with the bounds of a tree."""
+    """A kernel's version, compared by the rules of a tree."""
 
     tree: str
     kernel: KernelTree

@@ -1,8 +1,7 @@
-"""The data that rules judge by, as tables: their dates and counts, and newer files of them.
+"""The data tables of the rules: their dates and counts, and newer files for them (`--knowledge`).
 
-Each table is a TOML file in facts/tables/, which a module of facts/ reads. A newer file has the
-same format, and any number of entries of one table: they take the place of the built-in entries of
-the same name.
+Each table is a TOML file in facts/tables/, read by a module of facts/. A newer file has the same
+format and any number of entries of one table, which replace the built-in entries of the same name.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ FORMAT = 1
 
 
 class Table(NamedTuple):
-    """One table: its data file, what an entry is called, and the lists or tables in an entry.
+    """One table: its data file, and the nouns for its entries and for the parts of an entry.
 
-    `parts` are what is counted in an entry: the key of a list, or "" for its tables.
+    `parts` is the key of the list of parts in an entry, or "" if the parts are its tables.
     """
 
     file: str
@@ -48,7 +47,7 @@ TABLES: Mapping[str, Table] = MappingProxyType(
 
 
 class NewerFile(NamedTuple):
-    """A data file that was named and is valid: its path, table, date, and its entries."""
+    """A valid data file that the user gave: its path, table, date and entries."""
 
     path: str
     table: str
@@ -57,12 +56,12 @@ class NewerFile(NamedTuple):
 
 
 def built_in_date(table: str) -> str:
-    """Return the date of a built-in table, in ISO 8601."""
-    return str(read_document(TABLES[table].file)[ABOUT]["date"])  # a date of TOML
+    """Return the date of a built-in table in ISO 8601."""
+    return str(read_document(TABLES[table].file)[ABOUT]["date"])  # TOML parses it as a date
 
 
 def by_file(newer: Iterable[NewerFile]) -> Mapping[str, Mapping[str, Any]]:
-    """Return the entries of newer files by the name of the built-in file; later files win."""
+    """Merge the entries of newer files by the name of the built-in file; later files win."""
     found: dict[str, dict[str, Any]] = {}
     for each in newer:
         found.setdefault(TABLES[each.table].file, {}).update(each.entries)
@@ -70,7 +69,7 @@ def by_file(newer: Iterable[NewerFile]) -> Mapping[str, Mapping[str, Any]]:
 
 
 def older(newer: Iterable[NewerFile]) -> tuple[str, ...]:
-    """Return a sentence for each file that is older than the built-in table."""
+    """Return a warning for each file that is older than the built-in table."""
     return tuple(
         f"the data file {each.path} is older ({each.dated}) than the built-in {each.table} "
         f"({built_in_date(each.table)}): its entries are in force"
@@ -80,7 +79,7 @@ def older(newer: Iterable[NewerFile]) -> tuple[str, ...]:
 
 
 def document(newer: Iterable[NewerFile], *, tool_version: str) -> dict[str, Any]:
-    """Return all tables in force, with the shape that docs/knowledge.md describes."""
+    """Return all tables in force, in the JSON structure that docs/knowledge.md describes."""
     files = tuple(newer)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -106,7 +105,7 @@ def _object(name: str, files: tuple[NewerFile, ...]) -> dict[str, Any]:
 
 
 def not_confirmed(entry: object) -> int:
-    """Return how many lines of an entry, or of a table, say that they are not confirmed."""
+    """Return how many lines of an entry or a table are marked as not confirmed."""
     if isinstance(entry, list):
         return sum(map(not_confirmed, entry))
     if not isinstance(entry, Mapping):
@@ -116,7 +115,7 @@ def not_confirmed(entry: object) -> int:
 
 
 def count(name: str) -> str:
-    """Return how much a table in force has, in words: "5 rules, 37 ranges, 2 not confirmed"."""
+    """Return the size of a table in force, such as "5 rules, 37 ranges, 2 not confirmed"."""
     table = TABLES[name]
     entries = read_table(table.file)
     words = [_counted(len(entries), table.entry)]
@@ -139,11 +138,11 @@ KEY = re.compile(r"\s*([A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')\s*=")
 
 
 class KnowledgeError(ValueError):
-    """A data file is not valid; the message begins with the line where it is known."""
+    """A data file is not valid; the message begins with the line number if it is known."""
 
 
 def read_newer(text: str, path: str, near: Near) -> NewerFile:
-    """Return a newer data file; raises KnowledgeError, and ValueError for what is no TOML."""
+    """Parse and check a newer data file; raises KnowledgeError, or ValueError for invalid TOML."""
     document = parse_toml(text)
     try:
         return _checked(document, path, near)
@@ -165,7 +164,7 @@ def _checked(document: Mapping[str, Any], path: str, near: Near) -> NewerFile:
 
 
 def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
-    """Return the name and the date of the table that a file belongs to; raises InvalidEntry."""
+    """Return the table that a file belongs to and the file's date; raises InvalidEntry."""
     about = document.get(ABOUT)
     if not isinstance(about, dict):
         raise InvalidEntry((), 'the table [about] is missing, with "table", "format" and "date"')
@@ -189,7 +188,7 @@ def _about(document: Mapping[str, Any], near: Near) -> tuple[str, str]:
 
 
 def _located(wrong: InvalidEntry, text: str) -> str:
-    """Return the message with the line, and the place in words."""
+    """Return the message with the line number and the dotted name of the place."""
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in wrong.place)
     where = f"{name.removeprefix('.')}: " if name else ""
     line = _line(wrong.place, text)
@@ -197,9 +196,9 @@ def _located(wrong: InvalidEntry, text: str) -> str:
 
 
 def _line(place: Place, text: str) -> int | None:
-    """Return the line where a place begins, or what holds it; None for the file as a whole.
+    """Return the line of a place or of the table that contains it, None for the whole file.
 
-    A line in a text of several lines can be taken for another one; a message is all it decides.
+    Lines of multi-line strings may be mistaken for keys; the line is only used in messages.
     """
     lines = _lines(text)
     for length in range(len(place), 0, -1):
@@ -209,7 +208,7 @@ def _line(place: Place, text: str) -> int | None:
 
 
 def _lines(text: str) -> dict[Place, int]:
-    """Return the line of each table, each element of a list of tables, and each key."""
+    """Return the line numbers of all tables, elements of lists of tables, and keys."""
     found: dict[Place, int] = {}
     here: Place = ()
     seen: dict[Place, int] = {}

@@ -1,4 +1,4 @@
-"""What an entry of each table must have; built-in files and newer ones are checked alike."""
+"""Checks of the entries of each table, for built-in and newer files; they raise InvalidEntry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINDS = ("none", "int", "optional-int", "text", "any")
 
 
 def check_grammar(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    """Refuse an entry of option_grammar that says nothing which a mount can be judged by."""
+    """Refuse an invalid entry of option_grammar."""
     place: Place = (name,)
     check_name(name, NAME, "the name of a mount option")
     keys = ("value", "with_value", "most", "needs_journal", *BOUNDS_OF_OPTIONS, *FLAGS_OF_OPTIONS)
@@ -70,11 +70,11 @@ def _check_bounds(place: Place, entry: Mapping[str, Any]) -> None:
 
 SPELLING_KEYS = ("on", "off", "aliases", "defaults", "superblock_bits", "source", "confirmed")
 TOKEN = re.compile(r"[a-z0-9_]+(?:=[a-z0-9_]*)?")
-"""How the options file spells a state of an option: "nobarrier", "data=ordered", "commit="."""
+"""A state of an option as in the options file: "nobarrier", "data=ordered", "commit="."""
 
 
 def check_spelling(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    """Refuse an entry of option_spellings that the module of facts could not take."""
+    """Refuse an invalid entry of option_spellings."""
     place: Place = (name,)
     check_name(name, NAME, "the name of a mount option")
     check_keys(place, entry, SPELLING_KEYS, near)
@@ -87,7 +87,7 @@ def check_spelling(name: str, entry: Mapping[str, Any], sources: Sources, near: 
 
 
 def _check_defaults(place: Place, defaults: object) -> None:
-    """Refuse what does not map ascending versions to tokens; one may be empty or not verified."""
+    """Refuse a value that is not a table of ascending versions and tokens, "" or NOT_VERIFIED."""
     kernels = list(tokens_of(place, defaults, ("", NOT_VERIFIED)))
     for version in kernels:
         if NUMBERS.fullmatch(version) is None:
@@ -98,7 +98,7 @@ def _check_defaults(place: Place, defaults: object) -> None:
 
 
 def tokens_of(place: Place, words: object, marks: tuple[str, ...]) -> dict[str, str]:
-    """Return a table of tokens of the options file; a mark may stand in place of one."""
+    """Return a table of tokens of the options file, in which `marks` are allowed as well."""
     if not isinstance(words, dict):
         raise InvalidEntry(place, "it is not a table of tokens")
     for word, token in words.items():
@@ -112,11 +112,11 @@ PLANNED = (
     *("rotational", "write_cache", "virtualization", "wbt_lat_usec", "max_sectors_kb"),
     *("nr_requests", "model"),
 )
-"""What a kind of disk decides in a plan."""
+"""The keys of a plan that a kind of disk can set."""
 
 
 def check_release(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    """Refuse a release of a distribution without kernels, or a kernel without its source."""
+    """Refuse a distribution release without kernels, or a kernel without a source."""
     place: Place = (name,)
     check_name(name, RELEASE, "ID:VERSION of os-release, such as debian:12")
     check_keys(place, entry, ("kernel", "newest_of"), near)
@@ -138,7 +138,7 @@ def _os_kernel(place: Place, each: object, sources: Sources, near: Near) -> None
 
 
 def check_planned_disk(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) -> None:
-    """Refuse a kind of disk that decides what no plan has, or a value without its source."""
+    """Refuse a kind of disk with unknown plan keys, or a value without a source."""
     place: Place = (name,)
     check_name(name, NAME, "a name of lower-case letters, digits and dashes")
     text_of(place, entry, "says")
@@ -203,7 +203,7 @@ def _range(place: Place, each: Mapping[str, Any], sources: Sources, near: Near) 
 
 
 def _bounds(place: Place, each: Mapping[str, Any]) -> None:
-    """Refuse bounds that the tree does not compare, or two of one side."""
+    """Refuse bounds that are not versions of the tree, or two bounds on the same side."""
     for pair in (("since", "after"), ("before", "until")):
         if all(key in each for key in pair):
             raise InvalidEntry(place, f"it has both {' and '.join(pair)}")
@@ -275,7 +275,7 @@ def _profile(name: str, entry: Mapping[str, Any], sources: Sources, near: Near) 
 
 
 def check_demands(name: str, entry: Mapping[str, Any], near: Near) -> None:
-    """Refuse what a profile cannot demand, forbid or rate: of a vendor, or of a site."""
+    """Refuse invalid requirements of a profile, built-in or of a site."""
     place: Place = (name,)
     for option in texts_of(place, entry, "options"):
         check_option((name, "options"), option, near)
@@ -303,14 +303,14 @@ def _codes(place: Place, codes: Collection[object]) -> None:
 
 
 def check_rate(place: Place, rate: object, near: Near) -> None:
-    """Refuse what is no severity, with or without the sign of a least one."""
+    """Refuse a value that is not a severity, with or without the prefix "+"."""
     word = rate.removeprefix(AT_LEAST) if isinstance(rate, str) else str(rate)
     if word not in LEVELS:
         raise InvalidEntry(place, f"unknown severity {word!r}{near(word, LEVELS)}")
 
 
 def check_option(place: Place, option: str, near: Near) -> None:
-    """Refuse a mount option whose state no rule can tell: of neither ext4 nor access times."""
+    """Refuse a mount option that is neither an ext4 option nor about access times."""
     if option in ATIME_OPTIONS or recognize(option) is not None:
         return
     words = [word for each in all_options() for word in (each.on, each.off, *each.aliases) if word]
@@ -349,4 +349,4 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "option_spellings": check_spelling,
     }
 )
-"""The check of one entry of each table: its name, the entry, and the sources it may name."""
+"""The check for the entries of each table. It gets the name, the entry and the shared sources."""

@@ -1,4 +1,4 @@
-"""The values of an entry: texts, choices, versions and sources, and what is wrong with them."""
+"""Checks of the values of an entry: texts, choices, versions and sources."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from types import UnionType
 from typing import Any
 
 Near = Callable[[str, Sequence[str]], str]
-"""Returns " (did you mean …?)" for a similar name, else an empty text."""
+"""Returns " (did you mean …?)" for a similar name, else an empty string."""
 Place = tuple[str | int, ...]
-"""Where something stands: keys of tables, and positions in lists."""
+"""The path of a value: keys of tables and positions in lists."""
 Sources = Mapping[str, Any]
-"""The sources that entries of a file name by a word."""
+"""The shared sources of a file by the names under which entries refer to them."""
 NAME = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 NUMBERS = re.compile(r"[0-9]{1,4}(?:\.[0-9]{1,6}){1,2}")
 URL = re.compile(r"https://[^\s\"<>]+")
@@ -20,7 +20,7 @@ LONGEST_TEXT = 2000
 
 
 class InvalidEntry(ValueError):  # noqa: N818 - what the file is
-    """An entry is not valid; `place` is where, the message why."""
+    """An entry is not valid; `place` is the path of the value, the message the reason."""
 
     def __init__(self, place: Place, why: str) -> None:
         super().__init__(why)
@@ -28,14 +28,14 @@ class InvalidEntry(ValueError):  # noqa: N818 - what the file is
 
 
 def check_keys(place: Place, entry: Mapping[str, Any], known: Collection[str], near: Near) -> None:
-    """Refuse a key that the entry cannot have."""
+    """Refuse keys that the entry cannot have."""
     for key in entry:
         if key not in known:
             raise InvalidEntry((*place, key), f"unknown key {key!r}{near(key, list(known))}")
 
 
 def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = True) -> str:
-    """Return a text of an entry, empty where it is missing and not needed."""
+    """Return a text of an entry, empty if it is missing and not needed."""
     value = entry.get(key, "")
     if not isinstance(value, str):
         raise InvalidEntry((*place, key), "it is not a text")
@@ -49,7 +49,7 @@ def text_of(place: Place, entry: Mapping[str, Any], key: str, *, needed: bool = 
 
 
 def check_name(name: str, form: re.Pattern[str], words: str) -> None:
-    """Refuse the name of an entry that is not `words`."""
+    """Refuse the name of an entry that does not match; `words` describe a valid name."""
     if form.fullmatch(name) is None:
         raise InvalidEntry((name,), f"it is not {words}")
 
@@ -57,7 +57,7 @@ def check_name(name: str, form: re.Pattern[str], words: str) -> None:
 def check_form(
     place: Place, entry: Mapping[str, Any], key: str, form: re.Pattern[str], words: str
 ) -> None:
-    """Refuse a text of an entry that is not `words`; it may be missing."""
+    """Refuse a text that does not match; `words` describe a valid text. It may be missing."""
     if key in entry and form.fullmatch(text_of(place, entry, key)) is None:
         raise InvalidEntry((*place, key), f"it is not {words}")
 
@@ -65,7 +65,7 @@ def check_form(
 def check_kind(
     place: Place, entry: Mapping[str, Any], key: str, kind: type | UnionType, words: str
 ) -> None:
-    """Refuse a value of another type; a truth value is no number."""
+    """Refuse a value of another type; a bool does not count as a number."""
     value = entry.get(key)
     is_truth = isinstance(value, bool) and kind is not bool
     if value is not None and (is_truth or not isinstance(value, kind)):
@@ -73,7 +73,7 @@ def check_kind(
 
 
 def texts_of(place: Place, entry: Mapping[str, Any], key: str) -> tuple[str, ...]:
-    """Return a list of texts of an entry."""
+    """Return a list of non-empty texts of an entry, empty if it is missing."""
     value = entry.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise InvalidEntry((*place, key), "it is not a list of texts")
@@ -83,7 +83,7 @@ def texts_of(place: Place, entry: Mapping[str, Any], key: str) -> tuple[str, ...
 def check_choice(
     place: Place, entry: Mapping[str, Any], key: str, words: Sequence[str], near: Near
 ) -> None:
-    """Refuse a value that is none of the words."""
+    """Refuse a value that is not one of `words`; it may be missing."""
     value = entry.get(key)
     if value is not None and value not in words:
         known = near(str(value), words) or f" (choose from {', '.join(words)})"
@@ -91,7 +91,7 @@ def check_choice(
 
 
 def check_source(place: Place, entry: Mapping[str, Any], sources: Sources, *, note: bool) -> None:
-    """Refuse an entry without an https source, or without how it was confirmed."""
+    """Refuse an entry without an https source, or with `note` one without `confirmed`."""
     named = sources.get(str(entry.get("source")), entry)
     if not isinstance(named, dict) or URL.fullmatch(text_of(place, named, "source")) is None:
         raise InvalidEntry((*place, "source"), "it is not a URL that begins with https://")
