@@ -1,18 +1,18 @@
-"""Layout as arithmetic; here, whether a stack stripes, and what the superblock alone says.
+"""Layout arithmetic; this module: whether a stack stripes, and what follows from the superblock.
 
 md, device mapper and most RAID controllers report the chunk as `minimum_io_size` and a whole
 stripe of data as `optimal_io_size` (Documentation/ABI/stable/sysfs-block); partitions, LVM and
-LUKS hand both on.
+LUKS pass both on.
 
-From the superblock follow the places of its copies and of the descriptors: one table behind each
-copy, or with meta_bg one descriptor block in some groups; and how far the filesystem can grow, by
-the limits that its geometry sets once and for all. Sources: Documentation/filesystems/ext4,
-blockgroup.rst ("Meta Block Groups"), group_descr.rst and super.rst (Linux 6.1); descriptor_loc()
-of fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
+The superblock determines where its copies and the descriptors are: a table after each copy, or
+with meta_bg one descriptor block in some groups. It also determines how far the filesystem can
+grow, because its geometry never changes. Sources: Documentation/filesystems/ext4, blockgroup.rst
+("Meta Block Groups"), group_descr.rst and super.rst (Linux 6.1); descriptor_loc() of
+fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
 
-And so do the settings in /sys/fs/ext4 that a mount makes. An unmount forgets others. The defaults
-are those of fs/ext4/super.c and fs/ext4/mballoc.c, measured on 6.18; `inode_readahead_blks` is a
-mount option, too, and the mount table shows it.
+It determines the settings in /sys/fs/ext4 after a mount too; other values are lost on unmount.
+The defaults are those of fs/ext4/super.c and fs/ext4/mballoc.c, measured on 6.18;
+`inode_readahead_blks` is also a mount option, and the mount table shows it.
 """
 
 from collections.abc import Mapping
@@ -27,21 +27,21 @@ from ext4audit.facts.layout import PARITY_MEMBERS, StripeGeometry
 from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 
 LVM_STRIPES = "dm-striped"
-"""The level of LVM's stripes in a geometry (targets "striped" and "raid raid0"). It is not
-"raid0", because mdadm can grow a RAID0 of md and cannot grow these."""
+"""The level of LVM stripes in a geometry (targets "striped" and "raid raid0"). It differs from
+"raid0" because mdadm can grow an md RAID0 but not LVM stripes."""
 STRIPING_LEVELS = frozenset({"raid0", "raid10", "raid4", "raid5", "raid6", LVM_STRIPES})
-"""The levels of md that stripe, and LVM's stripes."""
+"""The md levels that stripe, and LVM stripes."""
 MOST_COLUMNS = 256
-"""The most columns of any controller; disks behind USB bridges report 65535 sectors as optimal."""
+"""The most columns of any controller; some USB bridges report an optimal size of 65535 sectors."""
 
 
 def may_stripe(stack: BlockDevice) -> bool:
     """Whether the bytes of a device may be spread over several members in chunks.
 
-    False where nothing below stripes, whatever else is not known: a thin pool on one disk, a
-    mirror, a file behind a loop device. A device-mapper device over one device cannot stripe
-    even when its table is unreadable: otherwise every laptop with LVM would be undetermined for
-    an ordinary user.
+    It is false if nothing below can stripe, even if other facts are unknown: a thin pool on one
+    disk, a mirror, a file behind a loop device. A device-mapper device over one device cannot
+    stripe even if its table is unreadable: otherwise every laptop with LVM would be undetermined
+    for an ordinary user.
     """
     return any(
         isinstance(device.below, Unknown) or _splits(device)
@@ -51,7 +51,7 @@ def may_stripe(stack: BlockDevice) -> bool:
 
 
 def hidden_levels(stack: BlockDevice) -> tuple[Unknown, ...]:
-    """Return why it is not known whether, or how, the devices of a stack stripe."""
+    """Return the unknowns that hide whether, or how, the devices of a stack stripe."""
     found: list[Unknown] = []
     for device in stack.descend(is_leaf_device):
         if not is_leaf_device(device):
@@ -62,7 +62,7 @@ def hidden_levels(stack: BlockDevice) -> tuple[Unknown, ...]:
 
 
 def is_leaf_device(device: BlockDevice) -> bool:
-    """Whether a device is a leaf whatever lies below it: a loop device, a multipath device."""
+    """Whether a device is always treated as a leaf: a loop device or a multipath device."""
     if device.loop is not None:
         return True
     # Every user can read this prefix of libmultipath; only root can read the table.
@@ -70,15 +70,15 @@ def is_leaf_device(device: BlockDevice) -> bool:
 
 
 def guess_geometry(stack: BlockDevice) -> StripeGeometry | None:
-    """Return the stripe that the I/O sizes of a device suggest, None where they suggest none.
+    """Guess the stripe from the I/O sizes of a device; return None if they do not suggest one.
 
-    The members are called "column 0" and so on. The guess is only likely: a controller's RAID5
-    looks like a RAID0 of its data disks, and its RAID10 like a RAID0 of half of them. Where one
-    md array is in the stack its level is known, and so the number of members.
+    The members are named "column 0" and so on. The guess is only likely: a controller's RAID5
+    looks like a RAID0 of its data disks, and its RAID10 like a RAID0 of half of its disks. If the
+    stack has exactly one md array, its level and number of members are known.
     """
     limits = stack.queue
     chunk_bytes = for_wording(limits.minimum_io_bytes, 0)
-    # A single disk reports its physical block here.
+    # A single disk reports its physical block size here.
     if chunk_bytes <= max(for_wording(limits.physical_block_bytes, 0), SECTOR_BYTES):
         return None
     columns, rest = divmod(for_wording(limits.optimal_io_bytes, 0), chunk_bytes)
@@ -88,7 +88,7 @@ def guess_geometry(stack: BlockDevice) -> StripeGeometry | None:
 
 
 def _splits(device: BlockDevice) -> bool:
-    """Whether this device itself stripes, or may do so where its table cannot be read."""
+    """Whether this device itself stripes, or may stripe because its table cannot be read."""
     if device.md is not None:
         if isinstance(device.md, Unknown):
             return True
@@ -119,7 +119,7 @@ def _geometry(stack: BlockDevice, chunk_bytes: int, columns: int) -> StripeGeome
 
 
 def _array(stack: BlockDevice) -> tuple[BlockDevice, MdArray] | None:
-    """Return the one md array with copies or parity below, None where there are more or none."""
+    """Return the only md array with copies or parity in a stack, None if there is not just one."""
     found = [
         (device, device.md.value)
         for device in stack.walk()
@@ -129,10 +129,10 @@ def _array(stack: BlockDevice) -> tuple[BlockDevice, MdArray] | None:
 
 
 def _level_and_members(array: MdArray, columns: int) -> tuple[str, int]:
-    """Return the level, and how many members the columns of data stand for.
+    """Return the level and the number of members of an array with this many data columns.
 
-    A RAID10 reports half of its members, or all of them where its copies do not pair up. md
-    calls a RAID0 a RAID4 as long as it reshapes it (raid5.c, raid5_takeover).
+    A RAID10 reports half of its members, or all of them if its copies do not pair up. During a
+    reshape, md reports a RAID0 as a RAID4 (raid5.c, raid5_takeover).
     """
     if array.level == "raid10":
         known = array.raid_disks in {columns, 2 * columns}
@@ -143,7 +143,7 @@ def _level_and_members(array: MdArray, columns: int) -> tuple[str, int]:
 
 
 def _start_bytes(stack: BlockDevice) -> int:
-    """Return how far below the top the stripe begins, by the starts of partitions."""
+    """Return the offset of a device in the stripe, the sum of the starts of its partitions."""
     start_sectors = 0
     device = stack
     while device.start_sectors is not None and len(device.known_below) == 1:
@@ -153,17 +153,17 @@ def _start_bytes(stack: BlockDevice) -> int:
 
 
 SUPERBLOCK_OFFSET_BYTES = 1024
-"""Where the superblock starts, whatever the block size; a boot loader may use what is before."""
+"""Where the superblock starts for every block size; the bytes before it are for a boot loader."""
 SUPERBLOCK_BYTES = 1024
 MOST_GROUPS_POWER = 41
-"""3 to this power is more than 64 bits count."""
+"""3 to this power exceeds 64 bits."""
 USUAL_BLOCK_BYTES = (4096, 1024, 2048, 65536)
 _USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
-"""The first that sparse_super selects: 1 and the powers of 3, 5 and 7."""
+"""The first backup groups with sparse_super: 1 and the powers of 3, 5 and 7."""
 
 
 def descriptors_per_block(sizes: Sizes) -> int:
-    """Return how many groups one descriptor block describes (a meta block group); ValueError."""
+    """Return the groups per descriptor block (a meta block group); ValueError if not a whole."""
     per_block, rest = divmod(sizes.block_bytes, sizes.descriptor_bytes)
     if rest:
         raise ValueError(f"descriptors of {sizes.descriptor_bytes} bytes fill no block")
@@ -171,15 +171,15 @@ def descriptors_per_block(sizes: Sizes) -> int:
 
 
 def descriptor_table_blocks(sizes: Sizes) -> int:
-    """Return how many blocks the descriptors of all groups fill."""
+    """Return the number of blocks of the group descriptor table."""
     return -(-sizes.groups * sizes.descriptor_bytes // sizes.block_bytes)
 
 
 def descriptor_blocks(sizes: Sizes) -> tuple[int, ...]:
     """Return the block number of each primary descriptor block, in the order of the groups.
 
-    They follow the superblock; with meta_bg, from block `first_meta_bg` on, each lies in the
-    first of the groups that it describes. ValueError where descriptors fill no block.
+    They follow the superblock; with meta_bg, from block `first_meta_bg` on, each is in the first
+    of the groups that it describes. Raises the ValueError of `descriptors_per_block`.
     """
     count = -(-sizes.groups // descriptors_per_block(sizes))
     together = count
@@ -191,9 +191,9 @@ def descriptor_blocks(sizes: Sizes) -> tuple[int, ...]:
 
 
 def descriptor_extents(sizes: Sizes) -> tuple[tuple[int, int], ...]:
-    """Return offset and length in bytes of what holds the descriptors, adjacent blocks as one.
+    """Return offset and length in bytes of the extents that hold the descriptors.
 
-    The last one ends with the last descriptor and not with its block.
+    Adjacent blocks are one extent. The last one ends after the last descriptor, not its block.
     """
     block_bytes, blocks = sizes.block_bytes, descriptor_blocks(sizes)
     starts = [0, *(n for n, (a, b) in enumerate(pairwise(blocks), 1) if b != a + 1)]
@@ -220,7 +220,7 @@ def has_superblock(sizes: Sizes, group: int) -> bool:
 
 
 def superblock_copies(sizes: Sizes) -> int:
-    """Return how many groups begin with a copy of the superblock, the first one included."""
+    """Return how many groups begin with a copy of the superblock, including the primary."""
     if "sparse_super2" in sizes.features:
         return 1 + len(sizes.backup_bgs)
     if "sparse_super" not in sizes.features:
@@ -230,9 +230,9 @@ def superblock_copies(sizes: Sizes) -> int:
 
 
 def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
-    """Return group and block of the first backups as mke2fs places them without other options.
+    """Return the group and block of the first backups where mke2fs places them by default.
 
-    A group then has as many blocks as one block has bits; with 1 KiB, block 0 is the boot loader's.
+    A group then has as many blocks as a block has bits; block 0 of 1 KiB is the boot block.
     """
     first = int(block_bytes == SUPERBLOCK_OFFSET_BYTES)
     per_group = min(8 * block_bytes, MOST_CLUSTERS_PER_GROUP)
@@ -240,28 +240,28 @@ def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:
 
 
 def _meta_block(sizes: Sizes, index: int) -> int:
-    """Return the block of descriptor block `index` where meta_bg spreads them."""
+    """Return the block number of descriptor block `index` in its meta block group."""
     group = index * descriptors_per_block(sizes)
     start = sizes.first_block + group * sizes.blocks_per_group
     return start + boot_block(sizes, group) + has_superblock(sizes, group)
 
 
 def boot_block(sizes: Sizes, group: int) -> int:
-    """Return 1 for block 0 of 1 KiB, which stays free where bigalloc makes it the first one."""
+    """Return 1 if block 0 is kept free: with bigalloc and 1 KiB blocks it is the first block."""
     is_first = group == 0 and sizes.first_block == 0
     return int(is_first and sizes.block_bytes == SUPERBLOCK_OFFSET_BYTES)
 
 
 def holds_descriptors(sizes: Sizes, group: int) -> bool:
-    """Whether meta_bg puts a descriptor block here: first, second and last of its groups."""
+    """Whether a group has a descriptor block with meta_bg: the first, second and last do."""
     described = descriptors_per_block(sizes)
     return group % described in {0, 1, described - 1}
 
 
 def reserved_blocks(sizes: Sizes, group: int) -> int:
-    """Return how many blocks at the start of a group its own metadata must leave free.
+    """Return the number of blocks before the bitmaps of a group: superblock and descriptors.
 
-    Only for filesystems without descriptors in both places (meta_bg set later, by a resize).
+    Not for filesystems with descriptors in both forms (meta_bg set later, by a resize).
     """
     copy = has_superblock(sizes, group)
     if "meta_bg" in sizes.features:
@@ -282,19 +282,19 @@ MOST_INODES = (1 << 32) - 1
 
 
 class Ceiling(NamedTuple):
-    """The largest size in bytes, and which of the two limits it is: inodes or descriptors."""
+    """The largest size in bytes, and whether inodes (or else descriptors) limit it."""
 
     size_bytes: int
     is_of_inodes: bool
 
 
 def ceiling_of(sizes: Sizes) -> Ceiling:
-    """Return the size beyond which no resize goes.
+    """Return the largest size that a resize can reach.
 
-    The kernel refuses a number of groups whose inodes do not fit 32 bits (fs/ext4/resize.c:
-    "resize would cause inodes_count overflow"), and resize2fs before 1.47.2 a group descriptor
-    table that does not fit into one block group ("New size results in too many block group
-    descriptors", with meta_bg as well; measured with 1.47.0, and the release notes of 1.47.2).
+    The kernel refuses more groups than have inode numbers of 32 bits (fs/ext4/resize.c:
+    "resize would cause inodes_count overflow"), and resize2fs before 1.47.2 refuses a group
+    descriptor table that does not fit into one block group ("New size results in too many block
+    group descriptors", also with meta_bg; measured with 1.47.0; release notes of 1.47.2).
     """
     group_blocks = sizes.blocks_per_group
     by_inodes = MOST_INODES // sizes.inodes_per_group
@@ -315,18 +315,18 @@ JOURNAL_BLOCKS = (
     (16777216, 65536),
     (33554432, 131072),
 )
-"""Blocks of the journal below a number of blocks: e2fsprogs 1.43.2 and later, 1.47.0 measured."""
+"""(Size below, journal size), both in blocks: e2fsprogs 1.43.2 and later, measured with 1.47.0."""
 LARGEST_JOURNAL_BLOCKS = 262144
 
 
 def journal_blocks_of(size_blocks: int) -> int:
-    """Return the blocks of the journal that mke2fs makes by default; 0 for a small filesystem."""
+    """Return the default journal size of mke2fs in blocks; 0 for a small filesystem."""
     fitting = (journal for below, journal in JOURNAL_BLOCKS if size_blocks < below)
     return next(fitting, LARGEST_JOURNAL_BLOCKS)
 
 
 _INTERVALS = (500, 1250, 1500, 5000)
-"""Five seconds in jiffies, by the usual values of CONFIG_HZ."""
+"""Five seconds in jiffies, for the usual values of CONFIG_HZ."""
 CONSTANT_SETTINGS: Mapping[str, tuple[int, ...]] = {
     **{f"{kind}_ratelimit_interval_ms": _INTERVALS for kind in ("err", "warning", "msg")},
     **{f"{kind}_ratelimit_burst": (10,) for kind in ("err", "warning", "msg")},
@@ -349,9 +349,9 @@ _RESERVED_FRACTION, _MOST_RESERVED = 50, 4096
 
 
 def changed_settings(fs: Filesystem) -> tuple[tuple[str, int], ...]:
-    """Return the settings with their values that a mount would not bring back.
+    """Return the settings, with their values, that the next mount would not restore.
 
-    One whose default cannot be computed counts as changed: to set it again changes nothing.
+    A setting whose default cannot be computed counts as changed: setting it again is harmless.
     """
     present = for_wording(fs.settings, ())
     if not present:
@@ -382,7 +382,7 @@ def _computed(fs: Filesystem) -> dict[str, tuple[int, ...]]:
 
 
 def _group_prealloc(fs: Filesystem, cluster_blocks: int) -> int:
-    """Return the clusters that are preallocated at once: a multiple of the stripe."""
+    """Return the default number of clusters to preallocate, a multiple of the stripe."""
     least = max(_GROUP_PREALLOC // cluster_blocks, _LEAST_PREALLOC)
     option = option_of(fs, "stripe")
     stripe_blocks = whole_number(option.token.partition("=")[2]) if option else None
@@ -391,7 +391,7 @@ def _group_prealloc(fs: Filesystem, cluster_blocks: int) -> int:
 
 
 def _reserved_clusters(superblock: Superblock, cluster_blocks: int) -> int:
-    """Return the clusters that are reserved for extents that grow: 2 %, at most 4096."""
+    """Return the default number of clusters reserved for growing extents: 2 %, at most 4096."""
     if superblock.features.isdisjoint({"extent", "extents"}):
         return 0
     clusters = superblock.size_blocks // cluster_blocks

@@ -1,11 +1,11 @@
 """The mkfs parameters that spread the bitmaps evenly over a stripe, and the advice in sentences.
 
-With the defaults of mke2fs flex groups begin 2^19 blocks apart. That is a multiple of a power
+With the defaults of mke2fs, flex groups begin 2^19 blocks apart. That is a multiple of a power
 of two of chunks, so with N disks only the odd part of N is reached. A group size that is a few
-blocks smaller spreads the bitmaps; which one does depends on the array.
+blocks smaller spreads the bitmaps; the right size depends on the array.
 
 Sources: mke2fs(8), tune2fs(8), resize2fs(8) and mdadm(8) for what can be changed in place, and
-runs of each on real arrays for what it changes.
+runs of each tool on real arrays for the effects.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from ext4audit.layout.mkfs_parameters import TIB
 
 MOST_NEW_MEMBERS = 3
 AS_USUAL = 0.05
-"""By how much Jain's index of the bitmaps may differ from the closed form, which leaves backups of
-the superblock out."""
+"""How much Jain's index of the bitmaps may differ from the closed form, which ignores backups of
+the superblock."""
 NO_STRIDE = "stride and stripe width, set by mkfs or tune2fs: with flex_bg they do not move bitmaps"
 NO_STRIDE_AFTERWARDS = "stride and stripe width, set by tune2fs: they do not move bitmaps"
 NO_LARGER_FLEX_GROUPS = (
@@ -57,9 +57,9 @@ MITIGATIONS = (
 
 
 def layout_advice(layout: MetadataLayout, sizes: Sizes) -> LayoutAdvice:
-    """Return the advice for a filesystem that exists, or is planned, on a stripe.
+    """Return the advice for an existing or planned filesystem on a stripe.
 
-    Raises ValueError where nothing stripes.
+    Raises ValueError if nothing stripes.
     """
     geometry = layout.geometry
     if geometry is None:
@@ -84,7 +84,7 @@ def layout_advice(layout: MetadataLayout, sizes: Sizes) -> LayoutAdvice:
 
 
 def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
-    """Return the mkfs options that make a filesystem like this one even on its stripe."""
+    """Return the mkfs options that would make an equal filesystem even; None if there are none."""
     if layout.geometry is None:
         return None
     try:
@@ -93,11 +93,11 @@ def advice_for(layout: MetadataLayout, sizes: Sizes) -> MkfsAdvice | None:
         return None
 
 
-@lru_cache(maxsize=64)  # a report asks several times for one stripe, and a search takes up to 0.1 s
+@lru_cache(maxsize=64)  # a report needs the advice several times, and a search takes up to 0.1 s
 def advice_on(
     geometry: StripeGeometry, sizes: Sizes, device_bytes: int | None = None
 ) -> MkfsAdvice | None:
-    """Return what `advise` does for a stripe, from one search for all who ask.
+    """Return the result of `advise` for a stripe, cached because a search is slow.
 
     Raises ValueError for a stripe that `map_of` refuses.
     """
@@ -105,9 +105,9 @@ def advice_on(
 
 
 def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:
-    """Return the larger array on which this filesystem is even as it is.
+    """Return the larger array on which the filesystem would be even without a new mkfs.
 
-    None too where its bitmaps do not lie where mke2fs puts them without -E packed_meta_blocks.
+    None too if its bitmaps are not where mke2fs puts them without -E packed_meta_blocks.
     """
     if layout.geometry is None:
         return None
@@ -121,11 +121,11 @@ def growth_for(layout: MetadataLayout, sizes: Sizes) -> Growth | None:
 
 
 def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
-    """Return the next number of members that makes the present bitmaps even, if it is near.
+    """Return the next number of members that makes the existing bitmaps even, if it is near.
 
-    Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow). One over
+    Only md's RAID0 keeps its level when it grows by a member (md(4), mdadm(8) --grow). A RAID0 of
     other arrays grows by an array, which is not computed, and one with members of different sizes
-    not at all (drivers/md/raid5.c, raid45_takeover_raid0: "cannot takeover raid0 with more than
+    cannot grow (drivers/md/raid5.c, raid45_takeover_raid0: "cannot takeover raid0 with more than
     one zone").
     """
     now = len(geometry.members)
@@ -143,14 +143,14 @@ def growth(geometry: StripeGeometry, sizes: Sizes) -> Growth | None:
 
 
 def effectively(spread: Spread) -> str:
-    """Return how many members really serve, with the verb: "Effectively 3 of 12 disks serve"."""
+    """Return a subject and a verb for a sentence: "Effectively 3 of 12 disks serve"."""
     number = rounded(spread.effective_members)
     verb = "serves" if number == "1" else "serve"
     return f"Effectively {number} of {len(spread.loads)} disks {verb}"
 
 
 def rounded(number: float) -> str:
-    """Format a number with one digit after the point, and without it where that is a zero."""
+    """Format a number with one decimal, or with none if that is zero."""
     return f"{number:.1f}".removesuffix(".0")
 
 
@@ -180,7 +180,7 @@ def _no_advice(layout: MetadataLayout, geometry: StripeGeometry) -> str:
 
 
 def _incurable(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:
-    """Describe what no group size changes: the descriptor table, a block of it for 64 groups."""
+    """Describe what no group size changes: the descriptor table, with a block for 64 groups."""
     if layout.descriptors.evenness >= EVEN:
         return (
             "The descriptor table is spread over all disks because the filesystem is large; "
@@ -211,7 +211,7 @@ def _in_place(geometry: StripeGeometry, grown: Growth) -> str:
 
 
 def _no_help(layout: MetadataLayout, advice: MkfsAdvice | None) -> Iterator[str]:
-    """Yield what changes nothing for these groups; a stride moves bitmaps that are not packed."""
+    """Yield attempts that change nothing; with mkfs, a stride moves bitmaps without flex_bg."""
     yield NO_STRIDE if layout.flex_bg_groups > 1 else NO_STRIDE_AFTERWARDS
     if advice is None or advice.flex_bg_groups <= layout.flex_bg_groups:
         yield NO_LARGER_FLEX_GROUPS
@@ -219,7 +219,7 @@ def _no_help(layout: MetadataLayout, advice: MkfsAdvice | None) -> Iterator[str]
 
 
 def _by_stride(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:
-    """Return the other way for groups that are not packed, empty where it does not help."""
+    """Return the alternative for groups without flex_bg packing, empty if it does not help."""
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     if layout.flex_bg_groups > 1 or not chunk_blocks:
         return ""

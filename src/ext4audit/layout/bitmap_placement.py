@@ -4,14 +4,13 @@ With flex_bg every flex group begins with the bitmaps of its F groups: one exten
 Flex group i begins at block i * F * B (B is the number of blocks in a group), so these extents
 are F * B blocks apart: the flex-group stride. The members repeat after a period of P blocks, and
 the extents return to the same places after P / gcd(F * B, P) strides. Further flex groups repeat
-those places, and are counted by multiplication, without a look at each group.
+those places and are counted by multiplication instead of one by one.
 
-A transaction of jbd2 holds a block once, however often it changes, and a checkpoint writes it in
+A jbd2 transaction holds a block once, however often it changes, and a checkpoint writes it in
 place once (Documentation/filesystems/ext4/journal.rst). One descriptor block describes 64 groups
 (4 KiB blocks, 64bit), so changes in several of them are one write. Dirty descriptor blocks that
-are neighbours on the disk are also one write, because the block layer merges them. Bitmaps and
-inode tables are described by group, and groups that change at the same time are rarely
-neighbours.
+are adjacent on the disk are also one write, because the block layer merges them. Bitmaps and
+inode tables belong to single groups, and groups that change at the same time are rarely adjacent.
 
 The number of groups that change between two checkpoints depends on the load. GROUPS is calibrated
 with the experiment `hotspot` of the lab: see docs/measurements.md.
@@ -46,7 +45,7 @@ from ext4audit.layout.byte_map import Find, StackMap
 
 
 class BitmapPlacement(NamedTuple):
-    """The bitmap extents of `groups` groups of `group_blocks`, `flex_groups` to a flex group.
+    """The bitmap extents of `groups` groups of `group_blocks` blocks, `flex_groups` per flex group.
 
     `first_blocks` is where the first extent begins. `next_blocks` is where the others begin
     within their flex group. Copies of the superblock precede them.
@@ -60,14 +59,14 @@ class BitmapPlacement(NamedTuple):
 
     @property
     def flex_stride_blocks(self) -> int:
-        """The distance of two extents, F * B."""
+        """The distance between the starts of two extents, F * B."""
         return self.group_blocks * self.flex_groups
 
 
 def placement_of(sizes: Sizes) -> BitmapPlacement:
     """Return the placement of the bitmaps of a filesystem.
 
-    The few groups that begin with a backup are taken for ordinary ones: at most 27 of 64 TiB.
+    The few groups that begin with a backup (27 in 64 TiB) are treated as ordinary ones.
     """
     ordinary_group = 2 * sizes.flex_bg_groups
     return BitmapPlacement(
@@ -80,7 +79,7 @@ def placement_of(sizes: Sizes) -> BitmapPlacement:
 
 
 class _BitmapExtents(NamedTuple):
-    """Extents of `blocks` blocks at begin + n * stride, for n from `first` until before `end`."""
+    """Extents of `blocks` blocks at begin + n * stride, for n in range(first, end)."""
 
     begin: int
     stride: int
@@ -90,15 +89,15 @@ class _BitmapExtents(NamedTuple):
 
 
 MOST_NESTED_CHUNKS = 1 << 14
-"""The most chunks in the period of a stripe over arrays: half a second at 30 µs each. A few arrays
-that are alike have hundreds; RAID6 arrays of 7, 11, 13 and 17 disks have millions."""
+"""The most chunks in the period of a stripe over arrays: half a second at 30 µs each. A few equal
+arrays have hundreds; RAID6 arrays of 7, 11, 13 and 17 disks have millions."""
 
 
 class StripePeriod:
-    """One period of a stripe: its chunks, each with the members that a write into it writes."""
+    """One period of a stripe: its chunks, each with the members that are written with it."""
 
     def __init__(self, stack_map: StackMap, block_bytes: int) -> None:
-        """Raise ValueError for a stack without a period of chunks of whole blocks."""
+        """Raise ValueError if the stack has no period that consists of chunks of whole blocks."""
         geometry, period_bytes = stack_map.geometry, stack_map.period_bytes
         if geometry is None or not period_bytes:
             raise ValueError("the stripe geometry is not uniform")
@@ -117,16 +116,16 @@ class StripePeriod:
         self._members_of_chunk: dict[int, tuple[int, ...]] = {}
 
     def covers_all_chunks(self, stride_blocks: int, flex_groups: int) -> bool:
-        """Whether endless extents at this stride cover all chunks of the period equally.
+        """Whether infinitely many extents at this stride cover all chunks of the period equally.
 
         The extents begin at every multiple of the greatest common divisor of stride and period.
-        They are even if that divides a chunk, or the length of an extent.
+        They are even if that divides a chunk or the length of an extent.
         """
         spacing = gcd(stride_blocks, self.period_blocks)
         return self.chunk_blocks % spacing == 0 or 2 * flex_groups % spacing == 0
 
     def spread(self, placement: BitmapPlacement, groups: int | None = None) -> Spread:
-        """Return the writes of the bitmaps on each member, of the first `groups` groups or all."""
+        """Return the bitmap writes on each member, for the first `groups` groups or all."""
         loads = [0] * len(self._map.members)
         counted = min(groups or placement.groups, placement.groups)
         for chunk, blocks in self._blocks_in_chunks(placement, counted).items():
@@ -135,7 +134,7 @@ class StripePeriod:
         return Spread(tuple(loads[slot] for slot in self._judged))
 
     def _blocks_in_chunks(self, placement: BitmapPlacement, groups: int) -> Counter[int]:
-        """Return the blocks of bitmaps in each chunk of the period."""
+        """Return the number of bitmap blocks in each chunk of the period."""
         flex_groups, stride = placement.flex_groups, placement.flex_stride_blocks
         whole, rest = divmod(groups, flex_groups)
         ordinary = partial(_BitmapExtents, placement.next_blocks, stride, 2 * flex_groups)
@@ -153,7 +152,7 @@ class StripePeriod:
         return found
 
     def _count(self, extents: _BitmapExtents) -> Counter[int]:
-        """Return the blocks of some extents in each chunk; the loop over the extents is in C.
+        """Return the number of blocks of extents in each chunk; the loop over them runs in C.
 
         Extents that cross the ends of chunks do so at the same offsets, apart from multiples of
         the greatest common divisor of stride and chunk.
@@ -175,7 +174,7 @@ class StripePeriod:
         return Counter(found)
 
     def _members_writing(self, chunk: int) -> tuple[int, ...]:
-        """Return the members that a write into a chunk of the period writes."""
+        """Return the members that are written with a chunk of the period, for data and parity."""
         if chunk not in self._members_of_chunk:
             block = chunk * self.chunk_blocks - self._offset_blocks
             byte = block % self.period_blocks * self._block_bytes
@@ -195,8 +194,8 @@ def measure(
 ) -> MetadataLayout:
     """Count the metadata of all block groups per member device.
 
-    Raises ValueError where the filesystem has another number of groups than there are locations:
-    a table that was cut off must not be counted as a whole filesystem.
+    Raises ValueError if the table has another number of groups than the filesystem: a truncated
+    table must not be counted as a whole filesystem.
     """
     if sizes.groups != table.groups:
         raise ValueError(f"{table.groups} group descriptors of {sizes.groups} are seen")
@@ -227,7 +226,7 @@ def _attainable(geometry: StripeGeometry | None, sizes: Sizes) -> float:
 class _MemberCounter:
     """Counts blocks per member device.
 
-    Blocks that are known to share their members are mapped once: they form one run.
+    Blocks that are known to be on the same members form a run and are mapped once.
     """
 
     def __init__(self, stack_map: StackMap, block_bytes: int) -> None:
@@ -240,9 +239,9 @@ class _MemberCounter:
         self._period_blocks = lcm(period_bytes, block_bytes) // block_bytes if period_bytes else 0
 
     def fold(self, blocks: Iterable[int]) -> Counter[int]:
-        """Return first blocks of runs, each with how many of `blocks` are like it.
+        """Return the first block of each run, with the number of `blocks` in equivalent runs.
 
-        All loops are in C: 64 TiB have 524,288 groups with three blocks each.
+        All loops run in C: 64 TiB have 524,288 groups with three blocks each.
         """
         if self._period_blocks:
             blocks = map(mod, blocks, repeat(self._period_blocks))
@@ -250,11 +249,11 @@ class _MemberCounter:
         return Counter({run * self._run_blocks: count for run, count in runs.items()})
 
     def data(self, folded: Mapping[int, int]) -> list[int]:
-        """Return the number of blocks on each member, each copy of a mirrored one."""
+        """Return the number of blocks on each member; each copy of a mirrored block counts."""
         return self._loads(folded, self._map.data)
 
     def parity(self, folded: Mapping[int, int]) -> list[int]:
-        """Return the number of parity blocks on each member that are written with the blocks."""
+        """Return the number of parity blocks on each member that the blocks cause to be written."""
         return self._loads(folded, self._map.parity)
 
     def _loads(self, folded: Mapping[int, int], find: Find) -> list[int]:
@@ -289,7 +288,7 @@ def _members(table: GroupTable, sizes: Sizes, counter: _MemberCounter) -> tuple[
 def _described(
     sizes: Sizes, blocks: Sequence[int], groups: int, counter: _MemberCounter
 ) -> Counter[int]:
-    """Return the descriptor blocks, each as often as it describes a group."""
+    """Return the descriptor blocks, each with the number of groups that it describes."""
     per_block = descriptors_per_block(sizes)
     found: Counter[int] = Counter()
     for index, block in enumerate(blocks):
@@ -303,9 +302,9 @@ GROUPS = 100
 
 
 def descriptor_writes(sizes: Sizes, groups: int = GROUPS) -> float:
-    """Return the writes of descriptor blocks for each group that changes, at most 1.
+    """Return the writes of descriptor blocks per changed group, at most 1.
 
-    The groups are taken to be random. With meta_bg no descriptor blocks are neighbours.
+    The changed groups are assumed to be random. With meta_bg no descriptor blocks are adjacent.
     """
     blocks = descriptor_table_blocks(sizes)
     if not blocks:

@@ -1,11 +1,10 @@
 """Byte maps: which component of each layer, and finally which leaf device, holds a byte.
 
-`Layer` is what one device does with its bytes; the simple layers are made here: mirrors, windows,
-even stripes, concatenations. `ByteMap` is a device with all layers below it, and `StackMap` the
-byte map of a filesystem's device with the names of the leaf devices.
+`Layer` is the mapping of one device to its components; this module has the simple layers: mirrors,
+windows, even stripes, concatenations. `ByteMap` is a device with all layers below it, and
+`StackMap` is the byte map of a filesystem's device with the names of the leaf devices.
 
-Data lies on one member, or on several where the stack mirrors. Parity is written beside it where
-the stack has any.
+Data is on one member, or on several if the stack mirrors. Parity, if any, is written with it.
 """
 
 from bisect import bisect_right
@@ -22,25 +21,25 @@ MDSTAT = "see /proc/mdstat"
 BY_HAND = "count the blocks that dumpe2fs -g prints"
 
 MOST_PLACES = 4096
-"""A byte with more copies means a wrong map: mirrors of one device stacked on each other double
-the copies with every layer, and a lookup would never end."""
+"""The most copies of a byte in a valid map: if mirrors of one device are stacked on each other, the
+copies double with every layer, and a lookup would never end."""
 
 ANY_PERIOD_BYTES = 64 << 10
-"""The period where all bytes lie on the same members, so that every distance is one. It is a
+"""The period if all bytes are on the same members, so that any distance is a period. It is a
 multiple of every block size of ext4."""
 
 Location = tuple[int, int]
-"""A component of a layer, and the byte of that component."""
+"""A component of a layer by index, and a byte of that component."""
 
 
 class Layer(NamedTuple):
-    """What one device does with its bytes.
+    """The mapping of the bytes of one device to its components.
 
-    `data` and `parity` return the locations of a byte, at most `max_locations` together. Bytes
-    that are `period_bytes` apart lie on the same components, `advance_bytes` further on each;
-    None where that holds nowhere. Aligned runs of `run_bytes` lie side by side on one component, 0
-    where all bytes do. `begins_bytes` has, for a concatenation, the byte of the device at which
-    each component starts; it is empty where every component starts with the device.
+    `data` and `parity` return the locations of a byte, at most `max_locations` in total. Bytes
+    that are `period_bytes` apart are on the same components, `advance_bytes` further on each;
+    it is None if there is no period. Aligned runs of `run_bytes` are contiguous on one component;
+    0 means that all bytes are. `begins_bytes` has, for a concatenation, the byte of the device at
+    which each component starts; it is empty if all components start at byte 0.
     """
 
     data: Callable[[int], tuple[Location, ...]]
@@ -53,12 +52,12 @@ class Layer(NamedTuple):
 
 
 def no_parity(_byte: int) -> tuple[()]:
-    """Return no locations, and no places: the layer writes nothing but the data."""
+    """Return no locations (or places), for layers without parity."""
     return ()
 
 
 def mirrored(components: int) -> Layer:
-    """Every component holds every byte; with one component this is a window of a device."""
+    """Return the layer of a mirror; with one component it is a window of a device."""
 
     def data(byte: int) -> tuple[Location, ...]:
         return tuple((component, byte) for component in range(components))
@@ -67,7 +66,7 @@ def mirrored(components: int) -> Layer:
 
 
 def striped(components: int, chunk_bytes: int) -> Layer:
-    """Chunk k lies on component k mod N (drivers/md/raid0.c, drivers/md/dm-stripe.c, 6.1)."""
+    """Put chunk k on component k mod N (drivers/md/raid0.c, drivers/md/dm-stripe.c, 6.1)."""
     if components < 1 or chunk_bytes < 1:
         raise ValueError(f"{components} components and chunks of {chunk_bytes} bytes")
 
@@ -80,7 +79,7 @@ def striped(components: int, chunk_bytes: int) -> Layer:
 
 
 def concatenated(lengths_bytes: Sequence[int]) -> Layer:
-    """One component after the other; ValueError where a component has no length."""
+    """Return the layer of a concatenation; raises ValueError if a component is empty."""
     if not lengths_bytes or min(lengths_bytes) < 1:
         raise ValueError(f"parts of {min(lengths_bytes, default=0)} bytes")
     ends = list(accumulate(lengths_bytes))
@@ -96,9 +95,9 @@ def concatenated(lengths_bytes: Sequence[int]) -> Layer:
 
 
 class Stripes(NamedTuple):
-    """A striping layer as md names it: level, chunk and layout number, and unequal members.
+    """A striping layer in md's terms: level, chunk, layout number, and sizes of unequal members.
 
-    `zoned_bytes` is how much of each member is used, empty where that is the same of all.
+    `zoned_bytes` is how much of each member is used, empty if all are equal.
     """
 
     level: str
@@ -108,10 +107,10 @@ class Stripes(NamedTuple):
 
 
 class Split(NamedTuple):
-    """A layer and its components: the name of each, and the byte of it at which the data starts.
+    """A layer and its components: the name of each, and the byte at which its data starts.
 
     A component is named by its device name (md) or device number, "8:0" (device mapper).
-    `stripes` is None where nothing is striped.
+    `stripes` is None if nothing is striped.
     """
 
     layer: Layer
@@ -120,7 +119,7 @@ class Split(NamedTuple):
 
 
 def unmappable(detail: str, hint: str = BY_HAND, why: Why = Why.UNSUPPORTED) -> Undetermined:
-    """Return the exception for a byte whose place cannot be known: the stack map is unknown."""
+    """Return the exception for a byte with an unknown place, which makes the map unknown."""
     return Undetermined((Unknown(WHAT, why, detail, hint),))
 
 
@@ -135,19 +134,19 @@ Find = Callable[[int], tuple[Place, ...]]
 
 
 class StackMap(NamedTuple):
-    """Where the bytes of a filesystem lie on the leaf devices of its stack.
+    """Where the bytes of a filesystem are on the leaf devices of its stack.
 
-    `data` returns all copies of a byte, `parity` the places that are written with it. Both raise
-    ValueError for a byte beyond the device. `members` are the names of the leaf devices, in slot
-    order of the striping layer.
+    `data` returns all copies of a byte, `parity` the parity bytes that are written with it. Both
+    raise ValueError for a byte beyond the device. `members` are the names of the leaf devices, in
+    slot order of the striping layer.
 
-    `geometry` is the first layer that stripes below the filesystem's first bytes, None where
-    nothing stripes (one disk, a mirror, a concatenation). Its `members` are leaf devices too: of
-    nested stripes there are more of them than chunks in a stripe.
+    `geometry` is the first layer that stripes below the filesystem's first bytes, None if nothing
+    stripes (one disk, a mirror, a concatenation). Its `members` are leaf devices too: nested
+    stripes have more of them than chunks in a stripe.
 
-    Bytes that are `period_bytes` apart lie on the same members (not at the same byte). It is None
-    where that holds nowhere (zones, several segments), and 64 KiB where it holds for any distance.
-    Aligned runs of `run_bytes` lie on the same members, 0 where all bytes do.
+    Bytes that are `period_bytes` apart are on the same members (not at the same byte). It is None
+    if there is no period (zones, several segments), and 64 KiB if any distance is a period.
+    Aligned runs of `run_bytes` are on the same members; 0 means that all bytes are.
     """
 
     members: tuple[str, ...]
@@ -189,10 +188,10 @@ def leaf_device(member: int, size_bytes: int | None) -> ByteMap:
 
 
 def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | None) -> ByteMap:
-    """Join a layer to the byte maps of its components.
+    """Combine a layer with the byte maps of its components.
 
-    `size_bytes` is the device's own, where known. ValueError where a component starts before its
-    device, or bytes have too many places.
+    `size_bytes` is the size of the device, if known. Raises ValueError if a component starts before
+    its device, or if bytes have too many places.
     """
     maps = [below for below, _ in components]
     starts = [start for _, start in components]
@@ -209,7 +208,7 @@ def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | Non
         _refuse_outside(byte, size_bytes)
         own = layer.parity(byte)
         beside = (place for i, at in own for place in maps[i].data(starts[i] + at))
-        # Parity is written as data is: an array below keeps its own parity of both.
+        # An array below treats parity like data: it has parity of its own for both.
         below = (
             place for i, at in (*layer.data(byte), *own) for place in maps[i].parity(starts[i] + at)
         )
@@ -234,7 +233,7 @@ def _refuse_outside(byte: int, size_bytes: int | None) -> None:
 
 
 def _period(layer: Layer, maps: Sequence[ByteMap]) -> int | None:
-    """Return after how many bytes all members below repeat."""
+    """Return the number of bytes after which all members below repeat, None if they do not."""
     periods = [below.period_bytes for below in maps if below.period_bytes is not None]
     if layer.period_bytes is None or len(periods) < len(maps):
         return None
@@ -243,13 +242,13 @@ def _period(layer: Layer, maps: Sequence[ByteMap]) -> int | None:
 
 
 def _run_bytes(component: Component) -> int:
-    """Return the length of aligned runs of a component, counted from where its data starts."""
+    """Return the length of a component's aligned runs, relative to the start of its data."""
     below, start = component
     return gcd(below.run_bytes, start) if below.run_bytes else 0
 
 
 def _geometry(layer: Layer, components: Sequence[Component]) -> StripeGeometry | None:
-    """Return the geometry of the first component that stripes, as seen from this device."""
+    """Return the geometry of the first striped component, with the offset of this device."""
     for number, (below, start) in enumerate(components):
         if below.geometry is not None:
             begin = layer.begins_bytes[number] if layer.begins_bytes else 0
@@ -259,6 +258,6 @@ def _geometry(layer: Layer, components: Sequence[Component]) -> StripeGeometry |
 
 def _moved(geometry: StripeGeometry, bytes_further: int) -> StripeGeometry:
     offset_bytes = geometry.offset_bytes + bytes_further
-    if offset_bytes < 0:  # a later part of a concatenation: only the place in the stripe counts
+    if offset_bytes < 0:  # a later part of a concatenation: only the offset in the stripe matters
         offset_bytes %= geometry.chunk_bytes * len(geometry.members)
     return geometry._replace(offset_bytes=offset_bytes)

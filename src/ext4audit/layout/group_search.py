@@ -1,13 +1,13 @@
 """The search for groups and flex groups that spread the bitmaps evenly over a stripe.
 
-The group size nearest mke2fs's default is taken that is even: by the gcd test, in the first flex
-groups, and on the filesystem's real size. The flex_bg size is kept where a group size exists for
-it, else halved until one does, at last doubled. Then far smaller groups are tried. Where none is
-even, the most even candidate is taken, if it is better than the default.
+The result is the even group size nearest to mke2fs's default: even by the gcd test, in the first
+flex groups, and for the filesystem's real size. The flex_bg size is kept if a group size exists
+for it, or else halved until one does, and finally doubled. Then far smaller groups are tried. If
+none is even, the most even candidate is used, if it is better than the default.
 
-What the places of the bitmaps repeat after depends only on the greatest common divisor of flex
-stride and stripe: candidates with the same one are alike, except on a small filesystem. So few of
-each kind are counted, and a search that finds nothing ends soon.
+The period of the bitmap locations depends only on the greatest common divisor of flex stride and
+stripe: candidates with the same divisor are equivalent, except on a small filesystem. Only a few
+of each kind are counted, so that an unsuccessful search ends soon.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from ext4audit.layout.mkfs_parameters import (
 )
 
 EVEN_AS_ADVISED = 0.97
-"""The same for advised options, of which there are many to choose from."""
+"""Like EVEN, for advised options: it is stricter, as there are many options to choose from."""
 EVEN_IN_A_WINDOW = 0.7
-"""The same for the first 2N flex groups, the window: a layout that stays on one member for many
+"""Like EVEN, for the first 2N flex groups, the window: a layout that stays on one member for many
 flex groups before it moves on is even as a whole, but a hotspot for a working set."""
 FEWEST_INODES = 0.9
-"""The share of the inodes that a new filesystem has at least; some lie in a last group that has
-no place among groups of another size."""
+"""The minimum share of the inodes that a new filesystem keeps; some are lost with a last group
+that does not fit with another group size."""
 MOST_NEW_METADATA = 0.1
-"""The share of all blocks that smaller groups may take for bitmaps, tables and backups, at most."""
+"""The maximum share of all blocks that smaller groups may add for bitmaps, tables and backups."""
 LARGEST_FLEX_GROUPS = 256
 """Beyond this the inode tables of a flex group fill whole groups."""
 MUCH_DENSER = 0.98
 BYTES_PER_INODE = range(1024, (64 << 20) + 1)
-"""What mke2fs takes for -i ("invalid inode ratio … (min 1024/max 67108864)")."""
+"""The values that mke2fs accepts for -i ("invalid inode ratio … (min 1024/max 67108864)")."""
 WORTH_A_CHANGE = 0.02
-"""By how much Jain's index must rise before options that are not even are advised."""
+"""The minimum increase of Jain's index for which options that are not even are advised."""
 MOST_OF_A_KIND = 6
 """How many candidates of one flex_bg size and one greatest common divisor are counted."""
 HALVINGS = range(1, 8)
-"""How often the group size is halved, where none near the default is even."""
+"""How often the group size is halved if no size near the default is even."""
 MOST_LOOKS = 500_000
-"""How many parts of extents a search counts in all: about 0.1 s on a machine of 2020. A
-fifth of them ended before the halved groups that are even on RAID5 with small chunks."""
+"""How many parts of extents a search counts in total: about 0.1 s on a machine of 2020. A fifth of
+that was not enough to reach the halved groups that are even on RAID5 with small chunks."""
 EXACT_GROUPS = 4096
-"""Up to here the default and a candidate are confirmed bitmap by bitmap. Of more groups, so few
-begin with a backup of the superblock that they do not matter."""
+"""The most groups for which the default and candidates are confirmed bitmap by bitmap. With more
+groups, those that begin with a backup of the superblock do not matter."""
 
 
 def advise(stack_map: StackMap, sizes: Sizes, device_bytes: int | None = None) -> MkfsAdvice | None:
-    """Return the options nearest the defaults that make the bitmaps even, None if none do better.
+    """Return the options nearest the defaults that make the bitmaps even, None if none is better.
 
-    `sizes` are of the filesystem as it is, or as `mke2fs_sizes` makes it. The new one has the same
-    size, or `device_bytes` if that is given. The default group size is kept where it is even. None
-    too for a filesystem of one block group: there is nothing to spread, and how many groups mke2fs
-    makes of a device this small is not known to the block.
+    `sizes` are those of the existing filesystem, or the result of `mke2fs_sizes`. The new one has
+    the same size, or `device_bytes` if given. The default group size is kept if it is even. Returns
+    None too for a filesystem of one block group: there is nothing to spread, and the number of
+    groups that mke2fs makes on such a small device cannot be computed to the block.
     """
     if sizes.groups == 1:
         return None
@@ -87,7 +87,7 @@ def _advised(
     period: StripePeriod, stack_map: StackMap, sizes: Sizes, device_bytes: int | None
 ) -> MkfsAdvice | None:
     """Return the advice; its evenness is a share of the attainable one."""
-    # mke2fs refuses its own choice of -g where clusters have too many inodes.
+    # mke2fs refuses its own default for -g if clusters have too many inodes.
     default = _tried(sizes, None, sizes.flex_bg_groups, device_bytes)
     usual = default or sizes
     now = _evenness(period, placement_of(usual))
@@ -104,7 +104,7 @@ def _advised(
 
 
 def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
-    """Return the period of a stack that stripes, or those of its zones; ValueError without one."""
+    """Return the period of a striped stack, or of its zones; raises ValueError without one."""
     geometry = stack_map.geometry
     if geometry is None or not geometry.is_zoned or geometry.components:
         return StripePeriod(stack_map, block_bytes)
@@ -113,7 +113,7 @@ def period_of(stack_map: StackMap, block_bytes: int) -> StripePeriod:
 
 
 def evenness(stack_map: StackMap, sizes: Sizes) -> float:
-    """Return Jain's index of the bitmaps by the closed form; 1.0 is even.
+    """Compute Jain's index of the bitmaps in closed form; 1.0 is even.
 
     Raises ValueError for a stack that is not one stripe of chunks of whole blocks.
     """
@@ -121,9 +121,9 @@ def evenness(stack_map: StackMap, sizes: Sizes) -> float:
 
 
 def evenness_with_stride(stack_map: StackMap, sizes: Sizes, stride_blocks: int) -> float:
-    """Return Jain's index of the bitmaps of groups that are not packed, made with a stride.
+    """Return Jain's index of the bitmaps without flex_bg packing, made with a stride.
 
-    It is counted on the first groups of a large filesystem.
+    On a large filesystem only the first groups are counted.
     """
     made = _made(sizes, _option(sizes), 1)
     first = made._replace(
@@ -134,7 +134,7 @@ def evenness_with_stride(stack_map: StackMap, sizes: Sizes, stride_blocks: int) 
 
 
 def described(layout: MetadataLayout, sizes: Sizes) -> Sizes:
-    """Return the sizes as the layout was measured with them; ValueError if no groups have them."""
+    """Return the sizes with the values of the layout; raises ValueError if groups are too large."""
     largest = 8 * layout.block_bytes * layout.cluster_blocks
     if layout.blocks_per_group > largest:
         raise ValueError(f"one block of bitmap does not describe {layout.blocks_per_group} blocks")
@@ -150,7 +150,7 @@ def described(layout: MetadataLayout, sizes: Sizes) -> Sizes:
 class _Evenness(NamedTuple):
     """Jain's index of the bitmaps in the first 2N flex groups, and of all of them.
 
-    Both are shares of the attainable index, which unequal members make less than 1.
+    Both are divided by the attainable index, which is below 1 for unequal members.
     """
 
     window: float
@@ -158,13 +158,13 @@ class _Evenness(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """A group size and a flex_bg size, the filesystem that mke2fs makes of them, its evenness."""
+    """The filesystem that mke2fs makes with a group size and a flex_bg size, and its evenness."""
 
     made: Sizes
     found: _Evenness
 
     def advice(self, whole: float) -> MkfsAdvice:
-        """Return the advice, with Jain's index as it was confirmed."""
+        """Return the advice with a confirmed Jain's index."""
         flex_groups = self.made.flex_bg_groups
         return MkfsAdvice(_option(self.made), flex_groups, whole, is_default=False)
 
@@ -181,7 +181,7 @@ class _Search:
     left: int = MOST_LOOKS
 
     def best(self) -> MkfsAdvice | None:
-        """Return the first candidate that is even, else the most even one that is better."""
+        """Return the first even candidate, or else the most even one if it is worth a change."""
         most: MkfsAdvice | None = None
         least = max(self.now.whole, EVEN_AS_ADVISED)
         for candidate in self._candidates():
@@ -198,9 +198,9 @@ class _Search:
         return most if most and most.evenness > self.now.whole + WORTH_A_CHANGE else None
 
     def _candidates(self) -> Iterator[_Candidate]:
-        """Yield what is even by the gcd test, then all other kinds, then far smaller groups.
+        """Yield candidates that are even by the gcd test, then others, then far smaller groups.
 
-        A small filesystem of large groups has too few of them to reach all members.
+        Smaller groups help a small filesystem whose large groups are too few to reach all members.
         """
         for is_perfect, halvings in ((True, 0), (False, 0), *((True, h) for h in HALVINGS)):
             for size in _flex_sizes(self.sizes.flex_bg_groups):
@@ -223,10 +223,10 @@ class _Search:
                 yield candidate
 
     def _counted(self, option: int, size: int) -> _Candidate | None:
-        """Count a candidate; None where mke2fs changes more than groups, or it is uneven at first.
+        """Count a candidate; return None if mke2fs changes more than groups, or it starts uneven.
 
-        For very many inodes it lowers the group size, or makes fewer of them. It drops resize_inode
-        for meta_bg where the descriptors of a later growth leave a group little room.
+        For very many inodes mke2fs lowers the group size or makes fewer inodes. It replaces
+        resize_inode by meta_bg if the reserved descriptors would leave too little room in a group.
         """
         made = _tried(self.sizes, option, size, self.device_bytes)
         if made is None or _option(made) != option or not _keeps(self.sizes, made):
@@ -240,9 +240,9 @@ class _Search:
 
 
 def _confirmed(stack_map: StackMap, made: Sizes, whole: float) -> float:
-    """Return Jain's index of what mke2fs makes, with the groups that begin with a backup.
+    """Return the exact index of the filesystem, including groups that begin with a backup.
 
-    `whole` is that of the closed form, which stands for many groups.
+    With many groups it is `whole`, the index of the closed form.
     """
     if made.groups > EXACT_GROUPS:
         return whole
@@ -250,7 +250,7 @@ def _confirmed(stack_map: StackMap, made: Sizes, whole: float) -> float:
 
 
 def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
-    """Return how many parts of extents a count looks at; RAID5 and 6 have long periods."""
+    """Return how many parts of extents a count visits; RAID5 and RAID6 have long periods."""
     stride = placement.flex_stride_blocks
     strides = period.period_blocks // gcd(stride, period.period_blocks)
     extents = min(strides, -(-placement.groups // placement.flex_groups)) + 2 * period.members
@@ -258,7 +258,7 @@ def _looks(period: StripePeriod, placement: BitmapPlacement) -> int:
 
 
 def _flex_sizes(flex_groups: int) -> Iterator[int]:
-    """Yield the present flex_bg size, smaller ones, then larger ones.
+    """Yield the present flex_bg size, then smaller ones, then larger ones.
 
     Smaller ones have a finer stride. Larger ones cover several small chunks with one extent.
     """
@@ -269,7 +269,7 @@ def _flex_sizes(flex_groups: int) -> Iterator[int]:
 
 
 def _group_sizes(block_bytes: int, halvings: int = 0) -> Iterator[int]:
-    """Count down from mke2fs's default, or a half or less of it, to seven eighths of that."""
+    """Return group sizes from mke2fs's default, halved `halvings` times, down to 7/8 of that."""
     largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP) >> halvings
     first = largest // GROUP_STEP * GROUP_STEP
     last = max(largest * 7 // 8, LEAST_CLUSTERS_PER_GROUP - 1)
@@ -287,7 +287,7 @@ def _evenness(period: StripePeriod, placement: BitmapPlacement) -> _Evenness:
 def _tried(
     sizes: Sizes, option: int | None, flex_groups: int, device_bytes: int | None
 ) -> Sizes | None:
-    """Return the sizes that mke2fs makes, None where it refuses."""
+    """Return the sizes that mke2fs makes, None if it refuses."""
     try:
         return _made(sizes, option, flex_groups, device_bytes)
     except ValueError:
@@ -295,9 +295,9 @@ def _tried(
 
 
 def _keeps(sizes: Sizes, made: Sizes) -> bool:
-    """Whether mke2fs keeps resize_inode, the number of inodes, and the space for data.
+    """Whether mke2fs keeps resize_inode, the journal, the number of inodes and the data space.
 
-    And its usual journal: a last group that it leaves out may leave too few blocks for one.
+    If it omits a last group that is too small, there may be too few blocks for a journal.
     """
     had_journal, has_journal = (journal_blocks_of(each.size_blocks) for each in (sizes, made))
     same_features = "meta_bg" not in made.features - sizes.features
@@ -314,7 +314,7 @@ def _inodes(sizes: Sizes) -> int:
 def _made(
     sizes: Sizes, option: int | None, flex_groups: int, device_bytes: int | None = None
 ) -> Sizes:
-    """Return the sizes that mke2fs makes for a filesystem like this with other groups.
+    """Return the sizes that mke2fs makes for an equal filesystem with other groups.
 
     Its stride is 0: with flex groups of one group, a stride would move the bitmaps.
     """
@@ -337,14 +337,14 @@ def _made(
 
 
 def advised(sizes: Sizes, advice: MkfsAdvice, device_bytes: int | None = None) -> Sizes:
-    """Return the sizes that mke2fs makes as advised; ValueError where it refuses."""
+    """Return the sizes that mke2fs makes as advised; raises ValueError if it refuses."""
     return _made(sizes, advice.blocks_per_group_option, advice.flex_bg_groups, device_bytes)
 
 
 def backup_superblocks(sizes: Sizes) -> int:
-    """Return the -E num_backup_sb of sparse_super2 that made a filesystem, or mke2fs's default.
+    """Return the -E num_backup_sb (sparse_super2) that the filesystem was made with.
 
-    One or two groups have room for fewer backups than may have been wanted.
+    It is mke2fs's default if there are too few groups to tell: they limit the backups.
     """
     usual = MkfsOptions().backup_superblocks
     found = len(sizes.backup_bgs)
@@ -352,16 +352,16 @@ def backup_superblocks(sizes: Sizes) -> int:
 
 
 class Density(NamedTuple):
-    """The -i that gives a new filesystem about as many inodes, or the -N where no -i does."""
+    """The -i that gives a new filesystem about as many inodes, or -N if no -i does."""
 
     bytes_per_inode: int | None
     inode_count: int | None
 
 
 def density_of(sizes: Sizes) -> Density:
-    """Return the option for the number of inodes.
+    """Return the mke2fs option that preserves the number of inodes.
 
-    A last group that is cut off has as many inodes as the others, for fewer bytes.
+    A shorter last group has as many inodes as the others, for fewer bytes.
     """
     ratio = sizes.blocks_per_group * sizes.block_bytes // sizes.inodes_per_group
     whole = sizes.size_bytes // sizes.inode_count

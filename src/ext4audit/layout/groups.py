@@ -1,15 +1,15 @@
-"""Where the bitmaps and inode tables of block groups lie, without reading a group.
+"""Prediction of the locations of bitmaps and inode tables from the superblock alone.
 
-They follow from the superblock by three documented rules. The groups of a flex group keep their
-block bitmaps together, then their inode bitmaps, then their inode tables, at the start of the
-flex group. A copy of the superblock and the descriptors at that start comes first. Without
-flex_bg each group does the same for itself, and a RAID stride shifts its bitmaps.
+There are three documented rules. The groups of a flex group keep their block bitmaps together,
+then their inode bitmaps, then their inode tables, at the start of the flex group. If a copy of the
+superblock and the descriptors is there, it comes first. Without flex_bg each group does the same
+for itself, and a RAID stride shifts its bitmaps.
 
 Sources: Documentation/filesystems/ext4/blockgroup.rst ("Flexible Block Groups"; Linux 6.1);
 mke2fs(8), -E stride; ext4(5).
 
-Checked against e2fsprogs 1.47.0 on random sets of options. What a resize added, and what other
-programs than mke2fs made, may lie elsewhere: read the descriptors where there are any.
+Checked against e2fsprogs 1.47.0 with random sets of options. Groups that were added by a resize
+or made by programs other than mke2fs may differ: prefer the descriptors if they are available.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _Places = tuple[Sequence[int], Sequence[int], Sequence[int]]
 
 
 def inode_table_blocks(sizes: Sizes) -> int:
-    """Return the blocks of one group's inode table."""
+    """Return the number of blocks of one group's inode table."""
     return -(-sizes.inodes_per_group * sizes.inode_bytes // sizes.block_bytes)
 
 
 def predict_table(sizes: Sizes) -> GroupTable:
-    """Return the places of the metadata as mke2fs chooses them for a filesystem like this."""
+    """Return the metadata locations that mke2fs chooses for a filesystem of these sizes."""
     table_blocks = inode_table_blocks(sizes)
     columns = tuple(array(_UNSIGNED_64) for _ in range(3))
     for first in range(0, sizes.groups, sizes.flex_bg_groups):
@@ -47,11 +47,11 @@ def predict_table(sizes: Sizes) -> GroupTable:
 
 
 def is_exact(sizes: Sizes) -> bool:
-    """Whether `predict_table` gives each place to the block for what mke2fs 1.47 makes.
+    """Whether `predict_table` is exact to the block for filesystems made by mke2fs 1.47.
 
-    It is not exact where the inode tables of a flex group reach a later group's copy of the
-    superblock (large flex groups, very many inodes): mke2fs then searches for gaps. Nor is it
-    after `-E packed_meta_blocks=1`, which the superblock does not record.
+    It is not exact if the inode tables of a flex group reach a later group's copy of the
+    superblock (large flex groups, very many inodes): mke2fs then searches for gaps. It also is
+    not exact with `-E packed_meta_blocks=1`, which the superblock does not record.
     """
     if "meta_bg" in sizes.features and sizes.first_meta_bg:
         return False
@@ -61,9 +61,9 @@ def is_exact(sizes: Sizes) -> bool:
 
 
 def _packed(sizes: Sizes, start: int, groups: int, table_blocks: int) -> _Places:
-    """Return the places of groups that are packed together; without flex_bg that is one.
+    """Return the locations for groups that are packed together, or for one without flex_bg.
 
-    A last flex group of fewer groups takes less room, except one of a single group.
+    A last flex group with fewer groups takes less room, except one with a single group.
     """
     room = groups if groups > 1 else sizes.flex_bg_groups
     inode_bitmaps, tables = start + room, start + 2 * room
@@ -75,10 +75,10 @@ def _packed(sizes: Sizes, start: int, groups: int, table_blocks: int) -> _Places
 
 
 def _strided(sizes: Sizes, start: int, group: int, table_blocks: int) -> _Places:
-    """Return the places in a single group whose bitmaps the RAID stride shifts.
+    """Return the locations for a single group whose bitmaps the RAID stride shifts.
 
-    The shift is the stride times the group number, within what the inode table leaves free. In
-    the last block of a group mke2fs puts nothing: what would lie there is at the start.
+    The shift is the stride times the group number, modulo the space after the inode table. mke2fs
+    does not use the last block of a group: a bitmap that would be there is at the start.
     """
     free = start + table_blocks
     end = sizes.first_block + (group + 1) * sizes.blocks_per_group
@@ -94,7 +94,7 @@ def _strided(sizes: Sizes, start: int, group: int, table_blocks: int) -> _Places
 def _fits(sizes: Sizes, first: int) -> bool:
     """Whether the metadata of a flex group ends before the next group with reserved blocks.
 
-    It must also end before the filesystem does, with the room that a single group leaves free.
+    It must also end within the filesystem; a single group leaves room as in `_packed`.
     """
     groups = min(sizes.flex_bg_groups, sizes.groups - first)
     begin = sizes.first_block + first * sizes.blocks_per_group

@@ -1,10 +1,10 @@
-"""RAID levels of Linux: how arrays place bytes, by md's numbers or by a given geometry.
+"""RAID levels of Linux: how arrays place bytes, from md's layout numbers or a given geometry.
 
 - RAID0: zones, in `layout/zones.py`.
-- RAID10: near copies fill a stripe side by side. Far copies lie in a second part of every member,
+- RAID10: near copies are adjacent in a stripe. Far copies are in a second part of every member,
   offset copies in the next stripe, both on the next member.
-- RAID4, 5 and 6: the layout determines for each stripe the member of P (and Q), and the order of
-  the data chunks on the others: "symmetric" layouts begin after the parity and wrap round,
+- RAID4, 5 and 6: for each stripe, the layout determines the member of P (and Q), and the order of
+  the data chunks on the others: "symmetric" layouts begin after the parity and wrap around,
   "asymmetric" ones go from the first member to the last.
 
 The layout numbers are those of `md/layout` (drivers/md/raid5.h, ALGORITHM_*; Linux 6.1).
@@ -49,7 +49,7 @@ _IN_SETS = 2 << 17
 
 
 class Copies(NamedTuple):
-    """A RAID10 layout: near and far copies, whether far ones are offset ones, and sets."""
+    """A RAID10 layout: the near and far copies, whether far ones are offset, and the set size."""
 
     members: int
     near: int
@@ -58,7 +58,7 @@ class Copies(NamedTuple):
     set_members: int
 
     def moved(self, member: int) -> int:
-        """Return the member of the next far copy; the last set takes what is left over."""
+        """Return the member of the next far copy; the last set includes any remaining members."""
         last = (self.members // self.set_members - 1) * self.set_members
         first = min(member // self.set_members * self.set_members, last)
         size = self.members - last if first == last else self.set_members
@@ -66,7 +66,7 @@ class Copies(NamedTuple):
 
 
 def raid10(members: int, chunk_bytes: int, layout: int, member_bytes: int) -> Layer:
-    """Return the layer of a RAID10; ValueError for a layout that no tool makes.
+    """Return the layer of a RAID10; raises ValueError for a layout that no tool makes.
 
     `member_bytes` is how much of each member the array uses (`md/component_size`).
     """
@@ -89,8 +89,8 @@ def raid10(members: int, chunk_bytes: int, layout: int, member_bytes: int) -> La
 def _copies(members: int, layout: int) -> Copies:
     """Decode `md/layout`.
 
-    Near and far copies at once are refused: mdadm makes no such array, and where near copies
-    cross the end of a row of offset copies, two chunks would lie at one place (6.1).
+    Layouts with both near and far copies are refused: mdadm does not make them, and if near copies
+    cross the end of a row of offset copies, two chunks would have the same location (6.1).
     """
     near, far = layout & 255, layout >> 8 & 255
     odd = layout & ~(0xFFFF | _OFFSET_BIT | _IN_SETS)
@@ -101,7 +101,7 @@ def _copies(members: int, layout: int) -> Copies:
 
 
 def _stride(copies: Copies, chunk_bytes: int, member_bytes: int) -> int:
-    """Return how far apart far copies lie: as many chunks as one copy takes of a member."""
+    """Return the distance of far copies in bytes: the whole chunks of a member for one copy."""
     return member_bytes // chunk_bytes // copies.far * chunk_bytes
 
 
@@ -130,14 +130,13 @@ LEFT_SYMMETRIC = 2
 MOST_ROWS_KEPT = 512
 
 Row = tuple[tuple[int, ...], tuple[int, ...]]
-"""One stripe: the members of its data chunks in order, and those of its parity."""
+"""One stripe: the members of its data chunks in order, and the members of its parity."""
 
 
 class Rotation(NamedTuple):
-    """How a layout rotates: `first` is P's member in stripe 0, `step` its move a stripe.
+    """How a layout rotates: `first` is P's member in stripe 0, `step` its shift per stripe.
 
-    `q_after` is the distance of Q from P; None means that Q is on the last member, which then
-    does not rotate.
+    `q_after` is the distance of Q from P; None means that Q is always on the last member.
     """
 
     first: int
@@ -171,9 +170,9 @@ _RAID6 = {
 
 
 def raid456(level: str, members: int, chunk_bytes: int, layout: int) -> Layer:
-    """Return the layer of an array with parity; ValueError for a layout that is not known.
+    """Return the layer of an array with parity; raises ValueError for an unknown layout.
 
-    RAID4 keeps its parity on the last member whatever `layout` is.
+    RAID4 has its parity on the last member; its `layout` is ignored.
     """
     parity = PARITY_MEMBERS[level]
     rotations = _RAID6 if level == "raid6" else _RAID5
@@ -210,7 +209,7 @@ def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Calla
                 p,
                 members - 1 if rotation.q_after is None else (p + rotation.q_after) % members,
             )
-        # Symmetric layouts number the data from the parity on, which is skipped, as Q is.
+        # Symmetric layouts number the data from P on; P and Q themselves are skipped.
         begin = p if rotation.symmetric else 0
         rotated = ((begin + step) % rotating for step in range(rotating))
         return tuple(member for member in rotated if member not in kept), kept
@@ -219,13 +218,13 @@ def _rows(rotation: Rotation, members: int, rotating: int, parity: int) -> Calla
 
 
 NO_LAYOUT = -1
-"""The value of `md/layout` where no layout is set, as for every RAID0 of equal members."""
+"""The value of `md/layout` if no layout is set, as for every RAID0 of equal members."""
 LAYOUT_IS_NOT_OF_STRIPES = ("raid0", "raid4")
-"""RAID0's layout is about zones only, and RAID4 has one place for its parity."""
+"""Levels whose layout does not affect stripes: RAID0's is about zones, RAID4's parity is fixed."""
 ORDER_HINT = "set the layout with mdadm --update"
-"""`mdadm --assemble --update=layout-original` or `layout-alternate` sets it for good (md(4))."""
+"""`mdadm --assemble --update=layout-original` or `layout-alternate` stores it (md(4))."""
 UNLIMITED_BYTES = 1 << 60
-"""The size of members where none is given: more than any filesystem fills."""
+"""The size of members if none is given: larger than any filesystem."""
 
 
 def layer_of(
@@ -233,8 +232,8 @@ def layer_of(
 ) -> Layer:
     """Return the layer of an array; a layout of None is mdadm's default.
 
-    `member_bytes` is how much of each member the array may use. ValueError for a level, a layout or
-    sizes of which no array can be made.
+    `member_bytes` is how much of each member the array may use. Raises ValueError for a level, a
+    layout or sizes that are not possible.
     """
     members = len(member_bytes)
     if not members:
@@ -255,7 +254,7 @@ def layer_of(
 
 
 def _raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
-    """Return the layer of a RAID0; only unequal members have zones."""
+    """Return the layer of a RAID0; only arrays of unequal members have zones."""
     if len(set(member_bytes)) == 1 and 0 < chunk_bytes <= member_bytes[0]:
         return striped(len(member_bytes), chunk_bytes)
     zoned: Layer = lazily("layout.zones", "raid0")(member_bytes, chunk_bytes, layout)
@@ -263,18 +262,18 @@ def _raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) ->
 
 
 def _rounded(member_bytes: Sequence[int], chunk_bytes: int) -> list[int]:
-    """Round to whole chunks where a concatenation has any (drivers/md/md-linear.c, 6.1)."""
+    """Round sizes down to whole chunks if a chunk size is set (drivers/md/md-linear.c, 6.1)."""
     unit = max(chunk_bytes, 1)
     return [size // unit * unit for size in member_bytes]
 
 
 def map_of(geometry: StripeGeometry, member_bytes: int | None = None) -> StackMap:
-    """Return the map of a filesystem on one array; its zones are those of the geometry.
+    """Return the map of a filesystem on one array; zones come from the geometry.
 
     `member_bytes` is how much of each of equal members the array uses. A concatenation needs it.
-    Without it the far copies of a RAID10 are on the right member, at a byte that is not the real
-    one. ValueError for a level, a layout or numbers of which no array can be made, and for
-    components that the geometry does not describe.
+    Without it the far copies of a RAID10 are on the right member, but not at the right byte.
+    Raises ValueError for a level, a layout or numbers that are not possible, and for components
+    that the geometry does not describe.
     """
     if not geometry.is_described:
         raise ValueError("the arrays below it differ")
@@ -305,7 +304,7 @@ def _component(
 
 
 def split_md(name: str, array: MdArray) -> Split:
-    """Return how an array splits; Undetermined, with a hint, where that is not known."""
+    """Return how an array splits; raises Undetermined, with a hint, if that is not known."""
     if array.reshape_position is not None:
         raise unmappable(f"{name} is being reshaped", "scan again after the reshape")
     members = sorted(array.members, key=lambda member: member.slot)
@@ -327,21 +326,21 @@ def split_md(name: str, array: MdArray) -> Split:
 
 
 def _refuse_missing(name: str, array: MdArray, members: Iterable[MdMember]) -> None:
-    """Refuse an array with a missing member; any member of a mirror shows all."""
+    """Refuse an array with a missing member, except a mirror: any member has all data."""
     slots = [member.slot for member in members]
     if array.level == "raid1" and slots and len(set(slots)) == len(slots):
         return
-    # Twice the same slot: mdadm --replace is copying a member to its successor.
+    # A slot occurs twice while mdadm --replace copies a member to its replacement.
     if array.raid_disks != len(slots) or slots != list(range(len(slots))):
         seen = f"{len(slots)} of {array.raid_disks} members are seen, in slots {slots[:32]}"
         raise unmappable(f"{name}: {seen}", MDSTAT)
 
 
 def _used_bytes(array: MdArray, members: Iterable[MdMember]) -> list[int]:
-    """Return what the array uses of each member.
+    """Return how many bytes the array uses of each member.
 
-    Levels with copies use as much of all as of the smallest, or less by `mdadm --size`. Far
-    copies begin where the first ones end, so only `md/component_size` determines where.
+    Levels with copies use the size of the smallest member of each, or less with `mdadm --size`.
+    Far copies begin where the first copies end, so their place depends on `md/component_size`.
     """
     if array.level == "raid10" and array.component_sectors is not None:
         return [array.component_sectors * SECTOR_BYTES for _ in members]

@@ -1,13 +1,13 @@
 """The map of a filesystem's bytes through its whole device stack to the leaf devices.
 
 A leaf device is the disk whose head seeks: md members are followed through partitions, LUKS and
-LVM. A loop device is a leaf too, because its backing file is scattered over whatever lies below;
-so is a multipath device, whose components are paths to one and the same disk.
+LVM. A loop device is a leaf too, because its backing file is scattered over the device below; so
+is a multipath device, whose components are paths to a single disk.
 
-How device-mapper segments place bytes: linear, striped, crypt, snapshot-origin and raid.
+Supported device-mapper targets are linear, striped, crypt, snapshot-origin and raid.
 
 Sources: Documentation/admin-guide/device-mapper/{linear,striped,dm-crypt,snapshot,dm-raid}.rst;
-drivers/md/dm-raid.c (6.1) for the raid types, which are md's layouts by their numbers.
+drivers/md/dm-raid.c (6.1) for the raid types, which correspond to md's layout numbers.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from ext4audit.layout.byte_map import (
 from ext4audit.layout.levels import layer_of, split_md
 
 MOST_LAYERS = 32
-"""A deeper stack is a loop in a damaged or invented sysfs."""
+"""The deepest stack; a deeper one is a loop in damaged or fabricated sysfs data."""
 
 
 def map_stack(stack: BlockDevice) -> Evidence[StackMap]:
     """Return the map of every byte of a device to the leaf devices of its stack.
 
-    Unknown, with a hint, where the place of some byte is not known: a table that only root can
-    read, an array that is being reshaped or lacks a member, a thin pool. The origin names what
-    was read of each layer that splits.
+    It is unknown, with a hint, if the place of some byte is not known: a table that only root can
+    read, an array that is being reshaped or lacks a member, a thin pool. The origin lists the
+    evidence that was read for the layers.
     """
     walk = _Walk()
     try:
@@ -59,7 +59,7 @@ def map_stack(stack: BlockDevice) -> Evidence[StackMap]:
 class _Walk:
     """One walk down a stack: the leaf devices found, and the evidence read for each layer.
 
-    Each device is mapped once, however many others lie on it: parts of a volume often lie on
+    Each device is mapped once, even if several devices are on it: parts of a volume are often on
     the same array, and two partitions of a disk are one member.
     """
 
@@ -71,7 +71,7 @@ class _Walk:
         self._depth = 0
 
     def byte_map(self, device: BlockDevice) -> ByteMap:
-        """Return the byte map of a device; Undetermined where it is not known."""
+        """Return the byte map of a device; raises Undetermined if it is not known."""
         if device.device_number not in self._found:
             self._depth += 1
             if self._depth > MOST_LAYERS:
@@ -114,7 +114,7 @@ class _Walk:
         return stacked(mirrored(1), [component], _size_bytes(device))
 
     def _mapped(self, device: BlockDevice, segments: Sequence[DmSegment]) -> ByteMap:
-        """Join the segments of a table, which follow each other without a gap."""
+        """Return the byte map of a table, whose segments must follow each other without gaps."""
         if device.dm is not None:
             self._read(device.dm.table)
         if [each.target for each in segments] == ["multipath"]:
@@ -157,7 +157,7 @@ class _Walk:
         return tuple(self.members[leaf] for leaf in byte_map.leaves)
 
     def _described(self, component: Component) -> StripeComponent:
-        """Return a component as a geometry has it; empty where its parts differ."""
+        """Return a component as an element of a geometry, empty if it is not uniform."""
         below, start = component
         names, geometry = self._names(below), below.geometry
         if below.places == len(names):
@@ -173,7 +173,7 @@ class _Walk:
         return self.byte_map(below), start_bytes
 
     def _below(self, device: BlockDevice) -> dict[str, BlockDevice]:
-        """Return the devices below one by name and by number; of equal ones the first."""
+        """Return the devices directly below, by name and by number; the first of duplicates."""
         number = device.device_number
         if number not in self._named:
             found = reversed(need(device.below))
@@ -183,7 +183,7 @@ class _Walk:
 
 
 def _size_bytes(device: BlockDevice) -> int | None:
-    """Return the device's size; without it, the sizes of those below still bound the map."""
+    """Return the size if it is known; if not, the sizes of the devices below limit the map."""
     size = device.size_sectors
     return None if isinstance(size, Unknown) else size.value * SECTOR_BYTES
 
@@ -195,7 +195,7 @@ _TYPES: dict[str, tuple[str, int | None]] = {
     "raid0": (LVM_STRIPES, None),
     "raid1": ("raid1", None),
     "raid10": ("raid10", None),
-    "raid4": ("raid5", 4),  # dm-raid keeps RAID4's parity on the first member, md on the last
+    "raid4": ("raid5", 4),  # dm-raid has RAID4's parity on the first member, md on the last
     "raid5_la": ("raid5", 0),
     "raid5_ra": ("raid5", 1),
     "raid5_ls": ("raid5", 2),
@@ -213,18 +213,18 @@ _TYPES: dict[str, tuple[str, int | None]] = {
 _FLAGS = frozenset({"sync", "nosync"})
 _COPIES = "raid10_copies"
 _FAR_ONCE = 1 << 8
-"""One far copy in md's RAID10 layout: the copies lie side by side in one part of the members."""
+"""One far copy in md's RAID10 layout: all copies are near copies."""
 _HARMLESS = frozenset(
     "region_size daemon_sleep min_recovery_rate max_recovery_rate max_write_behind "
     "write_mostly stripe_cache rebuild journal_dev journal_mode".split()
 )
-"""Parameters with a value that move no data. `data_offset` and `delta_disks` belong to a
+"""Parameters with a value that do not move data. `data_offset` and `delta_disks` belong to a
 reshape, `raid10_format` to layouts that LVM does not make."""
-_NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
+_NUMBER = re.compile("[0-9]{1,19}")  # int() rejects numbers of thousands of digits
 
 
 def split_segment(segment: DmSegment) -> Split:
-    """Return how one line of a table splits; ValueError where that is not known."""
+    """Return how one line of a table splits; raises ValueError if that is not known."""
     split = _TARGETS.get(segment.target)
     if split is None:
         raise ValueError(f"where the target {segment.target!r} maps a byte is not known")
@@ -241,12 +241,12 @@ def _crypt(segment: DmSegment) -> Split:
 
 
 def _origin(segment: DmSegment) -> Split:
-    """Parse "snapshot-origin device": it copies old data elsewhere, and keeps its own in place."""
+    """Parse "snapshot-origin device": old data is copied elsewhere, its own data stays in place."""
     return Split(mirrored(1), (_component((*segment.arguments, "0")),))
 
 
 def _striped(segment: DmSegment) -> Split:
-    """Parse "striped N chunk device offset device offset …", as LVM makes it of --stripes."""
+    """Parse "striped N chunk device offset device offset …", as made by LVM with --stripes."""
     count, chunk_sectors = (_number(field) for field in segment.arguments[:_STRIPED_HEAD])
     fields = segment.arguments[_STRIPED_HEAD:]
     if len(fields) != count * _COMPONENT_FIELDS:
@@ -269,7 +269,7 @@ def _component(fields: Sequence[str]) -> tuple[str, int]:
 def split_raid(segment: DmSegment) -> Split:
     """Return how "raid TYPE #params chunk … #members (metadata data)…" splits.
 
-    ValueError where a type or parameter is unknown, or a member is missing.
+    Raises ValueError if a type or parameter is unknown, or a member is missing.
     """
     kind, count, *rest = segment.arguments
     params, members = rest[: _number(count)], rest[_number(count) :]
@@ -281,14 +281,14 @@ def split_raid(segment: DmSegment) -> Split:
     if level == "raid10":
         layout = _FAR_ONCE | copies
     components = _components(members)
-    # dm-raid gives every member the same share; no layout of these types depends on its size.
+    # dm-raid uses the same size of every member; no layout of these types depends on it.
     sizes = [segment.length_sectors * SECTOR_BYTES] * len(components)
     stripes = Stripes(level, chunk_bytes, layout) if level in STRIPING_LEVELS else None
     return Split(layer_of(level, chunk_bytes, layout, sizes), components, stripes)
 
 
 def _copies(params: Sequence[str]) -> int:
-    """Return a RAID10's copies, two by default; ValueError for what may move data."""
+    """Return the RAID10 copies, by default 2; raises ValueError if parameters may move data."""
     pairs = [param for param in params if param not in _FLAGS]
     unknown = sorted(set(pairs[::2]) - _HARMLESS - {_COPIES})
     if unknown or len(pairs) % 2:
@@ -304,7 +304,7 @@ def _components(members: Sequence[str]) -> tuple[tuple[str, int], ...]:
 
 
 def _number(argument: str) -> int:
-    """Parse a decimal number of at most 64 bits; ValueError for anything else."""
+    """Parse a decimal number of at most 19 digits; raises ValueError for anything else."""
     if not _NUMBER.fullmatch(argument):
         raise ValueError(f"{argument[:40]!r} is not a number")
     return int(argument)

@@ -1,8 +1,7 @@
-"""The bitmaps of a filesystem on the zones of a RAID0 of unequal members, by the closed form.
+"""Counts of bitmaps on the zones of a RAID0 of unequal members, in closed form.
 
-Each zone is a stripe over the members that reach so far. What lies in it are the extents between
-the one that first begins in it and the one that first begins behind it: extents that cross the end
-of a zone are counted where they begin.
+Each zone is a stripe over the members that are large enough to reach it. It has the bitmap extents
+that begin in it: an extent that crosses the end of a zone is counted where it begins.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ext4audit.layout.zones import ORIGINAL, Zone, attainable_evenness, zones_of
 
 
 class _ZonePeriod(NamedTuple):
-    """The period of one zone, the filesystem's block with which it begins, and its members."""
+    """The period of one zone, the block of the filesystem at which it begins, and its members."""
 
     stripe: StripePeriod
     begin_blocks: int
@@ -25,13 +24,13 @@ class _ZonePeriod(NamedTuple):
 
 
 class ZonedPeriod(StripePeriod):
-    """The zones of a stripe, for the same questions as a `StripePeriod` answers.
+    """The zones of a stripe, with the interface of a `StripePeriod`.
 
-    `period_blocks` is the least one that is a period of every zone.
+    `period_blocks` is the smallest common period of all zones.
     """
 
     def __init__(self, geometry: StripeGeometry, block_bytes: int) -> None:
-        """Raise ValueError where a zone has no period of chunks of whole blocks."""
+        """Raise ValueError if a zone has no period that consists of chunks of whole blocks."""
         self._geometry = geometry
         self._block_bytes = block_bytes
         self._zones = tuple(_zone(geometry, zone, block_bytes) for zone in zones_of(geometry))
@@ -40,13 +39,13 @@ class ZonedPeriod(StripePeriod):
         self.period_blocks = lcm(*(zone.stripe.period_blocks for zone in self._zones))
 
     def covers_all_chunks(self, stride_blocks: int, flex_groups: int) -> bool:
-        """Whether endless extents at this stride cover all chunks of each zone equally."""
+        """Whether infinitely many extents at this stride cover all chunks of each zone equally."""
         return all(
             zone.stripe.covers_all_chunks(stride_blocks, flex_groups) for zone in self._zones
         )
 
     def spread(self, placement: BitmapPlacement, groups: int | None = None) -> Spread:
-        """Return the writes of the bitmaps on each member, of the first `groups` groups or all."""
+        """Return the bitmap writes on each member, for the first `groups` groups or all."""
         counted = min(groups or placement.groups, placement.groups)
         loads = [0] * self.members
         begins = [self._groups_before(zone.begin_blocks, placement) for zone in self._zones]
@@ -60,13 +59,13 @@ class ZonedPeriod(StripePeriod):
 
     @staticmethod
     def _groups_before(begin_blocks: int, placement: BitmapPlacement) -> int:
-        """Return how many groups have their bitmaps in extents that begin before a block."""
+        """Return the number of groups whose bitmaps are in extents that begin before a block."""
         extents = -(-(begin_blocks - placement.next_blocks) // placement.flex_stride_blocks)
         return max(0, extents) * placement.flex_groups
 
 
 def _zone(geometry: StripeGeometry, zone: Zone, block_bytes: int) -> _ZonePeriod:
-    """Return a zone as a stripe over its members; its original order counts from the array's."""
+    """Return a zone as a stripe; in the original layout, its chunks are counted from the array."""
     names = tuple(geometry.members[component] for component in zone.components)
     stripe_bytes = len(names) * geometry.chunk_bytes
     counted_from = 0 if geometry.layout == ORIGINAL else zone.begin_bytes
@@ -81,7 +80,7 @@ def _zone(geometry: StripeGeometry, zone: Zone, block_bytes: int) -> _ZonePeriod
 
 
 def _loads(stripe: StripePeriod, placement: BitmapPlacement, groups: int) -> tuple[int, ...]:
-    """Return the writes on each member of a zone that would reach over the first groups."""
+    """Return the writes on each member of a zone, as if it contained all of the first groups."""
     if not groups:
         return (0,) * stripe.members
     return stripe.spread(placement, groups).loads

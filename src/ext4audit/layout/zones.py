@@ -1,7 +1,7 @@
 """md's RAID0 over members of different sizes: its zones, and how even a layout on them can be.
 
-Zone 0 stripes over all members as far as the smallest reaches, zone 1 over those that reach
-further, and so on. Every member is first rounded down to whole chunks (drivers/md/raid0.c,
+Zone 0 stripes over all members up to the size of the smallest, zone 1 over the remaining larger
+members, and so on. Every member is first rounded down to whole chunks (drivers/md/raid0.c,
 create_strip_zones; Linux 6.1).
 """
 
@@ -16,11 +16,11 @@ from ext4audit.layout.byte_map import Layer, Location, no_parity, striped
 
 ORIGINAL, ALTERNATE = 1, 2
 """The two orders of chunks in zones (`md/layout`, md(4)). Linux 3.14 changed the order by
-mistake; since 5.4 every array records which one it was written with."""
+mistake; since 5.4 every array records the order that it was written with."""
 
 
 class Zone(NamedTuple):
-    """One zone: where it begins on the array and on its components, and which those are."""
+    """One zone: where it begins on the array and on its components, and their indices."""
 
     begin_bytes: int
     component_begin_bytes: int
@@ -28,7 +28,7 @@ class Zone(NamedTuple):
 
 
 def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> Layer:
-    """Return the layer of a RAID0; ValueError for zones whose order of chunks is not set."""
+    """Return the layer of a RAID0; raises ValueError for zones without a set order of chunks."""
     if chunk_bytes < 1:
         raise ValueError(f"chunks of {chunk_bytes} bytes")
     whole_bytes = [size // chunk_bytes * chunk_bytes for size in member_bytes]
@@ -43,7 +43,7 @@ def raid0(member_bytes: Sequence[int], chunk_bytes: int, layout: int | None) -> 
 
 
 def zones_of_sizes(whole_bytes: Sequence[int]) -> Iterator[Zone]:
-    """Yield the zones of components that have these sizes in whole chunks."""
+    """Yield the zones of components of these sizes, which must be whole chunks."""
     begin = component_begin = 0
     for component_end in sorted(set(whole_bytes)):
         components = tuple(
@@ -62,7 +62,7 @@ def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original
             raise ValueError(f"byte {byte} is beyond {size_bytes} bytes")
         zone = zones[bisect_right(begins, byte) - 1]
         chunk, inside = divmod(byte - zone.begin_bytes, chunk_bytes)
-        # The original order continues the count of the zone before.
+        # The original order continues the chunk count of the previous zones.
         number = byte // chunk_bytes if original else chunk
         count = len(zone.components)
         at = zone.component_begin_bytes + chunk // count * chunk_bytes + inside
@@ -72,7 +72,7 @@ def _zoned(zones: Sequence[Zone], chunk_bytes: int, size_bytes: int, *, original
 
 
 def zones_of(geometry: StripeGeometry) -> tuple[Zone, ...]:
-    """Return the zones of an array of unequal members."""
+    """Return the zones of an array with unequal members."""
     chunk_bytes = geometry.chunk_bytes
     return tuple(
         zones_of_sizes([size // chunk_bytes * chunk_bytes for size in geometry.member_bytes])
@@ -80,10 +80,10 @@ def zones_of(geometry: StripeGeometry) -> tuple[Zone, ...]:
 
 
 def attainable_evenness(geometry: StripeGeometry | None, size_bytes: int) -> float:
-    """Return Jain's index of a layout in proportion to the space that each member gives.
+    """Return Jain's index of a layout in proportion to the space of each member.
 
-    `size_bytes` is how much of the array the filesystem takes, from its offset on. It is 1 for
-    equal members, and taken for 1 where the members are arrays themselves.
+    `size_bytes` is how much of the array the filesystem uses, from its offset on. The index is 1
+    for equal members, and assumed to be 1 if the members are arrays themselves.
     """
     if geometry is None or not geometry.is_zoned or geometry.components:
         return 1.0
