@@ -1,7 +1,7 @@
-"""Improvements of a plan: candidate changes, kept where the rules judge them better.
+"""Improvements of a plan: candidate changes, of which those are kept that improve the verdicts.
 
-The candidates do not depend on the rules. A change improves a plan when the changed plan has
-fewer or milder findings, and no new finding and no new gap.
+The candidates do not depend on the rules. A change improves a plan if the changed plan has fewer
+or milder findings, no new finding and no new gap.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Weights: TypeAlias = Mapping[str, int]
 GROUP_OPTIONS = ("-g ", "-G ")
 UNDETERMINED = frozenset({Outcome.UNDETERMINED, Outcome.ERROR})
 LOCK = "dioread_lock"
-"""The companion of nodelalloc on kernels where dioread_nolock makes writes slow."""
+"""The option to add to nodelalloc on kernels where dioread_nolock makes writes slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change of a plan: an instruction in the imperative, and the changed plan.
 
-    `remakes` is true for arguments of mke2fs, which decide the whole layout.
+    `remakes` is true for changes of mke2fs arguments, which decide the whole layout.
     """
 
     summary: str
@@ -47,8 +47,8 @@ def improvements(
 ) -> Iterator[tuple[Change, Report]]:
     """Yield the changes that improve a plan, with the report of the changed plan.
 
-    Each change of mke2fs arguments costs a simulation, so they are tried only where no other
-    change helps.
+    The removal of mke2fs arguments is only tried if no other change helps, because each trial is
+    a simulation of mke2fs.
     """
     found = False
     for candidates in (_preferred_changes(plan, report), _fewer_mkfs_arguments(plan)):
@@ -77,9 +77,9 @@ def _preferred_changes(plan: Plan, report: Report) -> Iterator[Change]:
 
 
 def _without_new_features(plan: Plan, report: Report) -> Iterator[Change]:
-    """Yield the plan without the features that its kernel does not know.
+    """Yield the plan without the features that are too new for its kernel.
 
-    They come from mke2fs.conf where the plan does not name them, so they must be turned off.
+    They are turned off explicitly, because they may come from mke2fs.conf and not from the plan.
     """
     superblock, kernel = _superblock(report), plan.host.kernel
     if superblock is None or not isinstance(kernel, Known):
@@ -101,7 +101,7 @@ def _fewer_mkfs_arguments(plan: Plan) -> Iterator[Change]:
 
 
 def demanded_mounts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
-    """Yield plans with the mount options that profiles demand, the second one with the lock."""
+    """Yield plans with the mount options that profiles demand, without and with `LOCK`."""
     fs, profiles = _judged(report)
     demanded = dict.fromkeys(option for profile in profiles for option in profile.options)
     missing = [option for option in demanded if not _is_set(plan, fs, option)]
@@ -131,7 +131,7 @@ def demanded_layouts(plan: Plan, report: Report) -> Iterator[tuple[str, Plan]]:
 
 
 def _with_features(mkfs: MkfsArguments, features: Sequence[str]) -> MkfsArguments:
-    """Return the arguments with the features; other mentions of the features are dropped."""
+    """Return the arguments with the features, which replace other settings of the same features."""
     others = (each for each in mkfs.features if each.lstrip("^") not in features)
     return replace(mkfs, features=(*others, *features))
 
@@ -149,7 +149,7 @@ def _judged(report: Report) -> tuple[Filesystem, tuple[Profile, ...]]:
 
 
 def _is_set(plan: Plan, fs: Filesystem, token: str) -> bool:
-    """Whether an option is in effect or requested."""
+    """Whether an option is in force, or in the plan if the options in force are unknown."""
     known = recognize(token)
     if known is None or not isinstance(fs.options, Known):
         return token in plan.mount_options
@@ -158,7 +158,7 @@ def _is_set(plan: Plan, fs: Filesystem, token: str) -> bool:
 
 
 def _without(options: Sequence[str], others: Sequence[str]) -> Iterator[str]:
-    """Yield the options that set none of the same names as the others."""
+    """Return the options that do not set the same names as the others."""
     names = {option_name(each) for each in others}
     return (option for option in options if option_name(option) not in names)
 
@@ -180,7 +180,7 @@ def _group_size(plan: Plan, report: Report) -> Iterator[Change]:
             summary = "Omit -g: the default groups are evenly distributed on this array"
             yield Change(summary, replace(plan, mkfs=plan.mkfs.without_value("-g")), remakes=True)
         if advice.flex_bg_groups == 1 and superblock.stride_blocks:
-            # mke2fs moves bitmaps by the stride where flex_bg does not pack them.
+            # mke2fs shifts bitmaps by the stride if flex_bg does not pack them.
             mkfs = plan.mkfs.without_extended("stride").with_extended("stride=0")
             yield Change("Create it with -E stride=0", replace(plan, mkfs=mkfs), remakes=True)
         return
@@ -199,14 +199,14 @@ def _superblock(report: Report) -> Superblock | None:
 
 
 def _is_better(new: Report, old: Report, least: Severity) -> bool:
-    """Whether findings are fewer or milder, and no finding and no gap is new."""
+    """Whether findings are fewer or milder, with no new findings and no new gaps."""
     before, after = weights_of(old, least), weights_of(new, least)
     worse = any(weight > before.get(code, 0) for code, weight in after.items())
     return after != before and not worse and gap_count(new) <= gap_count(old)
 
 
 def weights_of(report: Report, least: Severity) -> Weights:
-    """Return the sum of severities of each rule, without findings milder than `least`."""
+    """Return the sum of severities by rule code, ignoring findings milder than `least`."""
     weights: Counter[str] = Counter()
     for verdict in report.verdicts:
         for finding in verdict.findings:
@@ -216,9 +216,9 @@ def weights_of(report: Report, least: Severity) -> Weights:
 
 
 def worst_of(reports: Sequence[Report]) -> Report:
-    """Return one report of several on the same plan: for each rule, the heaviest verdict.
+    """Merge reports on the same plan: for each rule, keep the worst verdict.
 
-    What is undetermined in any of them stays undetermined.
+    The unknowns of all reports are kept.
     """
     first = reports[0]
     columns = zip(*(report.verdicts for report in reports), strict=True)
@@ -236,6 +236,6 @@ def _weight(verdict: Verdict) -> int:
 
 
 def gap_count(report: Report) -> int:
-    """Return how many verdicts were not determined, and how many gaps the host has."""
+    """Return the number of undetermined verdicts plus the number of gaps of the host."""
     verdicts = sum(1 for v in report.verdicts if v.outcome in UNDETERMINED or v.unknowns)
     return verdicts + len(report.host.gaps)

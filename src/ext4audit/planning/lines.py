@@ -1,6 +1,6 @@
-"""The commands that make and mount a planned filesystem, its remedies, and its correction.
+"""The commands that create and mount a planned filesystem, its remedies, and its correction.
 
-`plan_lines` has the commands, `with_plan_remedies` the remedies, `correct` the improved plan.
+`plan_lines` returns the commands, `with_plan_remedies` the remedies, `correct` the improved plan.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ext4audit.planning import Change, Judge, gap_count, improvements, weights_o
 from ext4audit.report import PlanLine, Report, Verdict
 
 FSTAB_ESCAPED = " \t\n\\#"
-"""Characters that fstab(5) has in octal inside a field; "#" at its start begins a comment."""
+"""Characters that are octal escapes in a field of fstab(5); "#" would begin a comment."""
 NO_UUID = frozenset({"clear", "null"})
 ORIGIN = "the plan"
 MOST_CHANGES = 8
@@ -25,7 +25,7 @@ MOST_CHANGES = 8
 def plan_lines(plan: Plan, superblock: Superblock | None) -> tuple[PlanLine, ...]:
     """Return the commands for a plan, in the order in which to run them.
 
-    `superblock` is the predicted one; without it there is no check of the group size.
+    `superblock` is the predicted one; without it the group size is not checked.
     """
     return tuple(_lines(plan, superblock))
 
@@ -41,7 +41,7 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
     if chosen and superblock is not None and superblock.blocks_per_group is not None:
         purpose = "check: mke2fs silently lowers -g if there are many inodes"
         yield PlanLine("verify", purpose, _verify(superblock, device))
-    if plan.mount_point != "/":  # the running system has a root
+    if plan.mount_point != "/":  # the running system already has a root filesystem
         options = f" -o {shlex.quote(','.join(plan.mount_options))}" if plan.mount_options else ""
         mount = f"mkdir -p {where} && mount -t {plan.fstype}{options} {device} {where}"
         yield PlanLine("mount", "mount it now", mount)
@@ -51,7 +51,7 @@ def _lines(plan: Plan, superblock: Superblock | None) -> Iterator[PlanLine]:
 
 
 def _mkfs(plan: Plan, superblock: Superblock | None) -> str:
-    """Return the user's arguments, and the stripe numbers that mke2fs may not detect itself."""
+    """Return the mkfs command with the stripe parameters, which mke2fs may not detect itself."""
     block_bytes = superblock.block_bytes if superblock else None
     mkfs = plan.mkfs.with_extended(*plan.stripe_options(block_bytes)) if block_bytes else plan.mkfs
     words = [
@@ -69,9 +69,9 @@ def _verify(superblock: Superblock, device: str) -> str:
 
 
 def _fstab(plan: Plan, device: str) -> str:
-    """Return the command that prints the line with the UUID: device names change between boots.
+    """Return the command that prints the fstab line.
 
-    A filesystem without a UUID has the device.
+    The line has the UUID, as device names change between boots; without a UUID it has the device.
     """
     where = shlex.quote(_escaped(plan.mount_point))
     options = shlex.quote(_escaped(",".join(plan.mount_options) or "defaults"))
@@ -84,7 +84,7 @@ def _fstab(plan: Plan, device: str) -> str:
 
 
 def _has_no_uuid(plan: Plan) -> bool:
-    """Whether mke2fs is told to write a UUID of zeros, which stands for none (mke2fs(8): -U)."""
+    """Whether the plan makes mke2fs write a UUID of zeros, which means none (mke2fs(8): -U)."""
     uuid = plan.mkfs.value("-U")
     return uuid is not None and (uuid.lower() in NO_UUID or not uuid.strip("0-"))
 
@@ -102,7 +102,7 @@ def _tune_stripe(plan: Plan, block_bytes: int, device: str) -> Iterator[PlanLine
 
 
 def with_plan_remedies(plan: Plan, report: Report, judge: Judge) -> Report:
-    """Return the report with remedies for the plan, where nothing can be remounted yet.
+    """Return the report with remedies that fit a plan, on which nothing can be remounted yet.
 
     The remedies of a finding are the single changes that resolve it or make it milder.
     """
@@ -122,7 +122,7 @@ def with_plan_remedies(plan: Plan, report: Report, judge: Judge) -> Report:
 def _cures(
     plan: Plan, report: Report, judge: Judge, least: Severity
 ) -> dict[str, tuple[Change, ...]]:
-    """Return the changes by the rules whose findings they resolve or make milder.
+    """Return, by rule code, the changes that resolve its findings or make them milder.
 
     A change may resolve a finding and cause a note: without nodelalloc, a rename may wait again.
     """
@@ -139,7 +139,7 @@ def _cures(
 def _planned(finding: Finding, changes: Sequence[Change]) -> Finding:
     """Return a finding with the changes and the applicable remedies of the rule.
 
-    Steps are left out: they act on a device, a mount or a queue that does not exist. The changes
+    Steps are removed: they act on a device, a mount or a queue that does not exist. The changes
     replace remedies that need a remount or a new mkfs.
     """
     remedies = [Remedy(f"{each.summary}.", Disruption.ONLINE) for each in changes]
@@ -157,13 +157,13 @@ def _applies(remedy: Remedy, *, has_change: bool) -> bool:
 
 
 def _cited(citation: Citation) -> Citation:
-    """Return a citation without a file as its origin: a plan reads neither /proc nor fstab."""
+    """Replace a file as the origin of a citation: a plan reads neither /proc nor fstab."""
     return citation._replace(origin=ORIGIN) if citation.origin.startswith("/") else citation
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A plan after the changes that improve it, and its report."""
+    """A plan after the changes that improve it, with its report and the changes."""
 
     plan: Plan
     report: Report
@@ -176,14 +176,14 @@ class Correction:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """The rules with a finding of low severity or worse, and how many are undetermined."""
+        """The codes of rules with a finding of low severity or worse, and the number of gaps."""
         gaps = gap_count(self.report)
         found = tuple(sorted(weights_of(self.report, Severity.LOW)))
         return (*found, f"{gaps} not determined") if gaps else found
 
 
 def correct(plan: Plan, judge: Judge) -> Correction:
-    """Return a plan improved by the fewest changes, one at a time; notes need no change."""
+    """Improve a plan by one change at a time until no finding is of low severity or worse."""
     report = judge(plan)
     changes: list[Change] = []
     while weights_of(report, Severity.LOW) and len(changes) < MOST_CHANGES:
