@@ -1,6 +1,6 @@
 """Measurements on a real filesystem: the only part of the program that writes to one.
 
-`probe` makes a private directory, runs the probes in it and removes it, whatever happens.
+`probe` creates a private directory, runs the probes in it and always removes it.
 `observing.observe` writes nothing.
 """
 
@@ -19,11 +19,11 @@ from ext4audit.probing.members import NothingToMeasure
 from ext4audit.probing.workspace import Refused, workspace, writable_space
 
 Progress = Callable[[str, float], None]
-"""Takes the name of a probe and the part of it that is done, from 0 to 1."""
+"""A callback for the name of a probe and the fraction that is done, from 0 to 1."""
 
 
 class Probe(NamedTuple):
-    """A probe: the rule that it measures, and its function."""
+    """A probe: the code of its rule, its function, and what a healthy filesystem measures."""
 
     rule: str
     measure: Callable[[Bench], Measurement]
@@ -38,7 +38,7 @@ PROBES = {
 }
 """The probes in the order in which they run."""
 OPTIONS = ("auto_da_alloc", "barrier", "data", "delalloc", "dioread_nolock")
-"""The options that decide what is measured."""
+"""The mount options that affect the measurements."""
 
 
 class ProbeTarget(NamedTuple):
@@ -50,7 +50,7 @@ class ProbeTarget(NamedTuple):
 
 
 class ProbeResults(NamedTuple):
-    """What the probes measured, why others did not run, and how many bytes were written."""
+    """The results of the probes, those that did not run, and how many bytes were written."""
 
     results: tuple[Measurement, ...]
     skipped: tuple[Skipped, ...]
@@ -60,7 +60,7 @@ class ProbeResults(NamedTuple):
 def probe(
     subject: ProbeTarget, names: Sequence[str], limits: Limits, progress: Progress = lambda *_: None
 ) -> ProbeResults:
-    """Run some probes within the limits; raises Refused where nothing can be written."""
+    """Run the named probes within the limits; raises Refused if they cannot write."""
     refuse_read_only(subject.fs)
     space = writable_space(subject.directory, limits.size_bytes)
     budget = Budget(limits._replace(size_bytes=space.size_bytes, inodes=space.inodes))
@@ -79,13 +79,13 @@ def probe(
 
 
 def refuse_read_only(fs: Filesystem) -> None:
-    """Raise Refused for a filesystem that refuses writes."""
+    """Raise Refused if the filesystem is known to be read-only."""
     if is_surely(fs.read_only):
         raise Refused("its filesystem is read-only")
 
 
 def _measured(name: str, bench: Bench) -> Measurement:
-    """Run one probe; what stops it is the reason of an inconclusive result."""
+    """Run one probe; an error or an exceeded budget gives an inconclusive result."""
     each = PROBES[name]
     try:
         return each.measure(bench)
@@ -99,7 +99,7 @@ def _measured(name: str, bench: Bench) -> Measurement:
 
 
 def measured_filesystem(fs: Filesystem, host: Host) -> MeasuredFilesystem:
-    """Return what a measurement is compared with when it is handed to a scan."""
+    """Return the description by which a later scan recognizes the measured filesystem."""
     found = ((name, option_of(fs, name)) for name in OPTIONS)
     kernel = for_wording(host.kernel, None)
     return MeasuredFilesystem(

@@ -1,4 +1,4 @@
-"""What each probe gets: the bytes and seconds it may use, and the statistics that several need."""
+"""The environment of a probe: its budget of bytes and seconds, and shared statistics functions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MIB = 1 << 20
 
 
 class BudgetExceeded(Exception):  # noqa: N818 - an outcome, not a failure
-    """The bytes or the seconds of the run are used up; the message says which."""
+    """The budget of bytes or seconds of the run is used up; the message names the limit."""
 
 
 class Limits(NamedTuple):
-    """The most that a run may write and last. `rate` is in bytes a second."""
+    """The limits of a run. `rate` is in bytes per second."""
 
     size_bytes: int
     seconds: float
@@ -30,9 +30,9 @@ class Limits(NamedTuple):
 
 
 class Budget:
-    """Counts what is written, and makes the writer wait where the rate would be exceeded.
+    """Counts the bytes written, and makes the writer wait if it would exceed the rate.
 
-    The pace allows one second's bytes at once. `clock` and `sleep` are those of `time`.
+    Bursts of one second's bytes are allowed. `clock` and `sleep` are those of `time`.
     """
 
     def __init__(
@@ -51,20 +51,20 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """The seconds since the start."""
+        """The seconds since the start of the run."""
         return self._clock() - self._started
 
     def give_turn(self, turns_left: int) -> None:
-        """Give the next probe its part of the time: what is left, divided by the turns left."""
+        """Give the next probe its share of the time: the time left divided by the turns left."""
         left = max(0.0, self.limits.seconds - self.seconds)
         self._turn_ends = self._clock() + left / max(1, turns_left)
 
     def seconds_left(self) -> float:
-        """Return the seconds that are left of this turn."""
+        """Return the seconds left in this turn."""
         return self._turn_ends - self._clock()
 
     def check(self) -> None:
-        """Raise BudgetExceeded where the time of the run is over."""
+        """Raise BudgetExceeded if the time of the run is over."""
         self._check_at(self._clock())
 
     def _check_at(self, moment: float) -> None:
@@ -82,7 +82,7 @@ class Budget:
         self.written_bytes += count
 
     def _wait_for_pace(self, count: int) -> None:
-        """Wait until the bytes are due; raises BudgetExceeded where the time is over by then."""
+        """Wait until the rate allows the bytes; raises BudgetExceeded if that is too late."""
         now = self._clock()
         due = max(self._due, now - 1) + count / self.limits.rate
         self._check_at(due)
@@ -91,7 +91,7 @@ class Budget:
             self._sleep(due - now)
 
     def pause(self, seconds: float) -> float:
-        """Wait, and return how long it took."""
+        """Sleep, and return the seconds that it really took."""
         started = self._clock()
         self._sleep(seconds)
         return self._clock() - started
@@ -105,7 +105,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def fill(budget: Budget, descriptor: int, size_bytes: int) -> None:
-    """Append bytes that do not compress, in pieces; raises BudgetExceeded and OSError."""
+    """Append incompressible bytes in pieces; raises BudgetExceeded and OSError."""
     piece = os.urandom(PIECE_BYTES)
     for at in range(0, size_bytes, PIECE_BYTES):
         part = piece[: min(PIECE_BYTES, size_bytes - at)]
@@ -114,7 +114,7 @@ def fill(budget: Budget, descriptor: int, size_bytes: int) -> None:
 
 
 class Bench(NamedTuple):
-    """The workspace, the budget and the filesystem; `tell` takes the part that is done, 0 to 1."""
+    """What a probe gets to work with; `tell` reports the fraction that is done, from 0 to 1."""
 
     workspace: Workspace
     budget: Budget
@@ -136,13 +136,13 @@ inconclusive = partial(Judged, ProbeVerdict.INCONCLUSIVE)
 
 
 def in_force(fs: Filesystem, name: str) -> str:
-    """Return the token of an option that is in force, empty where it is not known."""
+    """Return the token in force of an option, empty if it is not known."""
     option = option_of(fs, name)
     return option.token if option else ""
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
-    """Return the smallest value that at least `percent` of all do not exceed; None of none."""
+    """Return the smallest value that at least `percent` of all do not exceed; None if empty."""
     if not values:
         return None
     ordered = sorted(values)
@@ -151,7 +151,7 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 
 
 def latency_figures(name: str, seconds: Sequence[float]) -> tuple[Figure, ...]:
-    """Return the percentiles of some latencies in milliseconds."""
+    """Return the percentiles of latencies as figures in milliseconds."""
     marks = ("p50", 50), ("p90", 90), ("p99", 99), ("max", 100)
     return tuple(
         Figure(f"{name}_{mark}_ms", milliseconds(percentile(seconds, percent)))
@@ -160,5 +160,5 @@ def latency_figures(name: str, seconds: Sequence[float]) -> tuple[Figure, ...]:
 
 
 def milliseconds(seconds: float | None) -> float | None:
-    """Return a duration in milliseconds, None of None."""
+    """Convert seconds to milliseconds; None stays None."""
     return None if seconds is None else seconds * 1000

@@ -12,15 +12,15 @@ from ext4audit.facts.measurement import MemberFigures
 
 SYS_BLOCK = Path("/sys/class/block")
 _READS, _WRITES, _WRITTEN, _WRITE_MS, _FLUSHES, _FLUSH_MS = 0, 4, 6, 7, 15, 16
-"""The fields of stat; sectors are of 512 bytes on every device (Documentation/block/stat.rst)."""
+"""Field indices in stat; a sector is 512 bytes on every device (Documentation/block/stat.rst)."""
 _SHORTEST = 11
 
 
 class BlockStat(NamedTuple):
-    """What a device has completed since it was attached.
+    """The requests that a device has completed since it was attached.
 
-    `flushes` and `flush_ms` are None where the kernel does not count them: before Linux 5.5. A
-    partition counts no flushes: they are its disk's.
+    `flushes` and `flush_ms` are None before Linux 5.5, which does not count them. Flushes of a
+    partition are counted by its disk.
     """
 
     reads: int
@@ -31,7 +31,7 @@ class BlockStat(NamedTuple):
     flush_ms: int | None
 
     def since(self, before: BlockStat) -> BlockStat:
-        """Return what was completed after an earlier reading."""
+        """Return the differences from an earlier reading."""
         return BlockStat(
             self.reads - before.reads,
             self.writes - before.writes,
@@ -43,16 +43,16 @@ class BlockStat(NamedTuple):
 
     @property
     def write_wait_ms(self) -> float | None:
-        """The mean time of a write request, None without any."""
+        """The mean time of a write request, None if there are none."""
         return self.write_ms / self.writes if self.writes else None
 
     @property
     def flush_wait_ms(self) -> float | None:
-        """The mean time of a flush request, None without any."""
+        """The mean time of a flush request, None if there are none."""
         return self.flush_ms / self.flushes if self.flushes and self.flush_ms is not None else None
 
     def figures(self, name: str) -> MemberFigures:
-        """Return what the device of this name was asked to do."""
+        """Return the counters as figures of the device `name`."""
         return MemberFigures(
             name,
             self.writes,
@@ -64,12 +64,12 @@ class BlockStat(NamedTuple):
 
 
 def difference(now: int | None, before: int | None) -> int | None:
-    """Return how much a counter has grown, None where it is not counted."""
+    """Return how much a counter has grown, None if it is not available."""
     return None if now is None or before is None else now - before
 
 
 def parse_stat(text: str) -> BlockStat:
-    """Return the counters of a stat file; raises ValueError for any other text."""
+    """Parse a stat file; raises ValueError for any other text."""
     fields = [int(word) for word in text.split()]
     if len(fields) < _SHORTEST:
         raise ValueError(f"{len(fields)} fields where at least {_SHORTEST} are expected")
@@ -85,7 +85,7 @@ def parse_stat(text: str) -> BlockStat:
 
 
 def read_stats(names: Iterable[str], root: Path = SYS_BLOCK) -> dict[str, BlockStat]:
-    """Return the counters of devices by name; a device without readable ones is left out."""
+    """Return the counters of devices by name, without devices that cannot be read."""
     found = ((name, _read_stat(root / name / "stat")) for name in names)
     return {name: stat for name, stat in found if stat is not None}
 
@@ -100,27 +100,27 @@ def _read_stat(path: Path) -> BlockStat | None:
 def differences(
     before: Mapping[str, BlockStat], after: Mapping[str, BlockStat]
 ) -> dict[str, BlockStat]:
-    """Return what each device completed between two readings."""
+    """Return the differences between two readings by device name."""
     return {name: after[name].since(stat) for name, stat in before.items() if name in after}
 
 
 class Disk(NamedTuple):
-    """A device that counts flushes, and its write cache as the kernel reports it, else None."""
+    """A device that counts flushes; `write_cache` is as the kernel reports it, None if unknown."""
 
     name: str
     write_cache: str | None
 
     @property
     def needs_flushes(self) -> bool:
-        """Whether its cache is volatile, or not known to be none."""
+        """Whether it has a volatile cache or may have one."""
         return self.write_cache != "write through"
 
 
 def flushed_disks(stack: BlockDevice) -> tuple[Disk, ...]:
-    """Return the devices to which a filesystem's flushes go: disks and loop devices.
+    """Return the devices that receive a filesystem's flushes: disks and loop devices.
 
-    md, device mapper and partitions count none of their own (block/blk-flush.c), so that the
-    search goes on below them. Below a loop device others flush as well.
+    md, device mapper and partitions do not count flushes (block/blk-flush.c), so the search goes
+    on below them. It ends at a loop device, as others flush the disk below it too.
     """
     found: dict[str, Disk] = {}
     for device in stack.descend(lambda each: each.loop is not None):

@@ -1,6 +1,6 @@
-"""The extents of a file by the ioctl FS_IOC_FIEMAP, and how many a buffered write becomes (PRF001).
+"""The probe for PRF001: how many extents a buffered write creates, read with FS_IOC_FIEMAP.
 
-The ioctl reads them without writing the file back first.
+The ioctl reads the extents without writing the file back first.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ MOST_EXTENTS = 1 << 20
 PART_OF_SIZE = 16
 LARGEST_BYTES = 16 * MIB
 SPLIT_PER_MIB = 64
-"""Extents for each MiB from which on every few pages are one: 256 are one for each page."""
+"""The fewest extents per MiB of a split file: one for every few pages; 256 are one per page."""
 HEALTHY = f"fewer than {SPLIT_PER_MIB} extents for each MiB, before and after writeback"
 
 
 class Extent(NamedTuple):
-    """One extent: where it lies in the file, its length, and its flags.
+    """One extent: its offset in the file, its length, and its flags.
 
-    `is_delayed` has no place on the device yet: delayed allocation only reserves space.
-    `is_unwritten` is allocated and reads as zeros until writeback has converted it.
+    A delayed extent has no place on the device yet: delayed allocation only reserves space.
+    An unwritten extent is allocated and reads as zeros until writeback has converted it.
     """
 
     logical_bytes: int
@@ -53,12 +53,12 @@ class Extent(NamedTuple):
 
     @property
     def is_delayed(self) -> bool:
-        """Whether space is only reserved (FIEMAP_EXTENT_DELALLOC)."""
+        """Whether its space is only reserved (FIEMAP_EXTENT_DELALLOC)."""
         return bool(self.flags & DELALLOC)
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether it is allocated and not initialized (FIEMAP_EXTENT_UNWRITTEN)."""
+        """Whether it is allocated but not initialized (FIEMAP_EXTENT_UNWRITTEN)."""
         return bool(self.flags & UNWRITTEN)
 
 
@@ -79,7 +79,7 @@ def _walk(descriptor: int) -> Iterator[Extent]:
 
 
 def _fetch(descriptor: int, start: int) -> list[Extent]:
-    """Return the extents from a byte on, as many as one call returns; raises OSError."""
+    """Return as many extents from a byte on as one call returns; raises OSError."""
     buffer = bytearray(_HEAD.size + _AT_ONCE * _EXTENT.size)
     _HEAD.pack_into(buffer, 0, start, _WHOLE_FILE - start, 0, 0, _AT_ONCE, 0)
     fcntl.ioctl(descriptor, FS_IOC_FIEMAP, buffer)
@@ -87,14 +87,14 @@ def _fetch(descriptor: int, start: int) -> list[Extent]:
 
 
 def parse(raw: bytes) -> list[Extent]:
-    """Return the extents in the answer of the kernel."""
+    """Return the extents in the result buffer of the ioctl."""
     mapped = _HEAD.unpack_from(raw)[3]
     rows = (_EXTENT.unpack_from(raw, _HEAD.size + n * _EXTENT.size) for n in range(mapped))
     return [Extent(row[0], row[2], row[5]) for row in rows]
 
 
 def length(found: Iterable[Extent]) -> int:
-    """Return how many bytes some extents cover."""
+    """Return the total length of extents in bytes."""
     return sum(extent.length_bytes for extent in found)
 
 
@@ -107,17 +107,17 @@ class Split(NamedTuple):
 
     @property
     def before_per_mib(self) -> float:
-        """Extents for each MiB before writeback."""
+        """The extents per MiB before writeback."""
         return len(self.before) * MIB / self.size_bytes
 
     @property
     def after_per_mib(self) -> float:
-        """Extents for each MiB after writeback."""
+        """The extents per MiB after writeback."""
         return len(self.after) * MIB / self.size_bytes
 
 
 def measure(bench: Bench) -> Measurement:
-    """Write through the page cache, and count extents; raises BudgetExceeded and OSError."""
+    """Count a new file's extents before and after writeback; raises BudgetExceeded and OSError."""
     limits = bench.budget.limits
     size = min(LARGEST_BYTES, limits.size_bytes // PART_OF_SIZE, limits.rate) // 4096 * 4096
     if size < MIB:
@@ -135,7 +135,7 @@ def measure(bench: Bench) -> Measurement:
 
 
 def judge(split: Split) -> Judged:
-    """Judge the extents: the defect makes one of each page, and writeback joins them again."""
+    """Judge the extents: the defect makes one for each page, and writeback joins them again."""
     if not split.before:
         return inconclusive("the file has no extents before writeback")
     unwritten = sum(extent.is_unwritten for extent in split.before)

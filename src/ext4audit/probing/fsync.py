@@ -1,4 +1,4 @@
-"""How long fsync() takes, and whether it flushes the write cache of the disk (DUR001)."""
+"""The probe for DUR001: how long fsync() takes, and whether it flushes the disk's write cache."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ MOST_APPENDS, MOST_OVERWRITES = 512, 256
 FEWEST = 10
 IDLE_SECONDS = 0.5
 APPEND_PART = 0.6
-"""The part of the time that appends may take."""
+"""The fraction of the time that appends may take."""
 FLUSHED, UNFLUSHED = 0.9, 0.1
-"""Flushes for each fsync from which on, and up to which, the disk is flushed or not."""
+"""Flushes per fsync: at least `FLUSHED` if the disk is flushed, at most `UNFLUSHED` if not."""
 HEALTHY = "at least 1 flush for each fsync on every disk with a volatile write cache"
 
 
 class Flushes(NamedTuple):
-    """The flushes that a disk completed: for each fsync, and without us in the same time."""
+    """The flushes that a disk completed per fsync, and those expected from other programs."""
 
     disk: Disk
     per_fsync: float | None
@@ -47,14 +47,14 @@ class Flushes(NamedTuple):
 
 
 class _Phase(NamedTuple):
-    """The latencies in seconds of one kind of write, and the seconds that all took."""
+    """The latencies of one kind of write, and the total time, all in seconds."""
 
     latencies: tuple[float, ...]
     seconds: float
 
 
 def measure(bench: Bench) -> Measurement:
-    """Append and fsync, then overwrite and fdatasync; raises BudgetExceeded and OSError."""
+    """Append with fsync, then overwrite with fdatasync; raises BudgetExceeded and OSError."""
     disks = flushed_disks_of(bench.fs)
     names = [disk.name for disk in disks]
     idle = read_stats(names)
@@ -82,13 +82,13 @@ def measure(bench: Bench) -> Measurement:
 
 
 def flushed_disks_of(fs: Filesystem) -> tuple[Disk, ...]:
-    """Return the disks below a filesystem, none where its stack is unknown."""
+    """Return the disks that receive a filesystem's flushes, empty if its stack is unknown."""
     stack = for_wording(fs.stack, None)
     return flushed_disks(stack) if stack else ()
 
 
 def judge(flushes: Sequence[Flushes], fsyncs: int, barrier: str) -> Judged:
-    """Judge the flushes of some fsyncs; `barrier` is the option in force, empty if unknown."""
+    """Judge the flushes per fsync; `barrier` is the option token in force, empty if unknown."""
     counted = [each for each in flushes if each.per_fsync is not None]
     if fsyncs < FEWEST:
         return inconclusive(f"only {fsyncs} fsyncs fit into the limits")
@@ -141,7 +141,7 @@ def _appends(bench: Bench) -> _Phase:
 
 
 def _overwrites(bench: Bench) -> _Phase:
-    """Overwrite pages that are allocated and initialized: nothing but data has to be written."""
+    """Overwrite allocated and initialized pages, so that only data has to be written."""
     piece = os.urandom(OVERWRITE_BYTES)
     with bench.workspace.file("overwrite") as descriptor:
         size = min(FILE_BYTES, _room(bench, 1))
@@ -160,12 +160,12 @@ def _overwrites(bench: Bench) -> _Phase:
 
 
 def _room(bench: Bench, piece_bytes: int) -> int:
-    """Return how many pieces a sixteenth of the size may hold."""
+    """Return how many pieces fit into a sixteenth of the size limit."""
     return bench.budget.limits.size_bytes // 16 // piece_bytes
 
 
 def _repeat(bench: Bench, once: Callable[[int], float], most: int, seconds: float) -> _Phase:
-    """Repeat until the number or the time is reached; at least once. The first is not counted."""
+    """Repeat a write until the number or the time is reached; the first one is not counted."""
     once(0)
     latencies: list[float] = []
     started = time.perf_counter()

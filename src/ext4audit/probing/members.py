@@ -1,4 +1,4 @@
-"""Which member devices are written during small-file churn, and which were predicted (LAY001)."""
+"""The probe for LAY001: how small-file churn is spread over member devices, and the prediction."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ext4audit.probing.bench import Bench, BudgetExceeded, Judged, affected, hea
 from ext4audit.probing.counters import BlockStat, differences, read_stats
 
 EVEN_FROM = 0.75
-"""Jain's index of the members' writes, the threshold of LAY001."""
+"""The lowest Jain's index of the members' writes that is healthy, the threshold of LAY001."""
 FEWEST_WRITES_EACH = 20
-"""The mean of write requests of a member below which chance decides."""
+"""The lowest mean number of write requests per member; with fewer, chance decides."""
 MOST_DIRECTORIES = 600
 FILES_PER_DIRECTORY = 16
 DIRECTORIES_PER_ROUND = 40
@@ -29,7 +29,7 @@ IDLE_SECONDS = 1.0
 FOREIGN_PART = 0.2
 HEALTHY = f"the members' write requests have Jain's index {EVEN_FROM} or more: 1 is even"
 GET_FLAGS, SET_FLAGS = 0x80086601, 0x40086602
-"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS on 64 bits (include/uapi/linux/fs.h)."""
+"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS on 64-bit machines (include/uapi/linux/fs.h)."""
 TOP_DIRECTORY = 0x00020000
 """FS_TOPDIR_FL: directories below it are spread over the block groups (chattr(1), T)."""
 
@@ -39,19 +39,19 @@ class NothingToMeasure(Exception):  # noqa: N818 - an outcome, not a failure
 
 
 class Churn(NamedTuple):
-    """What the members completed during the churn, and in the same time without it."""
+    """What the members completed during the churn, and the expected writes of other programs."""
 
     members: tuple[MemberFigures, ...]
     foreign_writes: float
 
     @property
     def spread(self) -> Spread:
-        """The write requests by member."""
+        """The write requests of the members."""
         return Spread(tuple(member.writes for member in self.members))
 
 
 def layout_of(fs: Filesystem) -> MetadataLayout:
-    """Return the layout on the members; raises NothingToMeasure."""
+    """Return the layout on the members; raises NothingToMeasure without several known members."""
     if fs.layout is None:
         raise NothingToMeasure("no stripe lies below the filesystem")
     if isinstance(fs.layout, Unknown):
@@ -63,9 +63,9 @@ def layout_of(fs: Filesystem) -> MetadataLayout:
 
 
 def measure(bench: Bench) -> Measurement:
-    """Create and remove small files all over the filesystem, and count the members' writes.
+    """Create small files all over the filesystem, and count the members' writes.
 
-    Raises NothingToMeasure, and OSError.
+    Raises NothingToMeasure and OSError.
     """
     layout = layout_of(bench.fs)
     names = [member.name for member in layout.members]
@@ -88,7 +88,7 @@ def measure(bench: Bench) -> Measurement:
 
 
 def figures_of(churn: Churn, layout: MetadataLayout) -> tuple[Figure, ...]:
-    """Return what the writes of all members are together, beside the prediction."""
+    """Return the measured spread over all members next to the predicted one."""
     return (
         Figure("evenness", churn.spread.evenness),
         Figure("predicted_evenness_of_bitmaps", layout.evenness),
@@ -101,7 +101,7 @@ def figures_of(churn: Churn, layout: MetadataLayout) -> tuple[Figure, ...]:
 def member_figures(
     layout: MetadataLayout, counted: Mapping[str, BlockStat]
 ) -> tuple[MemberFigures, ...]:
-    """Return what each member completed, in slot order, with its share and the predicted one."""
+    """Return the I/O of each member in slot order, with its measured and predicted share."""
     total = sum(stat.writes for stat in counted.values())
     churn = sum(layout.churn.loads)
     return tuple(
@@ -132,7 +132,7 @@ def judge(churn: Churn, predicted: float) -> Judged:
 
 
 def _churn(bench: Bench) -> int:
-    """Create directories of empty files in rounds; return how many there were."""
+    """Create directories of empty files in rounds; return the number of directories."""
     space = bench.workspace
     os.mkdir("churn", 0o700, dir_fd=space.descriptor)
     top = space.reopen("churn", os.O_RDONLY | os.O_DIRECTORY)
@@ -160,7 +160,7 @@ def _round(bench: Bench, top: int, numbers: Sequence[int]) -> int:
 
 
 def _spread_below(directory: int) -> None:
-    """Let directories below be spread over all groups: others stay near their parent."""
+    """Spread the subdirectories over all groups; by default they stay near their parent."""
     flags = array.array("l", [0])
     fcntl.ioctl(directory, GET_FLAGS, flags)
     flags[0] |= TOP_DIRECTORY
@@ -168,7 +168,7 @@ def _spread_below(directory: int) -> None:
 
 
 def sync_filesystem(descriptor: int) -> None:
-    """Write all that is dirty on the filesystem of an open file (syncfs(2)); raises OSError."""
+    """Write all dirty data of the filesystem of an open file (syncfs(2)); raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(descriptor):
         error = ctypes.get_errno()

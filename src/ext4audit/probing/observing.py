@@ -1,6 +1,6 @@
-"""What the kernel shows of a filesystem under the load that is there; nothing is written.
+"""Observation of a filesystem under its present load, without writing anything.
 
-An observation can show a defect. It proves no health: the load may not have met the defect.
+An observation can show a defect, but may miss one that the load does not trigger.
 
 Tasks that wait in fsync or rename are sampled from /proc without tracing: a task in
 uninterruptible sleep shows its system call in /proc/<pid>/task/<tid>/syscall, to root and to its
@@ -33,7 +33,7 @@ _STALLED = re.compile(r"some .*total=(\d+)")
 
 
 class Journal(NamedTuple):
-    """/proc/fs/jbd2/<device>/info: commits since the mount, and their recent mean time."""
+    """/proc/fs/jbd2/<device>/info: commits since the mount, and their mean time recently."""
 
     commits: int
     requested: int
@@ -41,7 +41,7 @@ class Journal(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The counters at one moment. `stalled_usec` is that of /proc/pressure/io, None without it."""
+    """The counters at one moment. `stalled_usec` is from /proc/pressure/io, None without it."""
 
     stats: Mapping[str, BlockStat]
     journal: Journal | None
@@ -49,7 +49,7 @@ class Moment(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What happened between two moments."""
+    """The differences of the counters between two moments, and the sampled waits."""
 
     seconds: float
     stats: Mapping[str, BlockStat]
@@ -59,7 +59,7 @@ class Observed(NamedTuple):
 
 
 def observe(subject: ProbeTarget, seconds: float, progress: Progress) -> ProbeResults:
-    """Watch a filesystem for some seconds; writes nothing."""
+    """Observe a filesystem for some seconds, without writing anything."""
     disks = fsync.flushed_disks_of(subject.fs)
     names = {disk.name for disk in disks} | set(_member_names(subject))
     before = _moment(subject.fs.name, names)
@@ -101,7 +101,7 @@ def _text(path: Path) -> str:
 
 
 def _journal(device: str) -> Journal | None:
-    """Return the journal of a device; its name in /proc ends with the journal's inode."""
+    """Return the journal of a device; its name in /proc ends with the journal's inode number."""
     name = device.replace("/", "!")
     try:
         found = [path for path in JBD2.iterdir() if path.name.rpartition("-")[0] == name]
@@ -111,7 +111,7 @@ def _journal(device: str) -> Journal | None:
 
 
 def parse_journal(text: str) -> Journal | None:
-    """Return the numbers of an info file, None where it has not the form of one."""
+    """Parse a jbd2 info file; return None for any other text."""
     counts, mean = _TRANSACTIONS.search(text), _COMMIT_TIME.search(text)
     if counts is None:
         return None
@@ -151,7 +151,7 @@ def _fsync(seen: Observed, disks: Sequence[Disk], barrier: str) -> Measurement:
 def judge_commits(
     journal: Journal | None, stats: Mapping[str, BlockStat], disks: Sequence[Disk], barrier: str
 ) -> Judged:
-    """Judge the flushes beside the commits of the journal: each commit is due at least one."""
+    """Judge the flushes by the commits of the journal: each commit should cause at least one."""
     volatile = {
         disk.name: stats[disk.name].flushes
         for disk in disks
@@ -215,12 +215,12 @@ SYSCALLS: Mapping[str, Mapping[int, str]] = {
 """fsync, fdatasync, rename, renameat and renameat2 by machine (arch/*/…/syscall*.tbl)."""
 INTERVAL_SECONDS = 0.2
 BUSY_PART = 0.1
-"""The part of the time that sampling may take."""
+"""The fraction of the time that sampling may take."""
 MOST_TASKS = 20_000
 
 
 class Wait(NamedTuple):
-    """One task in one system call. `on_filesystem` is None where its filesystem is not known."""
+    """One task in one system call. `on_filesystem` is None if its filesystem is not known."""
 
     task: str
     call: str
@@ -228,10 +228,10 @@ class Wait(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """What was seen of one system call: how many tasks waited in it, and how long without a break.
+    """The waits in one system call: how many tasks waited, and the longest unbroken wait.
 
-    `longest_seconds` is the time in which every sample found the same task in the call. It is one
-    long wait, or many short ones that follow each other: the kernel does not show which.
+    `longest_seconds` is the longest time in which every sample found the same task in the call.
+    It is one long wait or many short ones in a row: the kernel does not show which.
     """
 
     tasks: int = 0
@@ -239,7 +239,7 @@ class Waits(NamedTuple):
 
 
 class Sampler:
-    """Joins samples to waits, those of the filesystem and those that cannot be assigned."""
+    """Joins samples into waits, on the filesystem or on an unknown one."""
 
     def __init__(self) -> None:
         self.samples = 0
@@ -254,7 +254,7 @@ class Sampler:
             self._longest[wait] = max(self._longest.get(wait, 0.0), now - since)
 
     def of(self, call: str, *, on_filesystem: bool | None) -> Waits:
-        """Return the waits of one system call, on the filesystem or of unknown place (None)."""
+        """Return the waits in one system call, on the filesystem or on an unknown one (None)."""
         found = [
             seconds
             for wait, seconds in self._longest.items()
@@ -266,7 +266,7 @@ class Sampler:
 def sample(
     device: int, machine: str, proc: Path = PROC, stat: Callable[[str], os.stat_result] = os.stat
 ) -> frozenset[Wait]:
-    """Return the tasks that wait now; `device` is the filesystem's st_dev.
+    """Return the tasks that are waiting now; `device` is the filesystem's st_dev.
 
     `stat` is os.stat, which follows the links in /proc/<pid>/fd.
     """
@@ -298,14 +298,14 @@ def _listed(folder: Path) -> list[Path]:
 def _wait(
     task: Path, device: int, calls: Mapping[int, str], stat: Callable[[str], os.stat_result]
 ) -> Wait | None:
-    """Return what a task waits in: the call's number, and its first argument in hexadecimal."""
+    """Parse a task's syscall file: the call's number, and its first argument in hexadecimal."""
     words = _text(task / "syscall").split()
     call = calls.get(int(words[0])) if len(words) > 1 and words[0].isdecimal() else None
     if call is None:
         return None
     place = f"fd/{int(words[1], 16)}" if call == "fsync" else "cwd"
     found = _st_dev(task / place, stat)
-    # A path can lead anywhere from the working directory, so that another device proves nothing.
+    # A path can lead anywhere from the working directory, so another device proves nothing.
     same = None if found is None or (call == "rename" and found != device) else found == device
     return Wait(task.name, call, same)
 
@@ -318,7 +318,7 @@ def _st_dev(path: Path, stat: Callable[[str], os.stat_result]) -> int | None:
 
 
 def watch(device: int, seconds: float, tell: Callable[[float], None]) -> Sampler:
-    """Sample until the time is over; `tell` takes the part of it that has passed."""
+    """Sample for some seconds; `tell` is called with the fraction of the time that has passed."""
     sampler = Sampler()
     machine = os.uname().machine
     started = now = time.monotonic()

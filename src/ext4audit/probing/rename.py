@@ -1,4 +1,4 @@
-"""How long a rename over a file waits for the dirty data of the new one (PRF002)."""
+"""The probe for PRF002: how long a rename over a file waits for the dirty data of the new file."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ PART_OF_SIZE = 0.375
 READ_FILE_BYTES = 8 * MIB
 READ_BYTES = 4096
 LONGEST_SECONDS = 2.0
-"""What a rename may wait; PRF002 reports more."""
+"""The longest healthy wait of a rename; PRF002 reports longer ones."""
 SUBMITTED_PART = 0.05
-"""A rename that takes less of the time until all is on the disk has waited for nothing."""
+"""A rename that takes a smaller fraction of the time until all data is on disk did not wait."""
 STILL_DELAYED = 0.5
 PROJECTED_BYTES = 1024 * MIB
-"""The file that the wait is projected for: that of PRF002's estimate."""
+"""The file size for which the wait is projected, as in the estimate of PRF002."""
 HEALTHY = f"a rename over a file blocks for at most {LONGEST_SECONDS:g} s, also for one of 1 GiB"
 
 
 class Stall(NamedTuple):
-    """One rename: the seconds that it took, and those that the rest of the data took then.
+    """One rename: how long it took, and how long writing the rest of the data took afterwards.
 
-    `delayed_bytes` are those without a place on the disk before it, `kept_bytes` those after it.
+    `delayed_bytes` are the bytes in delayed allocation before it, `kept_bytes` those after it.
     """
 
     load: str
@@ -57,21 +57,21 @@ class Stall(NamedTuple):
 
     @property
     def bytes_per_second(self) -> float:
-        """How fast the data reached the disk."""
+        """The rate at which the data reached the disk."""
         return self.size_bytes / max(self.seconds + self.rest_seconds, 1e-6)
 
     @property
     def submitted_bytes(self) -> float:
-        """What was on its way, and not on the disk, when the rename returned."""
+        """The bytes that were submitted but not yet on the disk when the rename returned."""
         return self.rest_seconds * self.bytes_per_second
 
     def projected_seconds(self, file_bytes: int) -> float:
-        """Return how long a rename waits with so much dirty data in one file."""
+        """Return how long a rename would wait with this much dirty data in one file."""
         return max(0.0, file_bytes - self.submitted_bytes) / self.bytes_per_second
 
 
 def measure(bench: Bench) -> Measurement:
-    """Rename a dirty file over another, alone and beside a reader.
+    """Rename a dirty file over another, first alone and then with a concurrent reader.
 
     Raises BudgetExceeded and OSError.
     """
@@ -88,7 +88,7 @@ def measure(bench: Bench) -> Measurement:
 
 
 def largest_file_bytes(bench: Bench) -> int | None:
-    """Return the size of the projected file: less than usual where less can be dirty here."""
+    """Return the projected file size, capped by dirty limit and device; None if not known."""
     memory = for_wording(bench.host.memory, None)
     if memory is None:
         return None
@@ -99,7 +99,7 @@ def largest_file_bytes(bench: Bench) -> int | None:
 
 
 def judge(stalls: Sequence[Stall], largest_bytes: int | None) -> Judged:
-    """Judge the worse of the renames, and the wait for a larger file; None if unknown."""
+    """Judge the worst rename and the wait for a file of `largest_bytes`, None if unknown."""
     if all(each.delayed_bytes == 0 for each in stalls):
         return healthy("delayed allocation is off: a rename has no data to submit")
     if any(each.delayed_bytes < each.size_bytes * STILL_DELAYED for each in stalls):
@@ -129,7 +129,7 @@ def _judge_projected(stalls: Sequence[Stall], largest_bytes: int, measured: str)
 
 
 def _size(bench: Bench) -> int:
-    """Return the size of the file: a part of all, a second's bytes, and not soon written back."""
+    """Return the file size: within the limits, and too small to start background writeback."""
     limits = bench.budget.limits
     size = min(LARGEST_BYTES, int(limits.size_bytes * PART_OF_SIZE), limits.rate)
     memory = for_wording(bench.host.memory, None)
@@ -140,7 +140,7 @@ def _size(bench: Bench) -> int:
 
 
 def _stall(bench: Bench, load: str, size: int) -> Stall:
-    """Write a file, rename it over another, and time the rename and the rest of the writing."""
+    """Write a file, rename it over another, and time the rename and the rest of the writeback."""
     space = bench.workspace
     old = space.create("old")
     try:
@@ -167,7 +167,7 @@ def _delayed(descriptor: int) -> int:
 
 @contextlib.contextmanager
 def _file_to_read(bench: Bench) -> Iterator[None]:
-    """Put a file on the disk that the reader reads."""
+    """Write the file that the reader reads, and remove it afterwards."""
     size = min(READ_FILE_BYTES, bench.budget.limits.size_bytes // 16 // MIB * MIB or MIB)
     with bench.workspace.file("read") as descriptor:
         fill(bench.budget, descriptor, size)
@@ -177,7 +177,7 @@ def _file_to_read(bench: Bench) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _reader(bench: Bench) -> Iterator[list[float]]:
-    """Read small blocks past the page cache meanwhile; yield the latencies in seconds.
+    """Read small blocks with O_DIRECT in a thread; yield the list of latencies in seconds.
 
     Writeback throttling protects readers, and keeps the queue short as long as there are any.
     """

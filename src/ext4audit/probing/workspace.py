@@ -1,4 +1,4 @@
-"""The private directory that probes write to: made, checked and removed by file descriptors."""
+"""The private directory for probes, created, checked and removed through file descriptors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import NamedTuple, NoReturn
 PREFIX = ".ext4audit-probe-"
 MIB = 1 << 20
 LARGEST_SHARE = 0.05
-"""The part of the free space, and of the free inodes, that a run may use at most."""
+"""The largest fraction of the free space and of the free inodes that a run may use."""
 SMALLEST_BYTES = 16 * MIB
-"""With less to write, a rename is over before it can be timed."""
+"""The least that a run must be allowed to write: with less, a rename is too fast to be timed."""
 MOST_NAMES = 100_000
-"""Names that are searched for the remains of a killed run."""
+"""The most directory entries that are searched for leftovers of a killed run."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -28,16 +28,16 @@ class Refused(Exception):  # noqa: N818 - an outcome, not a failure
 
 
 class Space(NamedTuple):
-    """What a run may use: bytes that it writes, and inodes."""
+    """What a run may use: bytes to write, and inodes."""
 
     size_bytes: int
     inodes: int
 
 
 def writable_space(directory: int, wanted_bytes: int) -> Space:
-    """Return what may be used of the filesystem of an open directory; raises Refused.
+    """Return what a run may use of the filesystem of an open directory; raises Refused.
 
-    These are the wanted bytes, and never more than 5 % of what is free.
+    The result is `wanted_bytes`, but at most 5 % of the free space, and 5 % of the free inodes.
     """
     if wanted_bytes < SMALLEST_BYTES:
         least = SMALLEST_BYTES // MIB
@@ -54,7 +54,7 @@ def writable_space(directory: int, wanted_bytes: int) -> Space:
 
 
 class Workspace:
-    """An open directory of our own, in which every name is new and no link is followed."""
+    """A private open directory, in which files are newly created and links are not followed."""
 
     def __init__(self, descriptor: int, parent: int, name: str) -> None:
         self.descriptor = descriptor
@@ -63,7 +63,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def file(self, name: str, flags: int = 0) -> Iterator[int]:
-        """Create a file, yield its descriptor, and remove it; it must not be there yet."""
+        """Create a file that must not exist, yield its descriptor, and remove it."""
         descriptor = self.create(name, flags)
         try:
             yield descriptor
@@ -72,7 +72,7 @@ class Workspace:
             self.discard(name)
 
     def create(self, name: str, flags: int = 0) -> int:
-        """Create a file that is not there yet, and return its descriptor; raises OSError."""
+        """Create a file and return its descriptor; raises OSError, also if the file exists."""
         usual = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.open(name, usual | flags, 0o600, dir_fd=self.descriptor)
 
@@ -81,7 +81,7 @@ class Workspace:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.descriptor)
 
     def discard(self, name: str) -> None:
-        """Remove a file, if it is there; raises OSError."""
+        """Remove a file if it exists; raises OSError."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.descriptor)
 
@@ -90,7 +90,7 @@ class Workspace:
         os.rename(new, old, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
 
     def empty(self) -> None:
-        """Remove all that the workspace holds; raises OSError."""
+        """Remove the content of the workspace; raises OSError."""
         for _, folders, files, folder in os.fwalk(".", topdown=False, dir_fd=self.descriptor):
             for name in files:
                 os.unlink(name, dir_fd=folder)
@@ -98,7 +98,7 @@ class Workspace:
                 _remove_entry(name, folder)
 
     def remove(self) -> None:
-        """Remove the workspace, if its name still means it; raises OSError."""
+        """Remove the workspace if its name still refers to it; raises OSError."""
         self.empty()
         named = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
         if os.path.samestat(named, os.fstat(self.descriptor)):
@@ -106,7 +106,7 @@ class Workspace:
 
 
 def _remove_entry(name: str, folder: int) -> None:
-    """Remove an empty directory, or a link to one, which os.fwalk counts as one."""
+    """Remove an empty directory, or a link to a directory, which os.fwalk lists as a directory."""
     try:
         os.rmdir(name, dir_fd=folder)
     except NotADirectoryError:
@@ -115,7 +115,7 @@ def _remove_entry(name: str, folder: int) -> None:
 
 @contextlib.contextmanager
 def opened_directory(path: str) -> Iterator[int]:
-    """Open the directory that is probed; raises Refused."""
+    """Open the directory to probe; raises Refused if it cannot be opened."""
     try:
         descriptor = os.open(os.fsencode(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -128,10 +128,10 @@ def opened_directory(path: str) -> Iterator[int]:
 
 @contextlib.contextmanager
 def workspace(parent: int) -> Iterator[Workspace]:
-    """Make a directory that only this user can enter, and remove it whatever happens.
+    """Create a directory that only this user can enter, and always remove it.
 
-    SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt meanwhile; during the removal they wait.
-    Raises Refused where nothing can be made, or what was made stays.
+    SIGINT, SIGTERM and SIGHUP raise KeyboardInterrupt; during the removal they are blocked.
+    Raises Refused if the directory cannot be created or removed.
     """
     name = f"{PREFIX}{secrets.token_hex(8)}"
     made: Workspace | None = None
@@ -162,13 +162,13 @@ def _open(parent: int, name: str) -> int:
 
 
 def _remove(made: Workspace | None, parent: int, name: str) -> None:
-    """Remove the workspace, also where a signal came as soon as mkdir(2) had returned.
+    """Remove the workspace, even if a signal arrived right after mkdir(2) and `made` is None.
 
-    Raises Refused where it stays: the filesystem may have become read-only.
+    Raises Refused if that fails, for example because the filesystem has become read-only.
     """
     try:
         room = made or Workspace(_open(parent, name), parent, name)
-    except OSError:  # it was not made, or is another user's
+    except OSError:  # it was not created, or belongs to another user
         return
     try:
         room.remove()
@@ -186,7 +186,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Let the signals that end a program raise KeyboardInterrupt, in the main thread only."""
+    """Let terminating signals raise KeyboardInterrupt; does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -200,7 +200,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Hold back these signals until the block ends."""
+    """Block the terminating signals until the end of the context."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -209,7 +209,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def leftovers(directory: int) -> tuple[str, ...]:
-    """Return the names that a killed run, or one that still runs, has left in a directory."""
+    """Return the names of workspaces in a directory, left by a killed run or still in use."""
     with os.scandir(directory) as entries:
         names = (entry.name for entry in islice(entries, MOST_NAMES))
         return tuple(sorted(name for name in names if name.startswith(PREFIX)))
