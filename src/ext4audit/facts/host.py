@@ -318,7 +318,7 @@ class Host(NamedTuple):
         return audited or filesystems_by_number(self.lower).get(device_number.value)
 
     def mounted_twin(self, fs: Filesystem) -> Filesystem | None:
-        """Return a mounted filesystem with the UUID of `fs`; None if `fs` is mounted itself.
+        """Return a mounted filesystem with the UUID of `fs`, None if none or `fs` is mounted.
 
         If there are several, one on the same storage is preferred, so that no copy hides it.
         """
@@ -329,7 +329,7 @@ class Host(NamedTuple):
         return min(alike, key=lambda m: likeness[self.is_same_storage(fs, m)], default=None)
 
     def mounted_twice(self, fs: Filesystem) -> Iterator[Filesystem]:
-        """Yield mounts of the same filesystem through other devices, such as a second path."""
+        """Yield the mounted filesystems that are `fs` on another device, such as a second path."""
         stack = for_wording(fs.stack, None)
         if fs.uuid is None or stack is None:
             return

@@ -204,7 +204,7 @@ SECURITY_OPTIONS = frozenset(
     "seclabel context fscontext defcontext rootcontext smackfsdef smackfsfloor smackfshat "
     "smackfsroot smackfstransmute".split()
 )
-"""Options that SELinux and Smack add (security_sb_show_options); seclabel is no mount option."""
+"""Options that SELinux and Smack list (security_sb_show_options); seclabel is only ever listed."""
 
 MOUNT_FLAGS = SUPERBLOCK_FLAGS | {"ro", "nosuid", "nodev", "noexec", "nodiratime", "nosymfollow"}
 

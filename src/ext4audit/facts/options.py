@@ -182,7 +182,7 @@ UNLISTED_IS_OFF = tuple(
 `noauto_da_alloc` is a set bit: unlisted, auto_da_alloc is on.)"""
 
 DEFAULT_OFF_BELOW_PAGE_SIZE: tuple[Version, Version] = ((5, 7), (6, 8))
-"""[since, before): dioread_nolock is not the default where blocks are smaller than pages
+"""[since, before): dioread_nolock is not the default if blocks are smaller than pages
 (626b035b816b; the default again from 6.8, seen on 6.12)."""
 
 IMPLIED_BY_DATA_JOURNAL: Mapping[str, str] = MappingProxyType(

@@ -10,7 +10,7 @@ grow, because its geometry never changes. Sources: Documentation/filesystems/ext
 ("Meta Block Groups"), group_descr.rst and super.rst (Linux 6.1); descriptor_loc() of
 fs/ext4/super.c (6.1) for 1 KiB blocks whose first data block is 0.
 
-It determines the settings in /sys/fs/ext4 after a mount too; other values are lost on unmount.
+It also determines the settings in /sys/fs/ext4 that a mount makes; an unmount loses others.
 The defaults are those of fs/ext4/super.c and fs/ext4/mballoc.c, measured on 6.18;
 `inode_readahead_blks` is also a mount option, and the mount table shows it.
 """
@@ -163,7 +163,7 @@ _USUAL_BACKUP_GROUPS = (1, 3, 5, 7, 9, 25, 27, 49)
 
 
 def descriptors_per_block(sizes: Sizes) -> int:
-    """Return the groups per descriptor block (a meta block group); ValueError if not a whole."""
+    """Return the groups of a meta block group, one descriptor block; ValueError if not whole."""
     per_block, rest = divmod(sizes.block_bytes, sizes.descriptor_bytes)
     if rest:
         raise ValueError(f"descriptors of {sizes.descriptor_bytes} bytes fill no block")

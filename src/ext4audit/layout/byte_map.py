@@ -178,7 +178,7 @@ Component = tuple[ByteMap, int]
 
 
 def leaf_device(member: int, size_bytes: int | None) -> ByteMap:
-    """Return the byte map of a leaf device; `size_bytes` is None where the size is not known."""
+    """Return the byte map of a leaf device; `size_bytes` is None if the size is not known."""
 
     def data(byte: int) -> tuple[Place, ...]:
         _refuse_outside(byte, size_bytes)
@@ -208,7 +208,7 @@ def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | Non
         _refuse_outside(byte, size_bytes)
         own = layer.parity(byte)
         beside = (place for i, at in own for place in maps[i].data(starts[i] + at))
-        # An array below treats parity like data: it has parity of its own for both.
+        # An array below treats parity like data: it adds its own parity to both.
         below = (
             place for i, at in (*layer.data(byte), *own) for place in maps[i].parity(starts[i] + at)
         )
