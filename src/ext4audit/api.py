@@ -103,14 +103,14 @@ def audit_snapshot(
     target is not an ext4 filesystem of the host, or if `rules` is empty or has duplicates.
     """
     chosen = _checked(rules, profiles)
-    place = os.fsdecode(path)
+    location = os.fsdecode(path)
     open_captured = lazily("sources.captured", "open_captured")
-    captured = open_captured(place, in_fleet=in_fleet)
+    captured = open_captured(location, in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if terms := _terms(targets):
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
         host = only_filesystems(host, terms, may_lack_targets=may_lack_targets)
-    name = key or lazily("sources.captured", "key_of")(place) or ""
+    name = key or lazily("sources.captured", "key_of")(location) or ""
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
 
 

@@ -88,9 +88,9 @@ def as_captured(unknown: Unknown) -> Unknown:
     Hints of the archive readers already name what to capture and are kept. Those of assembly and
     rules are for live hosts, such as "run as root", and are replaced.
     """
-    has_own = "capture" in unknown.hint
-    needs_none = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
-    return unknown if has_own or needs_none else replace(unknown, hint=CAPTURE_AGAIN)
+    names_capture = "capture" in unknown.hint
+    needs_no_hint = not unknown.hint and unknown.why is not Why.NOT_CAPTURED
+    return unknown if names_capture or needs_no_hint else replace(unknown, hint=CAPTURE_AGAIN)
 
 
 class DataFile(NamedTuple):

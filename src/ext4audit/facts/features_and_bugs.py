@@ -249,7 +249,7 @@ def _by_upstream(
         return Known(Exposure(affected=False, note=UNAFFECTED_NOTE), origin)
     lowest, highest = (next((r for r in bad if r.holds(end)), None) for end in tree.ends())
     if lowest is None or highest is None:
-        return _not_told(tree, next(r for r in bad if r.may_hold(tree)))
+        return _unknown_update(tree, next(r for r in bad if r.may_hold(tree)))
     order = tuple(WORST_OF)
     found = max(lowest.exposure, highest.exposure, key=lambda one: order.index(one.confidence))
     if tree.name == DEBIAN:
@@ -258,7 +258,7 @@ def _by_upstream(
     return Known(found._replace(note=f"{found.note}; {UNKNOWN_VENDOR_FIX}"), origin)
 
 
-def _not_told(tree: KernelTree, where: KernelRange) -> Unknown:
+def _unknown_update(tree: KernelTree, where: KernelRange) -> Unknown:
     """Return the unknown for a release that does not show its stable update."""
     detail = f"{tree.package} does not show it"
     if tree.name not in RPM_TREES and not re.search(ARCHITECTURE, tree.package):

@@ -234,8 +234,8 @@ class KernelRange(NamedTuple):
 
     def holds(self, kernel: KernelTree) -> bool:
         """Whether a kernel of this tree is within the bounds."""
-        place = _Version(self.tree, kernel)
-        return self._begins_by(place) and self._ends_after(place)
+        version = _Version(self.tree, kernel)
+        return self._begins_by(version) and self._ends_after(version)
 
     def may_hold(self, kernel: KernelTree) -> bool:
         """Whether a kernel, or some kernel of its series if it is not exact, is in the range."""
@@ -243,15 +243,15 @@ class KernelRange(NamedTuple):
         from_below = self._begins_by(_Version(self.tree, highest))
         return from_below and self._ends_after(_Version(self.tree, lowest))
 
-    def _begins_by(self, place: "_Version") -> bool:
+    def _begins_by(self, version: "_Version") -> bool:
         if self.after:
-            return place.compare(self.after) > 0
-        return not self.since or place.compare(self.since) >= 0
+            return version.compare(self.after) > 0
+        return not self.since or version.compare(self.since) >= 0
 
-    def _ends_after(self, place: "_Version") -> bool:
+    def _ends_after(self, version: "_Version") -> bool:
         if self.until:
-            return place.compare(self.until) <= 0
-        return not self.before or place.compare(self.before) < 0
+            return version.compare(self.until) <= 0
+        return not self.before or version.compare(self.before) < 0
 
 
 class _Version(NamedTuple):
@@ -267,5 +267,5 @@ class _Version(NamedTuple):
         if self.tree in RPM_TREES:
             (version, release), (other, its) = map(split_release, (self.kernel.package, bound))
             return compare_rpm(version, other) or compare_rpm(release, its)
-        there = (*map(int, re.findall(r"[0-9]+", bound)), 0, 0)[:3]
-        return (self.kernel.upstream > there) - (self.kernel.upstream < there)
+        numbers = (*map(int, re.findall(r"[0-9]+", bound)), 0, 0)[:3]
+        return (self.kernel.upstream > numbers) - (self.kernel.upstream < numbers)
