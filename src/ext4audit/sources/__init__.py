@@ -1,7 +1,7 @@
-"""Sources answer asks with text or bytes, or with the reason why not; the catalogue of asks.
+"""The catalogue of asks, which a source answers with text, bytes or the reason why it cannot.
 
-Always UTF-8, whatever the locale: os.fsencode under LC_ALL=en_US.ISO-8859-1 turns the name that
-was decoded from mountinfo into other bytes, and the file is then "not found".
+Text is UTF-8 in any locale: under LC_ALL=en_US.ISO-8859-1, os.fsencode would encode a name from
+mountinfo to different bytes, and the file would be "not found".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
 
 @dataclass(frozen=True, slots=True)
 class _OfHost:
-    """An ask without a parameter. Asks are equal if their classes and their parameters are."""
+    """An ask without parameters. Asks compare equal if their classes and parameters are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +41,31 @@ class ReadFile(_OfPath):
 
 
 class ListDir(_OfPath):
-    """The names in a directory, sorted, separated by NUL (a name may hold anything else)."""
+    """The names in a directory, sorted, separated by NUL because a name may contain newlines."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCommand:
-    """The standard output of a program of the allow-list, run without a shell.
+    """The standard output of an allow-listed program, run without a shell.
 
-    `argv[0]` is the program's bare name. A non-zero exit status is Unknown(FAILED), or
-    Unknown(DENIED) where the program reports a refusal; the detail is the line with the cause, and
-    the status. `systemd-detect-virt` on bare metal is Known: it prints "none" and exits with 1.
-    `dmsetup` runs with `table`, `info`, `ls` or `deps` in `argv[1]`, or with `status --noflush`.
+    `argv[0]` is the bare program name. A non-zero exit status gives Unknown(FAILED), or
+    Unknown(DENIED) if the program reports a refusal; the detail is the line with the cause and the
+    status. `systemd-detect-virt` is Known on bare metal, where it prints "none" and exits with 1.
+    `dmsetup` only runs with `table`, `info`, `ls` or `deps` in `argv[1]`, or `status --noflush`.
     """
 
     argv: tuple[str, ...]
 
 
 class Uname(_OfHost):
-    """`release`, `version`, `machine`, `nodename` of uname(2), one a line, in this order.
+    """`release`, `version`, `machine` and `nodename` from uname(2), one per line, in this order.
 
-    No newline at the end. A node name may hold newlines: split at the first three.
+    There is no trailing newline. A node name may contain newlines: split at the first three.
     """
 
 
 class VirtualMemory(_OfHost):
-    """`total` and `available` memory in bytes, one a line, in this order."""
+    """`total` and `available` memory in bytes, one per line, in this order."""
 
 
 class EffectiveUser(_OfHost):
@@ -74,31 +74,31 @@ class EffectiveUser(_OfHost):
 
 @dataclass(frozen=True, slots=True)
 class UdevDatabase:
-    r"""The udev properties of a block device, KEY=value one a line; "major:minor" names it.
+    r"""The udev properties of the block device "major:minor", one KEY=value per line.
 
-    Sorted by key. A newline in a value is written `\x0a`; other control characters stay, so
-    lines are split at newline only.
+    Lines are sorted by key. A newline in a value is written as `\x0a`; other control characters
+    are kept, so split lines at newlines only.
     """
 
     device_number: str
 
 
 class ResolvePath(_OfPath):
-    """The file at a path, found by O_PATH and /proc/self/fdinfo without opening it.
+    """The file at a path, identified with O_PATH and /proc/self/fdinfo without opening it.
 
-    KEY=value lines: `mount_id`, `device_number` (of the filesystem, st_dev), `type` (file,
-    directory, block, other), `represents` (the number of a block device node, else absent).
+    KEY=value lines: `mount_id`, `device_number` (st_dev of the filesystem), `type` (file,
+    directory, block or other) and, for a block device node only, `represents` (its number).
     """
 
 
 class RealPath(_OfPath):
-    """The canonical absolute path of a path, symbolic links resolved (realpath(3))."""
+    """The canonical absolute form of a path, with symbolic links resolved (realpath(3))."""
 
 
 class StatFilesystem(_OfPath):
-    """The numbers of statvfs(3) for the filesystem at a path, found by O_PATH without opening it.
+    """The statvfs(3) figures of the filesystem at a path, read through O_PATH without opening it.
 
-    One line, separated by blanks: the filesystem's device number (st_dev) and f_frsize,
+    One line of fields separated by spaces: the filesystem's device number (st_dev), f_frsize,
     f_blocks, f_bfree, f_bavail, f_files, f_ffree.
     """
 
@@ -106,7 +106,7 @@ class StatFilesystem(_OfPath):
 class TuneSuperblock(_OfMountPoint):
     """The 232 bytes of EXT4_IOC_GET_TUNE_SB_PARAM for the filesystem at a mount point.
 
-    fs/ext4/ioctl.c, Linux 6.18; answers without root and without opening the block device.
+    The ioctl (fs/ext4/ioctl.c, Linux 6.18) needs neither root nor an open block device.
     """
 
 
@@ -116,11 +116,11 @@ class FilesystemUuid(_OfMountPoint):
 
 @dataclass(frozen=True, slots=True)
 class ReadBytes:
-    """Bytes of a block device or an image file, as the page cache shows them.
+    """Bytes of a block device or an image file, as the page cache holds them.
 
-    All `length_bytes` or none: a shorter answer is Unknown(FAILED). A source answers an ask once;
-    `reading` numbers the repeated reads of one place that changes, such as the superblock of a
-    filesystem that is being resized.
+    A read that returns fewer than `length_bytes` is Unknown(FAILED). A source answers each ask
+    once; `reading` numbers repeated reads of a location that may change, such as the superblock of
+    a filesystem that is being resized.
     """
 
     path: str
@@ -130,10 +130,10 @@ class ReadBytes:
 
 
 class CapturedDumpe2fs(_OfPath):
-    """The output of `dumpe2fs` without options for a device, for archives that hold it.
+    """The output of `dumpe2fs` without options for a device, if an archive contains it.
 
-    The live source never answers it: without options dumpe2fs reads every initialised bitmap of
-    the device, 64 MiB for each TiB in use.
+    The live source never answers this ask: without options, dumpe2fs reads every initialised
+    bitmap of the device, 64 MiB per TiB in use.
     """
 
 
@@ -156,7 +156,7 @@ Answer: TypeAlias = Evidence[str] | Evidence[bytes]
 
 
 class Source(Protocol):
-    """Answers asks; never raises for anything that a host lacks."""
+    """Answers asks; returns an unknown, and does not raise, for what the host lacks."""
 
     @overload
     def fetch(self, ask: TextAsk) -> Evidence[str]: ...
@@ -182,7 +182,7 @@ _READABLE: Mapping[type[Ask], str] = {
 
 
 def describe(ask: Ask) -> str:
-    """Return the readable name of an ask: the origin of its answer."""
+    """Return the readable name of an ask, which is the origin of its answer."""
     return " ".join(ask.argv) if isinstance(ask, RunCommand) else _READABLE[type(ask)].format(ask)
 
 
@@ -192,10 +192,10 @@ def decode(raw: bytes) -> str:
 
 
 def encode(text: str) -> bytes:
-    """Return the bytes that `decode` made `text` of, to hand them to the kernel.
+    """Return the bytes that `decode` turned into `text`, to pass them to the kernel.
 
-    Raises OSError(EINVAL) for what no name can hold: NUL, and a surrogate that no byte decodes
-    to. Python raises ValueError there, which looks the same as a programming error.
+    Raises OSError(EINVAL) for text that no file name can hold: NUL, or a surrogate that no byte
+    decodes to. Python's own ValueError would be indistinguishable from a programming error.
     """
     if "\0" in text:
         raise OSError(errno.EINVAL, "a name cannot hold NUL")
@@ -206,7 +206,7 @@ def encode(text: str) -> bytes:
 
 
 _VERSION_BANNER = re.compile(r"\S+ [0-9.]+\S* \([0-9]{1,2}-\w{3,9}-[0-9]{4}\)")
-"""The first line on stderr of e2fsprogs: "dumpe2fs 1.47.0 (5-Feb-2023)", "… (10-July-2018)"."""
+"""The line e2fsprogs prints first on stderr: "dumpe2fs 1.47.0 (5-Feb-2023)", "… (10-July-2018)"."""
 
 _WHY = {
     errno.ENOENT: Why.ABSENT,
@@ -219,13 +219,13 @@ _WHY = {
 
 
 def refuse_damaged(ask: Ask, answer: Answer) -> Answer:
-    """Return a captured answer, or an unknown for one that is cut off or zeroed in part.
+    """Return a captured answer, or an unknown if it is truncated or partly zeroed.
 
-    Each file of /proc and /sys that is asked for ends with a newline and has no NUL, and bytes are
-    as many as were asked for. A full disk or a limit of the program that captured them can end them
-    anywhere: a size of 20 GB would be one of 2, and of the descriptors of groups none would need
-    work. A block that a crash left unwritten, or that a copy could not read, is zeros: what a mount
-    table has there would not be mounted.
+    Every file in /proc and /sys that is read ends with a newline and contains no NUL, and bytes
+    have the requested length. A full disk or a limit of the capturing program can truncate them
+    anywhere: 20 GB would read as 2, and missing group descriptors would look as if no group needed
+    work. A block that a crash left unwritten, or that a copy could not read, holds zeros: the
+    filesystems it listed would seem not to be mounted.
     """
     damage = ""
     if isinstance(answer, Unknown):
@@ -242,8 +242,8 @@ def refuse_damaged(ask: Ask, answer: Answer) -> Answer:
     return Unknown(describe(ask), Why.UNPARSABLE, damage, hint) if damage else answer
 
 
-class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
-    """An ask that the host cannot answer: why, the host's message, and how to make it known."""
+class Unanswered(Exception):  # noqa: N818 - a kind of answer, not a failure
+    """An ask that the host cannot answer: the reason, the host's message, and how to obtain it."""
 
     def __init__(self, why: Why, detail: str, hint: str = "") -> None:
         super().__init__(detail)
@@ -252,18 +252,18 @@ class Unanswered(Exception):  # noqa: N818 - an answer of a kind, not a failure
         self.hint = hint
 
     def __reduce__(self) -> tuple[type[Unanswered], tuple[Why, str, str]]:
-        """Return how to make it again: it is raised in a helper process, too."""
+        """Return the arguments for unpickling: it is raised in helper processes, too."""
         return Unanswered, (self.why, self.detail, self.hint)
 
     def unknown(self, what: str) -> Unknown:
-        """Return the answer to the ask."""
+        """Return this as the `Unknown` of the evidence named `what`."""
         return Unknown(what, self.why, self.detail, self.hint)
 
 
 def denied_hint(*, is_root: bool | None = None) -> str:
-    """Return what to do about a refusal; root can only leave the container that refuses.
+    """Return the hint for a permission error; for root, it is to run outside the container.
 
-    `is_root` is whether root was refused; without it, whether this process is root.
+    `is_root` is whether root was refused; by default, whether this process runs as root.
     """
     if os.geteuid() == 0 if is_root is None else is_root:
         return OUTSIDE
@@ -271,7 +271,7 @@ def denied_hint(*, is_root: bool | None = None) -> str:
 
 
 def why_no_json(error: ValueError | RecursionError) -> str:
-    """Return what is wrong with a text that json.loads() refuses, in words for users."""
+    """Return a user-readable message for an error that json.loads() raised."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     has_digits = "set_int_max_str_digits" in str(error)
@@ -279,11 +279,11 @@ def why_no_json(error: ValueError | RecursionError) -> str:
 
 
 class ArchiveError(ValueError):
-    """An archive that is damaged, not what it seems, or beyond the limits; named in the message."""
+    """A damaged, mislabelled or oversized archive; the message names it."""
 
 
 def from_os_error(error: OSError) -> Unanswered:
-    """Return the reason that an errno stands for; FAILED for all others."""
+    """Return the reason that corresponds to an errno; FAILED for any that is not listed."""
     if isinstance(error, TimeoutError):
         detail = error.strerror or str(error)
         return Unanswered(Why.TIMED_OUT, detail, "use a longer --timeout")
@@ -293,7 +293,7 @@ def from_os_error(error: OSError) -> Unanswered:
 
 
 def utc_now() -> str:
-    """Return the time in RFC 3339, UTC, to the second."""
+    """Return the current time in UTC as RFC 3339, to the second."""
     return datetime.now(tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -301,13 +301,13 @@ SOS_COMMANDS = "sos_commands"
 INSIGHTS_COMMANDS = "insights_commands"
 SUPPORTCONFIG_MARK = "basic-environment.txt"
 ARCHIVE_MARKS = frozenset({SOS_COMMANDS, INSIGHTS_COMMANDS, SUPPORTCONFIG_MARK})
-"""What stands at the top of a sosreport, an Insights archive and a supportconfig."""
+"""The top-level names that identify a sosreport, an Insights archive and a supportconfig."""
 DEFAULT_DEADLINE_SECONDS = 120.0
-"""What a live source has not read by then is unknown."""
+"""The total time of a live source: whatever it has not read by then is unknown."""
 
-# Fixed: the user's PATH, and the working directory in it, can hold another program's dumpe2fs.
+# Fixed: the user's PATH, or the working directory on it, may contain a different dumpe2fs.
 SYSTEM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
-"""The last is that of NixOS, which has no other."""
+"""The directories searched for programs; the last one is the only one that NixOS has."""
 PACKAGES = {
     "lsblk": "util-linux",
     "findmnt": "util-linux",
@@ -317,12 +317,12 @@ PACKAGES = {
     "grub-install": "grub2-common",
     "grub2-install": "grub2-tools",
 }
-"""The programs that may run, the allow-list, and the package of each."""
+"""The allow-list of programs, each with the package that provides it."""
 DENIED = (
     r"permission denied|operation not permitted|must be (?:super-?user|root)|root privileges"
     r"|only root"
 )
-"""How programs report a refusal, in either case of letters."""
+"""Matches messages with which programs report a refusal; used case-insensitively."""
 
 
 def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH, package: str = "") -> Unanswered:
@@ -333,9 +333,9 @@ def absent(name: str, search_path: Sequence[str] = SYSTEM_PATH, package: str = "
 
 
 def checked_output(name: str, status: int, stdout: str, stderr: str, hint_when_denied: str) -> str:
-    """Return the output of a program that succeeded; raises Unanswered for one that failed.
+    """Return the output of a program that succeeded; raises Unanswered if it failed.
 
-    `status` is negative for the signal that ended it. Recorded runs use this too.
+    A negative `status` is the signal that killed the program. Also used for recorded runs.
     """
     if status == 0 or (name == "systemd-detect-virt" and stdout.strip() == "none"):
         return stdout  # on bare metal its exit status is 1
@@ -348,18 +348,18 @@ def checked_output(name: str, status: int, stdout: str, stderr: str, hint_when_d
 
 
 def first_cause(printed: str) -> str:
-    """Return the line with the cause of a failure: the first one that is no version banner.
+    """Return the line with the cause of a failure: the first that is not a version banner.
 
-    Not the last: dmsetup ends with "Command failed.", and dumpe2fs puts its cause on stderr
-    below its banner, with "Couldn't find valid filesystem superblock." on stdout.
+    The last line would be wrong: dmsetup ends with "Command failed.", and dumpe2fs prints the
+    cause on stderr below its banner, and "Couldn't find valid filesystem superblock." on stdout.
     """
     lines = (line.strip() for line in printed.split("\n"))
     return next((line for line in lines if line and not _VERSION_BANNER.fullmatch(line)), "")
 
 
 class Readable(Protocol):
-    """What is read from: a file, or one whose reads are bounded."""
+    """A binary file, or an object that reads one with a time limit."""
 
     def read(self, count: int, /) -> bytes:
-        """Return at most `count` bytes, none at the end."""
+        """Return at most `count` bytes, and b"" at the end."""
         ...

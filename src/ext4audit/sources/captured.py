@@ -1,7 +1,7 @@
-"""Captured evidence of one host, in any form; our own snapshots are read and replayed here.
+"""Open the captured evidence of one host in any form; read and replay our own snapshots.
 
-The key of a host is what the operator calls it. It depends on that host's own path only, so no
-host that joins or leaves a fleet changes the identity of another.
+The key of a host is the operator's name for it. It depends only on the path of that host, so
+adding a host to a fleet or removing one does not change the identity of the others.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _other_directory: Callable[[str, BoundedCalls], Captured] = lazily(
 
 
 class Captured(NamedTuple):
-    """One host's evidence: its kind, where from, and when it was taken, in RFC 3339, UTC.
+    """The evidence of one host, its kind and origin, and when it was taken (RFC 3339, UTC).
 
-    `kind` is "snapshot", "sosreport", "insights" or "supportconfig". `label` is what it was opened
-    by, or the name of the host that an archive is of.
+    `kind` is "snapshot", "sosreport", "insights" or "supportconfig". `label` is the path it was
+    opened with, or the name of the host that an archive describes.
     """
 
     kind: str
@@ -64,13 +64,13 @@ class Captured(NamedTuple):
 
 
 def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
-    """Open one host's evidence: a snapshot in any of its forms, or another program's archive.
+    """Open the evidence of one host: a snapshot in any form, or another program's archive.
 
-    "-" is standard input. With `in_fleet` it must be a file or a directory: opening a FIFO blocks.
-    Raises ArchiveError, which begins with the path.
+    "-" is standard input. With `in_fleet`, the path must be a file or a directory, because opening
+    a FIFO blocks. Raises ArchiveError with a message that begins with the path.
     """
     label = "standard input" if path == STANDARD_INPUT else path
-    if not path or "\0" in path:  # pathlib takes the first for the working directory
+    if not path or "\0" in path:  # for pathlib, an empty path is the working directory
         raise ArchiveError(f"{label!r}: {'it holds a NUL' if path else 'the path is empty'}")
     try:
         if path == STANDARD_INPUT:
@@ -93,9 +93,9 @@ def _standard_input() -> IO[bytes]:
 
 
 class _ThreadCalls(local):
-    """The helper for all hosts that a thread reads outside of a run: one each costs 1 ms a host.
+    """The helper that a thread uses outside of a run; one for each host would cost 1 ms each.
 
-    A helper serves one caller: it has one file open, and takes each answer for the last question.
+    A helper serves one caller only: it keeps one file open, and answers come in request order.
     """
 
     def __init__(self) -> None:
@@ -106,17 +106,17 @@ _OWN = _ThreadCalls()
 
 
 def _calls() -> BoundedCalls:
-    """Return the calls of the run of the program; outside of one, those of this thread."""
+    """Return the calls of the current run; outside of a run, those of this thread."""
     return calls_of_run(_OWN.calls)
 
 
 def _call(call: Callable[[], R]) -> R:
-    """Make a call about a path in a helper; raises what it raises, or TimeoutError."""
+    """Make a call in the helper process; raises what the call raises, or TimeoutError."""
     return _calls()(call)
 
 
 def _open_path(path: str, *, in_fleet: bool) -> Captured:
-    """Open a file or directory, which may lie on a dead server; what feeds a FIFO has its time."""
+    """Open a file or directory, possibly on a dead server; reads from a FIFO have no time limit."""
     mode_of = partial(_mode, path, in_fleet=in_fleet)
     mode = mode_of() if is_of_the_kernel(path) else _call(mode_of)
     if stat.S_ISDIR(mode):
@@ -132,7 +132,7 @@ def _open_path(path: str, *, in_fleet: bool) -> Captured:
 
 
 class _HelperFile:
-    """The file that is open in the helper process: to close it here could block, too."""
+    """The file that is open in the helper process, because even closing it here could block."""
 
     def read(self, count: int, /) -> bytes:
         """Return at most `count` bytes; raises OSError."""
@@ -143,7 +143,7 @@ _files_in_helper: list[IO[bytes]] = []
 
 
 def _open_in_helper(path: str) -> None:
-    _files_in_helper.append(Path(path).open("rb"))  # noqa: SIM115 - or closed at the end
+    _files_in_helper.append(Path(path).open("rb"))  # noqa: SIM115 - closed by another call
 
 
 def _read_in_helper(count: int) -> bytes:
@@ -158,7 +158,7 @@ def _close_in_helper() -> None:
 
 
 def _mode(path: str, *, in_fleet: bool) -> int:
-    """Return the mode of a file; raises ArchiveError for those that must not be opened."""
+    """Return the mode of a file; raises ArchiveError if it must not be opened."""
     mode = Path(path).stat().st_mode
     if stat.S_ISBLK(mode) or stat.S_ISCHR(mode):
         raise ArchiveError("a device; audit it as a TARGET, without --from")
@@ -180,10 +180,10 @@ _BETWEEN = re.compile(re.escape(BEGIN.encode()) + rb"([A-Za-z0-9+/=\s]*)" + re.e
 
 
 class MapSource:
-    """Replays answers; one that was recorded as unknown is the same unknown.
+    """A source that replays recorded answers, unknowns included.
 
-    Bytes that lie within others that were recorded are answered from those: the shell collector
-    takes all group descriptors at once where a live source reads some.
+    An ask for bytes within a longer recorded range is answered from that range: the shell
+    collector reads all group descriptors at once, while a live source reads some of them.
     """
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
@@ -204,7 +204,7 @@ class MapSource:
         return answer or Unknown(describe(ask), Why.NOT_CAPTURED, hint=hint)
 
     def _part(self, ask: ReadBytes) -> Known[bytes] | None:
-        """Return bytes out of a longer answer about the same path and reading."""
+        """Return the bytes as a slice of a longer answer for the same path and reading."""
         for whole in self._read.get((ask.path, ask.reading), ()):
             start = ask.offset_bytes - whole.offset_bytes
             inside = 0 <= start <= whole.length_bytes - ask.length_bytes
@@ -215,11 +215,11 @@ class MapSource:
 
 
 def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[MapSource, str]:
-    """Return the source that replays a snapshot, and the time it was taken.
+    """Return a source that replays a snapshot directory, and the time the snapshot was taken.
 
     Raises SnapshotError for anything that is not a snapshot of this version. The directory is
-    untrusted: no symbolic link in it is followed, and nothing but files is opened. It may lie on a
-    dead server: `calls` bounds the wait for each file, and the first that was in vain is the last.
+    untrusted: symbolic links in it are not followed, and only regular files are opened. It may be
+    on a dead server: `calls` limits the wait for each file, and reading stops at the first timeout.
     """
     bounded = BoundedCalls() if calls is None else calls
 
@@ -235,7 +235,7 @@ def read_snapshot(directory: Path, calls: BoundedCalls | None = None) -> tuple[M
 
 
 def _answer(directory: Path, name: str) -> bytes:
-    """Read an answer file, where `answers` is a directory and no link."""
+    """Read an answer file; raises SnapshotError if `answers` is not a directory, or is a link."""
     if not stat.S_ISDIR(_status(directory / ANSWERS).st_mode):
         raise SnapshotError(f"{ANSWERS}: not a directory")
     return _content(directory / name, LARGEST_ANSWER_BYTES)
@@ -264,15 +264,15 @@ def _status(path: Path) -> os.stat_result:
 
 
 def is_wrapped(text: bytes) -> bool:
-    """Whether a snapshot begins somewhere in a text."""
+    """Return whether a text contains the start marker of a snapshot."""
     return BEGIN.encode() in text
 
 
 def unwrap(text: bytes) -> bytes:
-    """Return what stands between the markers; raises SnapshotError.
+    """Return the decoded content between the markers; raises SnapshotError.
 
-    A pty writes CR LF and may fold lines, a login shell prints before and after: white space inside
-    the markers and everything outside them is ignored.
+    White space between the markers and everything outside them is ignored: a pty writes CR LF and
+    may wrap lines, and a login shell prints text before and after.
     """
     if text.count(BEGIN.encode()) != 1:
         raise SnapshotError(f"{text.count(BEGIN.encode())} snapshots in one text")
@@ -289,16 +289,16 @@ EXTENSION = re.compile(
     r"(?<=.)\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2|json|txt|snapshot)$", re.IGNORECASE | re.DOTALL
 )
 _NAMELESS = re.compile(r"/dev/(?:stdin|fd/.*)|/proc/[^/]+/fd/.*", re.DOTALL)
-"""Paths of open files: their names are numbers that change with every run."""
+"""Paths of open file descriptors, whose numbers differ from run to run."""
 OWN_FOLDERS = ("snapshot", "archive")
-"""The folder of the evidence in a directory that is about one host and holds more than that."""
+"""The names of the evidence folder in a directory of one host that also holds other files."""
 
 
 def key_of(path: str) -> str | None:
-    """Return the last part of a path without the extensions of snapshots; None for no name.
+    """Return the last part of a path without snapshot extensions, or None if it has no name.
 
-    "hosts/db1.tar.gz" is "db1"; "db1.example.com" stays. "db1/snapshot" is "db1", because every
-    host's folder may be called so. Standard input, "." and /dev/fd/63 have no name.
+    "hosts/db1.tar.gz" becomes "db1"; "db1.example.com" is kept. "db1/snapshot" becomes "db1",
+    because each host may have a folder of that name. Standard input, "." and /dev/fd/63 have none.
     """
     folder, _, name = path.rstrip("/").rpartition("/")
     if name in OWN_FOLDERS:
@@ -311,12 +311,12 @@ def key_of(path: str) -> str | None:
 
 
 def is_snapshot(path: str) -> bool:
-    """Whether a path is the directory of a snapshot; raises ArchiveError."""
+    """Return whether a path is a snapshot directory; raises ArchiveError."""
     return exists(path, f"/{MANIFEST}")
 
 
 def exists(path: str, below: str = "") -> bool:
-    """Whether a path exists, also a dangling link, or what is below it; raises ArchiveError."""
+    """Return whether `path + below` exists, even as a dangling link; raises ArchiveError."""
     try:
         return answered_for(path, partial(os.path.lexists, encode(path + below)))
     except OSError as error:
@@ -324,5 +324,5 @@ def exists(path: str, below: str = "") -> bool:
 
 
 def unreadable(path: str, error: OSError) -> ArchiveError:
-    """Return the error of a path that cannot be looked at."""
+    """Return the error to raise for a path that cannot be examined."""
     return ArchiveError(f"{path}: {error.strerror or error}")

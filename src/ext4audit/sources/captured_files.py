@@ -1,8 +1,8 @@
-"""Captured evidence in other forms than our directory: a file, or what another program captured.
+"""Open captured evidence that is not a snapshot directory: files, and archives of other programs.
 
 A file is a snapshot (tar, text, JSON, or the result of an Ansible task, which `ansible -t DIR`
-writes for each host) or an archive. A text that is none of these is explained: it is what the
-usual mistakes of a pipe look like.
+writes for each host) or an archive. For any other text, the error message names the probable
+cause, which is often a mistake in a pipe.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ext4audit.sources.timeouts import BoundedCalls
 
 
 def open_file(file: Readable, label: str) -> Captured:
-    """Open evidence that is one file; raises ArchiveError and SnapshotError."""
+    """Open evidence that is a single file; raises ArchiveError or SnapshotError."""
     stream = Stream(file, ARCHIVE_LIMITS)
     start = stream.peek(BLOCK_BYTES)
     if is_tar(start):
@@ -57,14 +57,14 @@ def open_file(file: Readable, label: str) -> Captured:
 
 
 def without_byte_order_mark(text: bytes) -> bytes:
-    """Return a text without its byte order mark: `>` of PowerShell 5 writes UTF-16."""
+    """Return a text as UTF-8 without byte order mark; `>` in PowerShell 5 writes UTF-16."""
     if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return text.decode("utf-16", "replace").encode("utf-8", "replace")
     return text.removeprefix(codecs.BOM_UTF8)
 
 
 def open_directory(path: str, calls: BoundedCalls) -> Captured:
-    """Open a directory that is no snapshot; raises ArchiveError."""
+    """Open a directory that is not a snapshot; raises ArchiveError."""
     return open_archive(DirectoryArchive(path, ARCHIVE_LIMITS, calls), path)
 
 
@@ -85,7 +85,7 @@ def _is_wanted(name: str) -> bool:
 
 
 def open_archive(archive: MemoryArchive | DirectoryArchive, label: str) -> Captured:
-    """Open what another program captured; raises ArchiveError."""
+    """Open an archive of another program; raises ArchiveError if its kind is unknown."""
     found = recognise(archive)
     if found is None:
         raise ArchiveError(f"neither a snapshot nor a known kind of archive{_inside(archive)}")
@@ -97,7 +97,7 @@ _CAPTURED = re.compile(rf"(.+?)/(?:{_MARKS})(?:/.*)?|(.*\.t(?:ar(?:\.\w+)?|[gbx]
 
 
 def _inside(archive: MemoryArchive | DirectoryArchive) -> str:
-    """Return where a tar holds evidence further inside, as that of many hosts does."""
+    """Return a hint that names evidence deeper in a tar, as in one with many hosts, or ""."""
     if isinstance(archive, DirectoryArchive):
         return ""
     found = filter(None, map(_CAPTURED.fullmatch, archive.names()))
@@ -111,10 +111,10 @@ _SHOWN = 200
 
 
 def unwrap_task(text: bytes) -> bytes:
-    """Return what the task printed, or the text itself where it is no result of a task.
+    """Return the stdout in the result of an Ansible task, or the text itself if it is not a result.
 
-    `stdout_lines` repeats `stdout` and is not read. Raises SnapshotError for a task that printed
-    nothing, with Ansible's reason.
+    `stdout_lines` repeats `stdout` and is not read. Raises SnapshotError with Ansible's reason if
+    the task printed nothing.
     """
     if not text.lstrip().startswith(b"{") or not any(mark in text for mark in _RESULT_MARKS):
         return text
@@ -134,7 +134,7 @@ def unwrap_task(text: bytes) -> bytes:
 
 
 def _reason(result: Mapping[str, object]) -> str | None:
-    """Return why a task printed nothing; None where the object is no result of a task."""
+    """Return why a task printed nothing, or None if the object is not the result of a task."""
     if not result.keys() & {"stdout", "unreachable", "failed", "rc", "changed"}:
         return None
     texts = (result.get(key) for key in ("msg", "stderr"))
@@ -144,7 +144,7 @@ def _reason(result: Mapping[str, object]) -> str | None:
 
 
 _ENCRYPTED = (b"-----BEGIN PGP MESSAGE", b"\x84", b"\x85", b"\x8c", b"\xc1", b"\xc3")
-"""A message of OpenPGP begins with an encrypted session key (RFC 4880, 4.2 and 5.1 and 5.3)."""
+"""How OpenPGP messages begin: with an encrypted session key (RFC 4880, 4.2, 5.1 and 5.3)."""
 _LONGEST = 80
 _TAR_MAGIC = re.compile(rb"ustar(?:\x0000|  \x00)")
 _GZIP_MAGIC = b"\x1f\x8b\x08"
@@ -161,7 +161,7 @@ NOISE = "other output precedes the snapshot, such as a login message: capture wi
 
 
 def why_no_snapshot(text: bytes) -> str:
-    """Return what is wrong with a text without a snapshot, and the probable cause."""
+    """Return an error message for a text without a snapshot, with the probable cause."""
     if not text.strip():
         return EMPTY
     if is_compressed(text):
@@ -177,7 +177,7 @@ def why_no_snapshot(text: bytes) -> str:
 
 
 def _first_line(text: bytes) -> str:
-    """Return the first line of a text in words; nothing where it is binary."""
+    """Return a phrase that quotes the first line of a text, or "" if it is not printable."""
     line = decode_text(text.strip().partition(b"\n")[0]).strip()
     if not line or not line.isprintable():
         return ""
@@ -185,21 +185,21 @@ def _first_line(text: bytes) -> str:
 
 
 def may_be_part_of_snapshot(name: str) -> bool:
-    """Whether a member may be a part of a snapshot, whatever directory that lies in."""
+    """Return whether a member of a tar may be part of a snapshot, in any directory."""
     parts = name.split("/")
     return parts[-1] == MANIFEST or ANSWERS in parts[:-1]
 
 
 def holds_snapshot(archive: Archive) -> bool:
-    """Whether there is a manifest at the top, or in a directory at the top."""
+    """Return whether there is a manifest at the top level or in a top-level directory."""
     return bool(_manifests(archive))
 
 
 def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
-    """Return the answers of a snapshot in a tar, and the time they were taken.
+    """Return the answers of a snapshot in a tar, and the time the snapshot was taken.
 
-    Raises SnapshotError, also for two snapshots in one tar and for anything that is no part of
-    the snapshot. Raises ArchiveError for a dangling link.
+    Raises SnapshotError if the snapshot is invalid, or if the tar holds a second snapshot or other
+    files. Raises ArchiveError for a dangling link.
     """
     names = archive.names()
     if len(names) > SNAPSHOT_LIMITS.most_entries:
@@ -220,10 +220,10 @@ def read_snapshot_tar(archive: MemoryArchive) -> tuple[dict[Ask, Answer], str]:
 
 
 def _manifests(archive: Archive) -> list[str]:
-    """Return the manifests at the top and one level below.
+    """Return the paths of the snapshot manifests at the top level and one level below.
 
-    What another program captured may lie at the top itself: a manifest below is that program's,
-    as `sos_reports/manifest.json` is since sos 4.0.
+    If the top level is the archive of another program, a manifest one level below belongs to that
+    program, like `sos_reports/manifest.json` since sos 4.0, and is left out.
     """
     names = archive.children("")
     tops = ["", *(f"{name}/" for name in names if not ARCHIVE_MARKS.intersection(names))]

@@ -1,8 +1,8 @@
-"""Which hosts a source of captured evidence holds: one, or many in a directory; and their keys.
+"""Find the hosts in a directory of captured evidence, their keys, and the expected host names.
 
-The key of a host is what the operator calls it. It depends on that host's own path only, so no
-host that joins or leaves a fleet changes the identity of another. `expected_names` reads the list
-of the hosts that a fleet should have (`--expect`): names, or an Ansible inventory.
+The key of a host is the operator's name for it. It depends only on the path of that host, so
+adding a host to a fleet or removing one does not change the identity of the others.
+`expected_names` reads the hosts that a fleet should have (`--expect`): a list, or an inventory.
 """
 
 from __future__ import annotations
@@ -33,45 +33,45 @@ _is_tar = lazily("sources.containers.tar", "is_tar")
 _is_compressed = lazily("sources.containers.tar", "is_compressed")
 _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|gz|xz|bz2)(?:\.gpg)?$", re.IGNORECASE)
 _OF_THE_COLLECTION = frozenset({"sos_logs", "sos_reports"})
-"""The folders of `sos collect` itself, beside the archives of the hosts."""
+"""The folders of `sos collect` itself, next to the archives of the hosts."""
 _ONE_HOST = ARCHIVE_MARKS | {MANIFEST}
-"""The names at the top of an unpacked archive of one host."""
+"""Top-level names that identify a directory with the evidence of one host."""
 _CORE_COLLECTION = "data"
-"""The folder of the core collection of Insights, which has the host's files one level below."""
+"""The folder in which an Insights core collection holds the host's files, one level down."""
 _DEEPEST = 16
 _MOST_NAMES = 10_000
 _START_BYTES = 1 << 16
 _HEAD_BYTES = 1 << 12
 _REPORT_MARKS = (b'"schema_version"', b'"$schema"', b'"hostname_map"')
-"""Near the start of JSON that programs write about hosts: our own reports, SARIF, and the names
-that `sos clean` replaced, which it keeps beside the archive (…-private_map)."""
+"""Keys near the start of JSON files that are not evidence: our own reports, SARIF, and the map of
+replaced names that `sos clean` writes next to the archive (…-private_map)."""
 
 
 class FoundHost(NamedTuple):
-    """One host of a directory: the path of its evidence, and its key if the path has one."""
+    """The path of one host's evidence in a directory, and the host's key if the path has one."""
 
     path: str
     key: str | None
 
 
 class Fleet(NamedTuple):
-    """The hosts of a directory, and the paths of what else is in it: no evidence."""
+    """The hosts in a directory, and the paths of everything else in it, which is not evidence."""
 
     hosts: list[FoundHost]
     ignored: list[str]
 
 
 class _Entry(NamedTuple):
-    """A name in a directory; `kind` is "directory", "file" or "other"."""
+    """A directory entry; `kind` is "directory", "file" or "other"."""
 
     name: str
     kind: str
 
 
 def hosts_in(path: str) -> Fleet | None:
-    """Return the hosts in a directory, sorted; None for anything that is one host's evidence.
+    """Return the hosts in a directory, sorted, or None if the path is the evidence of one host.
 
-    Hidden names are not hosts. Raises ArchiveError for a directory without any host.
+    Hidden names are ignored. Raises ArchiveError for a directory without hosts.
     """
     if path == STANDARD_INPUT:
         return None
@@ -92,14 +92,14 @@ def hosts_in(path: str) -> Fleet | None:
 
 
 class _Look:
-    """Looks into directories, each call bounded; raises OSError."""
+    """Scans directories with a time limit on each call; methods raise OSError."""
 
     def __init__(self, bounded: BoundedCalls) -> None:
         self._bounded = bounded
         self._left = 0
 
     def fleet(self, folder: str) -> Fleet | None:
-        """Return the hosts of a directory, None where it is one host's evidence itself."""
+        """Return the hosts in a directory, or None if it is itself the evidence of one host."""
         entries = self._entries(folder, follow=True)
         if self._is_one_host(folder, entries):
             return None
@@ -109,7 +109,7 @@ class _Look:
         return _own(folder, fleet) or fleet
 
     def _add(self, fleet: Fleet, folder: str, entry: _Entry) -> None:
-        """Add what a name in the directory stands for: hosts, or a file to ignore."""
+        """Add one directory entry to the fleet, as one or more hosts or as an ignored path."""
         path = f"{folder}/{entry.name}"
         is_own = entry.kind == "directory" and entry.name in _OF_THE_COLLECTION
         if is_own or (entry.kind == "file" and not self._is_evidence(path)):
@@ -117,14 +117,14 @@ class _Look:
             return
         below = [path]
         if entry.kind == "directory":
-            # A folder without evidence is a host all the same: its capture may have failed.
+            # A folder without evidence counts as a host too: its capture may have failed.
             self._left = _MOST_NAMES
-            with suppress(OSError):  # one host's folder that cannot be read is that host's error
+            with suppress(OSError):  # an unreadable folder becomes an error of that host only
                 below = list(self._below(path, _DEEPEST)) or below
         fleet.hosts.extend(FoundHost(each, key_of(path)) for each in below)
 
     def _below(self, folder: str, depth: int) -> Iterator[str]:
-        """Yield the paths of all evidence in a host's folder; links are not followed there."""
+        """Yield the paths of all evidence in a host's folder, without following links."""
         entries = self._entries(folder, follow=False)
         self._left -= len(entries)
         if self._is_one_host(folder, entries):
@@ -148,7 +148,7 @@ class _Look:
         return bool(names & _ONE_HOST)
 
     def _is_evidence(self, path: str) -> bool:
-        """Return whether a file is a host's evidence, or should be; one that fails to open is."""
+        """Return whether a file is, or was meant to be, evidence; unreadable files count too."""
         if _ARCHIVE.search(path):
             return True
         try:
@@ -158,9 +158,9 @@ class _Look:
 
 
 def _own(folder: str, fleet: Fleet) -> Fleet | None:
-    """Return the one host of a directory that holds it in `snapshot` beside files, else None.
+    """Return the host of a directory with one host's `snapshot` or `archive` folder, else None.
 
-    Raises ArchiveError for other hosts beside it: its key would depend on them.
+    Raises ArchiveError if there are other hosts, because the key would depend on them.
     """
     own = tuple(f"{folder}/{name}/" for name in OWN_FOLDERS)
     inner = [each for each in fleet.hosts if f"{each.path}/".startswith(own)]
@@ -176,10 +176,10 @@ def _own(folder: str, fleet: Fleet) -> Fleet | None:
 
 
 def looks_like_evidence(path: str, start: bytes) -> bool:
-    """Return whether a file that begins so is meant as evidence.
+    """Return whether a file that begins with `start` is meant as evidence.
 
-    An empty file is: it is what remains of a capture that failed. So is any text in a file with
-    an extension of snapshots, unless it is a README.
+    An empty file counts, as the remains of a failed capture. Any text with a snapshot's file
+    extension counts too, except a README.
     """
     text = start.lstrip()
     if not text or is_wrapped(start) or _is_tar(start) or _is_compressed(start):
@@ -191,7 +191,7 @@ def looks_like_evidence(path: str, start: bytes) -> bool:
 
 
 def _entries(folder: str, *, follow: bool) -> list[_Entry]:
-    """Return the names in a directory but the hidden ones, sorted; raises OSError."""
+    """Return the entries of a directory, sorted, without hidden ones; raises OSError."""
     with os.scandir(encode(folder)) as found:
         return sorted(
             _Entry(decode_text(entry.name), _kind(entry, follow=follow))
@@ -211,7 +211,7 @@ def _kind(entry: os.DirEntry[bytes], *, follow: bool) -> str:
 
 def _start(path: str) -> bytes:
     """Return the start of a file; raises OSError."""
-    # Between the listing and this call a file can become a FIFO, which blocks open(2).
+    # The file may have been replaced by a FIFO since it was listed; open(2) would block.
     descriptor = os.open(encode(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         return file.read(_START_BYTES)
@@ -223,19 +223,19 @@ _SECTION = re.compile(r"\[([^]\s]*)\]")
 _NOT_HOSTS = (":vars", ":children")
 MOST_RANGES = 8
 _COUNT_LINE = re.compile(r"hosts \(\d+\):")
-"""The first line of `ansible all --list-hosts`."""
+"""The first line printed by `ansible all --list-hosts`."""
 _RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
 _PORT = re.compile(r"(?<=[^:]):[0-9]{1,5}\Z")
 _NO_LIST = re.compile(r"---|[{\[].*|.*[^:]:", re.DOTALL)
-"""Words of an inventory in YAML or JSON, and of `ansible-inventory --graph`: a key, a bracket."""
+"""Words (a key, a bracket) of YAML or JSON inventories and of `ansible-inventory --graph`."""
 
 
 def expected_names(path: str) -> tuple[str, ...]:
-    """Return the names in a file, each once, in its order; raises ArchiveError.
+    """Return the host names in a file, in file order without duplicates; raises ArchiveError.
 
-    A name is the first word of a line. Comments begin with "#" or ";". Of an Ansible inventory
-    (INI) the sections of variables and of groups are left out, db[01:20] is twenty hosts, and
-    db1:2222 is db1 with a port.
+    A name is the first word of a line. Comments begin with "#" or ";". In an Ansible INI inventory,
+    `:vars` and `:children` sections are skipped, db[01:20] expands to twenty hosts, and the port is
+    removed from db1:2222.
     """
     try:
         raw = answered_for(path, partial(_content, path))
@@ -260,7 +260,7 @@ def _content(path: str) -> bytes:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the first word of each line that stands for hosts."""
+    """Yield the first word of each line that names hosts."""
     skipped = False
     for line in map(str.strip, text.split("\n")):
         section = _SECTION.fullmatch(line.partition("#")[0].strip())
@@ -271,7 +271,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _expanded(word: str, path: str) -> Iterator[str]:
-    """Yield the hosts of a word such as db[01:20].example.com; raises ArchiveError."""
+    """Yield the hosts that a word such as db[01:20].example.com expands to; raises ArchiveError."""
     if _NO_LIST.fullmatch(word):
         raise ArchiveError(
             f"{path}: {word!r:.80}: not a list of hosts; of an inventory in YAML or JSON, give "

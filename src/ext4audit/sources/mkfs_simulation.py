@@ -1,8 +1,8 @@
-"""A source for a planned filesystem, which the real mke2fs makes in memory.
+"""A source for a planned filesystem, which the real mke2fs creates in memory.
 
-The device is an unnamed sparse file in memory (memfd_create(2)): nothing is left behind, no
-privilege is needed, and it may have any size. mke2fs is looked up in the system directories, runs
-without a shell, and writes to that file only.
+The device is an anonymous sparse file in memory (memfd_create(2)): it leaves nothing behind, needs
+no privileges, and may have any size. mke2fs is looked up in the system directories, runs without a
+shell, and writes to that file only.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from ext4audit.sources.live.commands import locate
 from ext4audit.sources.live.files import virtual_memory
 
 MOST_BYTES = 300 << 20
-"""The memory limit of the file: descriptor copies of 20 TiB with the defaults."""
+"""The memory limit of the file: enough for the group descriptor copies of 20 TiB by default."""
 _ADDRESS_SPACE_BYTES = 2 << 30
-"""The limit of mke2fs itself, which takes 143 MB for 256 TiB."""
+"""The address space limit of mke2fs, which uses 143 MB for 256 TiB."""
 _POLL_SECONDS = 0.002
 _OUTPUT_BYTES = 1 << 20
 _PROGRAM = "mke2fs"
@@ -48,12 +48,12 @@ _LONGEST_CAUSE = 400
 
 
 class MkfsSource(AbstractContextManager["MkfsSource"]):
-    """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of the made filesystem.
+    """Answers `RunCommand(("mke2fs", …))` and then `ReadBytes` of the created filesystem.
 
-    `path` is the name of the planned device: it stands for the file in commands and asks. No answer
-    is kept, because mke2fs changes the file. Any other ask is absent, except this machine's
-    memory. `configuration` is an mke2fs.conf(5) instead of this machine's. Use it in a `with`
-    statement: the memory is freed at its end.
+    `path` is the name of the planned device; in commands and asks, it refers to the file. Answers
+    are not cached, because mke2fs changes the file. All other asks are ABSENT, except the memory of
+    this machine. `configuration` is the path of an mke2fs.conf(5) to use in place of this
+    machine's. Use this class in a `with` statement, which frees the memory at its end.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Answer an ask; a refusal by mke2fs is FAILED with its message."""
+        """Answer an ask; if mke2fs refuses, the answer is FAILED with its message."""
         what = describe(ask)
         try:
             match ask:
@@ -109,7 +109,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
         return found
 
     def _run(self, arguments: Sequence[str]) -> str:
-        """Run mke2fs on an empty file; return what it printed, raise Unanswered for a refusal."""
+        """Run mke2fs on an empty file and return its output; raises Unanswered if it fails."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, self._size_bytes)
         device = f"/proc/self/fd/{self._file}"
@@ -119,7 +119,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
         ]
         status, printed = self._finish([encode(argument) for argument in argv])
         if status < 0:
-            # This is no refusal: the kernel kills the largest process when memory runs out.
+            # Not a refusal by mke2fs: the kernel kills the largest process if memory runs out.
             raise Unanswered(Why.UNSUPPORTED, f"mke2fs was killed by signal {-status}")
         if status != 0:
             cause = _cause(printed).replace(device, self._path)
@@ -131,7 +131,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
         return {"PATH": ":".join(SYSTEM_PATH), "LC_ALL": "C", "LANG": "C", **chosen}
 
     def _finish(self, argv: Sequence[bytes]) -> tuple[int, str]:
-        """Run a program to its end; its output goes to memory too, so no pipe can fill."""
+        """Return a program's exit status and output, which goes to memory: no pipe can fill."""
         output = os.memfd_create("output", os.MFD_CLOEXEC)
         try:
             process = subprocess.Popen(
@@ -155,10 +155,10 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
             os.close(output)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
-        """Wait, watching the clock and the memory that the file takes.
+        """Return the exit status; raises if mke2fs exceeds the time or memory limit.
 
-        `-O ^sparse_super` copies the descriptors into every group: for the size alone 2 TiB
-        would fit, and take 64 GiB.
+        Limiting the device size is not enough: with `-O ^sparse_super`, which copies the
+        descriptors into every group, 2 TiB would take 64 GiB.
         """
         with suppress(ProcessLookupError):
             limits = (_ADDRESS_SPACE_BYTES, _ADDRESS_SPACE_BYTES)
@@ -176,7 +176,7 @@ class MkfsSource(AbstractContextManager["MkfsSource"]):
 
 
 def _cause(printed: str) -> str:
-    """Return the first paragraph of mke2fs's output that is neither banner nor warning."""
+    """Return the first paragraph of mke2fs's output that is neither a banner nor a warning."""
     for paragraph in printed.split("\n\n"):
         lines = [line.strip() for line in paragraph.split("\n")]
         cause = [line for line in lines if line and not line.startswith(_BEFORE_THE_CAUSE)]

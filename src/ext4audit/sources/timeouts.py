@@ -1,9 +1,9 @@
-"""Calls that may never return, made in a helper process; and how long it is worth to wait.
+"""Run calls that may never return in a helper process; limit how long to wait for answers.
 
-A path on a dead server blocks the thread that asks for anything about it, and a request that a
-FUSE server has taken cannot be ended by SIGKILL (fs/fuse/dev.c, Linux 6.18): a process with such a
-thread never exits, and neither does a process that holds an open file there. So the calls are made
-in a child that holds nothing of this process, and that is left behind where it does not answer.
+A path on a dead server blocks every thread that accesses it, and SIGKILL does not interrupt a
+request that a FUSE server has accepted (fs/fuse/dev.c, Linux 6.18): a process with such a thread
+never exits, nor does a process with an open file there. Such calls are therefore made in a child
+process that shares no descriptors with this process, and that is abandoned if it does not answer.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from typing import Any, NoReturn, TypeVar, cast
 from ext4audit.evidence import Known, Why
 from ext4audit.sources import Unanswered
 
-try:  # what pickle itself does; its own module costs a scan 8 ms
+try:  # as pickle itself does; importing the pickle module would cost a scan 8 ms
     from _pickle import dumps, loads
 except ImportError:
     from pickle import dumps, loads
 
 R = TypeVar("R")
 LONGEST_WAIT_SECONDS = 20.0
-"""For one answer about a path that the user names."""
+"""The default time limit of one call, for paths that the user gives."""
 _LENGTH = struct.Struct("=Q")
 _CHUNK_BYTES = 1 << 20
 _FIRST_FREE = 3
-"""The descriptors below are of standard input, output and error, also where they are closed."""
+"""The lowest descriptor that is never standard input, output or error, even if those are closed."""
 _MOST_DESCRIPTORS = 1024
-"""What a process may have by default, where /proc does not tell which it has."""
+"""The default limit of open files, assumed if /proc does not list the open ones."""
 undo = ExitStack()
-"""What a helper does when it ends: functions that it was asked to make add to it."""
+"""Clean-up that a helper performs when it ends; the calls made in it register their own."""
 _shared: list[BoundedCalls] = []
-"""Those of the run of the program that is under way."""
+"""The calls of the current run, innermost last; empty outside of a run."""
 _left: deque[int] = deque()
-"""Helpers that were told to end and are not reaped yet."""
+"""Process ids of helpers that were closed but are not reaped yet."""
 
 
 class BoundedCalls:
-    """Calls with a bounded wait, made in one helper process that is kept for all of them.
+    """Calls with a time limit, all made in one helper process.
 
-    A call and what it returns or raises must be picklable. The helper is a fork: it sees this
-    process as it was at the first call. It ends when this object, or this process, does.
+    A call and its result or exception must be picklable. The helper is forked at the first call
+    and keeps the state of this process at that time. It ends with this object or this process.
     """
 
     def __init__(self, timeout_seconds: float | None = None) -> None:
-        """Wait LONGEST_WAIT_SECONDS for each answer if no time is given."""
+        """Set the time limit of each call; the default is LONGEST_WAIT_SECONDS."""
         self._timeout_seconds = timeout_seconds
         self._helper: _Helper | None = None
 
     def __call__(self, call: Callable[[], R], timeout_seconds: float | None = None) -> R:
-        """Return what `call` returns, or raise what it raises, or TimeoutError."""
+        """Return what `call` returns; raises what it raises, or TimeoutError."""
         given = (timeout_seconds, self._timeout_seconds, LONGEST_WAIT_SECONDS)
         seconds = next(each for each in given if each is not None)
         if self._helper is None or self._helper.owner != os.getpid():
@@ -72,28 +72,28 @@ class BoundedCalls:
             helper.kill()
             raise
         finally:
-            if self._helper is None:  # its answer may come later, and be taken for another call's
+            if self._helper is None:  # a late answer could be mistaken for that of another call
                 helper.close()
         if isinstance(answer, Exception):
             try:
                 raise answer
             finally:
-                del answer  # its traceback holds this frame, and with it the helper
+                del answer  # its traceback refers to this frame, and so keeps the helper alive
         return cast("Known[R]", answer).value
 
     def follow(self) -> None:
-        """End a helper whose working directory is not ours: a notebook calls os.chdir()."""
+        """End the helper if this process has changed directory since, as a notebook may."""
         if self._helper is not None and self._helper.directory != _directory():
             self.close()
 
     def close(self) -> None:
-        """End the helper; what it was in the middle of, it undoes."""
+        """Let the helper end on its own, after it has run its `undo` functions; do not wait."""
         if self._helper is not None and self._helper.owner == os.getpid():
             self._helper.close()
         self._helper = None
 
     def end(self) -> None:
-        """End the helper, which is at work on nothing, and wait until it is gone."""
+        """Kill the helper, which must be idle, and wait until it is gone."""
         helper, self._helper = self._helper, None
         if helper is not None and helper.owner == os.getpid():
             helper.end()
@@ -105,7 +105,7 @@ class BoundedCalls:
 
 @contextmanager
 def one_helper() -> Iterator[BoundedCalls]:
-    """Share one helper among all calls of `answered` in a block, which is a run of the program."""
+    """Start a run: all calls of `answered` in the block share one helper, which ends with it."""
     bounded = BoundedCalls()
     try:
         with shared(bounded):
@@ -116,7 +116,7 @@ def one_helper() -> Iterator[BoundedCalls]:
 
 @contextmanager
 def shared(bounded: BoundedCalls) -> Iterator[None]:
-    """Make all calls of `answered` in a block with the same helper, which stays."""
+    """Use `bounded` for all calls of `answered` in the block, and leave its helper running."""
     _shared.append(bounded)
     try:
         yield
@@ -125,13 +125,13 @@ def shared(bounded: BoundedCalls) -> Iterator[None]:
 
 
 def calls_of_run(own: BoundedCalls) -> BoundedCalls:
-    """Return the calls that a run of the program shares; outside of one, the caller's own."""
+    """Return the shared calls of the current run, or `own` outside of a run."""
     return _shared[-1] if _shared else own
 
 
 @contextmanager
 def bounded_calls() -> Iterator[BoundedCalls]:
-    """Return the calls that a run of the program shares; outside of one, those of this block."""
+    """Yield the shared calls of the current run; outside of a run, new ones for this block."""
     if _shared:
         yield _shared[-1]
     else:
@@ -140,31 +140,31 @@ def bounded_calls() -> Iterator[BoundedCalls]:
 
 
 def answered(call: Callable[[], R]) -> R:
-    """Return what a call returns within 20 s; raises what it raises, or TimeoutError."""
+    """Return what a call returns; raises what it raises, or TimeoutError after 20 s."""
     with bounded_calls() as bounded:
         return bounded(call)
 
 
 def answered_for(path: str, call: Callable[[], R]) -> R:
-    """Make a call about a path, as `answered` does if it can lie on a dead server.
+    """Make a call about a path: through `answered` if the path may be on a dead server.
 
-    The others are named by the kernel, and some of them (/dev/stdin, /proc/self/fd/63) mean this
-    process and no other.
+    Paths of kernel filesystems are accessed directly, because some of them (/dev/stdin,
+    /proc/self/fd/63) refer to the process that opens them.
     """
     return call() if is_of_the_kernel(path) else answered(call)
 
 
 def is_of_the_kernel(path: str) -> bool:
-    """Whether a path is one of /proc, /sys or /dev; /dev/shm is a directory for everything."""
+    """Return whether a path is in /proc, /sys or /dev, except /dev/shm, which holds user files."""
     clean = os.path.normpath(path)
     return clean.startswith(("/proc/", "/sys/", "/dev/")) and not clean.startswith("/dev/shm/")  # noqa: S108
 
 
 class _Helper:
-    """A child that makes one call after the other, and the pipes to it."""
+    """A child process that makes one call at a time, and the pipes to it."""
 
     def __init__(self) -> None:
-        """Fork; raises OSError."""
+        """Fork the child; raises OSError."""
         _reap()
         self.owner = os.getpid()
         self.directory = _directory()
@@ -176,12 +176,12 @@ class _Helper:
         os.close(its_answers)
 
     def ask(self, call: Callable[[], object], seconds: float) -> Known[Any] | Exception:
-        """Return the value or the exception; raises OSError (TimeoutError included)."""
+        """Return the value or the exception of a call; raises OSError, including TimeoutError."""
         ends_at = monotonic() + seconds
         try:
             _send(self._requests, dumps(call))
             (length,) = _LENGTH.unpack(self._receive(_LENGTH.size, ends_at, seconds))
-            return cast("Known[Any] | Exception", loads(self._receive(length, ends_at, seconds)))  # noqa: S301 - of our own process
+            return cast("Known[Any] | Exception", loads(self._receive(length, ends_at, seconds)))  # noqa: S301 - from our own child
         except (BrokenPipeError, EOFError):
             raise OSError("the process that reads files has ended") from None
 
@@ -199,26 +199,26 @@ class _Helper:
         return bytes(found)
 
     def kill(self) -> None:
-        """Kill it; in uninterruptible sleep, it dies when its server answers or is gone."""
+        """Send SIGKILL; in uninterruptible sleep, the child only dies once its server responds."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self.close()
 
     def close(self) -> None:
-        """Let it end: it reads the end of its requests."""
+        """Let the child end, by closing its pipe of requests; do not wait for it."""
         if self._release():
             _left.append(self._pid)
             _reap()
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone: not for one that hangs."""
+        """Kill the child and wait until it is gone; never call this for one that hangs."""
         if self._release():
             with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(self._pid, signal.SIGKILL)
                 os.waitpid(self._pid, 0)
 
     def _release(self) -> bool:
-        """Close the pipes; False where they are closed already."""
+        """Close the pipes; returns False if they were closed already."""
         if self._is_closed:
             return False
         self._is_closed = True
@@ -228,17 +228,17 @@ class _Helper:
 
 
 def _directory() -> str:
-    """Return the working directory, "" where it was removed; the call asks no server."""
+    """Return the working directory, or "" if it was removed; the call contacts no server."""
     try:
-        return os.getcwd()  # noqa: PTH109 - a text
+        return os.getcwd()  # noqa: PTH109 - a string is enough
     except FileNotFoundError:
         return ""
 
 
 def fork_helper(requests: int, answers: int) -> int:
-    """Fork a process that makes the calls of one pipe, and answers by the other; return its pid."""
+    """Fork a process that reads calls from one pipe and answers on the other; return its pid."""
     with warnings.catch_warnings():
-        # Of threads, which a progress display has: the child touches nothing that they lock.
+        # Python warns of threads, such as a progress display's; the child uses none of their locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:
@@ -247,9 +247,9 @@ def fork_helper(requests: int, answers: int) -> int:
 
 
 def _reap() -> None:
-    """Reap the helpers that have ended; those that have not are the kernel's when we end.
+    """Reap the helpers that have ended; when this process ends, init reaps the others.
 
-    Each is taken by one caller: garbage collection, and other threads, close helpers meanwhile.
+    Each pid is popped first, because garbage collection and other threads may close helpers too.
     """
     for _ in range(len(_left)):
         with suppress(IndexError, ChildProcessError):
@@ -259,7 +259,7 @@ def _reap() -> None:
 
 
 def _pipe() -> tuple[int, int]:
-    """Return a pipe whose descriptors are none of the standard streams'."""
+    """Return the two ends of a pipe, with descriptors above those of the standard streams."""
     made = os.pipe()
     moved = tuple(fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for each in made)
     for each in made:
@@ -274,11 +274,11 @@ def _send(descriptor: int, message: bytes) -> None:
 
 
 def serve(requests: int, answers: int) -> NoReturn:
-    """Answer until there are no requests any more, as the child; never returns."""
+    """Answer requests in the child until their pipe is closed, then exit; never returns."""
     status = 1
     try:
-        gc.disable()  # what it would free holds numbers of descriptors that are others by now
-        os.setsid()  # Ctrl-C is for the parent
+        gc.disable()  # a freed object could close a descriptor number that is in use again
+        os.setsid()  # Ctrl-C must reach the parent only
         _close_all_but(requests, answers)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         with undo:
@@ -290,9 +290,9 @@ def serve(requests: int, answers: int) -> NoReturn:
 
 
 def _close_all_but(*kept: int) -> None:
-    """Hold nothing of the parent's: a reader of its output waits for the last writer.
+    """Close the parent's descriptors: a reader of its output would wait for the helper to end.
 
-    A container may lack /dev/null, and a chroot /proc.
+    /dev/null may be missing in a container, and /proc in a chroot.
     """
     try:
         nothing = os.open("/dev/null", os.O_RDWR)
@@ -311,13 +311,13 @@ def _close_all_but(*kept: int) -> None:
 
 
 def _answer_one(requests: int, answers: int) -> bool:
-    """Make one call and send what comes of it; False where there is none any more."""
+    """Make one call and send its result or exception; returns False if the requests have ended."""
     start = _read(requests, _LENGTH.size)
     if not start:
         return False
     message = _read(requests, *_LENGTH.unpack(start))
     try:
-        answer = dumps(Known(loads(message)(), ""))  # noqa: S301 - the same
+        answer = dumps(Known(loads(message)(), ""))  # noqa: S301 - of our parent process
     except Exception as error:  # noqa: BLE001 - raised again in the process that waits
         answer = dumps(error)
     _send(answers, answer)
@@ -325,7 +325,7 @@ def _answer_one(requests: int, answers: int) -> bool:
 
 
 def _read(descriptor: int, count: int) -> bytes:
-    """Return so many bytes, none where the parent has gone."""
+    """Return exactly `count` bytes, or b"" if the parent has closed the pipe."""
     found = bytearray()
     while len(found) < count:
         chunk = os.read(descriptor, min(count - len(found), _CHUNK_BYTES))
@@ -340,11 +340,11 @@ _MOST_SHARES = 2.5
 
 
 class WaitBudget:
-    """How long each means (a program, or reading) is waited for, at each place (a device, a path).
+    """The time limits of each means (a program, or reading) at each place (a device, a path).
 
-    What hung at a place is not asked there again. Each hang halves the wait for the next place,
-    down to a fortieth, and two and a half times the time limit is lost with one means at most: one
-    dead disk does not hide the healthy ones, and 100 dead disks do not take 100 times as long.
+    A means that hung at a place is not used there again. Each hang halves the time limit at the
+    next place, down to a fortieth, and one means may lose 2.5 times the time limit in total. One
+    dead disk thus does not hide the healthy ones, and 100 dead disks do not take 100 times as long.
     """
 
     def __init__(self, timeout_seconds: float) -> None:
@@ -353,7 +353,7 @@ class WaitBudget:
         self._lost_seconds: dict[str, float] = {}
 
     def seconds(self, means: str, place: str) -> float:
-        """Return how long to wait; raises Unanswered where nothing is to be asked any more."""
+        """Return how long to wait; raises Unanswered if there is no time left for this."""
         hung = self._hung.get(means, {})
         if place in hung:
             raise _given_up(f"not asked again: {means} hung before ({hung[place]})")
@@ -365,7 +365,7 @@ class WaitBudget:
         return min(self._timeout_seconds * share, left)
 
     def lost(self, means: str, place: str, seconds: float, detail: str) -> None:
-        """Note that nothing came within so many seconds."""
+        """Record that no answer came within `seconds`."""
         self._hung.setdefault(means, {})[place] = detail
         self._lost_seconds[means] = self._lost_seconds.get(means, 0.0) + seconds
 
