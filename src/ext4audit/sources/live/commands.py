@@ -1,4 +1,4 @@
-"""External programs: how those of the allow-list run, and under which limits."""
+"""Run the programs of the allow-list without a shell, with limits on time and output."""
 
 import errno
 import os
@@ -22,24 +22,24 @@ from ext4audit.sources import (
     encode,
 )
 
-# The longest output is dumpe2fs's group table: 29 MiB for 64 TiB. Twice that is room enough,
-# and an endless output must not take the memory of a small host.
+# The longest expected output is dumpe2fs's group table, 29 MiB for 64 TiB. The limit is about
+# twice that, so that an endless output cannot exhaust the memory of a small host.
 LARGEST_OUTPUT_BYTES = 64 << 20
 ENVIRONMENT = {
     "PATH": ":".join(SYSTEM_PATH),
     "LC_ALL": "C",
     "LANG": "C",
-    "TZ": "UTC0",  # dumpe2fs prints local times without their zone
-    "BLKID_FILE": "/dev/null",  # dumpe2fs rewrites blkid's cache when it meets a bad magic
+    "TZ": "UTC0",  # dumpe2fs prints local times without a time zone
+    "BLKID_FILE": "/dev/null",  # dumpe2fs rewrites blkid's cache after a bad magic number
 }
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 16
 _GRACE_SECONDS = 1.0
-# `remove` and `suspend` are other verbs of the same program, and even `status` commits the
-# metadata of a thin pool: only with --noflush does it not (dmsetup(8)).
+# dmsetup also has `remove` and `suspend`, and even `status` commits the metadata of a thin pool
+# unless it is given --noflush (dmsetup(8)).
 _DMSETUP_VERBS = frozenset({"table", "info", "ls", "deps"})
 _DMSETUP_STATUS = ("status", "--noflush")
-# Plain dumpe2fs reads every bitmap: 64 MiB a TiB, in random order, from disks that are at work.
+# Plain dumpe2fs reads every bitmap: 64 MiB per TiB, in random order, from disks that are in use.
 _DUMPE2FS_OPTIONS = frozenset({"-h", "-g", "-V"})
 _GRUB_INSTALLERS = frozenset({"grub-install", "grub2-install"})
 _DMSETUP_NODE = "/dev/mapper/control"
@@ -48,15 +48,15 @@ _DMSETUP_NODE = "/dev/mapper/control"
 def run_command(
     argv: tuple[str, ...], timeout_seconds: float, search_path: Sequence[str] = SYSTEM_PATH
 ) -> str:
-    """Return the standard output of a program of the allow-list; `argv[0]` is its bare name.
+    """Return the standard output of an allow-listed program; `argv[0]` is its bare name.
 
-    Raises Unanswered and OSError (TimeoutError included); ValueError when the program is not
-    of the list, which is a mistake of the caller and not of the host.
+    Raises Unanswered or OSError, including TimeoutError. Raises ValueError if the program or its
+    arguments are not allowed, which is an error of the caller, not of the host.
     """
     _check_allowed(argv)
     program = locate(argv[0], search_path)
     if argv[0] == "dmsetup" and not os.path.lexists(_DMSETUP_NODE):
-        # libdevmapper 1.02.185 as root makes the directory and the node when they are missing.
+        # As root, libdevmapper 1.02.185 creates the directory and the node if they are missing.
         raise Unanswered(Why.ABSENT, f"dmsetup would make {_DMSETUP_NODE}")
     finished = run(
         [encode(program), *map(encode, argv[1:])],
@@ -69,9 +69,9 @@ def run_command(
 
 
 class Finished(NamedTuple):
-    """How a program ended: its status (negative: the signal that ended it) and its output.
+    """The exit status of a program (negative: the signal that killed it) and its output.
 
-    Of stderr the first 64 KiB are kept: the cause is printed first.
+    Only the first 64 KiB of stderr are kept, because the cause is printed first.
     """
 
     status: int
@@ -86,13 +86,13 @@ def run(
     timeout_seconds: float,
     output_limit_bytes: int,
 ) -> Finished:
-    """Run a program without a shell, without stdin, in a session of its own.
+    """Run a program in a new session, without a shell and with an empty stdin.
 
-    Raises TimeoutError, and OSError (EFBIG where stdout is beyond its limit). In both cases the
-    program is killed together with its children: a hung tool's child holds the same pipe.
+    Raises TimeoutError, or OSError (EFBIG if stdout exceeds its limit). In both cases the program
+    is killed together with its children, because they hold the same pipes.
     """
     deadline = time.monotonic() + timeout_seconds
-    # Ctrl-C waits until the process is known: in Popen it would leave one that nobody ends.
+    # SIGINT is blocked until Popen has returned: inside it, Ctrl-C would leak the process.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = _start(argv, environment)
@@ -122,10 +122,10 @@ def _start(argv: Sequence[bytes], environment: Mapping[str, str]) -> subprocess.
 
 
 def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
-    """Wait for a killed process for a limited time; return whether it is gone.
+    """Wait a limited time for a killed process; return whether it is gone.
 
-    A process in uninterruptible sleep (a device that does not answer) dies when the device
-    does. The audit goes on without it.
+    A process in uninterruptible sleep, because a device does not answer, dies only when the
+    device fails. The audit continues without it.
     """
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace_seconds)
@@ -133,7 +133,7 @@ def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
 
 
 def _check_allowed(argv: tuple[str, ...]) -> None:
-    """Refuse a program or arguments that are not allowed."""
+    """Raise ValueError if a program or its arguments are not allowed."""
     if not argv or argv[0] not in PACKAGES:
         raise ValueError(f"not a program of the allow-list: {argv[:1]}")
     reads = argv[1:3] == _DMSETUP_STATUS or not _DMSETUP_VERBS.isdisjoint(argv[1:2])
@@ -146,9 +146,9 @@ def _check_allowed(argv: tuple[str, ...]) -> None:
 
 
 def locate(name: str, search_path: Sequence[str], package: str = "") -> str:
-    """Return the program's absolute path; raises Unanswered(ABSENT), which names its package."""
+    """Return the absolute path of a program; raises Unanswered(ABSENT), which names its package."""
     for directory in search_path:
-        path = os.path.join(directory, name)  # noqa: PTH118 - pathlib costs a scan its start
+        path = os.path.join(directory, name)  # noqa: PTH118 - pathlib delays the start
         if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - the same
             return path
     raise absent(name, search_path, package)
@@ -157,7 +157,7 @@ def locate(name: str, search_path: Sequence[str], package: str = "") -> str:
 def _drain(
     process: subprocess.Popen[bytes], deadline: float, output_limit_bytes: int
 ) -> tuple[bytes, bytes]:
-    """Read both pipes to their ends; raises TimeoutError, OSError(EFBIG)."""
+    """Read stdout and stderr to their ends; raises TimeoutError or OSError(EFBIG)."""
     stdout, stderr = bytearray(), bytearray()
     out, err = _pipes(process)
     with selectors.DefaultSelector() as selector:
@@ -176,9 +176,9 @@ def _drain(
 
 
 def _ready(selector: selectors.BaseSelector, deadline: float) -> list[selectors.SelectorKey]:
-    """Wait for output until the deadline.
+    """Return what is ready to read; raises TimeoutError after the deadline.
 
-    The clock is read each time: a program that prints endlessly is always ready.
+    The clock is read on every call, because a program that prints endlessly is always ready.
     """
     remaining = deadline - time.monotonic()
     if remaining <= 0:
@@ -187,10 +187,10 @@ def _ready(selector: selectors.BaseSelector, deadline: float) -> list[selectors.
 
 
 def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
-    """Return the exit status; raises TimeoutExpired, and TimeoutError on the way.
+    """Return the exit status; raises TimeoutExpired or TimeoutError.
 
-    Popen.wait with a timeout polls and sleeps: a scan spent 7 ms there after its tools had ended.
-    A descriptor of the process is ready the moment it ends (pidfd_open(2), Linux 5.3).
+    Popen.wait with a timeout polls and sleeps, which cost a scan 7 ms after its tools had ended.
+    A pidfd becomes readable as soon as the process ends (pidfd_open(2), Linux 5.3).
     """
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -206,9 +206,9 @@ def _wait(process: subprocess.Popen[bytes], deadline: float) -> int:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind, after Ctrl-C either: a session of its own does not get that signal.
+    """Kill a process that still runs and close its pipes; a new session does not receive Ctrl-C.
 
-    The group is killed before any wait: until its leader is reaped, its number is not reused.
+    The process group is killed before the leader is reaped, while its id cannot be reused.
     """
     if process.returncode is None:
         with suppress(ProcessLookupError):

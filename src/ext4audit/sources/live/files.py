@@ -1,7 +1,7 @@
-"""Files of this host: paths, raw bytes, the memory, and the mount table of another process.
+"""Read this host's paths, raw bytes and memory size, and the mount table of another process.
 
-A hardened service (ProtectSystem=strict, PrivateTmp=) sees every mount read-only, and mounts that
-the host does not have. The table of process 1 is the host's: any process may read it.
+A hardened service (ProtectSystem=strict, PrivateTmp=) sees all mounts read-only, and sees mounts
+that the host does not have. Process 1 has the host's mount table, which any process may read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from ext4audit.evidence import Why
 from ext4audit.sources import Unanswered, decode, encode
 
-# The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
+# The group descriptors of 64 TiB take 32 MiB. A damaged superblock can claim 1000 times as much.
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
 _NO_PROC = "/proc/self is missing: /proc is not mounted, or is that of another PID namespace"
@@ -24,7 +24,7 @@ _FOR_READING = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 @contextmanager
 def located(path: str) -> Iterator[int]:
-    """Yield an O_PATH descriptor of the file at `path`, which is not opened."""
+    """Yield an O_PATH descriptor of the file at `path`, without opening the file itself."""
     descriptor = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
     try:
         yield descriptor
@@ -33,11 +33,11 @@ def located(path: str) -> Iterator[int]:
 
 
 def open_checked(path: str, is_wanted: Callable[[int], bool], wanted: str) -> int:
-    """Return a descriptor for reading, if `is_wanted` holds for the file's mode; raises OSError.
+    """Open a file for reading if `is_wanted` accepts its mode; raises OSError.
 
-    The mode is checked first: opening a tape rewinds it, and opening a watchdog arms it. The check
-    and the open concern the same inode, because the second uses the descriptor of the first. The
-    caller closes it.
+    The mode is checked first, because opening a tape rewinds it and opening a watchdog arms it.
+    The file is reopened through the checked descriptor, so both are the same inode. The caller must
+    close the returned descriptor.
     """
     found = os.open(encode(path), os.O_PATH | os.O_CLOEXEC)
     try:
@@ -52,9 +52,9 @@ def open_checked(path: str, is_wanted: Callable[[int], bool], wanted: str) -> in
 
 @contextmanager
 def _own_descriptors() -> Iterator[None]:
-    """Tell a missing /proc/self from a missing file; raises Unanswered.
+    """Raise Unanswered in place of FileNotFoundError: /proc/self is missing, not the file.
 
-    `nsenter -m` leaves a program in its PID namespace, of which the other /proc knows nothing.
+    After `nsenter -m`, /proc belongs to another PID namespace, which does not include this process.
     """
     try:
         yield
@@ -65,8 +65,8 @@ def _own_descriptors() -> Iterator[None]:
 def resolve_path(path: str) -> str:
     """Return `mount_id`, `device_number`, `type`, `represents` as KEY=value lines.
 
-    The mount id is the key to mountinfo. st_dev is not: on overlayfs a regular file's st_dev
-    matches no line of mountinfo (Linux 6.18). Raises OSError.
+    The mount id identifies the line in mountinfo. st_dev cannot: on overlayfs, the st_dev of a
+    regular file matches no line (Linux 6.18). Raises OSError.
     """
     with located(path) as descriptor:
         status = os.fstat(descriptor)
@@ -81,19 +81,19 @@ def resolve_path(path: str) -> str:
 
 
 def real_path(path: str) -> str:
-    """Return the canonical absolute path, as realpath(3); raises OSError, ENOENT included.
+    """Return the canonical absolute path, like realpath(3); raises OSError, including ENOENT.
 
-    The kernel resolves it first: it fails at 40 symbolic links (ELOOP), where Python recurses once
-    a link until its stack ends.
+    The kernel resolves the path first and fails at 40 symbolic links (ELOOP); Python alone would
+    recurse once per link until its stack overflows.
     """
     with located(path):
         return decode(os.path.realpath(encode(path), strict=True))
 
 
 def stat_filesystem(path: str) -> str:
-    """Return the device number and six numbers of statvfs(3); raises OSError.
+    """Return the device number and six fields of statvfs(3), separated by spaces; raises OSError.
 
-    Both are of one descriptor: what is mounted over the path meanwhile cannot mix them.
+    Both are read through one descriptor, so a mount that appears over the path cannot mix them.
     """
     with located(path) as descriptor:
         status, space = os.fstat(descriptor), os.fstatvfs(descriptor)
@@ -102,10 +102,10 @@ def stat_filesystem(path: str) -> str:
 
 
 def read_bytes(path: str, offset_bytes: int, length_bytes: int) -> bytes:
-    """Return `length_bytes` bytes at `offset_bytes`; raises OSError, and Unanswered for fewer.
+    """Return `length_bytes` bytes at `offset_bytes`; raises OSError or Unanswered.
 
-    Not by O_DIRECT: ext4 keeps the descriptors of a mounted filesystem in the page cache of its
-    block device, and what is on the disk is older (49 of 800 descriptors were stale in a test).
+    O_DIRECT is not used: ext4 keeps the group descriptors of a mounted filesystem in the page cache
+    of its block device, and those on disk are older (49 of 800 were stale in a test).
     """
     if not 0 <= offset_bytes <= _LARGEST_OFFSET - LARGEST_READ_BYTES or length_bytes < 0:
         raise OSError(errno.EINVAL, "no such place on any device")
@@ -136,10 +136,10 @@ def _kind(mode: int) -> str:
 
 
 def _mount_id(descriptor: int) -> str:
-    """Return `mnt_id` of proc_pid_fdinfo(5), there since Linux 3.15."""
+    """Return `mnt_id` from proc_pid_fdinfo(5), available since Linux 3.15; raises OSError."""
     with (
         _own_descriptors(),
-        open(f"/proc/self/fdinfo/{descriptor}", "rb") as info,  # noqa: PTH123 - no path of a host
+        open(f"/proc/self/fdinfo/{descriptor}", "rb") as info,  # noqa: PTH123 - not a path of the host
     ):
         for line in info:
             key, _, value = line.partition(b":")
@@ -153,7 +153,7 @@ def _device_number(number: int) -> str:
 
 
 def _type(mode: int) -> str:
-    """Return the type of a file: those that a target can have, or "other"."""
+    """Return the type of a file: "file", "directory" or "block" (possible targets), or "other"."""
     names = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFBLK: "block"}
     return names.get(stat.S_IFMT(mode), "other")
 
@@ -172,10 +172,10 @@ def table_of(pid: int) -> str:
 
 
 def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
-    """Return the lines of a resolved path with the mount id that process `pid` has for it.
+    """Return the output of `resolve_path` with the mount id that is valid in process `pid`.
 
-    Mount ids differ between namespaces. Raises Unanswered for a path on a mount that only the
-    namespace of this program has: there it is another file than on the host. Raises OSError.
+    Mount ids differ between namespaces. Raises Unanswered if the path is on a mount that process
+    `pid` does not have, because the path is a different file there. Raises OSError.
     """
     first, *others = resolved.split("\n")
     own_id = first.removeprefix("mount_id=")
@@ -189,8 +189,8 @@ def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
 def _mount_ids(table: str) -> dict[tuple[str, ...], str]:
     """Return the id of each mount by device number, root and mount point (proc_pid_mountinfo(5)).
 
-    Two namespaces that were copied have these in common. Of mounts of one place, the id is that of
-    the last, which is on top.
+    These three are the same in a copy of a mount namespace. If several mounts share them, the last
+    one, which is on top, determines the id.
     """
     rows = (line.split(" ") for line in table.split("\n"))
     return {tuple(row[2:5]): row[0] for row in rows}
@@ -199,16 +199,16 @@ def _mount_ids(table: str) -> dict[tuple[str, ...], str]:
 MEMINFO = "/proc/meminfo"
 BYTES_PER_KIB = 1024
 _DIRTYABLE = (b"MemFree:", b"Active(file):", b"Inactive(file):")
-"""What a kernel lets become dirty (mm/page-writeback.c: global_dirtyable_memory)."""
+"""The memory that may become dirty (mm/page-writeback.c: global_dirtyable_memory)."""
 
 
 def virtual_memory() -> str:
-    """Return total and available memory in bytes, one a line; raises Unanswered, OSError.
+    """Return total and available memory in bytes, one per line; raises Unanswered or OSError.
 
-    MemAvailable exists since Linux 3.14, can be 0, and is the host's in some containers, beyond
-    their total. What the kernel lets become dirty, at most the total, stands for it then.
+    MemAvailable exists since Linux 3.14, can be 0, and in some containers is that of the host and
+    exceeds their total. In these cases the dirtyable memory, at most the total, replaces it.
     """
-    with open(MEMINFO, "rb") as file:  # noqa: PTH123 - pathlib costs a scan its start
+    with open(MEMINFO, "rb") as file:  # noqa: PTH123 - pathlib delays the start
         lines = (line.split() for line in file)
         kib = {line[0]: int(line[1]) for line in lines if len(line) > 1 and line[1].isdigit()}
     total, available = kib.get(b"MemTotal:", 0), kib.get(b"MemAvailable:", 0)

@@ -1,23 +1,22 @@
-"""The snapshot format, version 1: its vocabulary, its limits, and its strict decoding.
+"""The snapshot format, version 1: its vocabulary, its limits, and a strict decoder.
 
-A snapshot is a directory, or its files in a tar, that people can read and compare; or its
-manifest alone, with every answer inline. `manifest.json` holds when it was taken (`taken_at`),
-perhaps of which `host` and by which `tool`, the files in which credentials are `masked`, and one
-entry an answer. An entry names the ask and its argument, perhaps the time of this answer
-(`taken_at`), then holds the `unknown` that was the answer, or `origin` and one of
-
+A snapshot is a directory of readable, comparable files, a tar of these files, or a manifest alone
+with all answers inline. `manifest.json` holds the time of the snapshot (`taken_at`), optionally
+the `host`, the `tool`, and the files in which credentials were `masked`, and one entry per answer.
+An entry names the ask and its arguments, and optionally the time of the answer (`taken_at`). The
+answer itself is `unknown`, or `origin` together with one of
 - `text`: a short printable text;
-- `text_file`: a file under `answers/` that holds any other text, byte by byte as it was read;
+- `text_file`: the name of a file under `answers/` that holds any other text, byte for byte;
 - `names`: the names in a directory;
-- `hex`: bytes, in lines of pairs of digits; or `base64`; or `bytes_file`, a file of the bytes.
+- `hex` (lines of hexadecimal digits), `base64`, or `bytes_file` (the name of a file): bytes.
 
-A `run_command` may instead hold how the program ended: `status` (null where it was not waited for),
-`timed_out`, `stdout` and `stderr`. The reader interprets it as the live source does its own runs.
+A `run_command` may instead record how the program ended: `status` (null if it was not waited for),
+`timed_out`, `stdout` and `stderr`. The decoder interprets them as the live source does its own.
 
-Programs write ASCII JSON. The shell collector writes what it read: bytes in a string that are
-not UTF-8 come back as themselves (surrogateescape).
+`writing` produces ASCII JSON. The shell collector writes strings as it read them: bytes that are
+not UTF-8 are preserved (surrogateescape).
 
-The decoding is pure, and safe with hostile input; `writing` is its counterpart.
+The decoder has no side effects and is safe for untrusted input; `writing` is its counterpart.
 """
 
 from __future__ import annotations
@@ -55,18 +54,18 @@ VERSION = 1
 MANIFEST = "manifest.json"
 ANSWERS = "answers"
 
-# Room for 10,000 devices with ten answers each; beyond that a snapshot is an attack on memory.
+# Enough for 10,000 devices with ten answers each; more would be an attempt to exhaust memory.
 MOST_ANSWERS = 100_000
-# The group descriptors of 64 TiB are 32 MiB, and twice that in hexadecimal.
+# The group descriptors of 64 TiB take 32 MiB, and twice that in hexadecimal.
 LARGEST_MANIFEST_BYTES = 128 << 20
-# No less than commands.LARGEST_OUTPUT_BYTES: what can be captured can be read back.
+# At least commands.LARGEST_OUTPUT_BYTES, so that everything that was captured can be read back.
 LARGEST_ANSWER_BYTES = 64 << 20
 LARGEST_TOTAL_BYTES = 256 << 20
 
-# No folder below `answers`, no leading dot: such a name cannot leave the directory.
+# Without subfolders or a leading dot, a name cannot point outside the directory.
 ANSWER_FILE = re.compile(ANSWERS + r"/[A-Za-z0-9_=+:,@-][A-Za-z0-9_=+:,@.~-]{0,199}")
 
-# The names in the format, independent of the names of the classes: kind -> class and arguments.
+# Maps the kinds of asks in the format to classes and arguments, independently of class names.
 KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
     "read_file": (asks.ReadFile, ("path",)),
     "list_dir": (asks.ListDir, ("path",)),
@@ -86,7 +85,7 @@ KINDS: dict[str, tuple[Callable[..., Ask], tuple[str, ...]]] = {
 
 
 class SnapshotError(ValueError):
-    """A snapshot that is malformed, of another version, or beyond the limits."""
+    """A snapshot that is malformed, has another version, or exceeds the limits."""
 
 
 Object: TypeAlias = Mapping[str, Any]
@@ -95,9 +94,9 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 
 
 def parse_manifest(manifest: bytes) -> object:
-    """Parse JSON and check the version, before anything else of the shape is relied on.
+    """Parse the JSON and check format and version only; raises SnapshotError.
 
-    A string may hold bytes that are not UTF-8: the shell has no means to spell them otherwise.
+    A string may contain bytes that are not UTF-8, because the shell collector cannot escape them.
     """
     try:
         top = json.loads(decode_text(manifest), object_pairs_hook=_unique)
@@ -116,7 +115,7 @@ def parse_manifest(manifest: bytes) -> object:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a duplicate key: one of the two would be lost silently."""
+    """Return an object; raises SnapshotError for duplicate keys, which json would silently drop."""
     made = dict(pairs)
     if len(made) != len(pairs):
         raise SnapshotError("duplicate key in an object")
@@ -126,9 +125,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def checked(
     value: object, keys: set[str], what: str, optional: frozenset[str] = frozenset()
 ) -> Object:
-    """Return an object that has these keys, perhaps the optional ones, and no other.
+    """Return `value` if it is an object with `keys`, and no others except `optional` ones.
 
-    A misspelt key is not ignored.
+    Raises SnapshotError, so that a misspelt key is not ignored. `what` is its name in the message.
     """
     if isinstance(value, dict) and keys <= value.keys() <= keys | optional:
         return value
@@ -137,7 +136,7 @@ def checked(
 
 
 def string(entry: Object, key: str) -> str:
-    """Return a string; raises SnapshotError."""
+    """Return the value of `key`; raises SnapshotError if it is not a string."""
     value = entry.get(key)
     if not isinstance(value, str):
         raise SnapshotError(f"{key}: not a string")
@@ -145,7 +144,7 @@ def string(entry: Object, key: str) -> str:
 
 
 def strings(entry: Object, key: str) -> tuple[str, ...]:
-    """Return a list of strings; raises SnapshotError."""
+    """Return the value of `key`; raises SnapshotError if it is not a list of strings."""
     values = entry.get(key)
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise SnapshotError(f"{key}: not a list of strings")
@@ -153,7 +152,7 @@ def strings(entry: Object, key: str) -> tuple[str, ...]:
 
 
 def count(entry: Object, key: str) -> int:
-    """Return a number of something; raises SnapshotError."""
+    """Return the value of `key`; raises SnapshotError if it is not an integer of at least 0."""
     value = entry.get(key)
     if type(value) is not int or value < 0:
         raise SnapshotError(f"{key}: not a count")
@@ -161,9 +160,9 @@ def count(entry: Object, key: str) -> int:
 
 
 def time(entry: Object, key: str) -> str:
-    """Return a time in RFC 3339, UTC, to the second; raises SnapshotError."""
+    """Return the value of `key`; raises SnapshotError if not like 2026-01-02T03:04:05Z."""
     value = string(entry, key)
-    with suppress(ValueError):  # of a day or an hour that does not exist
+    with suppress(ValueError):  # a day or an hour that does not exist
         if _TIME.fullmatch(value):
             datetime.fromisoformat(value.removesuffix("Z"))
             return value
@@ -171,9 +170,9 @@ def time(entry: Object, key: str) -> str:
 
 
 RAW_RUN = {"status", "timed_out", "stdout", "stderr"}
-"""The keys of a raw run; `status` is null where the program was not waited for."""
+"""The keys of a recorded run; `status` is null if the program was not waited for."""
 _NOT_FOUND = 127
-"""The exit status of a shell, env(1) and timeout(1) for a missing program."""
+"""The exit status of a shell, env(1) and timeout(1) if a program is missing."""
 _TOP = {"format", "version", "taken_at", "answers"}
 _ABOUT = frozenset({"host", "tool"})
 _TIMED = frozenset({"taken_at"})
@@ -181,10 +180,10 @@ ReadAnswer: TypeAlias = Callable[[str], bytes]
 
 
 def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
-    """Return the answers and the time they were taken.
+    """Return the answers of a snapshot, and the time it was taken; raises SnapshotError.
 
-    `read` returns the content of an answer file; it is called with names that match
-    `ANSWER_FILE` only, each of them once. Raises SnapshotError.
+    `read` returns the content of an answer file. It is called only with names that match
+    `ANSWER_FILE`, and at most once for each.
     """
     top = checked(parse_manifest(manifest), _TOP, "manifest", _ABOUT | {"masked"})
     taken_at, entries = time(top, "taken_at"), top["answers"]
@@ -209,7 +208,7 @@ def decode(manifest: bytes, read: ReadAnswer) -> tuple[dict[Ask, Answer], str]:
 
 
 def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
-    """Return the answer that a raw run gives; raises SnapshotError for a malformed one."""
+    """Return the answer that a recorded run gives; raises SnapshotError if it is malformed."""
     what, status, timed_out = describe(ask), run["status"], run["timed_out"]
     if status is not None and type(status) is not int:
         raise SnapshotError("status: neither a number nor null")
@@ -231,14 +230,14 @@ def judged_run(ask: RunCommand, run: Object, *, is_root: bool) -> Evidence[str]:
 
 
 def _is_root(entry: object) -> bool:
-    """Whether this entry records that root took the snapshot."""
+    """Return whether an entry records that root took the snapshot."""
     if not isinstance(entry, dict):
         return False
     return entry.get("ask") == "effective_user" and entry.get("text") == "0"
 
 
 class _Files:
-    """Reads answer files, each once, within the total."""
+    """Reads answer files, each at most once, within LARGEST_TOTAL_BYTES."""
 
     def __init__(self, read: ReadAnswer) -> None:
         self._read = read
@@ -261,7 +260,7 @@ class _Files:
 
 
 def _ask_of(value: object) -> tuple[Ask, Object]:
-    """Return the ask of an entry, and the keys that hold the answer."""
+    """Return the ask of an entry, and the rest of the entry; raises SnapshotError."""
     if not isinstance(value, dict):
         raise SnapshotError("not an object")
     kind = string(value, "ask")
@@ -286,7 +285,7 @@ def _argument(entry: Object, key: str) -> Any:  # noqa: ANN401 - str, number or 
 
 
 def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
-    """Decode an answer in one of the forms that its ask allows."""
+    """Decode an answer in one of the forms that its ask allows; raises SnapshotError."""
     if "unknown" in rest:
         return _unknown(checked(rest, {"unknown"}, "entry", _TIMED)["unknown"])
     if isinstance(ask, RunCommand) and "status" in rest:
@@ -299,7 +298,7 @@ def _answer(ask: Ask, rest: Object, files: _Files, *, is_root: bool) -> Answer:
 
 
 def _forms(ask: Ask) -> tuple[str, ...]:
-    """Return the keys that can hold the answer; the last is the one that errors name."""
+    """Return the keys that can hold the answer; error messages name the last one."""
     if isinstance(ask, TuneSuperblock | FilesystemUuid | ReadBytes):
         return ("bytes_file", "base64", "hex")
     return ("names",) if isinstance(ask, ListDir) else ("text_file", "text")

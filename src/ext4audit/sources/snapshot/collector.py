@@ -1,4 +1,4 @@
-"""The collector for hosts without Python: one POSIX sh file, which writes a snapshot."""
+"""The collector for hosts without Python: a single POSIX sh script that writes a snapshot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _VERSION_MARK = "@VERSION@"
 _COMMENT = "# "
 _LATE_COMMENT = " # "
 _AWK = re.compile(r"(\bawk (?:-v \S+ )?')([^']*)'")
-# No string of the script holds one of these, but for "; ", which is a command to kill there.
+# No string in the script contains these, except the trap handler with "; ", which is code itself.
 _SHELL_BLANKS = re.compile(
     r"[ \n](;;) ?| (&&|\|\||\|) |(?<=;) (?=[^;])|(?<=[\w'\"})]) (?=[<>][^ ])"
 )
 _ARITHMETIC = re.compile(r"\$\(\([^()]+\)\)")
-# Not before "(", where a concatenation would become a call.
+# Excludes "(": without the blank before it, a concatenation would become a function call.
 _OPERATORS = "+*=<>!?:,;{}&|~-"
 _AWK_NAMES = dict(
     pair.split("=")
@@ -23,7 +23,7 @@ _AWK_NAMES = dict(
         "best=T"
     ).split()
 )
-"""The long names of variables and functions of awk, and how they are sent."""
+"""The short names that replace variables and functions in the awk programs."""
 _STRING_NAME_OR_BLANK = re.compile(
     rf' ?("(?:[^"\\\n]|\\.)*") ?|\b({"|".join(_AWK_NAMES)})\b'
     rf"|(?<=[)({_OPERATORS}]) | (?=[){_OPERATORS}])|(?<={{)\n|\n(?=}})"
@@ -36,9 +36,9 @@ _VARIABLES = dict(
         "number=E output=A path=F raw=W rest=R status=S text=G timer=Q todo=J type=U why=Y"
     ).split()
 )
-"""The long names of variables that stand often, and how they are sent."""
+"""The short names that replace frequent shell variables."""
 _FUNCTIONS = {"exists": "X", "resolve": "R", "short": "S", "where": "W"}
-"""Functions whose names are no other word of the script, and how they are sent."""
+"""The short names that replace shell functions whose names occur nowhere else in the script."""
 _FUNCTION = re.compile(rf"\b({'|'.join(_FUNCTIONS)})\b")
 _NAMES = "|".join(_VARIABLES)
 _VARIABLE = re.compile(rf"(?:\$\{{?|(?<![^\s;&|])(?=\w+=))({_NAMES})\b")
@@ -47,11 +47,11 @@ _NAME = re.compile(rf"\b({_NAMES})\b")
 
 
 def collect_script(version: str) -> str:
-    """Return the script as it is sent: its first comment describes it and its usage.
+    """Return the minified script; its leading comment with the description and usage is kept.
 
-    Indentation, the other comments, and most blanks that the shell and awk do not need are
-    removed, and long names of variables and functions are made short: some run-command services
-    of clouds take 16 KiB of base64 and no more, which is 12 KB of script.
+    Indentation, other comments, and most blanks that the shell and awk do not need are removed, and
+    long names of variables and functions are shortened: the run-command services of some clouds
+    accept at most 16 KiB of base64, which is 12 KB of script.
     """
     text = resources.files(__package__).joinpath("collect.sh").read_text(encoding="utf-8")
     lines = [line.lstrip("\t").partition(_LATE_COMMENT)[0] for line in text.splitlines()]
@@ -62,7 +62,7 @@ def collect_script(version: str) -> str:
 
 
 def _squeezed(code: str) -> str:
-    """Return shell code and the awk programs in it without what they do not need."""
+    """Return minified shell code, including the awk programs in it."""
     made, end = "", 0
     for program in _AWK.finditer(code):
         awk = _STRING_NAME_OR_BLANK.sub(_in_awk, program[2])
@@ -72,7 +72,7 @@ def _squeezed(code: str) -> str:
 
 
 def _in_awk(found: re.Match[str]) -> str:
-    """Return a string as it is, a short name, or nothing for a blank."""
+    """Return the replacement of a match: the same for a string, a short name, or "" for a blank."""
     return found[1] or (_AWK_NAMES[found[2]] if found[2] else "")
 
 
