@@ -1,6 +1,6 @@
-"""Writing a snapshot: answers are recorded, masked and encoded; as a directory, tar or text.
+"""Record answers, mask credentials in them, and encode them as a directory, a tar or text.
 
-No snapshot may hold the credentials of fstab, of mount tables and of the kernel's command line.
+A snapshot must not contain credentials from fstab, mount tables or the kernel command line.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from ext4audit.sources.snapshot import (
 
 TOP = "ext4audit-snapshot"
 _COLUMNS_BYTES = 57
-"""Bytes a line: 76 columns (RFC 2045)."""
+"""Bytes per line of base64: 76 columns (RFC 2045)."""
 
 
 class RecordingSource:
-    """Passes asks through and records every answer, unknowns included."""
+    """Forwards asks to another source and records every answer, including unknowns."""
 
     def __init__(self, inner: Source, clock: Callable[[], str] = utc_now) -> None:
         self._inner = inner
@@ -55,12 +55,12 @@ class RecordingSource:
 
     @property
     def answers(self) -> Mapping[Ask, Answer]:
-        """The asks so far, with their answers."""
+        """The asks so far and their latest answers."""
         return MappingProxyType(self._answers)
 
     @property
     def times(self) -> Mapping[Ask, str]:
-        """When each answer was first given, in RFC 3339, UTC."""
+        """The time of the first answer to each ask (RFC 3339, UTC)."""
         return MappingProxyType(self._times)
 
     @overload
@@ -68,7 +68,7 @@ class RecordingSource:
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Answer as the inner source answers."""
+        """Return the answer of the inner source."""
         answer: Answer = self._inner.fetch(ask)
         self._answers[ask] = answer
         if ask not in self._times:
@@ -85,12 +85,12 @@ def write_snapshot_tar(
     about: Mapping[str, str] = MappingProxyType({}),
     masked: Sequence[str] = (),
 ) -> None:
-    """Write a snapshot as tar.gz; the same answers make the same bytes.
+    """Write a snapshot as tar.gz; equal answers produce identical bytes.
 
-    `times`, `about` and `masked` are as `encode` takes them. All is below one directory. Raises
-    SnapshotError for more than can be read back, and OSError.
+    `times`, `about` and `masked` are as in `encode`. All members are below one directory. Raises
+    SnapshotError if the snapshot is too large to be read back, or OSError.
     """
-    import gzip  # noqa: PLC0415 - with tarfile 8 ms, for writing only
+    import gzip  # noqa: PLC0415 - takes 8 ms with tarfile, and only writing needs it
     import tarfile  # noqa: PLC0415 - the same
 
     files = encode(answers, taken_at, times=times, about=about, masked=masked)
@@ -107,16 +107,16 @@ def write_snapshot_tar(
 
 
 def wrap(content: bytes) -> str:
-    """Return the snapshot as lines of ASCII."""
+    """Return a snapshot as base64 lines between the markers."""
     starts = range(0, len(content), _COLUMNS_BYTES)
     lines = [base64.b64encode(content[at : at + _COLUMNS_BYTES]).decode() for at in starts]
     return "\n".join([BEGIN, *lines, END, ""])
 
 
 MASKED_FILES = re.compile("/etc/fstab|/run/mount/utab|/proc/(?:cmdline|[^/]+/mountinfo)")
-"""The source of a mount can have a password: `curlftpfs#user:word@host` of FUSE."""
+"""Files that may hold credentials, for example FUSE's `curlftpfs#user:word@host` mount source."""
 MASK = "***"
-# The collector's awk program has the same expression. mount.cifs(8) doubles a comma in a password.
+# Keep in step with the collector's awk program. mount.cifs(8) doubles commas in passwords.
 _CREDENTIAL = re.compile(
     r"""
       ( [\x20]" [^="\n]* (?:pass|secret|token|set_cred) [^="\n]* = ) [^"\n]+  # "key=some words"
@@ -130,14 +130,14 @@ _CREDENTIAL = re.compile(
 
 
 def masked_text(text: str) -> str:
-    """Return a text with the mask in the place of each value that looks like a credential."""
+    """Return a text with each value that looks like a credential replaced by MASK."""
     return _CREDENTIAL.sub(lambda found: f"{found[found.lastindex or 0]}{MASK}", text)
 
 
 def _masked(ask: Ask, text: str) -> str:
-    """Return the text of an answer without credentials.
+    """Return the text of an answer with credentials masked.
 
-    dmsetup hides the key of dm-crypt, and not those of dm-integrity: `):` is before a key only.
+    dmsetup hides the keys of dm-crypt but not those of dm-integrity, which follow `):`.
     """
     if isinstance(ask, RunCommand) and ask.argv[:2] == ("dmsetup", "table"):
         return re.sub(r"(?<=\):)[^ \n]*", MASK, text)
@@ -146,7 +146,7 @@ def _masked(ask: Ask, text: str) -> str:
 
 
 def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
-    """Return the answers without credentials, and the paths of the files that held some."""
+    """Return the answers with credentials masked, and the paths of the files that had any."""
     made, paths = dict(answers), []
     for ask, answer in answers.items():
         if not isinstance(answer, Known) or not isinstance(answer.value, str):
@@ -172,13 +172,13 @@ def encode(
     about: Mapping[str, str] = MappingProxyType({}),
     masked: Sequence[str] = (),
 ) -> dict[str, bytes]:
-    """Return the content of each file by its name, the manifest last.
+    """Return the content of each file by name, with the manifest last.
 
-    `times` are the times of the answers; `about` is the `host` and the `tool`, if wanted; `masked`
-    are the paths of the files in which credentials were masked.
+    `times` holds the times of the answers, `about` optionally the `host` and the `tool`, and
+    `masked` the paths of the files in which credentials were masked.
 
-    Texts are as `decode` makes them: lone surrogates stand for bytes and come back exactly.
-    Raises SnapshotError for more than can be read back.
+    Lone surrogates in texts, which `decode` makes of undecodable bytes, survive the round trip.
+    Raises SnapshotError if the snapshot is too large to be read back.
     """
     files: dict[str, bytes] = {}
     entries = []
@@ -201,7 +201,7 @@ def _order(ask: Ask) -> tuple[str, list[Any]]:
 
 
 def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, object]:
-    """Return the entry of one answer; a longer value goes into `files`."""
+    """Return the manifest entry of one answer; adds a long value to `files`."""
     kind, arguments = _KIND_OF[type(ask)]
     entry: dict[str, object] = {"ask": kind}
     entry |= {argument: getattr(ask, argument) for argument in arguments}
@@ -219,9 +219,9 @@ def _entry(ask: Ask, answer: Answer, files: dict[str, bytes]) -> dict[str, objec
 
 
 def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object]:
-    """Return hexadecimal when it is short, else the name of the file of the bytes.
+    """Return short bytes as lines of hexadecimal, otherwise the name of a new file with them.
 
-    In lines: two snapshots differ where the bytes differ.
+    Lines keep a diff of two snapshots small.
     """
     if len(value) > _INLINE_BYTES:
         return {"bytes_file": _written(value, stem, files)}
@@ -230,7 +230,7 @@ def _bytes(value: bytes, stem: str, files: dict[str, bytes]) -> dict[str, object
 
 
 def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
-    """Return the text itself when it is short and printable, else the name of its file."""
+    """Return a short printable text itself, otherwise the name of a new file with the text."""
     raw = _raw(text)
     is_plain = len(text) <= _INLINE_CHARACTERS and text.replace("\n", "").isprintable()
     if raw is None or is_plain:
@@ -239,7 +239,7 @@ def _text(text: str, stem: str, files: dict[str, bytes]) -> dict[str, str]:
 
 
 def _raw(text: str) -> bytes | None:
-    """Return the bytes that decode to `text`; None where no bytes do (JSON holds it then)."""
+    """Return the bytes that decode to `text`, or None if there are none and JSON must hold it."""
     try:
         raw = text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -256,7 +256,7 @@ def _file_stem(ask: Ask) -> str:
 
 
 def _written(content: bytes, stem: str, files: dict[str, bytes]) -> str:
-    """Add a file, and return its name: unique also where a file system or an archive folds case."""
+    """Add a file and return its name, which is unique even on case-insensitive filesystems."""
     taken = {name.lower() for name in files}
     name, number = stem, 1
     while name.lower() in taken:
