@@ -1,7 +1,7 @@
-"""The hosts of an Ansible inventory: Ansible reaches them, and each answers with a snapshot.
+"""Collect a snapshot from every host of an Ansible inventory.
 
-There is no ssh and no scheduling here: ansible-playbook runs one task on every host, with the
-configuration of whoever calls it, and ansible-runner passes on what happens.
+This package implements neither ssh nor scheduling: ansible-playbook runs one task on every host,
+with the configuration of the calling user, and ansible-runner reports the events.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from typing import NamedTuple
 PLAYBOOK_PROGRAM = "ansible-playbook"
 INSTALL = "pip install 'ext4audit[fleet]'"
 _MODULES = {"ansible_runner": "ansible-runner", "psutil": "psutil"}
-"""The modules that a run imports, and the packages that have them."""
+"""The modules that a run imports, each with the package that provides it."""
 PROMPTS = {
     "ask_pass": r"SSH password: ?$",
     "ask_become_pass": r"BECOME password(?:\[defaults to SSH password\])?: ?$",
     "ask_vault_pass": r"Vault password(?: \([^)\n]*\))?: ?$",
 }
-"""Ansible's own prompts, by the option that asks for each."""
+"""Regular expressions of Ansible's password prompts, by the option that enables each."""
 
 
 class AnsibleError(Exception):
-    """Ansible cannot be run, or no host matches; the message is printed as it is."""
+    """Ansible cannot be run, or no host matches; the message is shown to the user unchanged."""
 
 
 class Answer(NamedTuple):
-    """What became of a host: its snapshot is at `path`, or `reason` says why there is none."""
+    """The result of one host: `path` of its snapshot, or the `reason` why there is none."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -40,9 +40,9 @@ class Answer(NamedTuple):
 
 
 class Play(NamedTuple):
-    """One run of ansible-playbook: its playbook, its options, and what its prompts are answered.
+    """The playbook, options and prompt answers of one run of ansible-playbook.
 
-    `folder` is private to the run. `passwords` are answers by the prompt's regular expression.
+    `folder` is private to the run. `passwords` maps regular expressions of prompts to answers.
     """
 
     folder: str
@@ -53,10 +53,10 @@ class Play(NamedTuple):
 
 
 def playbook_program() -> str:
-    """Return the path of ansible-playbook: ours, else that of PATH; raises AnsibleError.
+    """Return the path of ansible-playbook, from our own environment or else from PATH.
 
-    It is that also where a module that a run needs is missing: a distribution may have Ansible,
-    and not the rest of the extra.
+    Raises AnsibleError if it is missing, or if a required module is: a distribution may provide
+    Ansible but not the other packages of the extra.
     """
     beside = Path(sys.executable).with_name(PLAYBOOK_PROGRAM)
     found = str(beside) if os.access(beside, os.X_OK) else shutil.which(PLAYBOOK_PROGRAM)

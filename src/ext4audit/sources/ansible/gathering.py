@@ -1,11 +1,11 @@
-"""Snapshots of all hosts of an inventory: ansible-runner, the play, and the answers.
+"""Run the play on all hosts of an inventory through ansible-runner, and yield their snapshots.
 
-ansible-runner is in a process of its own, which passes on what becomes of each host. The process
-is forked before there are threads, and ends with its parent. What ansible-runner presets of a
-site's configuration is taken back: the check of host keys above all.
+ansible-runner runs in a separate process, which reports the result of each host. That process is
+forked before any thread starts, and ends with its parent. Settings of the site that ansible-runner
+would override are restored, above all the checking of host keys.
 
-A private folder holds the snapshots until they are audited. Their names are hashes, because the
-names of hosts can be anything.
+A private folder holds the snapshots until they are audited. Their file names are hashes, because
+host names can contain any character.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ PRESET = {
     "ANSIBLE_CACHE_PLUGIN",
     "ANSIBLE_CACHE_PLUGIN_CONNECTION",
 }
-"""Settings that ansible-runner makes and a site's ansible.cfg would make otherwise."""
+"""Settings with which ansible-runner would override the site's ansible.cfg."""
 LOCAL_TEMP = "ANSIBLE_LOCAL_TEMP"
-"""Where Ansible has files of its own; one that is ended by a signal leaves them there."""
+"""The setting for Ansible's temporary files, which it leaves behind if a signal ends it."""
 REFUSED = {
     r"continue connecting \(yes/no(?:/\[fingerprint\])?\)\? ?$": "no",
     r"Enter passphrase for [^\n]*: ?$": "",
@@ -50,10 +50,10 @@ REFUSED = {
     PROMPTS["ask_become_pass"]: "",
     PROMPTS["ask_vault_pass"]: "",
 }
-"""Prompts that nobody can see: the host's reason says what was missing."""
+"""Answers to prompts that no user can see; the failure then names what was missing."""
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 TASK_FAILED = "Task failed: "
-"""What ansible-core 2.19 puts before every reason."""
+"""The prefix that ansible-core 2.19 adds to every reason."""
 OUTCOMES = {
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",
@@ -62,9 +62,9 @@ OUTCOMES = {
 
 
 class Event(NamedTuple):
-    """What Ansible reports: `kind` is ok, failed or unreachable, "note" for a text, or "end".
+    """An event from Ansible: `kind` is "ok", "failed", "unreachable", "note" or "end".
 
-    `text` is the reason, the text, or the exit code. `output` is the end of what the task printed.
+    `text` is the reason, the text of a note, or the exit code. `output` is the end of the stdout.
     """
 
     kind: str
@@ -74,14 +74,14 @@ class Event(NamedTuple):
 
 
 STOPPED = 255
-"""The status where a signal came before Ansible had one."""
+"""The exit status if a signal arrives before Ansible has one."""
 
 
 class Run:
-    """A run of ansible-playbook; `events` yields None whenever nothing has happened lately."""
+    """A run of ansible-playbook in a child process."""
 
     def __init__(self, play: Play) -> None:
-        """Start it; raises AnsibleError."""
+        """Start the run; raises AnsibleError."""
         program = playbook_program()
         context = multiprocessing.get_context("fork")
         self._events, there = context.Pipe(duplex=False)
@@ -90,13 +90,13 @@ class Run:
         there.close()
 
     def events(self) -> Iterator[Event | None]:
-        """Yield what happens until the end; a run that crashes ends without "end"."""
+        """Yield events, and None after each POLL_SECONDS without; a crashed run has no "end"."""
         with suppress(EOFError):
             while True:
                 yield self._events.recv() if self._events.poll(POLL_SECONDS) else None
 
     def stop(self) -> None:
-        """End Ansible and all that it started; does nothing where it has ended."""
+        """End Ansible, if it still runs, and all processes that it started."""
         if self._process.is_alive() and self._process.pid is not None:
             os.kill(self._process.pid, signal.SIGTERM)
         self._events.close()
@@ -142,7 +142,7 @@ def _play(play: Play, program: str, there: Connection, is_over: Callable[[], boo
     config.prepare()
     own = {LOCAL_TEMP: os.environ.get(LOCAL_TEMP, f"{play.folder}/local")}
     config.env = {k: v for k, v in config.env.items() if k not in PRESET} | before | own
-    config.cwd = os.getcwd()  # noqa: PTH109 - where ansible.cfg is looked for
+    config.cwd = os.getcwd()  # noqa: PTH109 - where Ansible looks for ansible.cfg
     config.suppress_output_file = True
     config.command[config.command.index("ansible-playbook")] = program
     config.pexpect_timeout = POLL_SECONDS
@@ -154,7 +154,7 @@ def _play(play: Play, program: str, there: Connection, is_over: Callable[[], boo
 
 
 def _forward(event: dict[str, Any], there: Connection) -> bool:
-    """Send an event to the parent; False keeps ansible-runner from writing it to a file."""
+    """Send an event to the parent; return False, so that ansible-runner writes no file for it."""
     kind, data = event.get("event", ""), event.get("event_data", {})
     if kind in OUTCOMES and not data.get("ignore_errors"):
         result = data.get("res") or {}
@@ -174,7 +174,7 @@ def _reason(result: dict[str, Any]) -> str:
 
 
 def end_descendants() -> None:
-    """End all processes that this one started, also those with a session of their own."""
+    """End all descendants of this process, including those in other sessions."""
     import psutil  # noqa: PLC0415 - an extra
 
     def is_running(process: psutil.Process) -> bool:
@@ -197,21 +197,21 @@ ACTION = "ext4audit_snapshot"
 MEMBERS, SCRIPT, PLAYBOOK = "members.json", "collect.sh", "gather.yml"
 SNAPSHOTS = "snapshots"
 TASK_TIMED_OUT = ("Timed out after", "failed to execute in the expected time frame")
-"""What ansible-core says of a task that took too long: since 2.19, and before."""
+"""The messages of ansible-core for a task that timed out: since 2.19, and before."""
 SHOWN = 300
 SUCCESS = "0"
 MOST_NOTES = 400
-"""More than the usage, the error and the help of ansible-playbook."""
+"""The notes kept: more than the usage, error and help of ansible-playbook together."""
 
 
 class Gathering:
-    """One run over an inventory; `close` removes all that it made.
+    """One run over an inventory; `close` removes its files.
 
-    `members` are the hosts with their groups, known as soon as the first host is asked.
+    `members` maps hosts to their groups; it is filled when Ansible contacts the first host.
     """
 
     def __init__(self, version: str, host_seconds: int) -> None:
-        """Make the private folder."""
+        """Create the private folder with the playbook, the plugin and the collector."""
         self.members: dict[str, tuple[str, ...]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="ext4audit-fleet-"))
         self._seconds = host_seconds
@@ -254,10 +254,10 @@ class Gathering:
         is_stopped: Callable[[], bool],
         note: Callable[[str], None],
     ) -> Iterator[Answer | None]:
-        """Yield what each host answers, None whenever there was nothing for a while.
+        """Yield the answer of each host, and None whenever there was no event for a while.
 
-        Every host of the play has one answer, also where `is_stopped` ends the run. Raises
-        AnsibleError where Ansible does not run, or no host matches.
+        Every host of the play gets one answer, even if `is_stopped` ends the run. Raises
+        AnsibleError if Ansible cannot be run or no host matches.
         """
         playbook = str(self._folder / PLAYBOOK)
         self._run = Run(Play(str(self._folder), playbook, options, passwords))
@@ -311,17 +311,17 @@ class Gathering:
         self._path(name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """End Ansible where it still runs, and remove the folder."""
+        """End Ansible if it still runs, and remove the folder."""
         if self._run is not None:
             self._run.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def why_no_host(code: str, notes: Iterable[str]) -> str:
-    """Return why a run ended without a host, of the status of Ansible and its messages.
+    """Return why a run contacted no host, given the exit status and the messages of Ansible.
 
-    With status 0 the inventory is empty. Else it is the last error: for an option that it does
-    not know, Ansible prints the error between its usage and its whole help.
+    Status 0 means that no host matched. Otherwise the last error is the reason: for an unknown
+    option, Ansible prints the error between its usage and its full help.
     """
     if code == SUCCESS:
         return "--inventory names no host, or --limit matches none of its hosts"
@@ -331,7 +331,7 @@ def why_no_host(code: str, notes: Iterable[str]) -> str:
 
 
 def reason_of(event: Event) -> str:
-    """Return in words why a host gave no snapshot."""
+    """Return a message about why a host provided no snapshot."""
     said = event.text[:SHOWN] or "no reason given"
     kind = "timed out" if any(each in said for each in TASK_TIMED_OUT) else event.kind
     return f"{kind}: {said}"

@@ -1,11 +1,11 @@
-"""Ansible's action `snapshot`: the collector runs on a host, by the host's shell alone.
+"""The Ansible action plugin `snapshot`, which runs the collector on a host with only a shell.
 
-The script goes to a shell through its standard input, as Ansible's pipelining does: one round
-trip, no file on the host, and no script in the logs of sudo. Where a connection or a way to become
-root has no standard input, or sudo demands a terminal, the shell gets it on its command line.
+The script is piped to the standard input of a shell, as in Ansible's pipelining: one round trip,
+no file on the host, and no script in the sudo logs. If the connection or become plugin does not
+provide standard input, or sudo requires a terminal, the script is passed on the command line.
 
-Ansible loads this file; it needs nothing of ext4audit. The module of the collection has the same
-text and is documented there.
+Ansible loads this file, so it imports nothing from ext4audit. The collection ships a copy of it,
+and documents it in its module `snapshot`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from ansible.plugins.action import ActionBase
 BEGIN = "-----BEGIN EXT4AUDIT SNAPSHOT-----"
 SHELL = "/bin/sh -s -- --text"
 LARGEST = 64 << 20
-"""Characters of a snapshot that are taken from a host; one of a large host has 200,000."""
+"""The most characters accepted from a host; the snapshot of a large host has 200,000."""
 SHOWN = 300
 SEVERITIES = ("critical", "high", "medium", "low", "info")
 ARGUMENTS = frozenset({"audit", "dest", "inventory_dest", "options", "program", "script"})
 READ = (0, 1, 3)
-"""Exit codes of `ext4audit scan` with a report."""
+"""Exit codes with which `ext4audit scan` has printed a report."""
 
 
 class ActionModule(ActionBase):
-    """Collects the evidence of a host, and audits it on the controller."""
+    """Collects the evidence of a host and audits it on the controller."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
     _supports_async = False
 
     def run(self, tmp: object = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the result of the task: never changed, and in check mode the same."""
+        """Return the result of the task, which is never "changed" and is the same in check mode."""
         result = super().run(tmp, task_vars)
         words = self._task.args
         unknown = sorted(set(words) - ARGUMENTS)
@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
         """Return what the collector printed on the host; raises AnsibleActionFail."""
         done = self._run(script, piped=self._has_standard_input())
         if BEGIN not in done["stdout"] and "tty" in done["stderr"]:
-            done = self._run(script, piped=False)  # requiretty of sudoers(5)
+            done = self._run(script, piped=False)  # requiretty in sudoers(5)
         if len(done["stdout"]) > LARGEST:
             raise AnsibleActionFail(f"the host sent more than {LARGEST >> 20} MiB")
         if BEGIN not in done["stdout"]:
@@ -79,30 +79,30 @@ class ActionModule(ActionBase):
         become = self._connection.become
         if not getattr(self._connection, "has_pipelining", False):
             return False
-        # su asks on the terminal; before ansible-core 2.18 no plugin said so.
+        # su prompts on the terminal; before ansible-core 2.18, plugins had no such attribute.
         return become is None or getattr(become, "pipelining", become.name != "su")
 
     def _run(self, script: str, *, piped: bool) -> dict[str, Any]:
-        """Run the script on the host; whatever ends this, ends what it started, too."""
+        """Run the script on the host; if interrupted, also end the processes it started."""
         text = script.encode()
         packed = base64.b64encode(gzip.compress(text, mtime=0)).decode("ascii")
         command = SHELL if piped else f"printf %s {packed} | base64 -d | gzip -d | {SHELL}"
         try:
             return self._low_level_execute_command(command, in_data=text if piped else None)
-        except BaseException:  # also of the task's timeout, which is no Exception
+        except BaseException:  # including the task's timeout, which is not an Exception
             _end_children()
             raise
 
 
 def _script(path: str | None, program: str) -> str:
-    """Return the collector: a file's text, or what the program prints."""
+    """Return the collector script from a file, or else from `program`."""
     if path:
         return Path(path).read_text(encoding="utf-8")
     return _output([program, "collect", "--script"], (0,))
 
 
 def _members(task_vars: dict[str, Any]) -> dict[str, list[str]]:
-    """Return the groups of each host of the play."""
+    """Return the groups of each host in the play, except "all" and "ungrouped"."""
     hosts: dict[str, list[str]] = {name: [] for name in task_vars.get("ansible_play_hosts_all", [])}
     for group, names in sorted(task_vars.get("groups", {}).items()):
         for name in names if group not in ("all", "ungrouped") else ():
@@ -112,7 +112,7 @@ def _members(task_vars: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _audited(program: str, options: list[str], name: str, text: str) -> dict[str, Any]:
-    """Return the facts of the audit; raises AnsibleActionFail without a report."""
+    """Audit a snapshot and return the facts; raises AnsibleActionFail if there is no report."""
     handle, path = tempfile.mkstemp(prefix="ext4audit-", suffix=".txt")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -142,7 +142,7 @@ def _facts(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _output(command: list[str], codes: tuple[int, ...]) -> str:
-    """Return what a program of the controller prints; raises AnsibleActionFail."""
+    """Return the output of a program on the controller; raises AnsibleActionFail."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except OSError as error:
@@ -153,12 +153,12 @@ def _output(command: list[str], codes: tuple[int, ...]) -> str:
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
-def _is_true(value: Any) -> bool:  # noqa: ANN401 - what YAML and Jinja make
+def _is_true(value: Any) -> bool:  # noqa: ANN401 - any value from YAML or Jinja
     return str(value).lower() in ("1", "on", "true", "y", "yes")
 
 
 def _write(path: str, text: str) -> None:
-    """Write a file that only the user can read, whole or not at all."""
+    """Atomically write a file that only the user can read."""
     temporary = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
@@ -172,7 +172,7 @@ def _write_once(path: str, members: dict[str, list[str]]) -> None:
 
 
 def _end_children() -> None:
-    """End the clients that this process started, such as ssh: they would wait for ever."""
+    """Terminate the child processes of this process, such as ssh, which would wait forever."""
     try:
         children = Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii").split()
     except OSError:
