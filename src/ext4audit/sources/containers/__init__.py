@@ -1,4 +1,4 @@
-"""Containers of captured evidence: their interface and limits, and trees held in memory."""
+"""The interface and limits of archives of captured evidence, and archives held in memory."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -9,29 +9,29 @@ from ext4audit.sources import ArchiveError
 
 Wanted: TypeAlias = Callable[[str], bool]
 MOST_LINKS = 40
-"""As the kernel follows on one path (path_resolution(7)); more is a loop."""
+"""The limit of the kernel for one path (path_resolution(7)); more are treated as a loop."""
 LONGEST_PATH = 4096
-"""PATH_MAX of Linux; each part of a path may become a directory of its own."""
+"""PATH_MAX of Linux; limits how many directories one member's path can create."""
 
 
 _ENTRY_BYTES = 400
-"""A member beside its name: its object, and its places in a dictionary, a list and a sort."""
+"""The memory of a member without its name: an object, and slots in a dictionary, list and sort."""
 
 
 def held_bytes(*texts: str) -> int:
-    """Return the memory that a member with these texts takes."""
+    """Return the memory in bytes that a member with these texts takes."""
     return _ENTRY_BYTES + sum(map(getsizeof, texts))
 
 
 class Limits(NamedTuple):
-    """What one archive may cost: an archive is untrusted, and is read in memory.
+    """The limits of one archive, which is untrusted and is read into memory.
 
-    `largest_kept_bytes` bounds what is held: contents, like ones once, and the names of all
-    members, for a path of 4 KiB makes 2,000 directories with paths of their own. With a
-    decompressor (65 MiB) and the program it stays below 256 MiB.
-    `largest_stream_bytes` bounds what is decompressed, unwanted members included.
-    `largest_ratio` is how many bytes one compressed byte may become, beyond the first
-    `free_stream_bytes`: 42 KB of zip once became 4 PB.
+    `largest_kept_bytes` limits the data held in memory: contents, with duplicates counted once, and
+    the names of all members, because a path of 4 KiB can create 2,000 directories. With a
+    decompressor (65 MiB) and the program itself, the total stays below 256 MiB.
+    `largest_stream_bytes` limits the decompressed size, including unwanted members.
+    `largest_ratio` limits the compression ratio of streams longer than `free_stream_bytes`: there
+    is a 42 KB zip file that expands to 4 PB.
     """
 
     most_entries: int
@@ -43,40 +43,40 @@ class Limits(NamedTuple):
 
 
 SNAPSHOT_LIMITS = Limits(most_entries=20_000)
-# A sosreport of a large host holds 60,000 files of sysfs, and gigabytes of logs beside them. Each
-# process has a copy of its mount table in it: on a node of Kubernetes these are hundreds of MiB,
-# which xz packs 1,700 times smaller, and `-o filesys` nothing else. 512 MiB take two seconds.
+# A sosreport of a large host contains 60,000 sysfs files, gigabytes of logs, and the mount table of
+# each process: on a Kubernetes node these are hundreds of MiB, which xz compresses 1,700-fold. With
+# `-o filesys` it contains little else. Decompressing 512 MiB takes two seconds.
 ARCHIVE_LIMITS = Limits(
     most_entries=200_000, largest_stream_bytes=16 << 30, free_stream_bytes=512 << 20
 )
 
 
 class Archive(Protocol):
-    """Files by their paths: relative, "/" between the parts, no leading "./", no "..".
+    """Files by path; paths are relative, separated by "/", without a leading "./" or "..".
 
-    A directory at the top that all members share is part of each path. Symbolic and hard links
-    are followed inside the archive, and never out of it. Names are UTF-8, surrogateescape.
+    A top-level directory that all members share is part of each path. Symbolic and hard links are
+    followed only inside the archive. Names are decoded as UTF-8 with surrogateescape.
     """
 
     @property
     def label(self) -> str:
-        """Return the readable name of the archive: the path that it was opened by."""
+        """Return the readable name of the archive, which is the path it was opened with."""
         ...
 
     def names(self) -> Collection[str]:
-        """Return the paths of all regular files, sorted; links are not among them."""
+        """Return the paths of all regular files, sorted, without links."""
         ...
 
     def is_directory(self, name: str) -> bool:
-        """Whether a path leads to a directory; "" is the top."""
+        """Return whether a path is a directory, after following links; "" is the top level."""
         ...
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Return the names in a directory, sorted; raises ArchiveError where it is none."""
+        """Return the names in a directory, sorted; raises ArchiveError if it is not a directory."""
         ...
 
     def read(self, name: str) -> bytes:
-        """Return a file's content; raises ArchiveError."""
+        """Return the content of a file; raises ArchiveError."""
         ...
 
 
@@ -87,14 +87,14 @@ class Directory:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A regular file; `content` is None where it was not wanted, or lies elsewhere."""
+    """A regular file; `content` is None if it is not wanted or not held in memory."""
 
     content: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A symbolic link, its target relative to its directory; or a hard link, `from_top`."""
+    """A symbolic link, relative to its directory; or, with `from_top`, a hard link."""
 
     target: str
     from_top: bool = False
@@ -102,7 +102,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A file that is never read: "a character device", "a FIFO"."""
+    """A file that is never read; `kind` is for example "a character device" or "a FIFO"."""
 
     kind: str
 
@@ -112,32 +112,32 @@ Look: TypeAlias = Callable[[str], Node | None]
 
 
 class Tree:
-    """A tree of directories, in which links are followed; `look` returns what is at a path."""
+    """A directory tree in which links are followed; `look` returns the node at a path."""
 
     def __init__(self, label: str, look: Look) -> None:
         self.label = label
         self._look = look
 
     def is_directory(self, name: str) -> bool:
-        """Whether a path leads to a directory."""
+        """Return whether a path is a directory, after following links."""
         return isinstance(self.follow(name)[1], Directory)
 
     def directory(self, name: str) -> str:
-        """Return the path without links of a directory; raises ArchiveError where it is none."""
+        """Return the resolved path of a directory; raises ArchiveError if it is not a directory."""
         where, node = self.follow(name)
         if not isinstance(node, Directory):
             raise self.error(f"{name!r:.200}: not a directory")
         return where
 
     def follow(self, name: str) -> tuple[str, Node | None]:
-        """Return the path without links that `name` leads to, and what is there."""
+        """Return the resolved path of `name` and its node; raises ArchiveError."""
         try:
             return resolve_links(name, self._look)
         except ArchiveError as error:
             raise self.error(str(error)) from None
 
     def error(self, message: str) -> ArchiveError:
-        """Return an error of this archive."""
+        """Return an ArchiveError whose message names this archive."""
         return ArchiveError(f"{self.label}: {message}")
 
 
@@ -154,11 +154,11 @@ class MemoryArchive(Tree):
 
     @property
     def largest_file_bytes(self) -> int:
-        """The most that one member may hold."""
+        """The largest size of the next member, given the limits and the remaining room."""
         return max(min(self._limits.largest_file_bytes, self._room_bytes), 0)
 
     def add(self, path: str, node: Node) -> None:
-        """Add a member; raises ArchiveError for a second one of the name, and for too many."""
+        """Add a member; raises ArchiveError for a duplicate name, or if a limit is exceeded."""
         name = normalized_path(path)
         there = self._nodes.get(name)
         if isinstance(there, Directory) and isinstance(node, Directory):
@@ -170,13 +170,13 @@ class MemoryArchive(Tree):
         self._insert(name, node)
 
     def _held(self, content: bytes, file: File) -> File:
-        """Return the first file with this content; all others share it, and cost nothing."""
+        """Return the first file with this content, which all duplicates share at no cost."""
         if content not in self._files:
             self._take(len(content))
         return self._files.setdefault(content, file)
 
     def _take(self, count: int) -> None:
-        """Count what is held from now on."""
+        """Deduct `count` bytes from the room; raises ArchiveError if there is none left."""
         self._room_bytes -= count
         if self._room_bytes < 0:
             raise ArchiveError(f"holds more than {self._limits.largest_kept_bytes} bytes")
@@ -196,7 +196,7 @@ class MemoryArchive(Tree):
             raise ArchiveError(f"holds more than {self._limits.most_entries} entries")
 
     def _insert_folders(self, folder: str) -> None:
-        """Add the directories that the archive does not mention, from the top down."""
+        """Add missing parent directories, from the top down."""
         parts = folder.split("/")
         for depth in range(1, len(parts) + 1):
             name = "/".join(parts[:depth])
@@ -208,7 +208,7 @@ class MemoryArchive(Tree):
         return tuple(sorted(name for name, node in self._nodes.items() if isinstance(node, File)))
 
     def specials(self) -> dict[str, str]:
-        """Return what is neither file, directory nor link, by path."""
+        """Return the kinds of members that are not files, directories or links, by path."""
         return {name: node.kind for name, node in self._nodes.items() if isinstance(node, Special)}
 
     def children(self, name: str) -> tuple[str, ...]:
@@ -216,7 +216,7 @@ class MemoryArchive(Tree):
         return tuple(sorted(self._children[self.directory(name)]))
 
     def read(self, name: str) -> bytes:
-        """Return a file's content."""
+        """Return the content of a file; raises ArchiveError."""
         _, node = self.follow(name)
         if isinstance(node, File) and node.content is not None:
             return node.content
@@ -224,7 +224,7 @@ class MemoryArchive(Tree):
 
 
 def normalized_path(path: str) -> str:
-    """Return a member's path without "." and doubled "/"; ArchiveError if it leads out."""
+    """Return a path without "." and repeated "/"; raises ArchiveError if it is unsafe."""
     if len(path) > LONGEST_PATH:
         raise ArchiveError(f"a path of {len(path)} characters")
     if path.startswith("/"):
@@ -236,9 +236,9 @@ def normalized_path(path: str) -> str:
 
 
 def resolve_links(name: str, look: Look) -> tuple[str, Node | None]:
-    """Return the path without links that `name` leads to, and what is there.
+    """Return the path of `name` with links resolved, and the node there (None if missing).
 
-    Raises ArchiveError for a loop, and for a link that leads out of the archive.
+    Raises ArchiveError for a loop, or for a link that leaves the archive.
     """
     ahead, behind, links = _parts(name), list[str](), 0
     node: Node | None = Directory()
@@ -269,7 +269,7 @@ def resolve_links(name: str, look: Look) -> tuple[str, Node | None]:
 
 
 def describe_node(node: Node | None) -> str:
-    """Return why a node cannot be read."""
+    """Return a phrase for errors about why a node cannot be read."""
     match node:
         case None:
             return "not in the archive"

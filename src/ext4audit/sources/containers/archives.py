@@ -1,7 +1,7 @@
-"""Untrusted directories and tar files, read in place and never unpacked.
+"""Read untrusted directories and tar files in place, without unpacking.
 
-Nothing is written to disk. What is damaged, hostile or beyond the limits is an ArchiveError that
-names the archive.
+Nothing is written to disk. Damaged, malicious or oversized archives raise ArchiveError, with the
+name of the archive in the message.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class DirectoryArchive(Tree):
-    """A directory of files; it may have been unpacked from an untrusted archive.
+    """A directory that may have been unpacked from an untrusted archive.
 
-    Links are followed by name inside it. Each part of a path is opened without following links,
-    so that a link which is put there meanwhile cannot lead out either. The directory may lie on a
-    dead server: `calls` bounds the wait, and after it was in vain once each call is a TimeoutError.
+    Links are resolved by name inside the directory. Files are opened part by part without following
+    links, so that a link that appears in the meantime cannot lead outside. The directory may be on
+    a dead server: `calls` limits the wait, and after one timeout, all calls raise TimeoutError.
     """
 
     def __init__(self, path: str, limits: Limits, calls: BoundedCalls | None = None) -> None:
@@ -52,7 +52,7 @@ class DirectoryArchive(Tree):
         self._room_bytes = limits.largest_kept_bytes
 
     def names(self) -> tuple[str, ...]:
-        """Return the paths of all regular files, sorted; raises ArchiveError for too many."""
+        """Return the paths of all regular files, sorted; raises ArchiveError beyond the limits."""
         found, held = [], 0
         for count, (name, node) in enumerate(self._walk(""), start=1):
             held += held_bytes(name)
@@ -79,7 +79,7 @@ class DirectoryArchive(Tree):
         return tuple(child for child, _ in self._entries(self.directory(name)))
 
     def _entries(self, where: str) -> list[tuple[str, Node]]:
-        """Return the names in a directory, sorted, and what they are; raises ArchiveError."""
+        """Return the names in a directory and their nodes, sorted; raises ArchiveError."""
         most = self._limits.most_entries
         found = self._asked(where, partial(_entries, self._place(where), most + 1))
         if len(found) > most:
@@ -87,7 +87,7 @@ class DirectoryArchive(Tree):
         return found
 
     def read(self, name: str) -> bytes:
-        """Return a file's content."""
+        """Return the content of a file; raises ArchiveError or TimeoutError."""
         where, node = self.follow(name)
         if not isinstance(node, File):
             raise self.error(f"{name!r:.200}: {describe_node(node)}")
@@ -99,10 +99,10 @@ class DirectoryArchive(Tree):
         return content
 
     def _node_at(self, name: str) -> Node | None:
-        """Return the node at a path whose folders are directories; raises TimeoutError.
+        """Return the node at a path whose parents are directories; raises TimeoutError.
 
-        Each is looked at once: of each device forty files of the same folders are asked for, and
-        most archives have none of them. A link that is put there later is not followed by
+        Nodes are cached: forty files in the same folders are requested for each device, and most
+        archives have none of them. A link that replaces a cached node later is not followed by
         `_content`.
         """
         if name not in self._seen:
@@ -112,7 +112,7 @@ class DirectoryArchive(Tree):
         return self._seen[name]
 
     def _asked(self, name: str, call: Callable[[], R]) -> R:
-        """Return what the directory answers about a path; raises TimeoutError and ArchiveError."""
+        """Return the result of a call about a path; raises TimeoutError or ArchiveError."""
         if self._dead:
             raise TimeoutError(self._dead)
         try:
@@ -130,7 +130,7 @@ class DirectoryArchive(Tree):
 
 
 def _entries(place: str, most: int) -> list[tuple[str, Node]]:
-    """Return at most so many names of a directory, sorted, and what they are; raises OSError."""
+    """Return at most `most` names in a directory and their nodes, sorted; raises OSError."""
     with os.scandir(encode(place)) as found:
         names = [decode(name) for name in sorted(entry.name for entry in islice(found, most))]
     nodes = ((name, _node(f"{place}/{name}")) for name in names)
@@ -138,12 +138,12 @@ def _entries(place: str, most: int) -> list[tuple[str, Node]]:
 
 
 def _node(place: str) -> Node | None:
-    """Return what is at a path, None for nothing."""
+    """Return the node at a path, or None if it cannot be examined."""
     try:
         path = encode(place)
         mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
-            return Link(decode(os.readlink(path)))  # noqa: PTH115 - pathlib decodes by the locale
+            return Link(decode(os.readlink(path)))  # noqa: PTH115 - pathlib uses the locale
     except OSError:
         return None
     if stat.S_ISDIR(mode):
@@ -152,9 +152,9 @@ def _node(place: str) -> Node | None:
 
 
 def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) -> MemoryArchive:
-    """Read a tar from a stream of which nothing was taken yet; raises ArchiveError.
+    """Read a tar from the start of a stream; raises ArchiveError.
 
-    The `wanted` members are held in memory; the predicate gets their paths. All names are known.
+    The content is only kept of members whose path `wanted` accepts; the names of all are kept.
     """
     try:
         return read_tar(stream, label, limits, wanted)
@@ -163,7 +163,7 @@ def archive_in(stream: Stream, label: str, *, limits: Limits, wanted: Wanted) ->
 
 
 def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
-    """Read a regular file below `top`, no link on the way followed; raises OSError."""
+    """Read a file below `top` without following links; raises OSError or ArchiveError."""
     folder = os.open(encode(top), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts[:-1]:

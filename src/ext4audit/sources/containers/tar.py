@@ -1,8 +1,8 @@
-"""Tar files and compressed streams, read in one pass and under caps.
+"""Read tar files and compressed streams in one pass, within limits.
 
-The standard library's tarfile is not used: it reads a pax header of any size into memory, and
-raises a dozen kinds of exceptions for a damaged one. The format: pax(1) of POSIX.1-2017, tar(5)
-of libarchive.
+The standard library's tarfile is not used, because it reads pax headers of any size into memory
+and raises a dozen kinds of exceptions for damaged ones. The format is specified in pax(1) of
+POSIX.1-2017 and tar(5) of libarchive.
 """
 
 import bz2
@@ -30,7 +30,7 @@ from ext4audit.sources.containers import (
 BLOCK_BYTES = 512
 _CHUNK_BYTES = 1 << 16
 _XZ_MEMORY_BYTES = 80 << 20
-"""`xz -9` needs 65 MiB to decompress (xz(1)); a hostile header can ask for 4 GiB."""
+"""Decompressing `xz -9` takes 65 MiB (xz(1)); a malicious header can demand 4 GiB."""
 _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "compressed by zstd: unpack it first (zstd -d)",
     b"\x04\x22\x4d\x18": "compressed by lz4: unpack it first (lz4 -d)",
@@ -38,9 +38,9 @@ _COMPRESSED = {
     b"7z\xbc\xaf\x27\x1c": "a 7z archive: unpack it first (7z x)",
 }
 _UNREAD = _COMPRESSED | {b"PK\x03\x04": "a zip archive: unpack it first (unzip)"}
-"""Formats by their first bytes that the standard library cannot read in one pass."""
+"""Messages for formats that the standard library cannot read in one pass, by magic number."""
 _LARGEST_HEADER_BYTES = 1 << 20
-"""Of all the extension headers before one member together; paths have 4 KiB at most."""
+"""The limit for all extension headers of one member together; a path has at most 4 KiB."""
 _READ_KEYS = frozenset({"path", "linkpath", "size"})
 _SPARSE = "GNU.sparse."
 TAR_MAGIC_AT = 257
@@ -55,7 +55,7 @@ _SPECIAL = {
 
 
 def is_tar(start: bytes) -> bool:
-    """Whether a file starts with the header of a tar member, or is the end of an empty tar."""
+    """Return whether a file starts with a tar header, or with the end block of an empty tar."""
     if len(start) < BLOCK_BYTES:
         return False
     block = start[:BLOCK_BYTES]
@@ -63,7 +63,7 @@ def is_tar(start: bytes) -> bool:
 
 
 def is_compressed(start: bytes) -> bool:
-    """Whether a file starts as a compressed one does, also one that `Stream` cannot read."""
+    """Return whether a file is compressed, including in formats that `Stream` cannot read."""
     return start.startswith((*_MAGIC, *_COMPRESSED))
 
 
@@ -90,7 +90,7 @@ def read_tar(stream: "Stream", label: str, limits: Limits, wanted: Wanted) -> Me
 
 
 class Stream:
-    """The content of a file or pipe; gzip, xz and bzip2 are decompressed. Raises ArchiveError."""
+    """The content of a file or pipe, decompressed from gzip, xz or bzip2; raises ArchiveError."""
 
     def __init__(self, raw: Readable, limits: Limits) -> None:
         self._raw = raw
@@ -100,13 +100,13 @@ class Stream:
         self._chunks = self._opened()
 
     def peek(self, count: int) -> bytes:
-        """Return the next `count` bytes, or what is left, without taking them."""
+        """Return up to `count` of the next bytes without consuming them."""
         while len(self._buffer) < count and self._fill():
             pass
         return bytes(self._buffer[:count])
 
     def read(self, count: int) -> bytes:
-        """Take `count` bytes; raises ArchiveError where the content ends before."""
+        """Consume and return `count` bytes; raises ArchiveError if there are fewer."""
         taken = self.peek(count)
         if len(taken) < count:
             raise ArchiveError("truncated")
@@ -114,12 +114,12 @@ class Stream:
         return taken
 
     def skip(self, count: int) -> None:
-        """Pass over `count` bytes, in pieces; raises ArchiveError where the content ends before."""
+        """Discard `count` bytes in chunks; raises ArchiveError if there are fewer."""
         while count:
             count -= len(self.read(min(count, _CHUNK_BYTES)))
 
     def rest(self, limit_bytes: int) -> bytes:
-        """Take all that is left; raises ArchiveError beyond the limit."""
+        """Consume and return the remaining bytes; raises ArchiveError beyond the limit."""
         while self._fill():
             if len(self._buffer) > limit_bytes:
                 raise ArchiveError(f"larger than {limit_bytes} bytes")
@@ -128,7 +128,7 @@ class Stream:
         return taken
 
     def is_padded_to_its_end(self) -> bool:
-        """Take all that is left; return whether it is zeros. The checksum at the end is checked."""
+        """Consume the rest, which verifies a final checksum; return whether it is all zeros."""
         while self._buffer.count(0) == len(self._buffer):
             self._buffer.clear()
             if not self._fill():
@@ -136,7 +136,7 @@ class Stream:
         return False
 
     def _fill(self) -> bool:
-        """Take one more chunk into the buffer; return whether there was one."""
+        """Append the next chunk to the buffer; return whether there was one."""
         try:
             chunk = next(self._chunks, b"")
         except (TimeoutError, ArchiveError):
@@ -174,7 +174,7 @@ class Stream:
 
 
 class _Decompressor(Protocol):
-    """The interface that the decompressors of the standard library share."""
+    """The common interface of the decompressors of lzma and bz2."""
 
     @property
     def eof(self) -> bool: ...
@@ -186,7 +186,7 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor with the interface of the other two."""
+    """zlib's decompressor with the interface of `_Decompressor`."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -217,7 +217,7 @@ _MAGIC: dict[bytes, Callable[[], _Decompressor]] = {
 def _decompressed(
     first: bytes, more: Iterator[bytes], make: Callable[[], _Decompressor]
 ) -> Iterator[bytes]:
-    """Decompress one stream after another, as `gzip -d` does; padding may follow them."""
+    """Yield the content of concatenated streams, as `gzip -d` does; padding may follow them."""
     data = first
     while data:
         decompressor = make()
@@ -225,7 +225,7 @@ def _decompressed(
             out = decompressor.decompress(data, _CHUNK_BYTES)
             if out:
                 yield out
-            # Output may be pending when all the input is taken, so only empty output is the end.
+            # Output may be pending after all input is consumed; only empty output means the end.
             data = next(more, b"") if decompressor.needs_input and not decompressor.eof else b""
             if not out and not data and decompressor.needs_input and not decompressor.eof:
                 raise ArchiveError("truncated")
@@ -244,14 +244,14 @@ class _Header(NamedTuple):
 
 @dataclass(slots=True)
 class _Extensions:
-    """The fields of a member that extension headers before it set: those that are read."""
+    """The relevant fields that extension headers set for the member after them."""
 
     values: dict[str, str] = field(default_factory=dict)
     _room_bytes: int = _LARGEST_HEADER_BYTES
 
     def add(self, kind: int, content: bytes) -> None:
         """Add the fields of one extension header; raises ArchiveError."""
-        # Also an empty one is counted: it takes a block.
+        # Empty headers count too, because they take a block.
         self._room_bytes -= max(len(content), BLOCK_BYTES)
         if self._room_bytes < 0:
             raise ArchiveError(f"extension headers of more than {_LARGEST_HEADER_BYTES} bytes")
@@ -259,7 +259,7 @@ class _Extensions:
             key = "path" if kind == ord("L") else "linkpath"
             self.values[key] = decode(content.partition(b"\0")[0])
             return
-        # Of sparse files the one fact is kept that they are: any number of keys may say so.
+        # All keys for sparse files are merged into one: it only matters that the file is sparse.
         records = {
             (_SPARSE if key.startswith(_SPARSE) else key): value
             for key, value in _records(content)
@@ -271,7 +271,7 @@ class _Extensions:
             self.values |= records
 
     def header(self, block: bytes, kind: int, size: int) -> _Header:
-        """Return the member's header, as extended."""
+        """Return the header of the member, with the extensions applied."""
         path = self.values.get("path", _path(block))
         if kind in _REGULAR and path.endswith("/"):
             kind = ord("5")
@@ -284,7 +284,7 @@ class _Extensions:
 
 
 def _member(archive: MemoryArchive, stream: Stream, header: _Header, wanted: Wanted) -> None:
-    # POSIX: links, devices and directories have no content, whatever their size field is.
+    # POSIX: links, devices and directories have no content, regardless of their size field.
     size = header.size if header.kind not in b"123456" else 0
     if header.kind in _REGULAR and wanted(normalized_path(header.path)):
         archive.add(header.path, File(_padded(stream, size, archive.largest_file_bytes)))
@@ -306,7 +306,7 @@ def _node(header: _Header) -> Node:
 
 
 def _padded(stream: Stream, size: int, limit_bytes: int) -> bytes:
-    """Take the content of a member, and pass over what fills its last block."""
+    """Consume and return the content of a member, and discard the padding of its last block."""
     if size > limit_bytes:
         raise ArchiveError(f"a member is larger than {limit_bytes} bytes")
     content = stream.read(size)
@@ -319,7 +319,7 @@ def _whole_blocks(size: int) -> int:
 
 
 def _path(block: bytes) -> str:
-    """Return the name; only POSIX has its first part in `prefix`, where GNU has times."""
+    """Return the path; only POSIX stores its first part in `prefix`, where GNU stores times."""
     name = _text(block[:100])
     prefix = _text(block[345:500]) if block[TAR_MAGIC_AT:263] == b"ustar\0" else ""
     return f"{prefix}/{name}" if prefix else name
@@ -330,7 +330,7 @@ def _text(field_bytes: bytes) -> str:
 
 
 def _records(content: bytes) -> Iterator[tuple[str, str]]:
-    """Split a pax header: each record is its length in decimal, a space, `key=value`, a newline."""
+    """Yield keys and values of a pax header, whose records are "LENGTH KEY=VALUE" and a newline."""
     start = 0
     while start < len(content):
         space = content.find(b" ", start, start + 20)
@@ -350,7 +350,7 @@ def _decimal(text: str) -> int:
 
 
 def _number(field_bytes: bytes) -> int:
-    """Read octal digits, or GNU's base 256 for sizes from 8 GiB; raises ArchiveError."""
+    """Parse octal digits, or GNU's base 256 for sizes from 8 GiB; raises ArchiveError."""
     if field_bytes.startswith(_BASE_256):
         return int.from_bytes(field_bytes[1:], "big")
     digits = field_bytes.strip(b" \0")
@@ -360,7 +360,7 @@ def _number(field_bytes: bytes) -> int:
 
 
 def _checksum_fits(block: bytes) -> bool:
-    """Check the sum of the header's bytes, those of the sum itself taken as spaces."""
+    """Return whether the checksum is the sum of the header's bytes, with itself as spaces."""
     found = sum(block) - sum(block[148:156]) + 8 * ord(" ")
     digits = block[148:156].strip(b" \0")
     return bool(re.fullmatch(rb"[0-7]+", digits)) and found == int(digits, 8)
