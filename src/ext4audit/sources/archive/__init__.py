@@ -1,7 +1,7 @@
-"""Archives that other programs make (sosreport, Insights, supportconfig): which one it is.
+"""Recognise archives of other programs (sosreport, Insights, supportconfig).
 
-Kind, host name, time, and the wanted members: of the gigabytes of a sosreport, a few megabytes
-are about filesystems.
+Also selects the members worth keeping: of the gigabytes in a sosreport, only a few megabytes are
+about filesystems.
 """
 
 import re
@@ -27,7 +27,7 @@ TEXTS = (
     "env.txt",
     "mpio.txt",
 )
-"""The texts with facts about filesystems; a supportconfig has sixty more."""
+"""The files of a supportconfig with facts about filesystems; it has sixty others."""
 _ARCHIVE = re.compile(r"(?:sosreport-|insights-|scc_|nts_)\S*\.(?:tar(?:\.\w+)?|t[gbx]z)")
 _SHOWN = 3
 _PLUGINS = (
@@ -62,9 +62,9 @@ _WANTED = re.compile(
 
 
 def recognise(archive: Archive) -> Captured | None:
-    """Return the evidence in an archive, None for one that no known program makes.
+    """Return the evidence in an archive, or None if its format is unknown.
 
-    Raises ArchiveError for one that holds several hosts or archives in an archive.
+    Raises ArchiveError if it contains several hosts, or archives inside the archive.
     """
     captures = {
         root: kind for root in _roots(archive) if (kind := _kind(archive, root)) is not None
@@ -80,14 +80,14 @@ def recognise(archive: Archive) -> Captured | None:
 
 
 def is_wanted(name: str) -> bool:
-    """Whether a member can answer an ask; `name` is its path in the archive."""
+    """Return whether the member at path `name` may be needed to answer an ask."""
     return _WANTED.search(name) is not None
 
 
 def _roots(archive: Archive) -> tuple[str, ...]:
-    """Return the directories that may stand for a host's "/": the top, and two levels below.
+    """Return the directories that may be a host's "/": the top level, its folders, and `*/data`.
 
-    Insights archives of the core collection keep the files in `data`.
+    Archives of the Insights core collection keep the files in `data`.
     """
     top = [name for name in archive.children("") if archive.is_directory(name)]
     inner = [f"{name}/data" for name in top if archive.is_directory(f"{name}/data")]
@@ -104,7 +104,7 @@ def _kind(archive: Archive, root: str) -> str | None:
 
 
 def _refuse_collection(archive: Archive) -> None:
-    """Refuse what `sos collect` makes: a tar of the tars of many hosts."""
+    """Raise ArchiveError for an output of `sos collect`: a tar with the tars of many hosts."""
     inside = [name for name in archive.names() if _ARCHIVE.fullmatch(name.rpartition("/")[2])]
     if inside:
         names = first_few(inside)
@@ -115,6 +115,6 @@ def _refuse_collection(archive: Archive) -> None:
 
 
 def first_few(names: Iterable[str]) -> str:
-    """Return the first names, for a message about several."""
+    """Return the first three names as text, followed by an ellipsis if there are more."""
     shown = [f"{name!r:.100}" for name in names]
     return ", ".join(shown[:_SHOWN]) + (", …" if len(shown) > _SHOWN else "")

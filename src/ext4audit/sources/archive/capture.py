@@ -1,8 +1,8 @@
-"""The interface to the files and outputs in another program's archive, and their mangled names.
+"""The interface to files and command outputs in another program's archive, and name mangling.
 
-sos and Insights mangle a command line to a file name in the same way (sos 3.0 to 4.10;
-insights-core 3). The mangling is lossy: `/dev/vg/lv` and `/dev/vg.lv` become one name. sos
-disambiguates files of one name by a number at the end, also for a command that ran twice.
+sos and Insights mangle command lines to file names in the same way (sos 3.0 to 4.10; insights-core
+3). Mangling is lossy: `/dev/vg/lv` and `/dev/vg.lv` become the same name. sos appends a number to
+distinguish files of the same name, including those of a command that ran twice.
 """
 
 import re
@@ -13,7 +13,7 @@ from ext4audit.evidence import Evidence, Known, Unknown, Why
 from ext4audit.sources import DENIED, PACKAGES, first_cause
 
 LONGEST_NAME = 255
-"""NAME_MAX of Linux filesystems: sos cuts the name there."""
+"""NAME_MAX of Linux filesystems, to which sos truncates names."""
 _PROGRAM_FOLDER = re.compile(r"/(?:usr/)?s?bin/")
 _REPLACED = re.compile(r"[^\w./-]+")
 _ENDS = " ._-"
@@ -26,11 +26,11 @@ NO_COMPLAINT = re.compile(
     rf"\A(?!.*(?:{_NOT_FOUND.pattern}|{_DENIED.pattern}|{_TIMED_OUT.pattern}))",
     re.IGNORECASE | re.DOTALL,
 )
-"""The proof of success for an output without a better one."""
+"""The proof of success for outputs that have no more specific one: no known error message."""
 _STATUS = {124: Why.TIMED_OUT, 137: Why.TIMED_OUT, 126: Why.ABSENT, 127: Why.ABSENT}
-"""Exit statuses of timeout(1), under which sos and Insights run each command."""
+"""Exit statuses of timeout(1), with which sos and Insights run each command."""
 STOPPED = frozenset({124, 137})
-"""Those of a command that was stopped: what it printed until then may be a part."""
+"""Exit statuses of commands that were stopped, whose output may therefore be incomplete."""
 CUT_OFF = "it is cut off: its last line has no end"
 TAILED = "only its end was kept: it is larger than --log-size"
 _HINTS = {
@@ -43,7 +43,7 @@ _HINTS = {
 
 
 class Output(NamedTuple):
-    """What a command printed, stderr in it; `status` is its exit status where that was kept."""
+    """The output of a command, including stderr; `status` is its exit status if recorded."""
 
     text: str
     origin: str
@@ -51,43 +51,43 @@ class Output(NamedTuple):
 
 
 class Capture(Protocol):
-    """Files and command outputs of one host, by the names that they had there."""
+    """Files and command outputs of one host, by path and command line on that host."""
 
     @property
     def kind(self) -> str:
-        """The program that made it: "sosreport", "insights", "supportconfig"."""
+        """The kind of archive: "sosreport", "insights" or "supportconfig"."""
         ...
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where the archive does not hold it.
+        """Return the text of a file, or None if the archive does not contain it.
 
-        A file of /proc or /sys that is cut off is Unknown.
+        A truncated file of /proc or /sys is Unknown.
         """
         ...
 
     def children(self, path: str) -> tuple[str, ...] | None:
-        """Return the names in a directory, None where the archive does not hold it."""
+        """Return the names in a directory, or None if the archive does not contain it."""
         ...
 
     def run(self, line: str) -> Sequence[Output]:
-        """Return the possible outputs of a command line; several where names are ambiguous."""
+        """Return the possible outputs of a command line, several if file names are ambiguous."""
         ...
 
     def outputs(self, program: str) -> Sequence[Output]:
-        """Return all outputs of a program, whatever its arguments were."""
+        """Return all outputs of a program, with any arguments."""
         ...
 
 
 def text_of(capture: Capture, path: str) -> str:
-    """Return a file's text, "" where there is none: for optional facts."""
+    """Return the text of a file, or "" if it is unavailable; for optional facts."""
     found = capture.read(path)
     return found.value if isinstance(found, Known) else ""
 
 
 def output_of(capture: Capture, *lines: str) -> Output:
-    """Return the first output of the first of some command lines that has any, else an empty one.
+    """Return the first output of the first command line that has one, or else an empty output.
 
-    For optional facts: an error message matches none of their patterns.
+    Only for optional facts, because errors are not detected: their messages match no pattern.
     """
     for line in lines:
         for output in capture.run(line):
@@ -96,10 +96,10 @@ def output_of(capture: Capture, *lines: str) -> Output:
 
 
 def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
-    """Return the output of a command that succeeded, else why it failed.
+    """Return the output of a command that succeeded, or an unknown with the reason for failure.
 
-    The exit status decides where it was kept. Elsewhere `proof` does, which matches only a
-    successful output: sos stores "Operation not permitted" like any other output.
+    The exit status decides if it was recorded. Otherwise `proof` does, which matches only output
+    of a success: sos stores "Operation not permitted" like any other output.
     """
     good = output.status == 0 if output.status is not None else proof.search(output.text)
     if good:
@@ -112,14 +112,14 @@ def judge(output: Output, proof: re.Pattern[str], what: str) -> Evidence[str]:
 
 
 def mangle(line: str) -> str:
-    """Return the file name of a command line: "dumpe2fs_-h_.dev.vda1"."""
+    """Return the file name of a command line, such as "dumpe2fs_-h_.dev.vda1"."""
     folder = _PROGRAM_FOLDER.match(line)
     bare = line[folder.end() :] if folder else line
     return _REPLACED.sub("_", bare).replace("/", ".").strip(_ENDS)[:LONGEST_NAME]
 
 
 def numbered(name: str, count: int) -> str:
-    """Return the name that sos gives to the file number `count` of one name; 0 is the first."""
+    """Return the name that sos gives to the file with index `count` among files of one name."""
     if count == 0:
         return name
     number = f".{count}"

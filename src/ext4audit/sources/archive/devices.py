@@ -1,7 +1,7 @@
-"""The block devices of a host, from the listings in its archive, and their blkid values.
+"""Read the block devices of a host, and their blkid values, from the listings in its archive.
 
-No archive holds device nodes or `/sys/dev`. The number of a name is in a listing of /dev,
-/proc/partitions, /proc/diskstats, lsblk and, for mounted devices, in mountinfo.
+Archives contain neither device nodes nor `/sys/dev`. Device numbers are found in listings of /dev,
+/proc/partitions, /proc/diskstats, lsblk and, for mounted devices, mountinfo.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4audit.sources.archive.tool_output import Row, lsblk_rows
 from ext4audit.sources.containers import MOST_LINKS
 
 LISTINGS_OF_DEV = ("ls -lanR /dev", "ls -alZR /dev", "ls -alZRn /dev/", "ls -alZRn /dev")
-"""sos until 4.7, and since; with -Z the SELinux context, or "?", stands before the size."""
+"""The commands of sos until 4.7 and since; -Z prints the SELinux context or "?" before the size."""
 _OWNER = r"\s+\d+\s+\S+\s+\S+(?:\s+(?!\d)\S+)?\s+"
 _TIME = r"\s+\S+\s+\S+\s+\S+\s"
 _NODE = re.compile(rf"b[rwxsStT-]{{9}}\S?{_OWNER}(\d{{1,9}}),\s*(\d{{1,9}}){_TIME}(\S.*)")
@@ -29,17 +29,17 @@ _MOUNTED_MAPPER = re.compile(
     r"^\d+ \d+ (\d{1,9}:(\d{1,9})) [^\n]* - ext[234] /dev/mapper/([^ /\\\n]+) \S+$", re.MULTILINE
 )
 MAPPER_LISTS = ("dmsetup info -c", "dmsetup info -C")
-"""sos's and Insights' spelling."""
+"""The command lines of sos and of Insights."""
 BLKID_COMMANDS = ("blkid -c /dev/null", "blkid")
 _BLKID_PAIR = re.compile(r'(?<![A-Z0-9_])([A-Z][A-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 _SUPERBLOCK_COLUMNS = {"FSTYPE": "TYPE", "UUID": "UUID", "LABEL": "LABEL"}
 _BLKID_COLUMNS = {**_SUPERBLOCK_COLUMNS, "PARTUUID": "PARTUUID", "PARTLABEL": "PARTLABEL"}
-"""The columns of lsblk and the keys of blkid; older blkid print none of partitions."""
+"""The columns of lsblk and their keys in blkid; older blkid versions print no partition keys."""
 
 
 @dataclass(slots=True)
 class Device:
-    """A block device; `parent` is the number of a partition's disk, `mapper` the name in dm."""
+    """A block device; `parent` is the number of a partition's disk, `mapper` its dm name."""
 
     number: str
     name: str
@@ -52,9 +52,9 @@ class Device:
 
 @dataclass(slots=True)
 class DeviceTable:
-    """The devices by number, and the paths that lead to them.
+    """The devices by number, and the paths of nodes and links to them.
 
-    `is_whole` is whether a list of the kernel is there: lsblk's may be cut off behind any line.
+    `is_whole` is true if a list of the kernel was captured; that of lsblk may be truncated.
     """
 
     by_number: dict[str, Device] = field(default_factory=dict)
@@ -64,11 +64,11 @@ class DeviceTable:
     _by_name: dict[str, Device] = field(default_factory=dict)
 
     def named(self, name: str) -> Device | None:
-        """Return the device with a name of /sys ("dm-0", "cciss!c0d0")."""
+        """Return the device with a name as in /sys ("dm-0", "cciss!c0d0"), or None."""
         return self._by_name.get(name)
 
     def number_of(self, path: str) -> str | None:
-        """Return the number of the device that a path below /dev leads to."""
+        """Return the number of the device that a path below /dev leads to, or None."""
         for _ in range(MOST_LINKS):
             if path in self.nodes:
                 return self.nodes[path]
@@ -78,7 +78,7 @@ class DeviceTable:
         return None
 
     def paths(self) -> dict[str, tuple[str, ...]]:
-        """Return all paths that lead to a device, by its number."""
+        """Return all paths that lead to each device, by device number."""
         found: dict[str, list[str]] = {}
         for path in dict.fromkeys((*self.nodes, *self.links)):
             number = self.number_of(path)
@@ -87,7 +87,7 @@ class DeviceTable:
         return {number: tuple(paths) for number, paths in found.items()}
 
     def add(self, number: str, name: str) -> Device:
-        """Return the device with a number, made under this name where it is new."""
+        """Return the device with a number; a new one is created with this name."""
         device = self.by_number.setdefault(number, Device(number, name.replace("/", "!")))
         self._by_name.setdefault(device.name, device)
         self.nodes.setdefault(f"/dev/{device.name.replace('!', '/')}", number)
@@ -112,7 +112,7 @@ def read_devices(capture: Capture) -> DeviceTable:
 
 
 def blkid_values(capture: Capture) -> dict[str, dict[str, str]]:
-    """Return the keys and values of each device, by the path that blkid names it by."""
+    """Return the keys and values of each device in the output of blkid, by path."""
     rows = (line.partition(": ") for line in output_of(capture, *BLKID_COMMANDS).text.split("\n"))
     return {
         path: {key: re.sub(r"\\(.)", r"\1", value) for key, value in _BLKID_PAIR.findall(rest)}
@@ -124,11 +124,11 @@ def blkid_values(capture: Capture) -> dict[str, dict[str, str]]:
 def lsblk_pairs(
     capture: Capture, devices: DeviceTable, blkid: Mapping[str, Mapping[str, str]]
 ) -> tuple[str, str] | None:
-    r"""Return lines of `lsblk -P` for all devices, and their origin; None without any device.
+    r"""Return lines of `lsblk -P` for all devices, and their origin, or None if there are none.
 
-    Lines that lsblk printed are returned unchanged; the others are composed from blkid and the
-    numbers, with \xHH for what lsblk escapes. They lack the columns that no program printed: an
-    lsblk that is cut off does not have all that blkid has.
+    Lines that lsblk printed are returned unchanged; the others are composed from blkid and device
+    numbers, with lsblk's \xHH escapes. Composed lines omit columns that no program printed, because
+    a truncated lsblk may lack devices that blkid has.
     """
     values = {devices.number_of(path): found for path, found in blkid.items()}
     known = devices.by_number.values()
@@ -144,13 +144,13 @@ def lsblk_pairs(
 
 
 def numbers_in(fields: Iterable[str]) -> tuple[str, ...]:
-    """Return the fields that are device numbers, each once, in their order."""
+    """Return the fields that are device numbers, in order and without duplicates."""
     numbers = (field for field in fields if re.fullmatch(r"\d{1,9}:\d{1,9}", field))
     return tuple(dict.fromkeys(numbers))
 
 
 def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
-    """Add what /proc/partitions and /proc/diskstats list, under the kernel's names."""
+    """Add the devices in /proc/partitions and /proc/diskstats, which have kernel names."""
     for line in text_of(capture, "/proc/partitions").split("\n"):
         found = _KERNEL_LIST.fullmatch(line)
         if found and found[3]:
@@ -162,14 +162,14 @@ def _add_kernel_lists(table: DeviceTable, capture: Capture) -> None:
 
 
 def _add_mounted_mappers(table: DeviceTable, capture: Capture) -> None:
-    """Add the mapped devices of mountinfo, which has their numbers, and so their kernel names."""
+    """Add the mapped devices of mountinfo, whose kernel names follow from their numbers."""
     for path in MOUNT_TABLES:
         for number, minor, name in _MOUNTED_MAPPER.findall(text_of(capture, path)):
             _name_mapper(table, table.add(number, f"dm-{minor}"), name)
 
 
 def _add_nodes(table: DeviceTable, listing: str) -> None:
-    """Add the nodes and links of a listing of /dev; the name of its top may end in a slash."""
+    """Add the nodes and links in a listing of /dev, whose first heading may end with a slash."""
     folder = "/dev"
     for line in listing.split("\n"):
         if line.startswith("/dev") and line.endswith(":"):
@@ -204,7 +204,7 @@ def _mapped(table: DeviceTable, name: str) -> Device | None:
 
 
 def _add_mapper_names(table: DeviceTable, capture: Capture) -> None:
-    """Add dm names: from the links below /dev/mapper, and from dmsetup."""
+    """Add dm names from nodes and links in /dev/mapper, and from dmsetup."""
     for path in (*table.nodes, *table.links):
         number = table.number_of(path)
         if path.startswith("/dev/mapper/") and number in table.by_number:
@@ -223,9 +223,9 @@ def _name_mapper(table: DeviceTable, device: Device, name: str) -> None:
 
 
 def _disk_of(name: str, names: dict[str, str]) -> str | None:
-    """Return the number of the disk whose partition has this name.
+    """Return the device number of the disk whose partition has this name, or None.
 
-    The kernel puts a "p" between a disk's name that ends in a digit and the partition's number
+    If a disk's name ends with a digit, the kernel adds a "p" before the partition number
     (block/partitions/core.c, add_partition).
     """
     disk = name.rstrip(string.digits)

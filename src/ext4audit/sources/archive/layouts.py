@@ -1,18 +1,18 @@
-"""The file layouts of archives: sosreport and Insights, and supportconfig.
+"""Read the two file layouts of archives: that of sosreport and Insights, and supportconfig.
 
-- sosreport and Insights: files are copied to the path that they had on the host. Outputs lie below
-  `sos_commands/<plugin>/` or in `insights_commands/`; since sos 4.0 `sos_reports/manifest.json`
-  has the command line of each. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read),
-  insights/core/context.py. Since 2024 Insights joins the lines that it has cleaned, so that a
-  text ends with a newline only where its last line is blank, as that of dumpe2fs can be
-  (insights-core 3.8, ContentProvider.write).
-- supportconfig: text files of sections. A section begins with `#==[ Command ]===…` or
+- sosreport and Insights: files are copied to the path that they had on the host. Outputs are in
+  `sos_commands/<plugin>/` or `insights_commands/`; since sos 4.0, `sos_reports/manifest.json`
+  contains their command lines. Source: sos 3.6 to 4.10 (archives of sos 4.0 were read),
+  insights/core/context.py. Since 2024, Insights joins the lines that it has cleaned, so a text
+  ends with a newline only if its last line is blank, as it can be for dumpe2fs (insights-core 3.8,
+  ContentProvider.write).
+- supportconfig: text files with sections. A section begins with `#==[ Command ]===…` or
   `#==[ Configuration File ]===…`, then `# ` and the command line or the path, and ends with a
-  blank line. Comments and blank lines of copied files are removed, so line numbers are not those
-  of the host. Source: supportutils 3.1 (supportconfig.rc), facts only.
+  blank line. Comments and blank lines of copied files are removed, so line numbers differ from
+  the host. Source: supportutils 3.1 (supportconfig.rc), facts only.
 
-What is cut off or was stopped is no evidence: the rest of a number is another number, and a
-device that a listing lacks would be said to be absent.
+Truncated texts and outputs of stopped commands are not used: a truncated number is a different
+number, and a device that is missing from a truncated listing would be reported as absent.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ MANIFEST = "sos_reports/manifest.json"
 MOST_OF_ONE_NAME = 100
 _HEADING = re.compile(r"#==\[ (?P<type>[^\]\n]{1,40}) \]=+#?[ \t]*")
 _TAILS, _TAIL = "sos_strings/", ".tailed"
-"""Where sos puts the last 25 MiB of a longer output; a link stands in its place."""
+"""Where sos stores the last 25 MiB of a longer output, with a link in the usual place."""
 _END = "#==[ End ]==#"
 _ABSENT = " - File not found"
 TIMED_OUT = "it timed out, and what it printed may be a part"
 _SAMPLE = 8
-"""How many outputs are looked at for whether the archive's texts end with a newline."""
+"""How many outputs are examined to determine whether the texts end with a newline."""
 _BLANK_AT_END = ("dumpe2fs", "udevadm", "parted", "fdisk")
-"""The programs that print a blank last line: joined, their outputs end with a newline all the same
-(seen of dumpe2fs 1.47 and udevadm 252)."""
+"""Programs that print a blank last line: their outputs end with a newline even in archives of
+joined lines (seen with dumpe2fs 1.47 and udevadm 252)."""
 
 
 class SosCapture:
-    """A directory tree of copied files, and a directory of outputs in it.
+    """A directory tree of copied files that includes a directory of command outputs.
 
-    `root` is the directory that stands for "/", `commands` the one of the outputs below it.
+    `root` is the directory that represents "/", and `commands` the directory of outputs below it.
     """
 
     def __init__(self, archive: Archive, root: str, *, kind: str, commands: str) -> None:
@@ -70,9 +70,9 @@ class SosCapture:
                 self._by_name.setdefault(own, []).append(member)
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where the archive does not hold it.
+        """Return the text of a file, or None if the archive does not contain it.
 
-        A file of the kernel that is cut off is unknown.
+        A truncated file of /proc or /sys is Unknown.
         """
         try:
             text = decode(self._archive.read(self._root + path.lstrip("/")))
@@ -84,18 +84,18 @@ class SosCapture:
         return _file(path, self._ended(text), path)
 
     def _ended(self, text: str) -> str:
-        """Return a text with the end of its last line, which an archive of joined lines lacks."""
+        """Return a text with the final newline that an archive of joined lines lacks."""
         is_open = bool(text) and not text.endswith("\n")
         return f"{text}\n" if is_open and self._joins_lines else text
 
     @cached_property
     def _joins_lines(self) -> bool:
-        """Whether none of the archive's first outputs ends with a newline."""
+        """Whether none of the first outputs in the archive ends with a newline."""
         ends = list(islice(self._ends(), _SAMPLE))
         return len(ends) == _SAMPLE and b"\n" not in ends
 
     def _ends(self) -> Iterator[bytes]:
-        """Yield the last byte of each output that has any, and whose last line is not blank."""
+        """Yield the last byte of non-empty outputs, except of programs with a blank last line."""
         for name in self._all_outputs:
             if name.rpartition("/")[2].startswith(_BLANK_AT_END):
                 continue
@@ -107,7 +107,7 @@ class SosCapture:
                 yield content[-1:]
 
     def children(self, path: str) -> tuple[str, ...] | None:
-        """Return the names in a directory, None where the archive does not hold it."""
+        """Return the names in a directory, or None if the archive does not contain it."""
         name = (self._root + path.strip("/")).rstrip("/")
         try:
             return self._archive.children(name) if self._archive.is_directory(name) else None
@@ -115,14 +115,14 @@ class SosCapture:
             return None
 
     def run(self, line: str) -> Sequence[Output]:
-        """Return the outputs of a line by the manifest, else by its mangled name."""
+        """Return the outputs of a command line, found by the manifest or else by mangled name."""
         runs = self._by_line.get(_normalised(line)) or [
             (member, None) for member in self._members(mangle(line))
         ]
         return [self._output(member, status) for member, status in runs]
 
     def outputs(self, program: str) -> Sequence[Output]:
-        """Return all outputs of a program, whatever its arguments were."""
+        """Return all outputs of a program, with any arguments."""
         named = [
             (member, None)
             for name, members in sorted(self._by_name.items())
@@ -145,7 +145,7 @@ class SosCapture:
             yield from members
 
     def _output(self, member: str, status: int | None) -> Output:
-        """Return an output; each is read once, though many devices are looked up in it."""
+        """Return an output from a cache, because many devices are looked up in the same output."""
         if member not in self._outputs:
             self._outputs[member] = self._read_output(member, status)
         return self._outputs[member]
@@ -164,9 +164,9 @@ class SosCapture:
 
 
 def _manifest(found: Evidence[str] | None) -> dict[str, list[tuple[str, int | None]]]:
-    """Return each command line's files and exit statuses; nothing where there is no manifest.
+    """Return the files and exit statuses of each command line in a manifest.
 
-    A manifest of another shape counts as none: the names of the files remain.
+    A missing or unexpected manifest gives an empty result; outputs are then found by file name.
     """
     lines: dict[str, list[tuple[str, int | None]]] = {}
     try:
@@ -197,13 +197,13 @@ def _at(value: object, *keys: str) -> Mapping[str, Any]:
 
 
 def _normalised(line: str) -> str:
-    """Return a line as both sides write it: without the program's folder, single blanks."""
+    """Return a command line without the program's folder, and with single spaces."""
     program, _, rest = line.strip().partition(" ")
     return " ".join((program.rpartition("/")[2], *rest.split()))
 
 
 class SupportconfigCapture:
-    """The sections of the texts, by command line and by path."""
+    """The sections of the text files in a supportconfig, by command line and by path."""
 
     kind = "supportconfig"
 
@@ -228,36 +228,36 @@ class SupportconfigCapture:
                 self._files.setdefault(title, found)
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return a file's text, None where no section holds it; one that is cut off is unknown."""
+        """Return the text of a file, or None if it has no section; a truncated one is Unknown."""
         return self._files.get(path)
 
     def children(self, path: str) -> tuple[str, ...] | None:
-        """Return the names of the files in a directory that has sections, None without any."""
+        """Return the names in a directory, or None if no file below it has a section."""
         prefix = path.rstrip("/") + "/"
         inside = (file.removeprefix(prefix) for file in self._files if file.startswith(prefix))
         names = {name.partition("/")[0] for name in inside}
         return tuple(sorted(names)) or None
 
     def run(self, line: str) -> Sequence[Output]:
-        """Return the outputs of a command line, whatever folder its program lay in."""
+        """Return the outputs of a command line, regardless of the program's folder."""
         return self._commands.get(_without_folder(line), [])
 
     def outputs(self, program: str) -> Sequence[Output]:
-        """Return all outputs of a program, whatever its arguments were."""
+        """Return all outputs of a program, with any arguments."""
         lines = (line for line in self._commands if line.partition(" ")[0] == program)
         return [output for line in lines for output in self._commands[line]]
 
 
 def _file(path: str, text: str, origin: str) -> Evidence[str]:
-    """Return a file's text, unknown where it is damaged."""
+    """Return the text of a file, or an unknown if it is damaged."""
     return cast("Evidence[str]", refuse_damaged(ReadFile(path), Known(text, origin)))
 
 
 def _sections(text: str) -> Iterator[tuple[str, str, str | None]]:
-    """Yield type, title and body of each section; the body is None if the text ends in it.
+    """Yield type, title and body of each section; the body is None if the text ends within it.
 
-    A body may hold a line that looks like a heading (a log does); it then ends early, and what
-    follows has a title of its own.
+    A body may contain a line that looks like a heading, for example in a log. It then ends early,
+    and the rest becomes another section.
     """
     kind, lines = "", list[str]()
     plain = text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""An md array's attributes of sysfs, from `mdadm -D`, `mdadm -E` and /proc/mdstat.
+"""Compose the sysfs attributes of md arrays from `mdadm -D`, `mdadm -E` and /proc/mdstat.
 
 Source: mdadm(8) 4.2, Detail.c, Documentation/admin-guide/md.rst, drivers/md/md.c (md_seq_show).
 """
@@ -17,38 +17,38 @@ _MEMBER = re.compile(r"\s+\d+\s+(\d{1,19})\s+(\d{1,19})\s+(\d{1,9}|-)\s+(?:\S.*?
 _MDSTAT = re.compile(r"(\S+) : \S+ (?:\(\S+\) )?(linear|raid\d+|multipath|faulty) (\S.*)")
 _MDSTAT_MEMBER = re.compile(r"(?<!\S)(\S+?)\[(\d{1,19})\]((?:\(\w\))*)")
 _PARITY_LAYOUTS = ("left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric")
-"""`layout` of raid4, 5 and 6 (drivers/md/raid5.h, ALGORITHM_*)."""
+"""`md/layout` of raid4, 5 and 6, by index (drivers/md/raid5.h, ALGORITHM_*)."""
 _RAID0_LAYOUTS = {"original": 1, "alternate": 2}
 _KIB = {"K": 1, "M": 1 << 10, "G": 1 << 20}
 _REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
-"""The levels that have `degraded` and `sync_action` in sysfs."""
+"""The levels with `degraded` and `sync_action` in sysfs."""
 _STATES = {
     "recovering": "recover",
     "resyncing": "resync",
     "reshaping": "reshape",
     "checking": "check",
 }
-"""What `mdadm -D` calls the values of `sync_action`."""
+"""The states that `mdadm -D` prints, and the equivalent values of `sync_action`."""
 _SLOTS = re.compile(r"\[(\d{1,9})/(\d{1,9})\]")
 _PROGRESS = re.compile(r"\b(recover|resync|reshape|check|repair)y?\s*=(?!PENDING)")
-"""One that is pending waits for the first write to an array that is read-only until then."""
+"""Excludes pending actions, which wait for the first write to an array that is still read-only."""
 _CHUNK = re.compile(r"(\d{1,9})[kK] (?:chunks?|rounding)\b")
-"""drivers/md/raid10.c prints a capital K."""
+"""The chunk size in KiB; drivers/md/raid10.c prints a capital K."""
 
 
 class Arrays:
-    """The arrays of a host, by what the texts of an archive show of each.
+    """The md arrays of a host, as shown in the texts of an archive.
 
-    The texts are read once, not once for each array: a host can have a thousand of them.
+    The texts are parsed only once, because a host can have a thousand arrays.
     """
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
 
     def attributes(self, name: str, name_of: Callable[[str], str | None]) -> dict[str, str]:
-        """Return the known attributes below `md/`, by their paths; empty for no array.
+        """Return the known attributes of an array by path below `md/`, empty if there are none.
 
-        `name_of` returns the name in sysfs of a device number.
+        `name_of` returns the sysfs name for a device number.
         """
         shown = dict(self._shown.get(name, {}))
         body = self._details.get(f"/dev/{name}")
@@ -57,12 +57,12 @@ class Arrays:
 
     @cached_property
     def _shown(self) -> dict[str, dict[str, str]]:
-        """The attributes that /proc/mdstat shows, by the name of the array."""
+        """The attributes in /proc/mdstat, by array name."""
         return _mdstat_arrays(text_of(self._capture, "/proc/mdstat"))
 
     @cached_property
     def _details(self) -> dict[str, str]:
-        """What `mdadm -D` printed first of an array, by its path."""
+        """The first output of `mdadm -D` for each array, by path."""
         found: dict[str, str] = {}
         for output in self._capture.outputs("mdadm"):
             for path, body in _arrays(output.text):
@@ -71,9 +71,9 @@ class Arrays:
 
 
 def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
-    """Return the state of whichever text shows more members missing, or an action.
+    """Return the worst state in several texts: most missing members, and any running action.
 
-    They are of different moments: a member that one of them misses was missing.
+    The texts were captured at different moments; a member missing in one of them was missing then.
     """
     missing = [each["degraded"] for each in seen if each.get("degraded")]
     actions = [each["sync_action"] for each in seen if each.get("sync_action")]
@@ -84,7 +84,7 @@ def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
 
 
 def _arrays(text: str) -> list[tuple[str, str]]:
-    """Return path and body of each array of `mdadm -D /dev/md*`."""
+    """Return path and body of each array in the output of `mdadm -D /dev/md*`."""
     parts = re.split(r"^(/dev/\S+):$", text, flags=re.MULTILINE)
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -118,10 +118,10 @@ def _from_mdadm(
 
 
 def _state(fields: Mapping[str, str]) -> dict[str, str]:
-    """Return the missing members and the running action, of an array with redundancy.
+    """Return `degraded` and `sync_action` of an array with redundancy; empty for other levels.
 
-    `mdadm -D` counts as active the members that hold all data: a spare that is being rebuilt is
-    none of them, as in `md/degraded`.
+    `mdadm -D` counts only members with complete data as active. Like `md/degraded`, this excludes a
+    spare that is being rebuilt.
     """
     if fields["Raid Level"] not in _REDUNDANT:
         return {}
@@ -139,7 +139,7 @@ def _state(fields: Mapping[str, str]) -> dict[str, str]:
 def _member(
     capture: Capture, name: str, path: str, slot: str, fields: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return a member's attributes; offset and size are from the member's own superblock."""
+    """Return the attributes of a member; offset and size are from its superblock (`mdadm -E`)."""
     own = next(
         (_fields(each.text) for each in capture.run(f"mdadm -E {path}") if not each.status), {}
     )
@@ -161,7 +161,7 @@ def _chunk_bytes(text: str) -> int:
 
 
 def _layout(fields: Mapping[str, str]) -> str:
-    """Return the layout's number, as `md/layout` prints it; "" for an unknown one."""
+    """Return the number of the layout, as in `md/layout`, or "" if it is unknown."""
     layout = fields.get("Layout", "")
     raid10 = re.fullmatch(r"(near|far|offset)=(\d)", layout)
     if raid10:
@@ -172,16 +172,16 @@ def _layout(fields: Mapping[str, str]) -> str:
 
 
 def _raid10(kind: str, copies: int) -> int:
-    """Return near copies, far copies << 8 and the offset bit (drivers/md/raid10.c)."""
+    """Return near copies | far copies << 8 | offset bit (drivers/md/raid10.c)."""
     if kind == "near":
         return copies | 1 << 8
     return 1 | copies << 8 | (1 << 16 if kind == "offset" else 0)
 
 
 def _mdstat_arrays(mdstat: str) -> dict[str, dict[str, str]]:
-    """Return level, slots, chunk size and state of each array from its lines of /proc/mdstat.
+    """Return level, slots, chunk size and state of each array in /proc/mdstat.
 
-    Without offsets and sizes the layout is unknown, but it is known to be an array.
+    Offsets and sizes are not in there, so the layout stays unknown, but the array is known as one.
     """
     lines = mdstat.split("\n")
     found: dict[str, dict[str, str]] = {}
@@ -208,7 +208,7 @@ def _mdstat_attributes(level: str, members: str, following: str) -> dict[str, st
             "sync_action": running[1] if running else "idle",
         }
     for member in _MDSTAT_MEMBER.finditer(members):
-        # The number in brackets is a slot only until a member was replaced; mdadm -D knows.
+        # The number in brackets is the slot until a member is replaced; mdadm -D shows the slot.
         in_array = member[3] in {"", "(W)"}  # (S) is a spare, (F) has failed, (W) is write-mostly
         attributes[f"dev-{member[1].replace('/', '!')}/slot"] = member[2] if in_array else "none"
     return attributes

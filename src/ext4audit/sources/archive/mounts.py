@@ -1,9 +1,9 @@
-"""The mount table of an archive, composed where no mountinfo was captured.
+"""The mount table of an archive, composed from other texts if no mountinfo was captured.
 
-A mountinfo that is composed from /proc/mounts lacks what that lacks: a bind mount of a directory
-looks like one of the whole filesystem, and the mount ids are line numbers.
+A mountinfo that is composed from /proc/mounts has less information: a bind mount of a directory
+looks like a mount of the whole filesystem, and the mount ids are line numbers.
 
-No archive resolves links: what a path leads to is known by the mount table alone.
+Archives do not record resolved links, so paths are resolved with the mount table alone.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ UTAB = "/run/mount/utab"
 _HOST = "/host"
 _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
-"""The device number of a mount that no listing of devices has, as the parser knows it."""
+"""The device number in the mountinfo line of a mount whose device is in no listing."""
 FIXED_FIELDS = 6
-"""Before the optional fields of a line (proc_pid_mountinfo(5))."""
+"""The number of fields before the optional fields of a line (proc_pid_mountinfo(5))."""
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 _OF_A_MOUNT = frozenset(
     ("nosuid nodev noexec noatime nodiratime relatime strictatime nosymfollow idmapped").split()
 )
-"""Flags of one mount; all other options are of the superblock (fs/proc_namespace.c)."""
+"""Per-mount flags; all other options belong to the superblock (fs/proc_namespace.c)."""
 _MOUNT_LINE = re.compile(r"(.*) type (\S+) \(([^()]*)\)(?: \[.*\])?")
 _NUMBERED = re.compile(r"\d+ \d+ (\d+:\d+) \S+ (\S+) .* - (\S+) (\S*) \S+")
-_NUMBER = re.compile("[0-9]{1,19}")  # int() refuses numbers of thousands of digits
+_NUMBER = re.compile("[0-9]{1,19}")  # int() rejects numbers with thousands of digits
 _BLANKS = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
 Line = tuple[str, str, str, str]
-"""Source, mount point, type and options; names escaped as the kernel writes them."""
+"""Source, mount point, type and options; names are escaped as in the kernel's tables."""
 
 
 def read_mountinfo(
     capture: Capture, devices: DeviceTable, sysroot: str = "/"
 ) -> Evidence[str] | None:
-    """Return the text of mountinfo, or one composed; None where no mount table was captured.
+    """Return a captured or composed mountinfo, or None if no mount table was captured.
 
-    From a container, sos reads its own table, and the files of the host below `sysroot`. Only
-    commands run in that directory. A table that is cut off counts as none, and is the reason
-    where no other one is there.
+    In a container, sos captures the container's own table; it reads host files below `sysroot`, and
+    only commands run in that directory. Truncated tables are skipped; if there is no other table,
+    the result is the Unknown of the first one.
     """
     cut: Unknown | None = None
     for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
@@ -64,9 +64,9 @@ def read_mountinfo(
 
 
 def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
-    """Return a table of the options that mount(8) keeps, composed of what it prints.
+    """Return the table of options that mount(8) keeps, composed from its output, or None.
 
-    None without its output, and from a container, whose mount(8) has a table of its own.
+    None if there is no output, or in a container, whose mount(8) keeps a separate table.
     """
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text) if sysroot == "/" else []
@@ -77,15 +77,15 @@ def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
 
 
 def _cut(table: Evidence[str] | None) -> Unknown | None:
-    """Return a table that is cut off; one behind a link out of the archive is as good as none."""
+    """Return the Unknown of a truncated table; None for others, such as a link that leads out."""
     return table if isinstance(table, Unknown) and table.why is Why.UNPARSABLE else None
 
 
 def sysroot_of(capture: Capture) -> str:
-    """Return where sos saw the host's "/": "/host" in a toolbox.
+    """Return the directory where sos saw the host's "/", such as "/host" in a toolbox.
 
-    The manifest tells since sos 4.0. Without one it is the usual place, if there is a mount and
-    "/" itself is an overlay.
+    The manifest contains it since sos 4.0. Without a manifest, it is "/host" if that is a mount
+    point and "/" itself is an overlay.
     """
     sysroot = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
     if sysroot:
@@ -96,10 +96,10 @@ def sysroot_of(capture: Capture) -> str:
 
 
 def without_sysroot(table: str, sysroot: str) -> str:
-    """Return the host's part of a container's mountinfo, with the mount points of the host.
+    """Return the host's part of a container's mountinfo, with mount points as on the host.
 
-    A table without a mount at `sysroot` is not a container's, and is returned unchanged. So is a
-    line that is too short for a mount point: it is a gap in either.
+    A table without a mount at `sysroot` is not of a container, and is returned unchanged. Lines
+    that are too short to have a mount point are kept, so that they remain gaps.
     """
     rows = [line.split(" ") for line in table.split("\n") if line]
     if sysroot == "/" or not any(row[4:5] == [sysroot] for row in rows):
@@ -108,7 +108,7 @@ def without_sysroot(table: str, sysroot: str) -> str:
 
 
 def _on_host(sysroot: str, row: list[str]) -> list[str]:
-    """Return a line of mountinfo as the host has it, nothing for a mount of the container's."""
+    """Return the fields of a mountinfo line as on the host, or [] for a mount of the container."""
     if len(row) < FIXED_FIELDS:
         return row
     place = row[4]
@@ -126,11 +126,11 @@ class MountPoint(NamedTuple):
 
 
 class MountTable:
-    """What a mount table shows of devices and paths; `sysroot` is where sos saw the host's "/".
+    """Devices and paths in a mount table; `sysroot` is the directory where sos saw the host's "/".
 
-    `at` is the last mount on each mount point, the one that its path leads to. `sources` and
-    `places` are those of the ext2, ext3 and ext4 mounts by device number, the places as sos saw and
-    spelt them.
+    `at` maps each mount point to the last mount on it, which is on top. `sources` and `places` map
+    device numbers of ext2, ext3 and ext4 mounts to their sources and mount points; the latter are
+    spelt as sos saw them.
     """
 
     def __init__(self, mountinfo: str, sysroot: str = "/") -> None:
@@ -151,14 +151,14 @@ class MountTable:
                 self.places.setdefault(match[1], []).append(sysroot.rstrip("/") + match[2])
 
     def number_of(self, source: str) -> str | None:
-        """Return the number of the device that is mounted by a path, None where none is."""
+        """Return the device number of the mount with this source path, or None."""
         return next((number for number, paths in self.sources.items() if source in paths), None)
 
     def resolve(self, path: str) -> Known[str] | None:
-        """Return the KEY=value lines of a path, None where it is not known what it led to.
+        """Return the KEY=value lines of `ResolvePath`, or None if they are unknown.
 
-        A line of the table that could not be read may be of a mount between a path and the mount
-        above it.
+        If a line of the table could not be parsed, only mount points are resolved: that line could
+        be a mount between the path and the mount found above it.
         """
         ends = [index for index, character in enumerate(path) if character == "/"]
         above = (path, *(path[:end] or "/" for end in reversed(ends)))
@@ -174,9 +174,9 @@ class MountTable:
 
 
 def mounted_files(capture: Capture) -> dict[str, Known[str]]:
-    """Return the image files behind loop devices by number, as mount(8) names them.
+    """Return the image files behind mounted loop devices, by device number.
 
-    mountinfo names the devices.
+    mount(8) prints the image file as the source; mountinfo has the number of the device.
     """
     numbers: dict[str, set[str]] = {}
     for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n")):
@@ -197,7 +197,7 @@ def _parse_mount_table(text: str) -> list[Line]:
 
 
 def _parse_mount_output(text: str) -> list[Line]:
-    """Parse `mount -l`: "/dev/vda1 on /srv type ext4 (rw,relatime) [label]", names unescaped."""
+    """Parse `mount -l`, whose names are not escaped: "/dev/vda1 on /srv type ext4 (rw) [label]"."""
     lines = []
     for match in map(_MOUNT_LINE.fullmatch, text.split("\n")):
         source, on, mount_point = match[1].rpartition(" on /") if match else ("", "", "")
@@ -207,9 +207,9 @@ def _parse_mount_output(text: str) -> list[Line]:
 
 
 def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> Evidence[str]:
-    """Return the table; an ext4 filesystem on a device without a number has "?:?" for it.
+    """Return a mountinfo; the number of an ext4 filesystem on an unlisted device is "?:?".
 
-    Its line is then known not to be readable, and costs no other one.
+    This makes its line unparsable, and thereby a known gap, without affecting other lines.
     """
     made, places = [], dict[str, int]()
     for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
@@ -223,7 +223,7 @@ def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> E
 
 
 def _split_options(options: str) -> tuple[str, str]:
-    """Split the options of /proc/mounts into a mount's own and its superblock's."""
+    """Split the options of /proc/mounts into per-mount and superblock options."""
     every = options.split(",")
     own = [option for option in every if option in _OF_A_MOUNT or option in {"ro", "rw"}]
     shared = [option for option in every if option not in _OF_A_MOUNT]

@@ -1,4 +1,4 @@
-"""The source that answers asks from the archive of another program."""
+"""The source that answers asks from another program's archive."""
 
 from __future__ import annotations
 
@@ -81,27 +81,27 @@ _SOS_OPTIONS = (
     (("/proc/cmdline",), "sos report -e boot -e kernel"),
     (("/etc/os-release",), "sos report -e release"),
 )
-"""How readable names of asks begin, and the options of sos that capture their answers."""
+"""Prefixes of the readable names of asks, with the sos options that capture their answers."""
 
 
 def _hint(kind: str, what: str) -> str:
-    """Return how to capture the answer to the ask with this readable name."""
+    """Return the hint how to capture the answer to an ask with the readable name `what`."""
     options = (option for starts, option in _SOS_OPTIONS if what.startswith(starts))
     option = next(options, "") if kind == "sosreport" else ""
     return f"capture again with {f'{option}, or with ' if option else ''}{COLLECT}"
 
 
 _NODE = "mount_id=0\ndevice_number=0:5\ntype=block\nrepresents="
-"""The device number of devtmpfs; the ask needs one that is no ext4 filesystem's."""
+"""The fields of a device node; 0:5 is the usual number of devtmpfs, which is never ext4."""
 Found = Evidence[str] | None
 CONTAINER_KIND = "/run/systemd/container"
 
 
 class ArchiveSource:
-    """Answers from a capture; what it does not hold is NOT_CAPTURED, with a hint how to capture it.
+    """Answers asks from a capture; missing answers are NOT_CAPTURED, with a hint how to get them.
 
-    Texts have the form that the asks promise; they are composed where the archive has them in
-    another form. The origin names the file in the archive.
+    Texts have the format that the asks specify; they are composed if the archive has the facts in
+    another format. The origin names the file in the archive.
     """
 
     def __init__(self, capture: Capture) -> None:
@@ -113,7 +113,7 @@ class ArchiveSource:
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Answer an ask; each is answered once."""
+        """Return the answer to an ask, from the cache if it was answered before."""
         if ask not in self._answers:
             self._answers[ask] = self._answer(ask)
         return self._answers[ask]
@@ -121,7 +121,7 @@ class ArchiveSource:
     def _answer(self, ask: Ask) -> Answer:
         try:
             found = self._text(ask)
-        except TimeoutError as error:  # of a directory on a dead server
+        except TimeoutError as error:  # a directory on a dead server
             return Unknown(describe(ask), Why.TIMED_OUT, str(error))
         return self._not_captured(ask) if found is None else found
 
@@ -163,7 +163,7 @@ class ArchiveSource:
         detail = f"not in the {self._capture.kind} archive"
         return Unknown(what, Why.NOT_CAPTURED, detail, _hint(self._capture.kind, what))
 
-    def _text(self, ask: Ask) -> Found:  # noqa: C901, PLR0911 - one line an ask
+    def _text(self, ask: Ask) -> Found:  # noqa: C901, PLR0911 - a line per ask
         match ask:
             case ReadFile(path):
                 return self._read(path)
@@ -212,18 +212,18 @@ class ArchiveSource:
         return self._sysfs.children(path) if path.startswith("/sys/") else None
 
     def _number_of(self, path: str) -> str | None:
-        """Return the number of a device by the listings, else by the mount table."""
+        """Return the number of a device from the listings, or else from the mount table."""
         return self._devices.number_of(path) or self._mounts.number_of(path)
 
     def _resolve(self, path: str) -> Found:
-        """Return what a path leads to: a device by the listings, all else by the mount table."""
+        """Resolve a path: devices from the listings, all others from the mount table."""
         if not path.startswith("/dev/"):
             return self._mounts.resolve(path)
         number = self._number_of(path)
         return Known(f"{_NODE}{number}", "listings of devices") if number else None
 
     def _statfs(self, path: str) -> Found:
-        """Return the usage at a mount point; df tells nothing about other paths."""
+        """Return the space at a mount point, or None: df prints nothing about other paths."""
         mount = self._mounts.at.get(path)
         if mount is None:
             return None
@@ -231,18 +231,18 @@ class ArchiveSource:
         return self._disk_free.statfs(path, number, self._number_of, self._block_bytes(number))
 
     def _block_bytes(self, number: str) -> int | None:
-        """Return the size of a block of the filesystem on a device, None where it is not known."""
+        """Return the block size in bytes of the filesystem on a device, or None if unknown."""
         names = self._names_of(number)
         header = find_header(self._capture, names, self._blkid, f"superblock of {number}")
         return find_block_bytes(header, names.paths, self._blkid)
 
     def _names(self, path: str) -> Names:
-        """Return all paths of the device that a path leads to, the mount table's first."""
+        """Return all names of the device that a path leads to, those of the mount table first."""
         number = self._number_of(path)
         return Names((path,)) if number is None else self._names_of(number, path)
 
     def _names_of(self, number: str, *paths: str) -> Names:
-        """Return the names of a device, `paths` behind those of the mount table."""
+        """Return all names of a device: from the mount table, then `paths`, then the listings."""
         mounts = self._mounts
         every = (*mounts.sources.get(number, ()), *paths, *self._paths.get(number, ()))
         return Names(tuple(dict.fromkeys(every)), tuple(mounts.places.get(number, ())))
@@ -259,7 +259,7 @@ class ArchiveSource:
         return answer or self._plain(argv)
 
     def _plain(self, argv: tuple[str, ...]) -> Found:
-        """Return the output of this command, where its exit status or text shows success."""
+        """Return the first output of this command, or an unknown if it failed."""
         for output in self._capture.run(" ".join(argv)):
             return judge(output, NO_COMPLAINT, describe(RunCommand(argv)))
         return None
@@ -272,7 +272,7 @@ class ArchiveSource:
         )
 
     def _dmsetup(self, argv: tuple[str, ...]) -> Found:
-        """Answer `dmsetup table -j MAJOR -m MINOR` from the table of all devices; status too."""
+        """Answer `dmsetup table|status … -j MAJOR -m MINOR` from the output for all devices."""
         verb, *flags, j, major, m, minor = argv[1:] if len(argv) in _DMSETUP_LENGTHS else [""] * 5
         if (verb, *flags, j, m) not in _DMSETUP_OF_ALL:
             return None
@@ -282,10 +282,10 @@ class ArchiveSource:
         return Known(output.text, output.origin) if output else None
 
     def _lsblk(self, argv: tuple[str, ...]) -> Found:
-        """Answer `lsblk -P` from all listings, if one of them has all devices.
+        """Answer `lsblk -P` from all listings, if one of them is known to have all devices.
 
-        blkid finds all with a content. A kernel's list counts more: a loop device that blkid saw
-        was detached meanwhile.
+        blkid lists all devices with content. A kernel list takes precedence, because a loop device
+        that blkid saw may have been detached since.
         """
         if not self._devices.is_whole:
             seen = (path for path in self._blkid if path.startswith("/dev/"))
@@ -300,12 +300,12 @@ class ArchiveSource:
         return Known(*pairs) if pairs else None
 
     def _real(self, path: str) -> Found:
-        """Return a path that the mount table shows as it is: no link is in it."""
+        """Return a mount point unchanged, because paths in mountinfo contain no symbolic links."""
         return Known(path, MOUNTINFO) if path in self._mounts.at else None
 
 
 def host_archive(archive: Archive, root: str, kind: str) -> Captured:
-    """Return the evidence below a directory of an archive; raises ArchiveError for two hosts'."""
+    """Return the evidence below a directory of an archive; raises ArchiveError if unusable."""
     capture = _capture(archive, root, kind)
     _refuse_unusable(archive, capture)
     label = host_name(capture) or root or archive.label
@@ -322,9 +322,9 @@ def _capture(archive: Archive, root: str, kind: str) -> Capture:
 
 
 def _refuse_unusable(archive: Archive, capture: Capture) -> None:
-    """Refuse files of two hosts in one tree, which would be audited as one machine.
+    """Raise ArchiveError for files of two hosts in one tree, which would look like one machine.
 
-    Also texts whose line ends were converted: no value in them could be compared with any other.
+    Texts with converted line ends are refused too, because no value in them would match another.
     """
     if output_of(capture, "hostname", "uname -a").text.endswith("\r\n"):
         why = "its texts have the line ends of Windows (CRLF): unpack it without converting them"

@@ -1,7 +1,7 @@
-"""The /sys of block devices, composed from other files and outputs in an archive.
+"""Compose the sysfs attributes of block devices from other files and outputs in an archive.
 
-`udevadm info -a` prints the attributes of a device (those in folders since systemd 247, and never
-a value that begins with "/"); lsblk, mdadm, losetup, fdisk and /proc/partitions have the rest.
+`udevadm info -a` prints attributes of a device (those in subfolders since systemd 247, and never a
+value that begins with "/"); lsblk, mdadm, losetup, fdisk and /proc/partitions provide the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LISTINGS = "listings of block devices"
 Attributes = dict[str, Known[str]]
 _ATTRIBUTE = re.compile(r'^    ATTR\{([^}\n]+)\}=="(.*)"$', re.MULTILINE)
 _MODEL = re.compile(r'^    ATTRS\{model\}=="(.*)"$', re.MULTILINE)
-"""Of the first parent of a disk, which is its `device`."""
+"""The model attribute of a parent device; the first parent of a disk is its `device`."""
 _LOSETUP = re.compile(r"(/dev/loop\d+): \[\w*\]:\d+ \((.*)\)(?:, offset (\d{1,19}).*)?")
 _PARTITION = re.compile(r"(/dev/\S+)\s+(?:\*\s+)?(\d{1,19})\s+\d+\s+\d+\s.*")
 _UNIT = re.compile(r"^Units.*\bsectors\b.*= (\d{1,19}) bytes", re.MULTILINE)
@@ -32,7 +32,7 @@ _PROPERTY = re.compile(r"^E: ([^=\n]+)=(.*)$", re.MULTILINE)
 
 
 class ArchiveSysfs:
-    """Attributes and directories of block devices below /sys, and udev's properties of them."""
+    """Attributes and directories of block devices in /sys, and their udev properties."""
 
     def __init__(self, capture: Capture, devices: DeviceTable) -> None:
         self._capture = capture
@@ -41,7 +41,7 @@ class ArchiveSysfs:
         self.mapper = self._attributes.mapper
 
     def read(self, path: str) -> Evidence[str] | None:
-        """Return an attribute, None where it is not in the archive."""
+        """Return the text of an attribute, or None if it is not in the archive."""
         device, rest = self._locate(path)
         if device is None or not rest:
             return None
@@ -51,11 +51,11 @@ class ArchiveSysfs:
         found = next((each for each in copied if each is not None), None)
         if isinstance(found, Known) and found.value:
             return found
-        # What is empty or cut off may have been so on the host: a level is of an inactive array.
+        # An empty or truncated file may be genuine: the level of an inactive array is empty.
         return self._attributes.attributes(device).get(rest) or found
 
     def children(self, path: str) -> Evidence[str] | None:
-        """Return the names in a directory, separated by NUL; None where they are not known."""
+        """Return the names in a directory, separated by NUL, or None if they are unknown."""
         device, rest = self._locate(path)
         if device is None:
             return None
@@ -72,7 +72,7 @@ class ArchiveSysfs:
         return Known("\0".join(found), path) if found and rest else None
 
     def properties(self, number: str) -> Evidence[str] | None:
-        """Return udev's properties as KEY=value lines, None where they are not in the archive."""
+        """Return udev properties as KEY=value lines, or None if they are not in the archive."""
         device = self._devices.by_number.get(number)
         if device is None:
             return None
@@ -81,7 +81,7 @@ class ArchiveSysfs:
         return Known("\n".join(lines), output.origin) if lines else None
 
     def _locate(self, path: str) -> tuple[Device | None, str]:
-        """Return the device of a path of /sys, and the path below its directory."""
+        """Return the device of a path in /sys, or None, and the path below its directory."""
         found = _BLOCK.fullmatch(path)
         if found is None:
             return None, ""
@@ -100,7 +100,7 @@ class ArchiveSysfs:
         return device, rest
 
     def _directories(self, device: Device) -> Iterator[str]:
-        """Yield the places below which an archive may hold the device's directory."""
+        """Yield the paths at which an archive may contain the directory of a device."""
         disk = self._devices.by_number.get(device.parent) if device.parent else None
         yield f"/sys/block/{disk.name}/{device.name}" if disk else f"/sys/block/{device.name}"
         yield f"/sys/class/block/{device.name}"
@@ -108,9 +108,9 @@ class ArchiveSysfs:
 
 
 class AttributeCollector:
-    """Collects the attributes of a device from several texts, once for each device.
+    """Collects the attributes of each device once, from several texts.
 
-    A text of all devices is read once, into an index: a host can have thousands of them.
+    Texts about all devices are indexed only once, because a host can have thousands of devices.
     """
 
     def __init__(self, capture: Capture, devices: DeviceTable) -> None:
@@ -121,13 +121,13 @@ class AttributeCollector:
         self.mapper = Mapper(capture)
 
     def attributes(self, device: Device) -> Attributes:
-        """Return all known attributes, by their paths below the device's directory."""
+        """Return all known attributes, by path below the directory of the device."""
         if device.number not in self._known:
             self._known[device.number] = self._collect(device)
         return self._known[device.number]
 
     def below(self, device: Device) -> Evidence[str] | None:
-        """Return the names of the devices that a device is made of; a disk is made of none."""
+        """Return the names of the underlying devices, "" for a disk, or None if unknown."""
         if device.mapper:
             return self._below_mapper(device.mapper)
         members = self._members(device)
@@ -138,7 +138,7 @@ class AttributeCollector:
         return None if unseen else Known("", LISTINGS)
 
     def _members(self, device: Device) -> set[str]:
-        """Return the member directories of an array, copied (sos since 4.0) or from mdadm."""
+        """Return the member directories of an array, from sysfs (sos since 4.0) and from mdadm."""
         copied = self._capture.children(f"/sys/block/{device.name}/md") or ()
         found = (key.partition("/")[2] for key in self.attributes(device) if key.startswith("md/"))
         names = (*copied, *(key.partition("/")[0] for key in found))
@@ -154,7 +154,7 @@ class AttributeCollector:
         return Known("\0".join(sorted(names)), table.origin) if len(names) == len(known) else None
 
     def _collect(self, device: Device) -> Attributes:
-        """Join the attributes from all texts; later ones take precedence."""
+        """Merge the attributes from all texts; later texts take precedence."""
         found: Attributes = {}
         if device.size_kib is not None:
             found["size"] = Known(f"{device.size_kib * 2}\n", "/proc/partitions")
@@ -170,9 +170,9 @@ class AttributeCollector:
         return found
 
     def _is_whole(self, device: Device, found: Attributes) -> bool:
-        """Whether enough is known to determine the kind of device.
+        """Return whether enough is known to determine the kind of device.
 
-        Otherwise an array or a mapped device of which only the name is known would look like a
+        Without this check, an array or mapped device with nothing but a name would look like a
         plain disk, and its stripe would be missed.
         """
         if device.parent:
@@ -220,7 +220,7 @@ class AttributeCollector:
 
     @cached_property
     def _losetup(self) -> dict[str, Attributes]:
-        """What `losetup -a` shows, by the path of the device."""
+        """The attributes shown by `losetup -a`, by device path."""
         output = output_of(self._capture, "losetup -a")
         listed: dict[str, Attributes] = {}
         for found in map(_LOSETUP.fullmatch, output.text.split("\n")):
@@ -231,10 +231,10 @@ class AttributeCollector:
         return listed
 
     def _start(self, device: Device) -> Attributes:
-        """Return a partition's first sector of 512 bytes, from `parted` or `fdisk -l` of its disk.
+        """Return a partition's start in 512-byte sectors, from `parted` or `fdisk -l` of its disk.
 
-        Both count in the disk's own sectors. The fdisk of RHEL 6 counts in cylinders, the first of
-        which begins anywhere.
+        Both print sectors of the disk's own size. The fdisk of RHEL 6 prints cylinders and is not
+        used, because a partition may start anywhere within a cylinder.
         """
         disk = self._devices.by_number.get(device.parent) if device.parent else None
         if disk is None:
@@ -254,25 +254,25 @@ class AttributeCollector:
 
 
 def _number(device: Device) -> str:
-    """Return the number of a partition, as its name ends."""
+    """Return the partition number, which is the digits at the end of the name."""
     return device.name[len(device.name.rstrip(string.digits)) :]
 
 
 class Mapper:
-    """The mapped devices of a host, by what `dmsetup` printed of all of them."""
+    """The mapped devices of a host, from the output of `dmsetup` for all devices."""
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
         self._printed: dict[str, dict[str, Output]] = {}
 
     def lines(self, verb: str, name: str) -> Output | None:
-        """Return one device's lines of `dmsetup VERB`, None where there are none of it."""
+        """Return the lines of one device in `dmsetup VERB`, or None if there are none."""
         if verb not in self._printed:
             self._printed[verb] = self._read(verb)
         return self._printed[verb].get(name)
 
     def _read(self, verb: str) -> dict[str, Output]:
-        """Return the lines of each device; libdm writes no blank into a name."""
+        """Return the lines of each device by name, which libdm prints without blanks."""
         found: dict[str, Output] = {}
         for output in self._capture.run(f"dmsetup {verb}"):
             lines: dict[str, list[str]] = {}
@@ -286,7 +286,7 @@ class Mapper:
 
 
 def udev_lines(device: Device) -> tuple[str, ...]:
-    """Return the command lines that print udev's properties of a device."""
+    """Return the command lines that print the udev properties of a device."""
     return (f"udevadm info {_path(device)}", f"udevadm info --query=all --name={_path(device)}")
 
 

@@ -1,8 +1,8 @@
-"""The system that an archive is of: kernel, memory, name, time, and whether it is a real machine.
+"""Read system facts from an archive: kernel, memory, host name, time, and virtualization.
 
-A virtual machine or a container is named as by systemd-detect-virt. Each text that tells it can be
-missing, cut or in a timeout's words, so all of them are looked at: hostnamectl, lscpu and the
-kernel's messages. One that names a hypervisor counts more than one that names none.
+Virtual machines and containers are named as by systemd-detect-virt. Any source of this fact may be
+missing, truncated or the message of a timeout, so hostnamectl, lscpu and the kernel messages are
+all examined. A text that names a hypervisor takes precedence over one that names none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ext4audit.evidence import UNDATED, Known
 from ext4audit.sources.archive.capture import Capture, Output, output_of, text_of
 
 LONGEST_UNAME = 1024
-"""Six fields of at most 64 bytes each (uname(2)); a longer text is an attack on the pattern."""
+"""Enough for six fields of at most 64 bytes (uname(2)); limits the cost of the pattern."""
 
 _UNAME = re.compile(r"Linux (?P<node>.*?) (?P<release>\d+\.\d+\S*) (?P<version>#.*) \S+\s*")
 _PROC_VERSION = re.compile(r"Linux version (?P<release>\S+) .*?(?P<version>#\d.*)\s*")
@@ -32,7 +32,7 @@ _SHORT = re.compile(r"_(\d\d)([01]\d)([0-3]\d)_([0-2]\d)([0-5]\d)(?!\d)")
 
 
 def uname(capture: Capture) -> Known[str] | None:
-    """Return release, version, machine and node name, one a line, as the ask has them."""
+    """Return release, version, machine and node name, one per line, as `Uname` specifies."""
     output = output_of(capture, "uname -a")
     found = _UNAME.fullmatch(output.text[:LONGEST_UNAME])
     if found:
@@ -47,16 +47,16 @@ def uname(capture: Capture) -> Known[str] | None:
 
 
 def _without_repeats(words: list[str]) -> list[str]:
-    """Drop the processor and platform, which RHEL's uname prints behind the same machine."""
+    """Drop processor and platform, which `uname -a` of RHEL prints after the equal machine name."""
     while len(words) > 1 and words[-1] == words[-2]:
         words = words[:-1]
     return words
 
 
 def host_name(capture: Capture) -> str:
-    """Return the host's name, "" where it is not known.
+    """Return the host name, or "" if it is unknown.
 
-    `hostname -f` comes last: it queries the resolver, which may return "localhost.localdomain".
+    `hostname -f` comes late: it queries the resolver, which may return "localhost.localdomain".
     """
     texts = (
         printed_name(capture),
@@ -69,19 +69,19 @@ def host_name(capture: Capture) -> str:
 
 
 def printed_name(capture: Capture) -> str:
-    """Return what `hostname` printed, "" where it did not run: the node name of uname(2)."""
+    """Return the node name of uname(2) as printed by `hostname`, or "" if there is none."""
     name = output_of(capture, "hostname").text.strip("\n")
     return "" if "\n" in name or " " in name else name
 
 
 def node_name(capture: Capture) -> str:
-    """Return the node name that `uname -a` printed, "" where it did not run."""
+    """Return the node name as printed by `uname -a`, or "" if there is none."""
     found = _UNAME.fullmatch(output_of(capture, "uname -a").text[:LONGEST_UNAME])
     return found["node"] if found else ""
 
 
 def memory(capture: Capture) -> Known[str] | None:
-    """Return total and available memory in bytes, one a line."""
+    """Return total and available memory in bytes, one per line, or None if unknown."""
     fields = dict(_MEMINFO.findall(text_of(capture, "/proc/meminfo")))
     if {"MemTotal", "MemAvailable"} <= fields.keys():
         sizes = [int(fields[key]) * 1024 for key in ("MemTotal", "MemAvailable")]
@@ -94,7 +94,7 @@ def memory(capture: Capture) -> Known[str] | None:
 
 
 def setting(capture: Capture, path: str) -> Known[str] | None:
-    """Return a value of /proc/sys, as `sysctl -a` printed it."""
+    """Return the value of a path in /proc/sys as printed by `sysctl -a`, or None."""
     name = path.removeprefix("/proc/sys/").replace("/", ".")
     for output in capture.run("sysctl -a"):
         found = re.search(rf"^{re.escape(name)} = (.*)$", output.text, re.MULTILINE)
@@ -104,10 +104,10 @@ def setting(capture: Capture, path: str) -> Known[str] | None:
 
 
 def taken_at(capture: Capture, label: str) -> str:
-    """Return when an archive was made, in RFC 3339, UTC.
+    """Return the time when an archive was made (RFC 3339, UTC).
 
-    The clocks that name their zone count first. The times of sos's manifest and of a file name
-    are local ones without a zone, and stand for UTC where nothing better is there.
+    Outputs with a time zone come first. The times in sos's manifest and in file names are local
+    times without a zone, and are taken as UTC if nothing better is available.
     """
     for line in ("date --utc", "date"):
         found = _CLOCK.search(output_of(capture, line).text)
@@ -131,7 +131,7 @@ def _rfc3339(text: str, form: str) -> str:
 
 
 def _time_in_name(label: str) -> str:
-    """Return the time in the name of an archive: sosreport-h-2026-11-21-…, scc_h_261121_0557."""
+    """Return the time in an archive name, like sosreport-h-2026-11-21-… or scc_h_261121_0557."""
     long = _IN_NAME.search(label)
     if long:
         return _rfc3339("".join(part or "" for part in long.groups("00")), "%Y%m%d%H%M%S")
@@ -143,7 +143,7 @@ CONTAINERS = frozenset(
     {"openvz", "lxc", "lxc-libvirt", "systemd-nspawn", "docker", "podman", "rkt", "wsl", "proot"}
     | {"pouch", "container-other"}
 )
-"""What `systemd-detect-virt --container` prints (systemd 257)."""
+"""The container names that `systemd-detect-virt --container` prints (systemd 257)."""
 _HOSTNAMECTL = ("hostnamectl status", "hostnamectl")
 _MESSAGES = ("dmesg", "dmesg -T", "dmesg_now")
 _ARCHITECTURE = re.compile(r"^[ \t]*Architecture:[ \t]+(\S+)", re.MULTILINE)
@@ -155,12 +155,12 @@ _DETECTED = re.compile(
     re.MULTILINE,
 )
 _FEATURES = frozenset({"vt-x", "amd-v"})
-"""lscpu's own "Virtualization:" is what the processor can, not what the host is."""
+"""Values of "Virtualization:" in lscpu that describe the processor's features, not the host."""
 _X86 = frozenset({"x86_64", "x86-64", "i686", "i586", "i386"})
 
 
 def hypervisor(capture: Capture) -> Known[str] | None:
-    """Return what `systemd-detect-virt --vm` prints, None where no text tells."""
+    """Return what `systemd-detect-virt --vm` would print, or None if it is unknown."""
     reported = list(_reported(capture))
     machines = [each for each in reported if each.value not in {*CONTAINERS, "none"}]
     physical = [each for each in reported if each.value == "none"]
@@ -168,16 +168,16 @@ def hypervisor(capture: Capture) -> Known[str] | None:
 
 
 def container(capture: Capture) -> Known[str] | None:
-    """Return the kind of container that systemd detected, None where it detected none.
+    """Return the kind of container that systemd detected, or None.
 
-    The kernel's messages are no proof: they are the host's, and those of all its containers.
+    Kernel messages are not considered, because they are shared by the host and all containers.
     """
     reported = _status(capture)
     return reported if reported and reported.value in CONTAINERS else None
 
 
 def _status(capture: Capture) -> Known[str] | None:
-    """Return what hostnamectl tells; an output that is cut off tells nothing."""
+    """Return the virtualization in hostnamectl's output, or None if it is truncated or absent."""
     status = output_of(capture, *_HOSTNAMECTL)
     complete = _ARCHITECTURE.search(status.text)
     return Known(_name(status, "none"), status.origin) if complete else None
@@ -200,10 +200,10 @@ def _reported(capture: Capture) -> Iterator[Known[str]]:
 
 
 def _by_flags(processor: Output, architecture: str) -> str:
-    """Return what the processor's flags show of a hypervisor, "" where they are not all there.
+    """Return "vm-other" or "none" depending on the processor's flags, or "" if unknown.
 
-    Only on x86 does a hypervisor set one. An output that ends before them, or among them, tells
-    nothing.
+    The flag for a hypervisor only exists on x86. An output that ends before or within the flags
+    is inconclusive.
     """
     flags = _FLAGS.search(processor.text)
     if flags is None or architecture not in _X86:

@@ -1,17 +1,17 @@
-"""Outputs of lsblk, dumpe2fs and df in an archive, in their many forms.
+"""Parse the various outputs of lsblk, dumpe2fs and df in an archive.
 
 sos runs `lsblk`, `lsblk -t` and, since 4.3, `lsblk -O -P`; Insights runs -P with columns;
-supportconfig a table of its own. A tree's columns shift where a value is empty, so that only the
-leading ones are parsed there.
+supportconfig has a different table. In a tree, an empty value shifts the columns, so only the
+leading columns are parsed.
 
-sos and Insights run `dumpe2fs -h` on the sources of the mount table, which are often other names
-than a person uses (/dev/root, /dev/disk/by-uuid/…). The file name that a command got is lossy,
-and the text does not name its device: its UUID must agree with blkid's. Until sos 4.0 the mount
-point was a second argument (`dumpe2fs -h /dev/sda1 /boot`), which dumpe2fs ignored before 1.43,
-and since refuses with its usage.
+sos and Insights run `dumpe2fs -h` on the sources in the mount table, which often differ from the
+names that people use (/dev/root, /dev/disk/by-uuid/…). The mangled file name of a command is
+lossy, and the text does not name its device, so its UUID must match that of blkid. Until sos 4.0,
+the mount point was a second argument (`dumpe2fs -h /dev/sda1 /boot`), which dumpe2fs ignored
+before 1.43, and since rejects with a usage message.
 
-sos runs `df -al` and `df -ali`, which count in KiB, not in blocks. The superblock's own counts of
-free blocks and inodes are no substitute: the kernel writes them at times only, so that a filesystem
+sos runs `df -al` and `df -ali`, which print KiB, not blocks. The counts of free blocks and inodes
+in the superblock are no substitute: the kernel updates them only occasionally, so a filesystem
 could look emptier than it is.
 """
 
@@ -54,7 +54,7 @@ _ATTRIBUTES = {
     "START": "start",
     "MODEL": "device/model",
 }
-"""The columns of lsblk, and the attributes in sysfs that they show."""
+"""The columns of lsblk, and the sysfs attributes they show."""
 _MAPPED = frozenset({"lvm", "crypt", "mpath", "dm", "dmraid", "stratis", "vdo"})
 HEADER = re.compile(r"^Filesystem UUID: {10}(\S+)$", re.MULTILINE)
 _BLOCK_SIZE = re.compile(r"^Block size: {15}(\d+)$", re.MULTILINE)
@@ -72,9 +72,9 @@ KIB = 1 << 10
 
 
 class Row(NamedTuple):
-    """One device of lsblk; `attributes` are values under their names in sysfs.
+    """One device in the output of lsblk; `attributes` are values with their sysfs names.
 
-    `pairs` is the line of -P as it was printed, where there is one with device numbers.
+    `pairs` is the original line of `lsblk -P` if it has a device number and a kernel name.
     """
 
     name: str
@@ -85,7 +85,7 @@ class Row(NamedTuple):
     pairs: str = ""
 
     def merged(self, other: Row) -> Row:
-        """Return this row with what another one adds to it."""
+        """Return this row, completed with the values that only the other row has."""
         values = {**dict(other.attributes), **dict(self.attributes)}
         return self._replace(
             attributes=tuple(sorted(values.items())), pairs=self.pairs or other.pairs
@@ -93,7 +93,7 @@ class Row(NamedTuple):
 
 
 def lsblk_rows(capture: Capture) -> tuple[Row, ...]:
-    """Return the rows of all forms, those with device numbers first."""
+    """Return the rows of all outputs of lsblk: those of -P first, then those with numbers."""
     rows = [
         row
         for output in capture.outputs("lsblk")
@@ -104,13 +104,13 @@ def lsblk_rows(capture: Capture) -> tuple[Row, ...]:
 
 
 class Names(NamedTuple):
-    """The paths of one device, and its mount points as the mount table spells them."""
+    """The paths of one device, and its mount points as spelt in the mount table."""
 
     paths: tuple[str, ...]
     mount_points: tuple[str, ...] = ()
 
     def outputs(self, capture: Capture, program: str) -> list[Output]:
-        """Return the outputs of a program that ran on the device."""
+        """Return the outputs of a program that was run on this device."""
         lines = (
             f"{program} {path}{place}"
             for path in self.paths
@@ -120,16 +120,16 @@ class Names(NamedTuple):
 
 
 def find_header(capture: Capture, names: Names, blkid: Blkid, what: str) -> Evidence[str] | None:
-    """Return the superblock's text of the device that has these names, None without any.
+    """Return the `dumpe2fs -h` output for the device with these names, or None if not captured.
 
-    A full dump (`-k filesys.dumpe2fs=on`) begins with the header, and serves as well.
+    A full dump (`-k filesys.dumpe2fs=on`) begins with the same header and is used too.
     """
     outputs = [*names.outputs(capture, "dumpe2fs -h"), *names.outputs(capture, "dumpe2fs")]
     return _only_match(outputs, HEADER, _uuid_of(names.paths, blkid), what)
 
 
 def find_groups(capture: Capture, names: Names, blkid: Blkid, what: str) -> Evidence[str] | None:
-    """Return the full dump of the device that has these names, None without any."""
+    """Return the full dumpe2fs output for the device with these names, or None if not captured."""
     outputs = names.outputs(capture, "dumpe2fs")
     return _only_match(outputs, GROUPS, _uuid_of(names.paths, blkid), what)
 
@@ -148,7 +148,7 @@ def _rows(text: str, origin: str) -> Iterator[Row]:
 
 
 def _row_of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
-    """Make a row of -P; later versions spell MAJ_MIN and MIN_IO."""
+    """Return the row of a -P line; newer versions print MAJ_MIN and MIN_IO, without ":" and "-"."""
     values = {re.sub("[:-]", "_", key): _unescaped(value).strip() for key, value in pairs.items()}
     number, kernel_name = values.get("MAJ_MIN", ""), values.get("KNAME", "")
     is_numbered = re.fullmatch(r"\d+:\d+", number) is not None
@@ -163,13 +163,13 @@ def _row_of_pairs(line: str, pairs: dict[str, str], origin: str) -> Row:
 
 
 def _attributes(values: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:
-    """Return what the columns of a row show of sysfs, those that are empty left out."""
+    """Return the sysfs attributes that the non-empty columns of a row show."""
     columns = ((_ATTRIBUTES.get(column), value) for column, value in values.items())
     return tuple(sorted((name, value) for name, value in columns if name and value))
 
 
 def _unescaped(value: str) -> str:
-    r"""Decode the \xHH of -P, which are bytes."""
+    r"""Decode the \xHH escapes of -P, which represent bytes."""
     if "\\x" not in value:
         return value
     raw = value.encode("utf-8", "surrogateescape")
@@ -188,9 +188,9 @@ def _row_of_table(groups: dict[str, str | None], origin: str) -> Row:
 
 
 def _kernel_name(name: str, number: str | None, kind: str | None) -> str:
-    """Return the name in sysfs: of a mapped device it is always dm- and its minor number.
+    """Return the name in sysfs, which for a mapped device is always "dm-" and its minor number.
 
-    Source: alloc_dev() of drivers/md/dm.c. lsblk prints the type that the device's UUID names.
+    Source: alloc_dev() in drivers/md/dm.c. lsblk derives the type from the UUID of the device.
     """
     return f"dm-{number.partition(':')[2]}" if number and kind in _MAPPED else name
 
@@ -198,7 +198,7 @@ def _kernel_name(name: str, number: str | None, kind: str | None) -> str:
 def _only_match(
     outputs: Sequence[Output], proof: re.Pattern[str], known_uuid: str, what: str
 ) -> Evidence[str] | None:
-    """Return the only good output, or the one whose UUID is the device's."""
+    """Return the successful output with the UUID of the device, or an unknown if it is ambiguous."""
     judged = [judge(output, proof, what) for output in outputs]
     good = [each for each in judged if isinstance(each, Known)]
     failed = [each for each in judged if isinstance(each, Unknown)]
@@ -212,7 +212,7 @@ def _only_match(
 
 
 def _uuid_of(paths: Sequence[str], blkid: Blkid) -> str:
-    """Return the UUID that blkid saw on a device, "" where it saw none."""
+    """Return the UUID that blkid printed for one of the paths of a device, or ""."""
     return next((blkid[path].get("UUID", "").lower() for path in paths if path in blkid), "")
 
 
@@ -224,9 +224,9 @@ def _uuid(text: str) -> str:
 def find_block_bytes(
     header: Evidence[str] | None, paths: Sequence[str], blkid: Blkid
 ) -> int | None:
-    """Return the size of a block by the superblock's text, else by blkid's of today.
+    """Return the block size in bytes, from dumpe2fs or else from a recent blkid, or None.
 
-    A label can forge a line: two different ones are none.
+    A label can contain a forged line, so the size is unknown if two values differ.
     """
     text = header.value if isinstance(header, Known) else ""
     printed = _BLOCK_SIZE.findall(text) or [
@@ -236,7 +236,7 @@ def find_block_bytes(
 
 
 class Counts(NamedTuple):
-    """One filesystem's line of df: in KiB, or in inodes."""
+    """The line of one filesystem in the output of df, in KiB or in inodes."""
 
     source: str
     mount_point: str
@@ -246,14 +246,14 @@ class Counts(NamedTuple):
 
 
 class DiskFree:
-    """The lines of all outputs of df by mount point, of blocks and of inodes."""
+    """The lines of df by mount point, for blocks and for inodes."""
 
     def __init__(self, capture: Capture) -> None:
         self._rows: dict[tuple[str, str], list[Counts]] = {}
         self._origins: dict[str, str] = {}
         for output in capture.outputs("df"):
             for unit, counts in _df_rows(output.text):
-                # The first output of each kind; another one may be from a second run.
+                # Only the first output of each kind is used; another may be from a second run.
                 if self._origins.setdefault(unit, output.origin) == output.origin:
                     self._rows.setdefault((unit, counts.mount_point), []).append(counts)
 
@@ -264,11 +264,11 @@ class DiskFree:
         number_of: Callable[[str], str | None],
         block_bytes: int | None,
     ) -> Evidence[str] | None:
-        """Return the numbers of statvfs(3) at a mount point, None where df has not both lines.
+        """Return the answer to `StatFilesystem`, or None unless df printed blocks and inodes.
 
-        `number` is the filesystem's device there, `number_of` returns that of a source. Lines of
-        other devices are what lies below: df lists overmounted filesystems, too. df counts in KiB
-        whatever the size of a block is.
+        `number` is the device number of the filesystem at `mount_point`; `number_of` returns that
+        of a source. Lines of other devices are ignored, because df also lists overmounted
+        filesystems. df prints KiB for any block size.
         """
         found = []
         for unit in ("", _INODES):
@@ -289,7 +289,7 @@ class DiskFree:
 
 
 def _df_rows(text: str) -> Iterator[tuple[str, Counts]]:
-    """Yield the unit and the counts of each line; "-" stands for what df could not see."""
+    """Yield unit and counts of each line; lines with "-" for unavailable counts are skipped."""
     unit: str | None = None
     for line in _joined(text):
         header = _HEADER.fullmatch(line)
@@ -303,7 +303,7 @@ def _df_rows(text: str) -> Iterator[tuple[str, Counts]]:
 
 
 def _joined(text: str) -> Iterator[str]:
-    """Yield the lines; before coreutils 8.9 a long source stands on a line of its own."""
+    """Yield the lines of df, rejoined: coreutils before 8.9 splits a line after a long source."""
     before = ""
     for line in text.split("\n"):
         if before and line[:1].isspace():
