@@ -1,4 +1,4 @@
-"""Run calls that may never return in a helper process; limit how long to wait for answers.
+"""Make calls that may never return in a helper process, and limit how long to wait for them.
 
 A path on a dead server blocks every thread that accesses it, and SIGKILL does not interrupt a
 request that a FUSE server has accepted (fs/fuse/dev.c, Linux 6.18): a process with such a thread
@@ -199,7 +199,7 @@ class _Helper:
         return bytes(found)
 
     def kill(self) -> None:
-        """Send SIGKILL; in uninterruptible sleep, the child only dies once its server responds."""
+        """Send SIGKILL; in uninterruptible sleep, it waits until the server answers or ends."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         self.close()
@@ -238,7 +238,7 @@ def _directory() -> str:
 def fork_helper(requests: int, answers: int) -> int:
     """Fork a process that reads calls from one pipe and answers on the other; return its pid."""
     with warnings.catch_warnings():
-        # Python warns of threads, such as a progress display's; the child uses none of their locks.
+        # Python warns about threads (a progress display); the child uses none of their locks.
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if not pid:

@@ -87,7 +87,7 @@ def text_of(capture: Capture, path: str) -> str:
 def output_of(capture: Capture, *lines: str) -> Output:
     """Return the first output of the first command line that has one, or else an empty output.
 
-    Only for optional facts, because errors are not detected: their messages match no pattern.
+    For optional facts only: failures are not detected, but error messages match no pattern.
     """
     for line in lines:
         for output in capture.run(line):

@@ -1,4 +1,4 @@
-"""Read the two file layouts of archives: that of sosreport and Insights, and supportconfig.
+"""Read the two file layouts of archives: sosreport and Insights, and supportconfig.
 
 - sosreport and Insights: files are copied to the path that they had on the host. Outputs are in
   `sos_commands/<plugin>/` or `insights_commands/`; since sos 4.0, `sos_reports/manifest.json`

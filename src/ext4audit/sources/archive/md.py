@@ -181,7 +181,7 @@ def _raid10(kind: str, copies: int) -> int:
 def _mdstat_arrays(mdstat: str) -> dict[str, dict[str, str]]:
     """Return level, slots, chunk size and state of each array in /proc/mdstat.
 
-    Offsets and sizes are not in there, so the layout stays unknown, but the array is known as one.
+    The layout stays unknown without offsets and sizes, but the device is known to be an array.
     """
     lines = mdstat.split("\n")
     found: dict[str, dict[str, str]] = {}

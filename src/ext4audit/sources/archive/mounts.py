@@ -64,9 +64,9 @@ def read_mountinfo(
 
 
 def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
-    """Return the table of options that mount(8) keeps, composed from its output, or None.
+    """Return the table of options that mount(8) keeps, composed from the output of `mount`.
 
-    None if there is no output, or in a container, whose mount(8) keeps a separate table.
+    Return None without output, and for a container, because its mount(8) keeps a separate table.
     """
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text) if sysroot == "/" else []
@@ -77,7 +77,7 @@ def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
 
 
 def _cut(table: Evidence[str] | None) -> Unknown | None:
-    """Return the Unknown of a truncated table; None for others, such as a link that leads out."""
+    """Return the Unknown of a truncated table; None otherwise, even for a link that leads out."""
     return table if isinstance(table, Unknown) and table.why is Why.UNPARSABLE else None
 
 
@@ -98,7 +98,7 @@ def sysroot_of(capture: Capture) -> str:
 def without_sysroot(table: str, sysroot: str) -> str:
     """Return the host's part of a container's mountinfo, with mount points as on the host.
 
-    A table without a mount at `sysroot` is not of a container, and is returned unchanged. Lines
+    A table without a mount at `sysroot` is not a container's, and is returned unchanged. Lines
     that are too short to have a mount point are kept, so that they remain gaps.
     """
     rows = [line.split(" ") for line in table.split("\n") if line]

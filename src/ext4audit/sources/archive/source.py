@@ -85,7 +85,7 @@ _SOS_OPTIONS = (
 
 
 def _hint(kind: str, what: str) -> str:
-    """Return the hint how to capture the answer to an ask with the readable name `what`."""
+    """Return a hint on how to capture the answer to the ask with the readable name `what`."""
     options = (option for starts, option in _SOS_OPTIONS if what.startswith(starts))
     option = next(options, "") if kind == "sosreport" else ""
     return f"capture again with {f'{option}, or with ' if option else ''}{COLLECT}"
@@ -98,7 +98,7 @@ CONTAINER_KIND = "/run/systemd/container"
 
 
 class ArchiveSource:
-    """Answers asks from a capture; missing answers are NOT_CAPTURED, with a hint how to get them.
+    """Answers asks from a capture; missing ones are NOT_CAPTURED, with a hint on how to get them.
 
     Texts have the format that the asks specify; they are composed if the archive has the facts in
     another format. The origin names the file in the archive.

@@ -172,8 +172,8 @@ class AttributeCollector:
     def _is_whole(self, device: Device, found: Attributes) -> bool:
         """Return whether enough is known to determine the kind of device.
 
-        Without this check, an array or mapped device with nothing but a name would look like a
-        plain disk, and its stripe would be missed.
+        Without this check, an array or mapped device of which only the name is known would look
+        like a plain disk, and its stripe would be missed.
         """
         if device.parent:
             return True

@@ -47,7 +47,7 @@ def uname(capture: Capture) -> Known[str] | None:
 
 
 def _without_repeats(words: list[str]) -> list[str]:
-    """Drop processor and platform, which `uname -a` of RHEL prints after the equal machine name."""
+    """Drop processor and platform, which `uname -a` of RHEL prints after the same machine name."""
     while len(words) > 1 and words[-1] == words[-2]:
         words = words[:-1]
     return words
@@ -56,7 +56,7 @@ def _without_repeats(words: list[str]) -> list[str]:
 def host_name(capture: Capture) -> str:
     """Return the host name, or "" if it is unknown.
 
-    `hostname -f` comes late: it queries the resolver, which may return "localhost.localdomain".
+    `hostname -f` is tried late: it queries the resolver, which may return "localhost.localdomain".
     """
     texts = (
         printed_name(capture),

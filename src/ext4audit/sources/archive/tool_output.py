@@ -198,7 +198,7 @@ def _kernel_name(name: str, number: str | None, kind: str | None) -> str:
 def _only_match(
     outputs: Sequence[Output], proof: re.Pattern[str], known_uuid: str, what: str
 ) -> Evidence[str] | None:
-    """Return the successful output with the UUID of the device, or an unknown if it is ambiguous."""
+    """Return the successful output with the UUID of the device, or an unknown if ambiguous."""
     judged = [judge(output, proof, what) for output in outputs]
     good = [each for each in judged if isinstance(each, Known)]
     failed = [each for each in judged if isinstance(each, Unknown)]

@@ -11,7 +11,7 @@ Wanted: TypeAlias = Callable[[str], bool]
 MOST_LINKS = 40
 """The limit of the kernel for one path (path_resolution(7)); more are treated as a loop."""
 LONGEST_PATH = 4096
-"""PATH_MAX of Linux; limits how many directories one member's path can create."""
+"""PATH_MAX of Linux; limits how many directories the path of a member can create."""
 
 
 _ENTRY_BYTES = 400

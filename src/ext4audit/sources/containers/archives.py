@@ -75,7 +75,7 @@ class DirectoryArchive(Tree):
                     folders.append(name)
 
     def children(self, name: str) -> tuple[str, ...]:
-        """Return the names in a directory, sorted."""
+        """Return the names in a directory, sorted; raises ArchiveError or TimeoutError."""
         return tuple(child for child, _ in self._entries(self.directory(name)))
 
     def _entries(self, where: str) -> list[tuple[str, Node]]:

@@ -124,8 +124,8 @@ def _start(argv: Sequence[bytes], environment: Mapping[str, str]) -> subprocess.
 def reap(process: subprocess.Popen[bytes], grace_seconds: float) -> bool:
     """Wait a limited time for a killed process; return whether it is gone.
 
-    A process in uninterruptible sleep, because a device does not answer, dies only when the
-    device fails. The audit continues without it.
+    A process in uninterruptible sleep, because a device does not answer, dies only when the device
+    answers or is gone. The audit continues without it.
     """
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace_seconds)

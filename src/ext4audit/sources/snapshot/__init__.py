@@ -5,13 +5,14 @@ with all answers inline. `manifest.json` holds the time of the snapshot (`taken_
 the `host`, the `tool`, and the files in which credentials were `masked`, and one entry per answer.
 An entry names the ask and its arguments, and optionally the time of the answer (`taken_at`). The
 answer itself is `unknown`, or `origin` together with one of
+
 - `text`: a short printable text;
 - `text_file`: the name of a file under `answers/` that holds any other text, byte for byte;
 - `names`: the names in a directory;
 - `hex` (lines of hexadecimal digits), `base64`, or `bytes_file` (the name of a file): bytes.
 
 A `run_command` may instead record how the program ended: `status` (null if it was not waited for),
-`timed_out`, `stdout` and `stderr`. The decoder interprets them as the live source does its own.
+`timed_out`, `stdout` and `stderr`. The decoder interprets them in the same way as the live source.
 
 `writing` produces ASCII JSON. The shell collector writes strings as it read them: bytes that are
 not UTF-8 are preserved (surrogateescape).
