@@ -106,7 +106,7 @@ class _Look:
         fleet = Fleet([], [])
         for entry in entries:
             self._add(fleet, folder, entry)
-        return _own(folder, fleet) or fleet
+        return _single_host(folder, fleet) or fleet
 
     def _add(self, fleet: Fleet, folder: str, entry: _Entry) -> None:
         """Add one directory entry to the fleet, as one or more hosts or as an ignored path."""
@@ -157,7 +157,7 @@ class _Look:
             return True
 
 
-def _own(folder: str, fleet: Fleet) -> Fleet | None:
+def _single_host(folder: str, fleet: Fleet) -> Fleet | None:
     """Return the host of a directory with one host's `snapshot` or `archive` folder, else None.
 
     Raises ArchiveError if there are other hosts, because the key would depend on them.

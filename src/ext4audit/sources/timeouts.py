@@ -42,7 +42,7 @@ undo = ExitStack()
 """Clean-up that a helper performs when it ends; the calls made in it register their own."""
 _shared: list[BoundedCalls] = []
 """The calls of the current run, innermost last; empty outside of a run."""
-_left: deque[int] = deque()
+_unreaped: deque[int] = deque()
 """Process ids of helpers that were closed but are not reaped yet."""
 
 
@@ -207,7 +207,7 @@ class _Helper:
     def close(self) -> None:
         """Let the child end, by closing its pipe of requests; do not wait for it."""
         if self._release():
-            _left.append(self._pid)
+            _unreaped.append(self._pid)
             _reap()
 
     def end(self) -> None:
@@ -251,18 +251,18 @@ def _reap() -> None:
 
     Each pid is popped first, because garbage collection and other threads may close helpers too.
     """
-    for _ in range(len(_left)):
+    for _ in range(len(_unreaped)):
         with suppress(IndexError, ChildProcessError):
-            pid = _left.popleft()
+            pid = _unreaped.popleft()
             if os.waitpid(pid, os.WNOHANG) == (0, 0):
-                _left.append(pid)
+                _unreaped.append(pid)
 
 
 def _pipe() -> tuple[int, int]:
     """Return the two ends of a pipe, with descriptors above those of the standard streams."""
-    made = os.pipe()
-    moved = tuple(fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for each in made)
-    for each in made:
+    ends = os.pipe()
+    moved = tuple(fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for each in ends)
+    for each in ends:
         os.close(each)
     return moved[0], moved[1]
 

@@ -84,10 +84,10 @@ class Run:
         """Start the run; raises AnsibleError."""
         program = playbook_program()
         context = multiprocessing.get_context("fork")
-        self._events, there = context.Pipe(duplex=False)
-        self._process = context.Process(target=_run, args=(play, program, there))
+        self._events, sender = context.Pipe(duplex=False)
+        self._process = context.Process(target=_run, args=(play, program, sender))
         self._process.start()
-        there.close()
+        sender.close()
 
     def events(self) -> Iterator[Event | None]:
         """Yield events, and None after each POLL_SECONDS without; a crashed run has no "end"."""
@@ -104,7 +104,7 @@ class Run:
         self._process.close()
 
 
-def _run(play: Play, program: str, there: Connection) -> None:
+def _run(play: Play, program: str, sender: Connection) -> None:
     stopped = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -123,11 +123,11 @@ def _run(play: Play, program: str, there: Connection) -> None:
         return True
 
     with suppress(BrokenPipeError):
-        code = _play(play, program, there, is_over)
-        there.send(Event("end", text=str(code)))
+        code = _play(play, program, sender, is_over)
+        sender.send(Event("end", text=str(code)))
 
 
-def _play(play: Play, program: str, there: Connection, is_over: Callable[[], bool]) -> int:
+def _play(play: Play, program: str, sender: Connection, is_over: Callable[[], bool]) -> int:
     from ansible_runner import Runner, RunnerConfig  # noqa: PLC0415 - an extra
 
     config = RunnerConfig(
@@ -147,30 +147,30 @@ def _play(play: Play, program: str, there: Connection, is_over: Callable[[], boo
     config.command[config.command.index("ansible-playbook")] = program
     config.pexpect_timeout = POLL_SECONDS
     runner = Runner(
-        config, event_handler=lambda event: _forward(event, there), cancel_callback=is_over
+        config, event_handler=lambda event: _forward(event, sender), cancel_callback=is_over
     )
     runner.run()
     return STOPPED if runner.rc is None else int(runner.rc)
 
 
-def _forward(event: dict[str, Any], there: Connection) -> bool:
+def _forward(event: dict[str, Any], sender: Connection) -> bool:
     """Send an event to the parent; return False, so that ansible-runner writes no file for it."""
     kind, data = event.get("event", ""), event.get("event_data", {})
     if kind in OUTCOMES and not data.get("ignore_errors"):
         result = data.get("res") or {}
         output = str(result.get("stdout", ""))[-LONGEST_NOTE:]
-        there.send(Event(OUTCOMES[kind], str(data.get("host")), _reason(result), output))
+        sender.send(Event(OUTCOMES[kind], str(data.get("host")), _reason(result), output))
     elif kind in {"verbose", "error", "warning", "deprecated"}:
         text = ESCAPES.sub("", event.get("stdout", "")).strip()
         if text and not any(re.search(prompt, text) for prompt in PROMPTS.values()):
-            there.send(Event("note", text=text[:LONGEST_NOTE]))
+            sender.send(Event("note", text=text[:LONGEST_NOTE]))
     return False
 
 
 def _reason(result: dict[str, Any]) -> str:
-    said = " ".join(str(result.get("msg", "")).split()).removeprefix(TASK_FAILED)
+    message = " ".join(str(result.get("msg", "")).split()).removeprefix(TASK_FAILED)
     lines = str(result.get("stderr", "")).strip().splitlines()
-    return f"{said}: {lines[-1]}" if lines else said
+    return f"{message}: {lines[-1]}" if lines else message
 
 
 def end_descendants() -> None:
@@ -332,6 +332,6 @@ def why_no_host(code: str, notes: Iterable[str]) -> str:
 
 def reason_of(event: Event) -> str:
     """Return a message about why a host provided no snapshot."""
-    said = event.text[:SHOWN] or "no reason given"
-    kind = "timed out" if any(each in said for each in TASK_TIMED_OUT) else event.kind
-    return f"{kind}: {said}"
+    message = event.text[:SHOWN] or "no reason given"
+    kind = "timed out" if any(each in message for each in TASK_TIMED_OUT) else event.kind
+    return f"{kind}: {message}"

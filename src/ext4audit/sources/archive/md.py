@@ -53,7 +53,7 @@ class Arrays:
         shown = dict(self._shown.get(name, {}))
         body = self._details.get(f"/dev/{name}")
         detail = _from_mdadm(self._capture, body, name_of) if body is not None else {}
-        return detail | _worse(detail, shown) if detail else shown
+        return detail | _worst(detail, shown) if detail else shown
 
     @cached_property
     def _shown(self) -> dict[str, dict[str, str]]:
@@ -70,7 +70,7 @@ class Arrays:
         return found
 
 
-def _worse(*seen: Mapping[str, str]) -> dict[str, str]:
+def _worst(*seen: Mapping[str, str]) -> dict[str, str]:
     """Return the worst state in several texts: most missing members, and any running action.
 
     The texts were captured at different moments; a member missing in one of them was missing then.

@@ -47,20 +47,20 @@ def read_mountinfo(
     only commands run in that directory. Truncated tables are skipped; if there is no other table,
     the result is the Unknown of the first one.
     """
-    cut: Unknown | None = None
+    truncated: Unknown | None = None
     for path in MOUNT_TABLES if sysroot == "/" else reversed(MOUNT_TABLES):
         found = capture.read(path)
         if isinstance(found, Known) and found.value.strip():
             return Known(without_sysroot(found.value, sysroot), path)
-        cut = cut or _cut(found)
+        truncated = truncated or _truncated(found)
     for path in ("/proc/mounts", "/proc/self/mounts", "/etc/mtab") if sysroot == "/" else ():
         table = capture.read(path)
         if isinstance(table, Known) and table.value.strip() and table.value.endswith("\n"):
             return _mountinfo_of(_parse_mount_table(table.value), devices, path)
-        cut = cut or _cut(table)
+        truncated = truncated or _truncated(table)
     output = output_of(capture, "mount -l", "mount")
     lines = _parse_mount_output(output.text)
-    return _mountinfo_of(lines, devices, output.origin) if lines else cut
+    return _mountinfo_of(lines, devices, output.origin) if lines else truncated
 
 
 def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
@@ -76,7 +76,7 @@ def read_utab(capture: Capture, sysroot: str) -> Evidence[str] | None:
     return Known("".join(rows), output.origin)
 
 
-def _cut(table: Evidence[str] | None) -> Unknown | None:
+def _truncated(table: Evidence[str] | None) -> Unknown | None:
     """Return the Unknown of a truncated table; None otherwise, even for a link that leads out."""
     return table if isinstance(table, Unknown) and table.why is Why.UNPARSABLE else None
 
@@ -211,15 +211,15 @@ def _mountinfo_of(lines: Sequence[Line], devices: DeviceTable, origin: str) -> E
 
     This makes its line unparsable, and thereby a known gap, without affecting other lines.
     """
-    made, places = [], dict[str, int]()
+    rows, places = [], dict[str, int]()
     for index, (source, mount_point, fstype, options) in enumerate(lines, 1):
         unknown = UNKNOWN_NUMBER if fstype in _EXT else f"0:{index}"
         number = devices.number_of(_unescaped(source)) or unknown
         own, shared = _split_options(options)
         parent = _parent(mount_point, places)
         places[mount_point] = index
-        made.append(f"{index} {parent} {number} / {mount_point} {own} - {fstype} {source} {shared}")
-    return Known("\n".join(made) + "\n", origin)
+        rows.append(f"{index} {parent} {number} / {mount_point} {own} - {fstype} {source} {shared}")
+    return Known("\n".join(rows) + "\n", origin)
 
 
 def _split_options(options: str) -> tuple[str, str]:

@@ -199,9 +199,9 @@ def _only_match(
     outputs: Sequence[Output], proof: re.Pattern[str], known_uuid: str, what: str
 ) -> Evidence[str] | None:
     """Return the successful output with the UUID of the device, or an unknown if ambiguous."""
-    judged = [judge(output, proof, what) for output in outputs]
-    good = [each for each in judged if isinstance(each, Known)]
-    failed = [each for each in judged if isinstance(each, Unknown)]
+    results = [judge(output, proof, what) for output in outputs]
+    good = [each for each in results if isinstance(each, Known)]
+    failed = [each for each in results if isinstance(each, Unknown)]
     if not good:
         return replace(failed[0], hint=failed[0].hint or _HINT) if failed else None
     own = [each for each in good if not known_uuid or _uuid(each.value) == known_uuid]

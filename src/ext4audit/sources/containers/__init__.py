@@ -160,10 +160,10 @@ class MemoryArchive(Tree):
     def add(self, path: str, node: Node) -> None:
         """Add a member; raises ArchiveError for a duplicate name, or if a limit is exceeded."""
         name = normalized_path(path)
-        there = self._nodes.get(name)
-        if isinstance(there, Directory) and isinstance(node, Directory):
+        existing = self._nodes.get(name)
+        if isinstance(existing, Directory) and isinstance(node, Directory):
             return
-        if there is not None:
+        if existing is not None:
             raise ArchiveError(f"two members are named {name!r:.200}")
         if isinstance(node, File) and node.content is not None:
             node = self._held(node.content, node)

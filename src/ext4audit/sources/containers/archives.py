@@ -81,7 +81,7 @@ class DirectoryArchive(Tree):
     def _entries(self, where: str) -> list[tuple[str, Node]]:
         """Return the names in a directory and their nodes, sorted; raises ArchiveError."""
         most = self._limits.most_entries
-        found = self._asked(where, partial(_entries, self._place(where), most + 1))
+        found = self._bounded(where, partial(_entries, self._place(where), most + 1))
         if len(found) > most:
             raise self.error(f"holds more than {most} entries")
         return found
@@ -92,7 +92,7 @@ class DirectoryArchive(Tree):
         if not isinstance(node, File):
             raise self.error(f"{name!r:.200}: {describe_node(node)}")
         largest = self._limits.largest_file_bytes
-        content = self._asked(name, partial(_content, self.label, where.split("/"), largest))
+        content = self._bounded(name, partial(_content, self.label, where.split("/"), largest))
         self._room_bytes -= len(content)
         if self._room_bytes < 0:
             raise self.error(f"more than {self._limits.largest_kept_bytes} bytes were read")
@@ -108,10 +108,10 @@ class DirectoryArchive(Tree):
         if name not in self._seen:
             if len(self._seen) > self._limits.most_entries:
                 self._seen.clear()
-            self._seen[name] = self._asked(name, partial(_node, self._place(name)))
+            self._seen[name] = self._bounded(name, partial(_node, self._place(name)))
         return self._seen[name]
 
-    def _asked(self, name: str, call: Callable[[], R]) -> R:
+    def _bounded(self, name: str, call: Callable[[], R]) -> R:
         """Return the result of a call about a path; raises TimeoutError or ArchiveError."""
         if self._dead:
             raise TimeoutError(self._dead)

@@ -157,15 +157,15 @@ class Stream:
 
     def _opened(self) -> Iterator[bytes]:
         first = next(compressed := self._compressed(), b"")
-        unread = next((what for magic, what in _UNREAD.items() if first.startswith(magic)), None)
-        if unread:
-            raise ArchiveError(unread)
-        make = next((made for magic, made in _MAGIC.items() if first.startswith(magic)), None)
-        if make is None:
+        refusal = next((text for magic, text in _UNREAD.items() if first.startswith(magic)), None)
+        if refusal:
+            raise ArchiveError(refusal)
+        factory = next((each for magic, each in _MAGIC.items() if first.startswith(magic)), None)
+        if factory is None:
             yield first
             yield from compressed
         else:
-            yield from _decompressed(first, compressed, make)
+            yield from _decompressed(first, compressed, factory)
 
     def _compressed(self) -> Iterator[bytes]:
         while chunk := self._raw.read(_CHUNK_BYTES):

@@ -117,10 +117,10 @@ def parse_manifest(manifest: bytes) -> object:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; raises SnapshotError for duplicate keys, which json would silently drop."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    result = dict(pairs)
+    if len(result) != len(pairs):
         raise SnapshotError("duplicate key in an object")
-    return made
+    return result
 
 
 def checked(

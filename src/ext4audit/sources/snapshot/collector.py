@@ -57,18 +57,18 @@ def collect_script(version: str) -> str:
     lines = [line.lstrip("\t").partition(_LATE_COMMENT)[0] for line in text.splitlines()]
     end_of_head = next(number for number, line in enumerate(lines) if not line.startswith("#"))
     code = [line for line in lines[end_of_head:] if line and not line.startswith(_COMMENT)]
-    sent = "\n".join([*lines[:end_of_head], _squeezed("\n".join(code)), ""])
-    return sent.replace(_VERSION_MARK, version)
+    script = "\n".join([*lines[:end_of_head], _minified("\n".join(code)), ""])
+    return script.replace(_VERSION_MARK, version)
 
 
-def _squeezed(code: str) -> str:
+def _minified(code: str) -> str:
     """Return minified shell code, including the awk programs in it."""
-    made, end = "", 0
+    minified, end = "", 0
     for program in _AWK.finditer(code):
         awk = _STRING_NAME_OR_BLANK.sub(_in_awk, program[2])
-        made += _shell(code[end : program.start(2)]) + f"{awk}'"
+        minified += _shell(code[end : program.start(2)]) + f"{awk}'"
         end = program.end()
-    return made + _shell(code[end:])
+    return minified + _shell(code[end:])
 
 
 def _in_awk(found: re.Match[str]) -> str:

@@ -147,21 +147,21 @@ def _masked(ask: Ask, text: str) -> str:
 
 def mask(answers: Mapping[Ask, Answer]) -> tuple[dict[Ask, Answer], list[str]]:
     """Return the answers with credentials masked, and the paths of the files that had any."""
-    made, paths = dict(answers), []
+    masked, paths = dict(answers), []
     for ask, answer in answers.items():
         if not isinstance(answer, Known) or not isinstance(answer.value, str):
             continue
         if (text := _masked(ask, answer.value)) != answer.value:
-            made[ask] = Known(text, answer.origin)
+            masked[ask] = Known(text, answer.origin)
             paths += [ask.path] if isinstance(ask, ReadFile) else []
-    return made, sorted(paths)
+    return masked, sorted(paths)
 
 
 _INLINE_CHARACTERS = 160
 _HEX_LINE_BYTES = 16
 _INLINE_BYTES = 4096
 _NAME_CHARACTERS = 150
-_KIND_OF = {made: (kind, arguments) for kind, (made, arguments) in KINDS.items()}
+_KIND_OF = {ask_class: (kind, arguments) for kind, (ask_class, arguments) in KINDS.items()}
 
 
 def encode(

@@ -46,21 +46,21 @@ class ActionModule(ActionBase):
     def run(self, tmp: object = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the result of the task, which is never "changed" and is the same in check mode."""
         result = super().run(tmp, task_vars)
-        words = self._task.args
-        unknown = sorted(set(words) - ARGUMENTS)
+        arguments = self._task.args
+        unknown = sorted(set(arguments) - ARGUMENTS)
         if unknown:
             raise AnsibleActionFail("unknown option: " + ", ".join(unknown))
-        if words.get("inventory_dest"):
-            _write_once(words["inventory_dest"], _members(task_vars or {}))
-        program = words.get("program") or "ext4audit"
-        text = self._snapshot(_script(words.get("script"), program))
+        if arguments.get("inventory_dest"):
+            _write_once(arguments["inventory_dest"], _members(task_vars or {}))
+        program = arguments.get("program") or "ext4audit"
+        text = self._snapshot(_script(arguments.get("script"), program))
         result.update(changed=False)
-        if words.get("dest"):
-            _write(words["dest"], text)
-            result["dest"] = words["dest"]
-        if _is_true(words.get("audit", True)):
+        if arguments.get("dest"):
+            _write(arguments["dest"], text)
+            result["dest"] = arguments["dest"]
+        if _is_true(arguments.get("audit", True)):
             name = (task_vars or {}).get("inventory_hostname", "host")
-            result.update(_audited(program, words.get("options") or [], name, text))
+            result.update(_audited(program, arguments.get("options") or [], name, text))
         return result
 
     def _snapshot(self, script: str) -> str:
@@ -71,8 +71,8 @@ class ActionModule(ActionBase):
         if len(done["stdout"]) > LARGEST:
             raise AnsibleActionFail(f"the host sent more than {LARGEST >> 20} MiB")
         if BEGIN not in done["stdout"]:
-            said = (done["stderr"].strip() or done["stdout"].strip())[-SHOWN:]
-            raise AnsibleActionFail(f"no snapshot: status {done['rc']}: {said or 'no output'}")
+            message = (done["stderr"].strip() or done["stdout"].strip())[-SHOWN:]
+            raise AnsibleActionFail(f"no snapshot: status {done['rc']}: {message or 'no output'}")
         return done["stdout"]
 
     def _has_standard_input(self) -> bool:
@@ -148,8 +148,8 @@ def _output(command: list[str], codes: tuple[int, ...]) -> str:
     except OSError as error:
         raise AnsibleActionFail(f"{shlex.join(command[:1])}: {error.strerror}") from None
     if done.returncode not in codes:
-        said = done.stderr.decode("utf-8", "replace").strip()[-SHOWN:]
-        raise AnsibleActionFail(f"{shlex.join(command[:3])}: {said}")
+        message = done.stderr.decode("utf-8", "replace").strip()[-SHOWN:]
+        raise AnsibleActionFail(f"{shlex.join(command[:3])}: {message}")
     return done.stdout.decode("utf-8", "surrogateescape")
 
 
