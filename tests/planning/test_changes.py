@@ -9,7 +9,7 @@ import pytest
 
 from ext4audit.engine import audit
 from ext4audit.evidence import need
-from ext4audit.facts.host import ActiveProfile, Filesystem, Host, all_profiles
+from ext4audit.facts.host import ActiveProfile, Filesystem, Host, Profile, all_profiles
 from ext4audit.facts.plan import Plan
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.planning import Judge, improvements
@@ -23,11 +23,13 @@ from support.images.mke2fs import needs_e2fsprogs
 
 pytestmark = needs_e2fsprogs
 RULES = [each for each in all_rules() if each.code in {"CMP007", "PRF001", "DUR001"}]
+THREE = Profile("three", "site", "at most 3 % for root", "/etc/x.toml", reserved_percent=3)
 
 
 def demands_judge_by(*names: str) -> Judge:
     """Return the judge of a plan for these products."""
-    profiles = [ActiveProfile(all_profiles()[name]) for name in names]
+    known = {**all_profiles(), THREE.name: THREE}
+    profiles = [ActiveProfile(known[name]) for name in names]
 
     def judge(plan: Plan) -> Report:
         return audit(ReportSource("plan", "planned"), host_of(plan), RULES, profiles)
@@ -73,6 +75,7 @@ def test_the_mount_options_that_are_demanded_are_added(
         (disk_plan("-O bigalloc -C 65536"), ("mysql-aws-twp",), ("-C", "16384", "-O", "bigalloc")),
         (disk_plan("-m 5"), ("k8s-csi",), ("-m", "0")),
         (disk_plan("-m 1"), ("k8s-csi",), ("-m", "1")),
+        (disk_plan("-m 5"), ("three",), ("-m", "3")),
     ],
 )
 def test_the_mke2fs_arguments_that_are_demanded_are_added(

@@ -54,6 +54,12 @@ class Profile(NamedTuple):
     instead_of_ext4: str | None = None
     confirmed: str = ""
 
+    @property
+    def new_reserve_percent(self) -> float | None:
+        """The reserve that meets the limit: none if at most 1 % is allowed, else the limit."""
+        most = self.reserved_percent
+        return 0 if most is not None and most <= 1 else most
+
 
 class ActiveProfile(NamedTuple):
     """A profile and its place: a mount point or a glob, or None for every filesystem."""

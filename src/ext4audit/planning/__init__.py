@@ -139,8 +139,8 @@ def _with_features(mkfs: MkfsArguments, features: Sequence[str]) -> MkfsArgument
 def _values(profile: Profile) -> Iterator[tuple[str, str]]:
     if profile.cluster_bytes:
         yield "-C", str(profile.cluster_bytes)
-    if profile.reserved_percent is not None:
-        yield "-m", "0"
+    if profile.new_reserve_percent is not None:
+        yield "-m", f"{profile.new_reserve_percent:g}"
 
 
 def _judged(report: Report) -> tuple[Filesystem, tuple[Profile, ...]]:

@@ -492,7 +492,7 @@ def below(*names: str) -> Alter:
     return chosen
 
 
-def of_site(**demands: tuple[Any, ...]) -> Alter:
+def of_site(**demands: Any) -> Alter:
     """Return what puts a profile of a site in force on every filesystem."""
     profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)  # type: ignore[arg-type]
 
@@ -563,6 +563,12 @@ REMEDY_CASES = (
         alter=below("tidb"),
     ),
     RemedyCase("the reserve", "Reserve nothing", mke2fs=("-m", "5"), alter=below("k8s-csi")),
+    RemedyCase(
+        "the reserve, to the limit of a site",
+        "Reserve 2.5 %",
+        mke2fs=("-m", "5"),
+        alter=of_site(reserved_percent=2.5),
+    ),
     RemedyCase(
         "a data mode that a site forbids",
         PUT,

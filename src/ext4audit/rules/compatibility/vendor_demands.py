@@ -168,7 +168,7 @@ def _reserve(fs: Filesystem, profile: Profile, most: float) -> RuleOutput:
         return
     share = reserved * PERCENT / blocks
     what = f"{share:.1f} % is reserved for root; the limit is {most:g} %"
-    yield _creation_finding(profile, what, "reserve", _free(fs, reserved))
+    yield _creation_finding(profile, what, "reserve", _lower_reserve(fs, profile, reserved))
 
 
 def _another(profile: Profile) -> RuleOutput:
@@ -201,14 +201,19 @@ def _anew(profile: Profile) -> Remedy:
     )
 
 
-def _free(fs: Filesystem, reserved: int) -> Remedy:
-    """Return the remedy that sets the reserve to zero."""
-    return Remedy(
-        "Reserve nothing for root.",
-        Disruption.ONLINE,
-        remedies.superblock_fields.reserve_nothing(fs, reserved),
-        trade_off="Root cannot clean up on a filesystem that is full to the last block.",
-    )
+def _lower_reserve(fs: Filesystem, profile: Profile, reserved: int) -> Remedy:
+    """Return the remedy that reserves as much as a profile allows."""
+    percent = profile.new_reserve_percent
+    if not percent:
+        return Remedy(
+            "Reserve nothing for root.",
+            Disruption.ONLINE,
+            remedies.superblock_fields.reserve_nothing(fs, reserved),
+            trade_off="Root cannot clean up on a filesystem that is full to the last block.",
+        )
+    blocks = int(need(fs.superblock).size_blocks * percent // PERCENT)
+    steps = remedies.superblock_fields.set_reserved_blocks(fs, blocks)
+    return Remedy(f"Reserve {percent:g} % for root.", Disruption.ONLINE, steps)
 
 
 def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
