@@ -494,7 +494,7 @@ def below(*names: str) -> Alter:
 
 def of_site(**demands: Any) -> Alter:
     """Return what puts a profile of a site in force on every filesystem."""
-    profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)  # type: ignore[arg-type]
+    profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)
 
     def chosen(host: Host) -> Host:
         return host._replace(profiles=(ActiveProfile(profile),))
