@@ -130,13 +130,16 @@ def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
     assert sosreport({"sos_commands/host/hostname": f"{name}\n"}).label == name
 
 
-def test_the_resolvers_name_of_a_host_is_no_second_host() -> None:
-    """`hostname -f` answers "localhost.localdomain" on many a host; the node name counts."""
-    files = {
-        "insights_commands/hostname_-f": "localhost.localdomain\n",
-        "insights_commands/uname_-a": UNAME,
-    }
-    assert recognised(files).label == "db-1"
+@pytest.mark.parametrize(
+    "named",
+    [{"insights_commands/uname_-a": UNAME}, {"proc/sys/kernel/hostname": "db-1\n"}],
+)
+def test_the_resolvers_name_of_a_host_is_no_second_host(named: dict[str, str]) -> None:
+    """`hostname -f` answers "localhost.localdomain" on many hosts; the node name counts."""
+    assert (
+        recognised({"insights_commands/hostname_-f": "localhost.localdomain\n", **named}).label
+        == "db-1"
+    )
 
 
 def test_hostile_names_are_shown_escaped() -> None:

@@ -56,13 +56,13 @@ def _without_repeats(words: list[str]) -> list[str]:
 def host_name(capture: Capture) -> str:
     """Return the host name, or "" if it is unknown.
 
-    `hostname -f` is tried late: it queries the resolver, which may return "localhost.localdomain".
+    `hostname -f` is tried last: it queries the resolver, which may return "localhost.localdomain".
     """
     texts = (
         printed_name(capture),
         node_name(capture),
-        output_of(capture, "hostname -f").text,
         text_of(capture, "/proc/sys/kernel/hostname"),
+        output_of(capture, "hostname -f").text,
     )
     names = (text.strip("\n") for text in texts)
     return next((name for name in names if name and "\n" not in name), "")
