@@ -1,7 +1,7 @@
-"""The catalogue of rules: one module a rule in the folder of its family, found by its name.
+"""The rule catalogue: one module per rule in the folder of its family, discovered by file name.
 
-Rules that are off by default (`ext4audit.rule.OFF_BY_DEFAULT`) are not imported unless they are
-wanted: `--select`, `--pedantic` and a profile choose them.
+Rules that are off by default (`ext4audit.rule.OFF_BY_DEFAULT`) are imported only if `--select`,
+`--pedantic` or a profile selects them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 from ext4audit.rule import OFF_BY_DEFAULT, Rule
 
 RULE_MODULE = re.compile(r"([a-z]{3}\d{3})_[a-z0-9_]+")
-"""`dur001_barrier_disabled`: code and name. Other modules are what a family shares."""
+"""`dur001_barrier_disabled`: code and name. Other modules hold helpers of a family."""
 
 
 @cache
@@ -26,12 +26,12 @@ def default_rules() -> tuple[Rule, ...]:
 
 @cache
 def all_rules() -> tuple[Rule, ...]:
-    """Return every rule of the catalogue, sorted by code."""
+    """Return all rules, sorted by code."""
     return tuple(sorted((*default_rules(), *_rules(default=False)), key=lambda rule: rule.code))
 
 
 def _rules(*, default: bool) -> tuple[Rule, ...]:
-    """Import the rules that are on, or off, by default."""
+    """Import and return the rules that are on or off by default, sorted by code."""
     modules = [
         import_module(name) for code, name in _modules() if (code not in OFF_BY_DEFAULT) is default
     ]
@@ -40,7 +40,7 @@ def _rules(*, default: bool) -> tuple[Rule, ...]:
 
 
 def _modules() -> Iterator[tuple[str, str]]:
-    """Yield the code and the dotted name of every rule's module."""
+    """Yield the code and the dotted module name of every rule."""
     for family in pkgutil.iter_modules(__path__):
         folders = [f"{folder}/{family.name}" for folder in __path__]
         for module in pkgutil.iter_modules(folders):

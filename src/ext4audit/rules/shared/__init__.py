@@ -1,4 +1,4 @@
-"""Parts that several families share; here, citations of options, fields, bugs and trimming."""
+"""Helpers that several rule families share: citations of options, fields, bugs and trimming."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLACES = {
     Provenance.IMPLIED: "implied by another option",
     Provenance.UNKNOWN: "origin unknown",
 }
-"""How evidence names the provenance of an option."""
+"""The name of each option provenance in citations."""
 IN_SUPERBLOCK = frozenset(
     {
         Provenance.SUPERBLOCK,
@@ -51,7 +51,7 @@ IN_SUPERBLOCK = frozenset(
 
 
 def is_in_memory(device: BlockDevice) -> bool:
-    """Whether a disk lies in memory (zram, brd): it is empty after each boot.
+    """Return whether a disk is a RAM disk (zram, brd), which is empty after each boot.
 
     zram-generator mounts its filesystems with discard, which frees memory (zram-generator.conf(5)).
     """
@@ -64,7 +64,7 @@ def verb(words: Sequence[str]) -> str:
 
 
 def pronoun(words: Sequence[str]) -> str:
-    """Return the pronoun that stands for a list of options: "it" or "them"."""
+    """Return the pronoun for a list of options: "it" or "them"."""
     return "it" if len(words) == 1 else "them"
 
 
@@ -75,10 +75,10 @@ def series(words: Sequence[str]) -> str:
 
 
 def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
-    """Yield the state of an option: in force, the place that set it, and then all others.
+    """Cite the option in force, what set it, and every other place that sets it.
 
-    The option in force, the lines of fstab that set it and the hidden place in the superblock are
-    the evidence; layers and the mount table are detail.
+    The option in force, the fstab lines that set it and the superblock, if it hides the option,
+    are evidence; the remaining layers and the mount table are detail.
     """
     options = for_wording(fs.options, None)
     option = options.find(name) if options else None
@@ -98,9 +98,9 @@ def cite_option(fs: Filesystem, name: str) -> Iterator[Citation]:
 def milder_while_read_only(
     fs: Filesystem, severity: Severity, message: str
 ) -> tuple[Severity, str]:
-    """Return the severity and the message of harm that only writing does.
+    """Return the severity and the message of a problem that only affects writes.
 
-    While the filesystem is read-only it is an info, and the message says that this can change.
+    On a read-only filesystem the severity is INFO, and the message adds when it takes effect.
     """
     if is_surely(fs.read_only):
         return Severity.INFO, f"{message}, as soon as it is mounted writable"
@@ -111,7 +111,7 @@ FSTAB_OF_CONTAINER = "in a {} container, /etc/fstab is not the host's"
 
 
 def refuse_container(host: Host, why: str) -> None:
-    """Raise NotApplicable in a container; `{}` in the reason stands for its kind."""
+    """Raise NotApplicable in a container; `{}` in `why` is replaced by the kind of container."""
     container = need(host.container)
     if container:
         raise NotApplicable(why.format(container))
@@ -120,14 +120,14 @@ def refuse_container(host: Host, why: str) -> None:
 def mounted_on(host: Host) -> list[Filesystem]:
     """Return the mounted filesystems of a host, at least one.
 
-    Raises NotApplicable where there is none, Undetermined where one may have been missed.
+    Raises NotApplicable if there is none, Undetermined if one may have been missed.
     """
     mounted = [fs for fs in host.filesystems if fs.alive]
     return mounted or _none_of(host, "no ext4 filesystem is mounted")
 
 
 def writable_of(host: Host) -> list[Filesystem]:
-    """Return the mounted filesystems that may be writable, at least one; raises as `mounted_on`."""
+    """Return mounted filesystems that may be writable, at least one; raises like `mounted_on`."""
     writable = [fs for fs in mounted_on(host) if not is_surely(fs.read_only)]
     return writable or _none_of(host, "all mounted ext4 filesystems are read-only")
 
@@ -141,7 +141,7 @@ MOST_SHOWN = 4
 
 
 def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
-    """Return citations, the most important first, with those beyond the fourth as detail."""
+    """Return citations, given in order of importance, with all after the fourth as detail."""
     return tuple(
         each if index < MOST_SHOWN else each._replace(detail=True)
         for index, each in enumerate(citations)
@@ -149,20 +149,20 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
 
 
 def cite_mount_table(options: EffectiveOptions) -> Citation:
-    """Return the options of the superblock as the mount table shows them."""
+    """Cite the superblock options that the mount table shows."""
     if options.mount_table is None:
         return Citation("mount table", "no mount of it was seen", "/proc/self/mountinfo")
     return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
 
 
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:
-    """Whether rootflags= sets some state of an option of the root filesystem."""
+    """Return whether this is the root filesystem and rootflags= sets the option to any value."""
     given = for_wording(rootflags(host), ())
     return "/" in fs.mount_points and any(sets_option(o, name) for o in given)
 
 
 def rootflags(host: Host) -> Evidence[tuple[str, ...]]:
-    """Return the options that the kernel mounts the root with; the last rootflags= wins."""
+    """Return the options of the last rootflags=, with which the kernel mounts the root."""
 
     def last(arguments: Sequence[str]) -> tuple[str, ...]:
         flags = [a.removeprefix("rootflags=") for a in arguments if a.startswith("rootflags=")]
@@ -175,7 +175,7 @@ IN_BOOT_LOADER = " Correct rootflags= in the boot loader's configuration as well
 
 
 def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
-    """Return the sentence on the place that no step of a remedy can correct; empty if none."""
+    """Return a sentence on the source of an option that no remedy step corrects, or ""."""
     if in_rootflags(fs, host, name):
         return IN_BOOT_LOADER
     option = option_of(fs, name)
@@ -187,19 +187,19 @@ def what_else_sets_it(fs: Filesystem, host: Host, name: str) -> str:
 
 
 def _is_stored(option: EffectiveOption) -> bool:
-    """Whether the superblock or the kernel's default sets the option."""
+    """Return whether the superblock or the kernel's default sets the option."""
     provenances = {option.set_by, *(layer.provenance for layer in option.layers)}
     return bool(provenances & IN_SUPERBLOCK) or option.set_by is Provenance.KERNEL_DEFAULT
 
 
 def is_in_force(options: EffectiveOptions, name: str) -> bool:
-    """Whether an option that is a plain flag is known to be in force."""
+    """Return whether an option without a value is known to be in force."""
     option = options.find(name)
     return option is not None and option.token == name
 
 
 def need_in_force(fs: Filesystem, name: str) -> bool:
-    """Whether the option is in force; raises Undetermined where its absence proves nothing."""
+    """Return whether the option is in force; raises Undetermined if its absence proves nothing."""
     options = need(fs.options)
     if is_in_force(options, name):
         return True
@@ -209,12 +209,12 @@ def need_in_force(fs: Filesystem, name: str) -> bool:
 
 
 def cite_not_in_force(fs: Filesystem, name: str) -> Citation:
-    """Return the evidence that the option is not in force."""
+    """Cite that the option is not in force."""
     return Citation(f"option in force: {name}", "not listed", need(fs.options).source)
 
 
 def _table_would_show(fs: Filesystem, options: EffectiveOptions, name: str) -> bool:
-    """Whether the mount table would show it; it omits what the superblock's string sets."""
+    """Return whether the mount table would list it; it omits what the superblock's string sets."""
     if options.mount_table is None or not isinstance(fs.superblock, Known):
         return False
     words = fs.superblock.value.mount_option_string.split(",")
@@ -227,11 +227,11 @@ T = TypeVar("T")
 def superblock_field(
     fs: Filesystem, what: str, read: Callable[[Superblock], T | None]
 ) -> Evidence[T]:
-    """Return what `read` finds in the superblock; None becomes an unknown that names `what`.
+    """Return the value that `read` takes from the superblock; None becomes an Unknown for `what`.
 
-    The ioctl that works without root omits sizes, and the superblock's own bytes can omit the
-    journal's size, which dumpe2fs prints. The hint is that of the device, which is true for root
-    and in a container as well: its reader knows who was refused.
+    The ioctl that works without root omits sizes, and the raw superblock can lack the journal
+    size, which dumpe2fs prints. The hint comes from the attempt to read the device, so it is also
+    right for root and in a container.
     """
     if isinstance(fs.superblock, Unknown):
         return fs.superblock
@@ -243,9 +243,9 @@ def superblock_field(
 
 
 def _device_hint(fs: Filesystem, origin: str) -> str:
-    """Return how to read the rest of the superblock; empty where dumpe2fs did not show it.
+    """Return how to read the rest of the superblock; empty if dumpe2fs was used already.
 
-    Where the one on the device is damaged, no program shows the rest.
+    If the superblock on the device is damaged, no program can show the rest.
     """
     if isinstance(fs.primary, Unknown):
         return fs.primary.hint
@@ -257,7 +257,7 @@ def _device_hint(fs: Filesystem, origin: str) -> str:
 
 
 def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the features that the superblock has, if it is known."""
+    """Cite the features in the superblock, if it is known."""
     if isinstance(fs.superblock, Unknown):
         return ()
     words = " ".join(sorted(fs.superblock.value.features))
@@ -265,18 +265,18 @@ def cite_features(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def gaps_below(stack: BlockDevice) -> tuple[Unknown, ...]:
-    """Return why devices of a stack do not show what is below them: more leaves may be there."""
+    """Return the reasons why parts of a stack are not visible: there may be more leaf devices."""
     return tuple(device.below for device in stack.walk() if isinstance(device.below, Unknown))
 
 
 TIMER = "fstrim.timer"
 NEVER_TRIMMED = "X-fstrim.notrim"
-"""The option of fstab that makes fstrim skip a filesystem (fstrim(8), util-linux 2.38)."""
+"""The fstab option that makes fstrim skip a filesystem (fstrim(8), util-linux 2.38)."""
 NO_DISCARD = "its device does not support discards"
 
 
 def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
-    """Return how much the device discards at once, if it is known."""
+    """Cite the size of the largest discard that the device accepts, if it is known."""
     most = device.queue.discard_max_bytes
     if not isinstance(most, Known):
         return ()
@@ -285,10 +285,10 @@ def cite_discard(device: BlockDevice) -> tuple[Citation, ...]:
 
 
 def trimmed(fs: Filesystem, host: Host) -> Evidence[bool]:
-    """Whether fstrim runs regularly, and for this filesystem.
+    """Return whether fstrim runs regularly and trims this filesystem.
 
-    `fstrim --fstab` and `--listed-in` trim the root, and the mount points that fstab has
-    (fstrim(8)). Who has no mount in our namespace is in none that fstrim.service sees.
+    `fstrim --fstab` and `--listed-in` trim the root and the mount points in fstab (fstrim(8)).
+    fstrim.service does not see a filesystem that is not mounted in our mount namespace.
     """
     if isinstance(host.fstrim, Unknown) or not host.fstrim.value:
         return host.fstrim
@@ -301,7 +301,7 @@ def trimmed(fs: Filesystem, host: Host) -> Evidence[bool]:
 def _names(
     mount_points: tuple[str, ...], _: tuple[Mount, ...], entries: tuple[FstabEntry, ...]
 ) -> bool | None:
-    """Whether fstab has a filesystem trimmed, None where it does not say so."""
+    """Return whether fstab includes a filesystem in trimming, None if it has no entry for it."""
     lines = [each.line for each in entries if each.line.mount_point in mount_points]
     if any(NEVER_TRIMMED in line.options for line in lines):
         return False
@@ -309,26 +309,26 @@ def _names(
 
 
 def cite_fstrim(host: Host) -> Citation:
-    """Return whether a timer or cron job runs fstrim."""
+    """Cite whether a timer or cron job runs fstrim."""
     if not isinstance(host.fstrim, Known):
         return Citation("regular fstrim", f"not known: {host.fstrim.detail}", host.fstrim.what)
     return Citation("regular fstrim", "yes" if host.fstrim.value else "no", host.fstrim.origin)
 
 
 def cite_kernel(host: Host, exposed: Exposure) -> Citation:
-    """Return the running kernel, and the evidence for what it contains."""
+    """Cite the running kernel and the reason why it is or is not exposed to a bug."""
     if not isinstance(host.kernel, Known):
         return Citation("kernel", exposed.note, exposed.source)
     return Citation("kernel", f"{host.kernel.value.release} ({exposed.note})", host.kernel.origin)
 
 
 def grade(exposed: Exposure) -> tuple[Severity, Confidence]:
-    """Return the severity and the confidence of a finding."""
+    """Return the severity and the confidence of a finding on an exposure."""
     return Severity(exposed.severity), Confidence(exposed.confidence)
 
 
 def update(exposed: Exposure) -> Remedy:
-    """Return the advice to update, without steps: the command depends on the distribution."""
+    """Return advice to update the kernel, without steps: they depend on the distribution."""
     return Remedy(
         f"Update the kernel to {exposed.fix} or later, and restart.",
         Disruption.REBOOT,

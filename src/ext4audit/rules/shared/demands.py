@@ -1,4 +1,4 @@
-"""What the place or a profile of a filesystem demands: features, options, the data mode."""
+"""Features, options and data modes that a mount point or a profile requires of a filesystem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DATABASES = (
         ).split()
     ),
 )
-"""The data directories of packaged databases."""
+"""Data directories of packaged databases."""
 TENANTS = frozenset(
     (
         "/home /srv /var/lib/containerd /var/lib/containers /var/lib/docker /var/lib/incus "
@@ -39,19 +39,19 @@ TENANTS = frozenset(
 
 
 def holds_database(fs: Filesystem) -> bool:
-    """Whether it is mounted where a database keeps its data."""
+    """Return whether the filesystem is mounted at or below the data directory of a database."""
     return _any_below(fs, DATABASES)
 
 
 def holds_tenants(fs: Filesystem) -> bool:
-    """Whether it is mounted where several users or containers keep their files."""
+    """Return whether it is mounted where several users or containers keep their files."""
     return _any_below(fs, TENANTS)
 
 
 def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
-    """Yield the writable folders of overlays, one a container, that lie on the filesystem.
+    """Yield the upperdirs of overlay mounts on the filesystem, one per container.
 
-    None from within a container: there the folders are named as the host sees them.
+    Yields nothing inside a container, where the mount table shows these paths as on the host.
     """
     contained = for_wording(host.container, None)
     mounts = () if contained else for_wording(host.mounts, ())
@@ -60,7 +60,7 @@ def container_layers(fs: Filesystem, host: Host) -> Iterator[str]:
 
 @cached_by_identity
 def _layers(mounts: tuple[Mount, ...]) -> Mapping[DeviceNumber, list[str]]:
-    """Return the writable folders of overlays by the device that holds them."""
+    """Return the upperdirs of overlay mounts by the number of the device that holds them."""
     found: dict[DeviceNumber, list[str]] = {}
     for token in (t for mount in mounts if mount.fstype == "overlay" for t in mount.super_options):
         upper = token.removeprefix("upperdir=")
@@ -75,7 +75,7 @@ def _any_below(fs: Filesystem, folders: Iterable[str]) -> bool:
 
 
 def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the mount options that profiles require, canonical, each with its profile."""
+    """Return the canonical mount options that profiles require, each with its profile."""
     return {
         canonical(token): profile
         for profile in reversed(host.profiles_of(fs))
@@ -84,7 +84,7 @@ def demanded(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
 
 
 def forbidden(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
-    """Return the mount options that profiles forbid, canonical, each with its profile."""
+    """Return the canonical mount options that profiles forbid, each with its profile."""
     return {
         canonical(token): profile
         for profile in reversed(host.profiles_of(fs))
@@ -100,23 +100,23 @@ def demands_features(fs: Filesystem, host: Host) -> Mapping[str, Profile]:
 def replaced_demands(
     fs: Filesystem, host: Host, changes: Mapping[str, str]
 ) -> Mapping[str, Profile]:
-    """Return the required tokens that a change of options, by name, would replace."""
+    """Return the required tokens that `changes`, new tokens by option name, would replace."""
     wanted = demanded(fs, host).items()
     return {token: who for token, who in wanted if changes.get(option_name(token), token) != token}
 
 
 def states_of(tokens: Iterable[str]) -> Mapping[str, str]:
-    """Return the canonical token of each option that some tokens set; the last one counts."""
+    """Return the canonical token of each option by name; the last token for an option wins."""
     return {option_name(token): canonical(token) for token in tokens}
 
 
 def kept_text(kept: Mapping[str, Profile]) -> str:
-    """Return the sentences on required options that are kept; empty if there are none."""
+    """Return a sentence for each required option that is kept; empty if there are none."""
     return "".join(f" {token} is kept: {required_by(who)}." for token, who in kept.items())
 
 
 def required_by(profile: Profile) -> str:
-    """Return the clause on the product that requires it."""
+    """Return a clause that names the product and the profile that require an option."""
     return f"required by {profile.product} (profile {profile.name})"
 
 
@@ -136,7 +136,7 @@ WARNED_OF: Mapping[str, str] = MappingProxyType(
         "dirsync": "PRF012",
     }
 )
-"""The rule that reports a token, also if the rule is off by default."""
+"""The code of the rule that reports each token; some of these rules are off by default."""
 LONGEST_COMMIT_SECONDS = 30
 """The longest interval that DUR007 accepts."""
 NODELALLOC = "nodelalloc"
@@ -145,7 +145,7 @@ OWNERS = ("resuid=", "resgid=")
 
 
 def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return the tokens that a rule reports, each with its code; not those a profile requires."""
+    """Return the tokens that rules report, with the rule's code, unless a profile requires them."""
     wanted = demanded(fs, host)
     warnings = {**WARNED_OF, **_hidden(fs), **_on_this_kernel(fs, host)}
     return {
@@ -156,7 +156,7 @@ def discouraged(tokens: Iterable[str], fs: Filesystem, host: Host) -> Mapping[st
 
 
 def _hidden(fs: Filesystem) -> Mapping[str, str]:
-    """Return the tokens that DUR002 reports only because the superblock hides them."""
+    """Return the tokens that DUR002 reports only because no mount table shows them."""
     options = for_wording(fs.options, None)
     hidden = options.hidden if options else ()
     tokens = HARMLESS_WHEN_SHOWN.intersection(option.token for option in hidden)
@@ -164,9 +164,9 @@ def _hidden(fs: Filesystem) -> Mapping[str, str]:
 
 
 def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
-    """Return what PRF001 reports together with nodelalloc, which is in force or required."""
+    """Return dioread_nolock if PRF001 reports it: nodelalloc is in force or required."""
     option = option_of(fs, "delalloc")
-    # What data=journal implies goes with it.
+    # A nodelalloc that data=journal implies is removed together with that mode.
     by_journal = option is not None and option.set_by is Provenance.IMPLIED
     off = option is not None and option.token == NODELALLOC and not by_journal
     if not off and NODELALLOC not in demanded(fs, host):
@@ -177,12 +177,12 @@ def _on_this_kernel(fs: Filesystem, host: Host) -> Mapping[str, str]:
 
 
 def warning_text(tokens: Mapping[str, str]) -> str:
-    """Return the clause that names the rules, empty where there is none."""
+    """Return a clause that names the rule for each token; empty if there are no tokens."""
     return ", ".join(f"{code} reports {token}" for token, code in tokens.items())
 
 
 def _by_value(token: str) -> str | None:
-    """Return the rule that reports the value of an option."""
+    """Return the code of the rule that reports an option because of its value, or None."""
     name, _, value = token.partition("=")
     if name == "commit" and (whole_number(value) or 0) > LONGEST_COMMIT_SECONDS:
         return "DUR007"
@@ -194,7 +194,7 @@ ASYNC_COMMIT = "journal_async_commit"
 
 
 def data_mode(fs: Filesystem) -> str:
-    """Return the token of the mode in force; raises NotApplicable where nothing is journaled."""
+    """Return the data= token in force; raises NotApplicable without a journal."""
     refuse_unmounted(fs)
     options = need(fs.options)
     if options.lacks("data"):
@@ -216,10 +216,10 @@ def back_to_ordered(fs: Filesystem, host: Host, *, trade_off: str) -> Remedy:
 
 
 def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
-    """Return what must change with a return to data=ordered, and the sentences that say why.
+    """Return the options to change together with data=ordered, and the sentences that explain it.
 
-    The kernel refuses journal_async_commit with data=ordered. data=journal disables delalloc: if a
-    profile requires nodelalloc, it must then be set explicitly.
+    The kernel refuses journal_async_commit with data=ordered. data=journal disables delalloc; if
+    a profile requires nodelalloc, data=ordered needs it set explicitly.
     """
     wanted: dict[str, str] = {}
     why = ""
@@ -237,7 +237,7 @@ def beside_ordered(fs: Filesystem, host: Host) -> tuple[dict[str, str], str]:
 
 
 def _has_async_commit(fs: Filesystem, host: Host) -> bool:
-    """Whether it is in force, or fstab or rootflags= set it."""
+    """Return whether journal_async_commit is in force, or set in fstab or rootflags=."""
     in_force = is_in_force(need(fs.options), ASYNC_COMMIT)
     configured = fstab_lines(fs, ASYNC_COMMIT) or in_rootflags(fs, host, ASYNC_COMMIT)
     return in_force or bool(configured)

@@ -2,7 +2,7 @@
 
 Observed on 5.10, 6.1, 6.12, 6.18 and 7.2 (fixtures/hosts/forced-readonly-*). Up to 5.10 the
 superblock becomes ro under a mount that stays rw. Later kernels show rw everywhere, and only the
-errno of the aborted journal shows the state. 6.15 or later adds the option emergency_ro.
+errno of the aborted journal shows the state. Linux 6.15 and later add the option emergency_ro.
 """
 
 from collections.abc import Iterator
@@ -35,11 +35,11 @@ CODES: dict[int | None, str] = dict(
         1,
     )
 )
-"""The kinds of errors by the number in last_error_errcode (fs/ext4/ext4.h: EXT4_ERR_*)."""
+"""Error names by the number in last_error_errcode (fs/ext4/ext4.h: EXT4_ERR_*)."""
 
 
 def cite_errors(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the count of the errors, and what is recorded of the first and the last."""
+    """Cite the error count, the superblock state, and the recorded first and last errors."""
     if not isinstance(fs.errors, Known):
         return
     counters, origin = fs.errors.value, fs.errors.origin
@@ -59,21 +59,21 @@ MARK = "with errors"
 
 
 def state_of(fs: Filesystem) -> Evidence[str]:
-    """Return the state in the superblock: "clean", "not clean", either of them "with errors"."""
+    """Return the superblock state: "clean" or "not clean", with or without "with errors"."""
     return superblock_field(fs, "state of the superblock", lambda superblock: superblock.state)
 
 
 def is_marked(fs: Filesystem) -> bool:
-    """Whether the superblock is marked with errors, also where no error is counted.
+    """Return whether the superblock is marked "with errors", even if its error count is 0.
 
-    Replaying an aborted journal sets the mark without a count (ext4_clear_journal_err() of
-    fs/ext4/super.c), and so does e2fsck that gives up. Only a complete check clears it.
+    Replaying an aborted journal sets the mark without a count (ext4_clear_journal_err() in
+    fs/ext4/super.c), as does an e2fsck that gives up. Only a complete check clears it.
     """
     return MARK in need(state_of(fs))
 
 
 def time_of_last_mount(fs: Filesystem) -> Evidence[int]:
-    """Return the time of the last mount, 0 where none is recorded; only root can read it."""
+    """Return the time of the last mount, 0 if none is recorded; only root can read it."""
     return superblock_field(
         fs,
         "time of the last mount",
@@ -82,9 +82,9 @@ def time_of_last_mount(fs: Filesystem) -> Evidence[int]:
 
 
 def is_old_record(fs: Filesystem, host: Host, counters: ErrorCounters) -> bool:
-    """Whether the last error is older than seven days, and than this mount where that is known.
+    """Return whether the last error is over seven days old and, if known, precedes this mount.
 
-    A finding that it makes milder needs `time_of_last_mount()` behind it.
+    A rule that lowers a severity because of this must then `need(time_of_last_mount())`.
     """
     at = counters.last.at if counters.last else None
     now = seconds_since_1970(host.taken_at)
@@ -101,7 +101,7 @@ def counted_errors(number: int) -> str:
 
 
 def error_text(error: RecordedError) -> str:
-    """Return an error as text: its time, its place in the kernel's source, and its subject."""
+    """Return an error as text: its time, kernel function and line, and the inode or block."""
     about = [("inode", error.inode), ("block", error.block)]
     parts = (
         f"on {utc(error.at)}" if error.at is not None else "",
@@ -117,7 +117,7 @@ REMOUNT_RO = "errors=remount-ro"
 
 
 class WriteStop(NamedTuple):
-    """The state in which the kernel refuses writes: how certain it is, and what shows it."""
+    """The verdict that the kernel refuses writes, with its confidence, reason and evidence."""
 
     confidence: Confidence
     severity: Severity
@@ -126,9 +126,9 @@ class WriteStop(NamedTuple):
 
 
 def write_stop_of(fs: Filesystem) -> WriteStop | None:
-    """Return what shows that a mounted filesystem refuses writes, None where it accepts them.
+    """Return the verdict that a mounted filesystem refuses writes, None if it accepts them.
 
-    Raises NotApplicable for one that is read-only on purpose.
+    Raises NotApplicable if the filesystem is read-only on purpose.
     """
     if not fs.mounts:
         need(fs.options)
@@ -140,7 +140,7 @@ def write_stop_of(fs: Filesystem) -> WriteStop | None:
 
 
 def has_stopped(fs: Filesystem) -> bool:
-    """Whether it is confirmed or likely that a filesystem refuses writes, as HLT002 finds."""
+    """Return whether it is confirmed or likely, as in HLT002, that a filesystem refuses writes."""
     try:
         stop = write_stop_of(fs)
     except (Undetermined, NotApplicable):
@@ -149,7 +149,7 @@ def has_stopped(fs: Filesystem) -> bool:
 
 
 def _error_options(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the options that show an emergency read-only state or a shutdown."""
+    """Cite the options that show an emergency read-only state or a shutdown."""
     for name in ERROR_OPTIONS:
         option = option_of(fs, name)
         if option is not None:
@@ -159,7 +159,7 @@ def _error_options(fs: Filesystem) -> Iterator[Citation]:
 
 
 def _judge_read_only(fs: Filesystem) -> WriteStop | None:
-    """Judge a superblock that is ro: an error made it so where the mount or fstab sets rw."""
+    """Judge a superblock that is ro: an error caused it if the mount or fstab sets rw."""
     if need(fs.errors).errors == 0 and not is_marked(fs):
         raise NotApplicable("it is read-only, and no error is recorded")
     need(fs.mounted_here)
@@ -178,7 +178,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
 
 
 def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the entries of fstab that mount it writable."""
+    """Cite the fstab entries that mount the filesystem writable."""
     entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
     for line in (entry.line for entry in entries if entry.place in places):
@@ -190,8 +190,8 @@ def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
 def _judge_writable(fs: Filesystem) -> WriteStop | None:
     """Judge a superblock that is rw.
 
-    Where no error is counted or marked, the journal is not aborted: the next write would meet
-    that and be counted. The journal's errno is then not needed.
+    Without a counted or marked error the journal is not aborted, because the next write would
+    fail and be counted. The journal's errno is then not needed.
     """
     counted = need(fs.errors).errors
     if counted == 0 and not is_marked(fs):
@@ -216,11 +216,11 @@ def _has_no_journal(fs: Filesystem) -> bool:
 
 
 def _judge_by_times(fs: Filesystem, errno: Evidence[int]) -> WriteStop:
-    """Judge by the times of the last error and the last mount alone.
+    """Judge only by the times of the last error and the last mount.
 
-    A journal without errno contradicts an abort. But a device that was gone could not store the
-    errno. A filesystem that changed from errors=continue to remount-ro after the error still
-    accepts writes (6.18).
+    A journal errno of 0 contradicts an abort, but a device that had disappeared could not store
+    the errno. A filesystem that was remounted from errors=continue to remount-ro after the error
+    still accepts writes (6.18).
     """
     certain = isinstance(errno, Unknown) or _has_no_journal(fs)
     return WriteStop(
@@ -236,7 +236,7 @@ def _judge_by_times(fs: Filesystem, errno: Evidence[int]) -> WriteStop:
 
 
 def _judge_by_mark(fs: Filesystem) -> WriteStop:
-    """Judge by a mark without a record of the error: when it happened is not known."""
+    """Judge by the mark "with errors" alone: the time of the error is not recorded."""
     return WriteStop(
         Confidence.POSSIBLE,
         Severity.HIGH,
@@ -246,7 +246,7 @@ def _judge_by_mark(fs: Filesystem) -> WriteStop:
 
 
 def _happened_since_the_mount(fs: Filesystem) -> bool:
-    """Whether the last error is of this mount, and no check came after it."""
+    """Return whether the last error happened during this mount, with no check after it."""
     at, checked = _last_error_at(fs), need(fs.superblock).last_checked_at
     return at >= _mounted_at(fs) and not (checked is not None and checked > at)
 
@@ -259,9 +259,9 @@ def _mounted_at(fs: Filesystem) -> int:
 
 
 def _last_error_at(fs: Filesystem) -> int:
-    """Return the time of the last error; from the superblock where it records the same error.
+    """Return the time of the last error, from the superblock if it records the same error.
 
-    dumpe2fs prints times without a zone: two times of its output compare in any zone.
+    dumpe2fs prints times without a time zone; two times from its output can be compared anyway.
     """
     superblock = need(fs.superblock)
     counters = need(fs.errors)
@@ -274,7 +274,7 @@ def _last_error_at(fs: Filesystem) -> int:
 
 
 def _cite_time(fs: Filesystem, what: str, at: int) -> Citation:
-    """Cite a time that the superblock has, by how the superblock was read."""
+    """Cite a time from the superblock, with the superblock's origin."""
     return Citation(what, utc(at), origin_of(fs.superblock))
 
 

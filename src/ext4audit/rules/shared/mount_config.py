@@ -24,39 +24,39 @@ from ext4audit.rule import NotApplicable
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container, rootflags
 
 SHOWN_OTHERWISE = frozenset(
-    # The kernel takes stripe from the superblock, shows quota options by feature and state,
-    # and the others always or never by version: an explicit option is no evidence of drift either.
+    # The kernel takes stripe from the superblock and shows quota options by feature and state.
+    # Its version decides on the others. Even an explicit option is no evidence of drift here.
     "stripe i_version quota usrquota grpquota prjquota usrjquota grpjquota "
     "jqfmt sb mb_optimize_scan journal_checksum emergency_ro shutdown abort".split()
 )
 """Options that are never compared with fstab."""
 NOT_COMPARED = SHOWN_OTHERWISE | {"errors", "resuid", "resgid"}
-"""Options that are no drift when in force and not configured: superblock fields set them."""
+"""Options that may be in force without being configured, because superblock fields set them."""
 
 WEIGHTY = frozenset(
     "barrier data delalloc dioread_nolock auto_da_alloc norecovery journal_async_commit".split()
 )
-"""Options that rules of durability and speed judge: when they change, a verdict changes."""
+"""Options that durability and performance rules judge: drift in them can change a verdict."""
 HARDENING = frozenset({"nosuid", "nodev", "noexec", "ro"})
-"""Per-mount flags that protect."""
+"""Per-mount flags that restrict what users can do on a mount."""
 PROTECTING = HARDENING - {"ro"}
-"""Those that SEC002 judges when they are lost, and DRF002 leaves to it."""
+"""Hardening flags whose loss SEC002 reports instead of DRF002."""
 CMDLINE = "/proc/cmdline rootflags="
 FOR_OTHERS = frozenset(
     "context fscontext defcontext rootcontext seclabel loop offset sizelimit uhelper helper".split()
 )
-"""Options that mount(8) or a security module takes. SELinux puts seclabel in the mount table, and
-takes it back (security/selinux/hooks.c)."""
+"""Options for mount(8) or a security module. SELinux shows seclabel in the mount table, and also
+accepts it as an option (security/selinux/hooks.c)."""
 
 
 class MountConfig(NamedTuple):
     """One mount of a filesystem and the fstab entry that configures it.
 
-    `tokens` are the ext4 options that the entry sets, canonical, by name; `dead` are its tokens
-    that are no option of ext4, mount(8) or systemd that this table knows. `boot_options` are
-    those of rootflags=, for the root only. The entry on `first_line` mounts the superblock, and
-    the others only mount it again: the kernel then ignores their superblock options. Of several
-    lines for one mount point only the one on `used_line` is ever read (fstab(5), mount(8),
+    `tokens` maps the names of the ext4 options that the entry sets to canonical tokens; `dead`
+    are its tokens that are not known options of ext4, mount(8) or systemd. `boot_options` are
+    the options in rootflags=, for the root only. The entry on `first_line` mounts the superblock;
+    the others only add mounts of it, for which the kernel ignores superblock options. Of several
+    lines for the same mount point, only the one on `used_line` is used (fstab(5), mount(8),
     systemd-fstab-generator(8)).
     """
 
@@ -68,12 +68,12 @@ class MountConfig(NamedTuple):
 
     @property
     def is_repeated(self) -> bool:
-        """Whether another line for the same mount point comes before this one."""
+        """Whether another line for the same mount point is used instead of this one."""
         return self.entry.line.line_number != self.used_line
 
     @property
     def first(self) -> bool:
-        """Whether this entry mounts the superblock."""
+        """Whether this entry is the one that mounts the superblock."""
         return self.entry.line.line_number == self.first_line
 
     @property
@@ -83,33 +83,33 @@ class MountConfig(NamedTuple):
 
     @property
     def boot_tokens(self) -> Mapping[str, str]:
-        """The ext4 options that only rootflags= sets; fstab is applied after it."""
+        """The ext4 options that only rootflags= sets; fstab is applied later and wins."""
         given = tokens_by_name(self.boot_options)
         return {name: token for name, token in given.items() if name not in self.tokens}
 
     @property
     def dead(self) -> tuple[str, ...]:
-        """The tokens of fstab that nothing recognizes."""
+        """The fstab tokens that nothing recognizes."""
         return _dead(self.entry.line.options)
 
     @property
     def boot_dead(self) -> tuple[str, ...]:
-        """The tokens of rootflags= that nothing recognizes."""
+        """The rootflags= tokens that nothing recognizes."""
         return _dead(self.boot_options)
 
     @property
     def live_flags(self) -> frozenset[str]:
-        """The flags in force on the mount, "rw" left out; a later mount has no superblock flags."""
+        """The flags in force except "rw"; superblock flags only for the first mount."""
         flags = {*flags_in_force(self.mount), *{"ro"}.intersection(self.mount.mount_options)}
         return frozenset(flags - {"rw"} - (set() if self.first else SUPERBLOCK_FLAGS))
 
     @property
     def origin(self) -> str:
-        """The line of fstab."""
+        """The fstab line, as citations name it."""
         return f"/etc/fstab {self.entry.line.where}"
 
     def cite(self) -> tuple[Citation, ...]:
-        """Return both sides: what is configured and what the mount table shows."""
+        """Cite both what is configured and what the mount table shows."""
         line = self.entry.line
         shown = ",".join(dict.fromkeys((*self.mount.mount_options, *self.mount.super_options)))
         boot = [Citation("rootflags", ",".join(self.boot_options), "/proc/cmdline")]
@@ -121,9 +121,9 @@ class MountConfig(NamedTuple):
 
 
 def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
-    """Return the flags that tokens set; relatime, the default, only where a token sets it.
+    """Return the flags that tokens set; relatime, the default, only if a token sets it.
 
-    A remount without an atime option keeps the one in force, so that `defaults` sets none.
+    A remount without an atime option keeps the one in force, so `defaults` sets no atime option.
     """
     has_atime = any(token in ATIME_OPTIONS for token in tokens)
     default = frozenset() if has_atime else frozenset(ATIME_OPTIONS)
@@ -131,7 +131,7 @@ def configured_flags(tokens: Sequence[str]) -> frozenset[str]:
 
 
 def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
-    """Return how bad it is that these options (by name) and per-mount flags have drifted."""
+    """Return the severity of drift in these options (by name) and per-mount flags."""
     weighty = WEIGHTY.intersection(names) or HARDENING.intersection(flags)
     return Severity.MEDIUM if weighty else Severity.LOW
 
@@ -139,13 +139,13 @@ def severity_of(names: Iterable[str], flags: Iterable[str]) -> Severity:
 def configs_of(
     fs: Filesystem, host: Host, *, with_repeated: bool = False
 ) -> tuple[MountConfig, ...]:
-    """Return what fstab configures for each mount of a filesystem's whole tree.
+    """Return the fstab configuration of each mount that shows the whole filesystem.
 
-    `with_repeated` adds the lines that name a mount point of its again, and are never used.
+    `with_repeated` adds the lines that repeat one of its mount points and are never used.
 
-    They are in fstab's order, but the root first: it is mounted before fstab can be read.
-    Raises NotApplicable where fstab has no entry for it, Undetermined where fstab is unread
-    or where it is not known whether an entry means this filesystem.
+    The result is in fstab order, but starts with the root, which is mounted before fstab can be
+    read. Raises NotApplicable if fstab has no entry for the filesystem, Undetermined if fstab was
+    not read or it is not known whether an entry refers to this filesystem.
     """
     if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace")
@@ -166,9 +166,9 @@ def configs_of(
 
 
 def doubtful_repeats(fs: Filesystem) -> Iterator[Unknown]:
-    """Yield why it is not known whether further lines of its mount points mean this filesystem.
+    """Yield why unused fstab lines for its mount points may or may not refer to this filesystem.
 
-    A device that certainly is not there is not its own.
+    A device that is known to be absent is not the device of this filesystem.
     """
     entries = need(fs.fstab)
     places = {entry.place: entry for _, entry in _pairs(fs, entries)}
@@ -179,10 +179,10 @@ def doubtful_repeats(fs: Filesystem) -> Iterator[Unknown]:
 
 
 def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, FstabEntry]]:
-    """Pair each mount point with its first entry; entries that name the device come first.
+    """Pair each mount point with its first entry; entries with a known device take precedence.
 
-    No entry is of a part of a filesystem, but for the root: that of an ostree system shows one
-    directory, and systemd-remount-fs.service(8) gives it the options of its entry.
+    Mounts of a subdirectory have no entry, except the root: on an ostree system it shows one
+    directory, to which systemd-remount-fs.service(8) applies the options of the root's entry.
     """
     whole = {m.mount_point: m for m in fs.mounts if m.root == "/" or m.mount_point == "/"}
     found: dict[str, tuple[Mount, FstabEntry]] = {}
@@ -198,7 +198,7 @@ def _pairs(fs: Filesystem, entries: Sequence[FstabEntry]) -> list[tuple[Mount, F
 def _repeated(
     pairs: Sequence[tuple[Mount, FstabEntry]], entries: Sequence[FstabEntry]
 ) -> list[tuple[Mount, FstabEntry]]:
-    """Return the further entries of the mount points; one with `noauto` is kept for later use."""
+    """Return the unused entries for the mount points; `noauto` entries are meant for manual use."""
     mounts = {entry.place: mount for mount, entry in pairs}
     used = {entry.line.line_number for _, entry in pairs}
     return [
@@ -212,7 +212,7 @@ def _repeated(
 
 
 def tokens_by_name(tokens: Iterable[str]) -> dict[str, str]:
-    """Return the canonical tokens of ext4 options by name; the last one counts."""
+    """Return the canonical tokens of ext4 options by name; the last token for an option wins."""
     return {spec.name: token for spec, token in filter(None, map(recognize, tokens))}
 
 
@@ -221,7 +221,7 @@ def _dead(tokens: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_for_others(token: str) -> bool:
-    """Whether mount(8), the VFS, systemd or a security module takes the token."""
+    """Return whether the token is for mount(8), the VFS, systemd or a security module."""
     key, _, value = token.partition("=")
     if key in NOT_EXT4_OPTIONS:
         return key in NOT_EXT4_OPTIONS_WITH_VALUE or value in VALUES_OF_FLAGS

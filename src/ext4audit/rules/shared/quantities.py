@@ -1,4 +1,4 @@
-"""Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
+"""Sizes, shares and times as text; the journal and stripe sizes of a filesystem."""
 
 import re
 from calendar import timegm
@@ -30,7 +30,7 @@ from ext4audit.rules.shared import cite_option, superblock_field
 GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)
 BLOCKS_OF_32_BITS = 1 << 32
-"""Blocks that a filesystem without the feature 64bit can have."""
+"""The maximum number of blocks of a filesystem without the feature 64bit."""
 
 
 def size(count_bytes: int) -> str:
@@ -42,12 +42,12 @@ def size(count_bytes: int) -> str:
 
 
 def percent(part: int, whole: int) -> str:
-    """Return a share as text, rounded down: 100 % only where nothing is missing."""
+    """Return a share as text, rounded down: 100 % means exactly all."""
     return f"{part * 1000 // whole / 10:g} %" if whole else "0 %"
 
 
 def full_share(usage: Usage) -> float:
-    """Return how full it is for users, from 0 to 1: as df(1) counts, without the reserve."""
+    """Return the used share from 0 to 1, computed like df(1), without the reserved blocks."""
     used = usage.size_blocks - usage.free_blocks
     reachable = used + usage.available_blocks
     return used / reachable if reachable > 0 else 1.0
@@ -70,13 +70,13 @@ def cite_space(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def is_image(fs: Filesystem) -> bool:
-    """Whether an image file was audited, or a partition in one."""
+    """Return whether the filesystem is in an image file or in a partition of one."""
     stack = for_wording(fs.stack, None)
     return stack is not None and stack.image is not None
 
 
 def device_bytes(fs: Filesystem) -> Evidence[int]:
-    """Return the size of the device that the filesystem lies on."""
+    """Return the size of the filesystem's device."""
     if not isinstance(fs.stack, Known):
         return fs.stack
     if fs.stack.value.kind in IMAGES:
@@ -85,12 +85,12 @@ def device_bytes(fs: Filesystem) -> Evidence[int]:
 
 
 def least_idle(device: int) -> int:
-    """Return how many bytes of a device a filesystem may leave idle without a finding."""
+    """Return how many bytes of a device a filesystem may leave unused without a finding."""
     return max(GIB, device // 100)
 
 
 def has_room_to_grow(fs: Filesystem) -> bool:
-    """Whether the device is known to be larger than the filesystem, as CAP005 finds."""
+    """Return whether the device is known to be larger than the filesystem, as in CAP005."""
 
     def has_room(device: int, block: int, superblock: Superblock) -> bool:
         return device - superblock.size_blocks * block > least_idle(device)
@@ -99,7 +99,7 @@ def has_room_to_grow(fs: Filesystem) -> bool:
 
 
 def block_bytes(fs: Filesystem) -> Evidence[int]:
-    """Return the size of a block; of statfs(2) where the superblock's is not known."""
+    """Return the block size, from statfs(2) if the superblock does not show it."""
     found = superblock_field(fs, "block size", lambda superblock: superblock.block_bytes)
     if isinstance(found, Unknown) and isinstance(fs.usage, Known) and fs.usage.value.block_bytes:
         return Known(fs.usage.value.block_bytes, fs.usage.origin)
@@ -110,7 +110,7 @@ _TIME = r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})(
 DAY_SECONDS = 86400
 _DAYS_OF_ERA = 146097
 _DAYS_TO_1970 = 719468
-"""From 0000-03-01, where the count of the calendar below begins."""
+"""Days from 0000-03-01, where the calendar arithmetic of `_date()` starts."""
 
 
 def utc(seconds: int) -> str:
@@ -122,7 +122,7 @@ def utc(seconds: int) -> str:
 
 
 def seconds_since_1970(text: str) -> int | None:
-    """Return the seconds of a time in UTC as RFC 3339 spells it; None for any other text."""
+    """Return the Unix time of an RFC 3339 time in UTC; None for any other text."""
     match = re.fullmatch(_TIME, text)
     if match is None:
         return None
@@ -133,7 +133,7 @@ def seconds_since_1970(text: str) -> int | None:
 
 
 def _date(days: int) -> tuple[int, int, int]:
-    """Return the Gregorian date of a day since 1970; a year is counted from March on."""
+    """Return the Gregorian date of a day since 1970-01-01; internally, years start in March."""
     era, day_of_era = divmod(days + _DAYS_TO_1970, _DAYS_OF_ERA)
     leap = day_of_era // 1460 - day_of_era // 36524 + day_of_era // 146096
     year_of_era = (day_of_era - leap) // 365
@@ -145,12 +145,12 @@ def _date(days: int) -> tuple[int, int, int]:
 
 
 SMALL = 8
-"""Older versions of mke2fs make an eighth (1.42: 32768 blocks at most): that is not small."""
+"""Older mke2fs versions create an eighth (1.42: at most 32768 blocks), which is not reported."""
 LEAST_BYTES = 20 * GIB
 
 
 class Journal(NamedTuple):
-    """The sizes of an internal journal and of the one that mke2fs would make, in bytes."""
+    """The sizes of an internal journal and of the one that mke2fs would create, in bytes."""
 
     present_bytes: int
     usual_bytes: int
@@ -158,13 +158,13 @@ class Journal(NamedTuple):
 
     @property
     def undersized(self) -> bool:
-        """Whether the filesystem is large, and its journal less than an eighth of the usual."""
+        """Whether the filesystem is large and its journal less than an eighth of the usual size."""
         small = self.present_bytes * SMALL < self.usual_bytes
         return small and self.filesystem_bytes > LEAST_BYTES
 
 
 def journal_of(fs: Filesystem) -> Evidence[Journal]:
-    """Return the internal journal of a filesystem that has one."""
+    """Return the journal sizes of a filesystem with an internal journal."""
     block_bytes = superblock_field(fs, "size of a block", lambda each: each.block_bytes)
     present = superblock_field(fs, "size of the journal", lambda each: each.journal_bytes)
 
@@ -177,7 +177,7 @@ def journal_of(fs: Filesystem) -> Evidence[Journal]:
 
 
 def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
-    """Cite the journal, and the size that it is compared with."""
+    """Cite the size of the journal and the size that mke2fs would create."""
     origin = origin_of(fs.superblock)
     usual = f"{size(journal.usual_bytes)} for a filesystem of {size(journal.filesystem_bytes)}"
     return (
@@ -187,17 +187,17 @@ def cite_journal(fs: Filesystem, journal: Journal) -> tuple[Citation, ...]:
 
 
 class RecommendedStripe(NamedTuple):
-    """A chunk and a whole stripe of data, in bytes, from a device's I/O sizes."""
+    """The chunk size and the full stripe width that a device reports, in bytes."""
 
     chunk_bytes: int
     width_bytes: int
 
 
 def recommended_stripe(device: BlockDevice) -> RecommendedStripe | None:
-    """Return the stripe that a device recommends; None where its I/O sizes are those of a disk.
+    """Return the stripe that a device recommends; None if its I/O sizes are those of a disk.
 
-    Raises Undetermined. A single disk reports its physical block as the minimum, and disks behind
-    USB bridges an optimal size that is no multiple of anything.
+    Raises Undetermined. A single disk reports its physical block size as the minimum, and a disk
+    behind a USB bridge may report an optimal size that is not a multiple of the minimum.
     """
     limits = device.queue
     chunk, width = need(limits.minimum_io_bytes, limits.optimal_io_bytes)
@@ -210,7 +210,7 @@ def recommended_stripe(device: BlockDevice) -> RecommendedStripe | None:
 
 
 def hides_stripe(device: BlockDevice) -> bool:
-    """Whether no array is visible, and the I/O sizes that would hint at one are not known."""
+    """Return whether no array is visible and the I/O sizes that could reveal one are unknown."""
     limits = device.queue
     sizes = [limits.minimum_io_bytes, limits.optimal_io_bytes]
     chunk = limits.minimum_io_bytes
@@ -220,26 +220,26 @@ def hides_stripe(device: BlockDevice) -> bool:
 
 
 def stripes_cost_cpu(host: Host) -> Evidence[bool]:
-    """Return whether any stripe may cost a whole CPU on the host's kernel (KRN002)."""
+    """Return whether any stripe can keep a CPU busy on the host's kernel (KRN002)."""
     return derive("KRN002", lambda found: found.affected, exposure("KRN002", host.kernel))
 
 
 def block_bytes_of(superblock: Superblock) -> int:
-    """Return the block size; raises Undetermined where the reader could not see it."""
+    """Return the block size; raises Undetermined if it was not captured."""
     if superblock.block_bytes:
         return superblock.block_bytes
     raise Undetermined((Unknown("block size", Why.NOT_CAPTURED),))
 
 
 def largest_stripe_blocks(fs: Filesystem) -> int:
-    """Return the largest stripe that a mount accepts, as far as it is known."""
+    """Return the largest stripe that a mount accepts, in blocks: the size of a block group."""
     if isinstance(fs.superblock, Known):
         return group_blocks(fs.superblock.value)
     return 8 * need(block_bytes(fs))
 
 
 def cite_raid_hints(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the stride and the stripe width of the superblock."""
+    """Cite the stride and the stripe width of the superblock."""
     if isinstance(fs.superblock, Known):
         superblock = fs.superblock.value
         value = f"stride {superblock.stride_blocks}, width {superblock.stripe_width_blocks} blocks"
@@ -253,10 +253,10 @@ def cite_stripe(fs: Filesystem) -> tuple[Citation, ...]:
 
 
 def stripe_in_force(fs: Filesystem) -> int:
-    """Return the stripe, in blocks, that the allocator works with; raises Undetermined.
+    """Return the stripe, in blocks, that the allocator uses; raises Undetermined.
 
-    It is the superblock's where the filesystem is not mounted, or only planned: no mount table
-    then shows stripe=.
+    If the filesystem is unmounted or only planned, no mount table shows stripe=, and the
+    superblock's value is returned.
     """
     if not fs.alive:
         return stripe_at_mount(_with_block_size(fs))
@@ -273,7 +273,7 @@ def stripe_in_force(fs: Filesystem) -> int:
 
 
 def _with_block_size(fs: Filesystem) -> Superblock:
-    """Return the superblock; Undetermined, with the hint of its reader, without a block size."""
+    """Return the superblock; raises Undetermined, with a hint, if its block size is unknown."""
     size_of = superblock_field(fs, "block size", lambda s: s.blocks_per_group or s.block_bytes)
     return need(fs.superblock, size_of)[0]
 
@@ -281,8 +281,8 @@ def _with_block_size(fs: Filesystem) -> Superblock:
 def stripe_at_mount(superblock: Superblock) -> int:
     """Return the stripe that a mount without stripe= uses (fs/ext4/super.c, 6.1).
 
-    It is the width, else the stride; neither where it is larger than a block group. One block is
-    no stripe.
+    It is the width, else the stride; values larger than a block group are ignored. A stripe of
+    one block counts as none.
     """
     most = group_blocks(superblock)
     fields = superblock.stripe_width_blocks, superblock.stride_blocks
@@ -291,5 +291,5 @@ def stripe_at_mount(superblock: Superblock) -> int:
 
 
 def group_blocks(superblock: Superblock) -> int:
-    """Return the blocks of a group: as many as one block of bitmap describes by default."""
+    """Return the blocks per group; by default as many as one bitmap block describes."""
     return superblock.blocks_per_group or 8 * block_bytes_of(superblock)
