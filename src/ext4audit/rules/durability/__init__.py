@@ -1,4 +1,4 @@
-"""Durability: data loss in a crash or power failure; the volatile write caches below."""
+"""Durability rules: data loss in a crash or power failure; grades volatile write caches."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Severity
 
 INSTANCE_STORES = ("Amazon EC2 NVMe Instance Storage", "google-local-ssd")
-"""Models or udev links of disks that are lost with their virtual machine."""
+"""Parts of models or udev links of disks that are lost with their virtual machine."""
 
 
 class Part(NamedTuple):
-    """What one leaf device of the stack does when it is not flushed.
+    """The effect of missing cache flushes on one leaf device of the stack.
 
-    `sentence` describes it; `severity` is that of running without flushes on it. `gap` is the
-    unknown that the severity depends on.
+    `sentence` describes the effect; `severity` grades running without flushes on this device.
+    `gap` is the unknown that the severity depends on.
     """
 
     device: str
@@ -28,10 +28,10 @@ class Part(NamedTuple):
 
 
 def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, ...]:
-    """Judge every leaf device of a stack, without flushes from the filesystem above.
+    """Grade every leaf device of a stack for running without flushes from the filesystem.
 
-    The device of an external journal counts as well: commits go there.
-    The cache mode that a stacked device reports is not used where its members can be seen: it is
+    The device of an external journal is included, because commits go there.
+    The cache mode that a stacked device reports is not used if its members are visible: it is
     inherited at creation, and md reports "write back" for any members (md.c, 5.10 to
     6.18).
     """
@@ -39,7 +39,7 @@ def parts_below(fs: Filesystem, device: BlockDevice, host: Host) -> tuple[Part, 
 
 
 def _of_journal(fs: Filesystem, host: Host) -> Iterator[Part]:
-    """Judge the leaves below an external journal; none where the journal lies inside."""
+    """Grade the leaf devices of an external journal; an internal journal yields nothing."""
     journal = fs.journal_stack
     if isinstance(journal, Unknown):
         sentence = "whether its write cache is volatile is unknown"
@@ -52,12 +52,12 @@ def _of_journal(fs: Filesystem, host: Host) -> Iterator[Part]:
 
 
 def worst(parts: tuple[Part, ...]) -> Part:
-    """Return the part with the highest severity, which decides for the whole."""
+    """Return the part with the highest severity, which decides the grade of the stack."""
     return min(parts, key=lambda part: part.severity.rank)
 
 
 def still_claims_write_back(device: BlockDevice) -> Citation | None:
-    """Return the evidence that a stacked device reports write back, None if it does not."""
+    """Cite that a stacked device reports write back; None if it does not."""
     cache = device.queue.write_cache
     if not device.known_below or not isinstance(cache, Known) or cache.value != "write back":
         return None
@@ -81,7 +81,7 @@ def _is_loop(device: BlockDevice) -> bool:
 
 
 def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterator[Part]:
-    """Judge a loop device by the filesystem that holds its file."""
+    """Grade a loop device by the filesystem that holds its backing file."""
     loop = device.loop
     number, file = (loop.backing_device_number, loop.backing_file) if loop else (None, "")
     lower = host.filesystem(number) if number is not None else None
@@ -105,7 +105,7 @@ def _loop(device: BlockDevice, host: Host, passed: frozenset[object]) -> Iterato
 
 
 def _barrier(fs: Filesystem | None) -> Known[str] | Unknown | None:
-    """Return the barrier option of a filesystem, None where there is none."""
+    """Return the barrier option of a filesystem; None without a filesystem."""
     if fs is None:
         return None
     if isinstance(fs.options, Unknown):
@@ -114,10 +114,10 @@ def _barrier(fs: Filesystem | None) -> Known[str] | Unknown | None:
 
 
 def _leaf(device: BlockDevice) -> Part:
-    """Judge a leaf device by the cache mode that it reports."""
+    """Grade a leaf device by the cache mode that it reports."""
     label = f"write cache of {device.name}"
-    # An md array reports "write back" over any members, and a mapped device has the mode that was
-    # set when it was made: without what is below, neither proves anything.
+    # An md array reports "write back" for any members, and a device-mapper device keeps the mode
+    # from its creation: if their members are unknown, neither proves anything.
     is_stacked = device.kind not in {"disk", "partition"}
     unseen = device.below if is_stacked and isinstance(device.below, Unknown) else None
     cache = unseen or device.queue.write_cache

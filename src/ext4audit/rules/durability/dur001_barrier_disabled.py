@@ -22,7 +22,7 @@ SUMMARIES = {
     Severity.MEDIUM: "write barriers are disabled on a loop device",
     Severity.INFO: "write barriers are disabled, which has no effect here",
 }
-"""Each is true of all causes of its severity."""
+"""Each summary is true for every cause of its severity."""
 NAMED = 3
 
 
@@ -91,21 +91,21 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _grade(parts: tuple[Part, ...], claim: Citation | None) -> tuple[Severity, Confidence]:
-    """Grade by the worst device; the confidence falls if a device above reports write back."""
+    """Grade by the worst device; less confident if the stacked device reports write back."""
     part = worst(parts)
     doubtful = part.severity is Severity.INFO and claim is not None
     return part.severity, Confidence.LIKELY if doubtful else part.confidence
 
 
 def _sentence(parts: tuple[Part, ...]) -> str:
-    """Return the sentence on what the worst devices do."""
+    """Return the sentence about the worst devices."""
     decisive = worst(parts)
     names = [part.device for part in parts if part.sentence == decisive.sentence]
     return f"{listed(list(dict.fromkeys(names)), NAMED)}: {decisive.sentence}"
 
 
 def _citations(parts: tuple[Part, ...]) -> Iterator[Citation]:
-    """Cite each device; those with one value from one place are one line."""
+    """Cite each device; adjacent devices with the same value and origin share a citation."""
     for (value, origin), same in groupby(parts, lambda part: part.citation[1:3]):
         labels = list(dict.fromkeys(part.citation.label for part in same))
         yield Citation(listed(labels, 1), value, origin)

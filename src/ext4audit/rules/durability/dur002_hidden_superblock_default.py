@@ -15,7 +15,7 @@ from ext4audit.rules.shared import PLACES, cite_mount_table, pronoun, series, ve
 from ext4audit.rules.shared.demands import beside_ordered, kept_text, replaced_demands
 
 JUDGED_WHEN_MOUNTED = frozenset({"nobarrier", "data=writeback"})
-"""DUR001 and DUR003 grade these from any origin; here they count only as hidden."""
+"""On a mount, DUR001 and DUR003 grade these; this rule only reports that they are hidden."""
 DANGEROUS = {
     "nobarrier": "barrier",
     "data=writeback": "data=ordered",
@@ -26,7 +26,7 @@ DANGEROUS = {
     "noauto_da_alloc": "auto_da_alloc",
     "nodioread_nolock": "dioread_nolock",
 }
-"""The tokens that are reported, with the default of the option on the kernels that can hide it.
+"""The reported tokens, each with the default of its option on the kernels that can hide it.
 Others (acl, errors=remount-ro) are good superblock defaults."""
 
 NAMED = 2
@@ -102,7 +102,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _not_known_to_be_off(superblock: Superblock, options: EffectiveOptions) -> Iterator[Unknown]:
-    """Yield why it is not known whether a mount turns off what the superblock sets."""
+    """Yield the unknowns that leave open whether a mount turned off what the superblock sets."""
     stored = (each for each in on_disk_defaults(superblock) if each.token in DANGEROUS)
     for token in (options.token(each.name) for each in stored):
         if options.gap is not None and isinstance(token, Unknown):
@@ -110,7 +110,7 @@ def _not_known_to_be_off(superblock: Superblock, options: EffectiveOptions) -> I
 
 
 def _may_be_hidden(option: EffectiveOption) -> bool:
-    """Whether it is hidden unless it is the default of the kernel."""
+    """Return whether the option is hidden, unless it is the kernel's default."""
     is_listed = any(layer.provenance is Provenance.MOUNT for layer in option.layers)
     return (
         option.token in DANGEROUS
@@ -121,7 +121,7 @@ def _may_be_hidden(option: EffectiveOption) -> bool:
 
 
 class OnDiskDefault(NamedTuple):
-    """An option that a superblock sets: its name, its token, and in which of the two places."""
+    """An option that a superblock sets: its name, its token, and whether bits or string set it."""
 
     name: str
     token: str
@@ -148,7 +148,7 @@ def on_disk_defaults(superblock: Superblock) -> tuple[OnDiskDefault, ...]:
 
 
 def _at_the_next_mount(fs: Filesystem, host: Host, superblock: Superblock) -> RuleOutput:
-    """Judge a filesystem that is not mounted by its superblock."""
+    """Judge an unmounted filesystem by its superblock."""
     origin = origin_of(fs.superblock)
     bits = ", ".join(superblock.default_mount_options) or "none"
     yield Citation("superblock, default mount options", bits, origin)
@@ -176,7 +176,7 @@ def _next_message(fs: Filesystem, stored: list[OnDiskDefault]) -> str:
 
 
 def _string(fs: Filesystem) -> Citation | None:
-    """Return the string of the superblock as evidence, None if it is empty or unknown."""
+    """Cite the mount options string of the superblock; None if it is empty or unknown."""
     if not isinstance(fs.superblock, Known) or not fs.superblock.value.mount_option_string:
         return None
     text = fs.superblock.value.mount_option_string
@@ -204,9 +204,9 @@ def _finding(
 
 
 def _left_over(fs: Filesystem, option: EffectiveOption) -> bool:
-    """Whether the superblock no longer sets it: only a mount by an older superblock explains it.
+    """Return whether the superblock set the option at mount time but no longer does.
 
-    tune2fs can change the superblock of a mounted filesystem, which keeps the options of its mount.
+    tune2fs can change the superblock of a mounted filesystem, which keeps its mount options.
     """
     return isinstance(fs.superblock, Known) and option.set_by is Provenance.UNKNOWN
 
@@ -216,7 +216,7 @@ def _any_stored(fs: Filesystem, hidden: Sequence[EffectiveOption]) -> bool:
 
 
 def _summary_of(fs: Filesystem, hidden: Sequence[EffectiveOption]) -> str:
-    """Return the line for what a mount hides."""
+    """Return the summary for the hidden options of a mount."""
     words = [option.token for option in hidden]
     if not words or _any_stored(fs, hidden):
         return _summary(words)
@@ -225,7 +225,7 @@ def _summary_of(fs: Filesystem, hidden: Sequence[EffectiveOption]) -> str:
 
 
 def _summary(tokens: Sequence[str]) -> str:
-    """Return the line for all superblocks with these options; the first of many are named."""
+    """Return the summary for all superblocks with these options, which names the first few."""
     if not tokens:
         return "the superblock has a string of mount options"
     return f"the superblock sets hidden options: {listed(sorted(tokens), NAMED)}"
@@ -254,7 +254,7 @@ def _left_over_text(fs: Filesystem, left: Sequence[EffectiveOption]) -> str:
 
 
 def _also(fs: Filesystem, options: Sequence[EffectiveOption | OnDiskDefault]) -> str:
-    """Return the clause on options that fstab sets as well."""
+    """Return the clause on options that fstab also sets."""
     shown = [option.token for option in options if fstab_lines(fs, option.name)]
     return f" (fstab also sets {', '.join(shown)})" if shown else ""
 
@@ -275,7 +275,7 @@ def _cite(
 def _remedies(
     fs: Filesystem, host: Host, hidden: Sequence[EffectiveOption | OnDiskDefault], aim: str
 ) -> Iterator[Remedy]:
-    """Yield the return to the defaults that profiles allow, and the advice on fstab."""
+    """Yield the reset to those defaults that profiles allow, and the advice to use fstab."""
     wanted = {each.name: DANGEROUS[each.token] for each in hidden}
     kept = replaced_demands(fs, host, wanted)
     changed = {each.name: wanted[each.name] for each in hidden if each.token not in kept}

@@ -94,7 +94,7 @@ def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
 
 
 def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
-    """Yield the evidence for who uses the filesystem."""
+    """Cite the mount points and the container layer on the filesystem."""
     if fs.mounts:
         points = ", ".join(fs.mount_points)
         yield Citation("mount points", points, "/proc/self/mountinfo", detail=True)
@@ -103,9 +103,9 @@ def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
 
 
 def _marks_unwritten(fs: Filesystem) -> bool:
-    """Whether new blocks of most files are unwritten extents until their data is on the disk.
+    """Return whether new blocks of most files are unwritten extents until the data is on disk.
 
-    ext4_should_dioread_nolock(): with delalloc and dioread_nolock, in files that have extents.
+    ext4_should_dioread_nolock(): with delalloc and dioread_nolock, for files that use extents.
     """
     options = need(fs.options)
     return for_wording(options.token("delalloc"), "") == "delalloc" and (

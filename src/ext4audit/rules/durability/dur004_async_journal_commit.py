@@ -75,7 +75,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _grade(fs: Filesystem, host: Host) -> tuple[Severity, Confidence, tuple[Citation, ...]]:
-    """Grade by the write caches below; an unknown one counts as volatile."""
+    """Grade by the write caches of the leaf devices; an unknown cache counts as volatile."""
     if not isinstance(fs.stack, Known):
         unseen = Citation("devices below", f"unknown: {fs.stack.detail}", fs.stack.what)
         return Severity.HIGH, Confidence.POSSIBLE, (unseen,)

@@ -79,7 +79,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _journaled(fs: Filesystem) -> Evidence[bool]:
-    """Return whether a journal is in use: only then the options file has a line `data=`."""
+    """Return whether a journal is in use: only then does the options file have a `data=` line."""
     options = fs.options
     if fs.alive and isinstance(options, Known):
         data, source = options.value.token("data"), options.value.source
@@ -95,7 +95,7 @@ def _journaled(fs: Filesystem) -> Evidence[bool]:
 
 
 def _hides_norecovery(options: Evidence[EffectiveOptions]) -> Unknown | None:
-    """Return why it is not known whether a mount leaves the journal out; every table lists it."""
+    """Return why norecovery may be in force unseen, None if a mount table would list it."""
     if isinstance(options, Unknown):
         return options
     return options.value.gap if options.value.mount_table is None else None
@@ -159,7 +159,7 @@ def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:
 
 
 def _is_instance_store(fs: Filesystem) -> bool:
-    """Whether all disks below are lost with their virtual machine, or lie in memory."""
+    """Return whether all disks below are RAM disks, or are lost with their virtual machine."""
     stack = for_wording(fs.stack, None)
     leaves = stack.leaves() if stack else ()
     if leaves and all(map(is_in_memory, leaves)):
@@ -171,15 +171,15 @@ def _is_instance_store(fs: Filesystem) -> bool:
 
 
 def _is_left_out(fs: Filesystem) -> bool:
-    """Whether the mount uses no journal, whether there is one or not."""
+    """Return whether norecovery is in force, so that the mount uses no journal."""
     options = for_wording(fs.options, None)
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
 def _may_have_one(fs: Filesystem) -> bool:
-    """Whether a journal is there that is not in use.
+    """Return whether there may be a journal that is not in use.
 
-    One that was created while it is mounted stands in the superblock only.
+    A journal that was created on the mounted filesystem is visible only in the superblock.
     """
     superblock = for_wording(fs.superblock, None)
     return _is_left_out(fs) if superblock is None else fs.alive and superblock.has_journal
@@ -215,7 +215,7 @@ def _while_mounted(fs: Filesystem, trade_off: str) -> Remedy:
 
 
 def _new_mount(fs: Filesystem) -> str:
-    """Return how to mount it again."""
+    """Return the sentence on how to mount the filesystem again."""
     if "/" in fs.mount_points:
         return "Restart"
     return "Restart, or unmount it everywhere and mount it again"

@@ -95,7 +95,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _in_force(options: EffectiveOptions) -> str:
-    """Return the errors= token; raises Undetermined for a value that ext4 does not have."""
+    """Return the errors= token; raises Undetermined for a value that ext4 does not define."""
     token = need(options.token("errors"))
     if token not in {CONTINUE, *STOPPING}:
         detail = f"{token!r} is no behaviour at errors"
@@ -104,7 +104,7 @@ def _in_force(options: EffectiveOptions) -> str:
 
 
 def _recorded(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the counts of errors that are not 0: the kernel's, and the superblock's."""
+    """Cite the error count if it is not 0: the kernel's, else the superblock's."""
     if isinstance(fs.errors, Known) and fs.errors.value.errors:
         yield Citation("errors recorded", str(fs.errors.value.errors), fs.errors.origin)
     elif isinstance(fs.superblock, Known) and fs.superblock.value.error_count:
@@ -115,7 +115,7 @@ def _recorded(fs: Filesystem) -> Iterator[Citation]:
 def _grade(fs: Filesystem, host: Host, recorded: tuple[Citation, ...]) -> tuple[Severity, str, str]:
     """Return the severity, the message and the summary.
 
-    No record of errors is graded above HLT001, which reports the record itself.
+    Recorded errors are never graded above HLT001, which reports the record itself.
     """
     if recorded:
         errors = counted_errors(int(recorded[0].value))
@@ -133,9 +133,9 @@ def _grade(fs: Filesystem, host: Host, recorded: tuple[Citation, ...]) -> tuple[
 
 
 def _wanted(fs: Filesystem, host: Host) -> str:
-    """Return the errors= token to set: of a profile, else of fstab, else of the superblock.
+    """Return the errors= token to set: from a profile, else from fstab or the superblock.
 
-    A configured panic is deliberate, and no other rule proposes a milder setting.
+    A configured errors=panic is deliberate, and no other rule proposes a milder setting.
     """
     demands = (token for token in demanded(fs, host) if token.startswith("errors="))
     lines = fstab_lines(fs, "errors")

@@ -13,7 +13,7 @@ from ext4audit.rules.shared.demands import holds_database
 
 DEFAULT = "commit=5"
 USUAL_SECONDS = 30
-"""How long delayed allocation may hold data back anyway (vm.dirty_expire_centisecs)."""
+"""How long delayed allocation may hold back data anyway (vm.dirty_expire_centisecs)."""
 LONG_SECONDS = 60
 VERY_LONG_SECONDS = 300
 
@@ -71,7 +71,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _seconds(token: str) -> int:
-    """Return the interval; raises Undetermined for a value that no kernel prints."""
+    """Return the interval in seconds; raises Undetermined if it is not a number."""
     value = token.partition("=")[2]
     seconds = whole_number(value)
     if seconds is None:

@@ -82,7 +82,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
 
 
 def _holds_what_must_last(fs: Filesystem) -> bool:
-    """Whether the mount points show that the data must survive."""
+    """Return whether a mount point indicates data that must survive a crash."""
     lasting = [point for point in fs.mount_points if not below(point, SCRATCH)]
     return "/" in lasting or holds_database(fs) or any(below(point, KEPT) for point in lasting)
 

@@ -109,7 +109,7 @@ def _is_writable(fs: Filesystem) -> bool:
 
 
 def _is_snapshot(fs: Filesystem) -> bool:
-    """Whether a device below is a snapshot of another, by its device-mapper target."""
+    """Return whether a device below is a device-mapper snapshot."""
     stack = for_wording(fs.stack, None)
     return stack is not None and any(device.kind == "dm-snapshot" for device in stack.walk())
 
