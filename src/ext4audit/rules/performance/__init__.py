@@ -1,4 +1,4 @@
-"""Performance; how much dirty data waits in memory, and how long submitting it takes.
+"""Performance rules; estimates how much data can be dirty, and how long submitting it takes.
 
 The caller waits for the data that does not fit into the block queue: (dirty bytes - capacity of
 the queue) / throughput. This fits measurements on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s:
@@ -30,17 +30,17 @@ LOADED_BEFORE = (
     " Files that are open or cached keep the old allocation mode, because ext4 sets it when it "
     "loads an inode. Unmount and mount the filesystem, or restart, to reach all files."
 )
-"""Seen on 6.18: writes to such a file are allocated at once (FIEMAP), after a remount with
-delalloc as before; only a new mount reaches all files."""
+"""Seen on 6.18: after a remount with delalloc, writes to such a file are still allocated at once
+(FIEMAP); only a new mount reaches all files."""
 
 
 def backlog_bytes(fs: Filesystem, memory: Memory) -> int:
-    """Return how much can be dirty: the limit, or the size of a smaller filesystem."""
+    """Return how many bytes can be dirty: the limit, or the size of a smaller filesystem."""
     return min(memory.dirty_limit_bytes, _device_bytes(fs) or memory.dirty_limit_bytes)
 
 
 def cite_size(fs: Filesystem, memory: Memory) -> Iterator[Citation]:
-    """Cite the device's size where it, and not the limit, bounds the backlog."""
+    """Cite the device's size if it, and not the dirty limit, bounds the backlog."""
     size_bytes = _device_bytes(fs)
     if 0 < size_bytes < memory.dirty_limit_bytes and isinstance(fs.stack, Known):
         value = f"{size_bytes // MIB} MiB: no more can be dirty"
@@ -48,7 +48,7 @@ def cite_size(fs: Filesystem, memory: Memory) -> Iterator[Citation]:
 
 
 def cite_memory(memory: Known[Memory]) -> Citation:
-    """Cite the limit of dirty memory, and the setting that it follows from."""
+    """Cite the limit of dirty memory and the setting that determines it."""
     facts = memory.value
     limit = (
         f"vm.dirty_bytes = {facts.dirty_bytes}"
@@ -65,29 +65,29 @@ def cite_memory(memory: Known[Memory]) -> Citation:
 
 
 def _device_bytes(fs: Filesystem) -> int:
-    """Return the size of the filesystem's device, 0 where it is not known."""
+    """Return the size of the filesystem's device, 0 if unknown."""
     if not isinstance(fs.stack, Known):
         return 0
     return for_wording(fs.stack.value.size_sectors, 0) * SECTOR_BYTES
 
 
 THROTTLED_REQUESTS = 8
-"""Assumed: writeback throttling lets only a few requests through (block/blk-wbt.c)."""
+"""An assumption: writeback throttling admits only a few requests (block/blk-wbt.c)."""
 STRIPED = frozenset({"raid0", "dm-striped"})
 """Devices that spread a file evenly over their members."""
 KIB = 1 << 10
 IN_MEMORY = "disk in memory"
-"""Assumed to be as fast as an SSD: zram compresses what is written, on one processor."""
+"""RAM disks are assumed to be as fast as an SSD: zram compresses writes on one processor."""
 NO_QUEUE = Unknown(
     "queues below a filesystem", Why.UNPARSABLE, "its device stack has no leaf device"
 )
-"""A stack that contains itself, which only inconsistent evidence shows."""
+"""The gap for a stack that contains itself, which only inconsistent evidence can produce."""
 
 
 class Drain(NamedTuple):
     """One request queue below a filesystem, and the assumed speed of its device.
 
-    `shares` is the number of queues that take an equal part of the data: the members of a stripe.
+    `shares` is the number of queues that share the data equally: the members of a stripe.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Drain(NamedTuple):
 
     @property
     def bytes_per_second(self) -> int:
-        """The assumed speed of all devices that share the data."""
+        """The assumed total speed of all devices that share the data."""
         return self.megabytes_per_second * self.shares * 1_000_000
 
     @property
@@ -109,28 +109,28 @@ class Drain(NamedTuple):
         return self.wbt_latency_usec > 0
 
     def holds_bytes(self, *, throttled: bool) -> int:
-        """Return how much the queue takes before the submitter must wait."""
+        """Return how many bytes the queue accepts before the submitter must wait."""
         requests = min(self.nr_requests, THROTTLED_REQUESTS) if throttled else self.nr_requests
         return requests * self.max_sectors_kb * KIB
 
     def seconds(self, dirty_bytes: int, *, throttled: bool) -> float:
-        """Return how long submitting its part of `dirty_bytes` takes."""
+        """Return how long submitting this queue's part of `dirty_bytes` takes."""
         part_bytes = dirty_bytes / self.shares
         waiting_bytes = max(0, part_bytes - self.holds_bytes(throttled=throttled))
         return waiting_bytes / (self.megabytes_per_second * 1_000_000)
 
 
 def drains_of(fs: Filesystem, host: Host) -> tuple[Evidence[Drain], ...]:
-    """Return what is known of each disk below a filesystem."""
+    """Return the queues below a filesystem, each known or with the reason why it is not."""
     if isinstance(fs.stack, Unknown):
         return (fs.stack,)
     return read_drains(fs.stack.value, host.virtualization)
 
 
 def read_drains(stack: BlockDevice, virtual: Evidence[str | None]) -> tuple[Evidence[Drain], ...]:
-    """Return the queues below a filesystem: those of the disks, and those of loop devices.
+    """Return the queues of all disks and loop devices below a filesystem.
 
-    Partitions share their disk's queue, md and dm pass requests on without one.
+    Partitions share their disk's queue; md and dm pass on requests without a queue.
     """
     devices = list(stack.walk())
     leaves = sum(not device.known_below for device in devices)
@@ -144,7 +144,7 @@ def read_drains(stack: BlockDevice, virtual: Evidence[str | None]) -> tuple[Evid
 
 
 def stall_seconds(dirty_bytes: int, drains: Sequence[Drain], *, throttling: bool = True) -> float:
-    """Return the estimate for the slowest queue, as it is or with throttling switched off."""
+    """Return the estimate for the slowest queue; `throttling=False` assumes throttling is off."""
     return max(
         drain.seconds(dirty_bytes, throttled=drain.throttled and throttling) for drain in drains
     )
@@ -160,7 +160,7 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
         f"queue of {device.name}",
         build,
         _speed(device, virtual),
-        # A device without a request queue (NVMe multipath) has no such files: it holds nothing.
+        # A device without a request queue (NVMe multipath) lacks these files and queues nothing.
         absent_means(queue.nr_requests, 0),
         queue.max_sectors_kb,
         absent_means(queue.wbt_latency_usec, 0),
@@ -169,9 +169,9 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
 
 
 def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
-    """Return the class of a device and the megabytes per second that it is assumed to write.
+    """Return the class of a device and its assumed write speed in MB/s.
 
-    Of virtual disks, `rotational` is the driver's default and says nothing about the disk.
+    The `rotational` attribute of a virtual disk is the driver's default, not a fact on the disk.
     """
     if is_in_memory(device):
         _, speed = _of_class(SSD)
@@ -196,27 +196,27 @@ def _of_class(name: str) -> tuple[str, int]:
 
 
 def _is_named(device: BlockDevice, name: str) -> bool:
-    """Whether the device has a name that the kernel gives to disks of a class."""
+    """Return whether the kernel's name of the device shows that it belongs to a class."""
     return device.name.startswith(disk_classes()[name].names)
 
 
 def is_virtual(device: BlockDevice) -> bool:
-    """Whether the name of a device is that of a virtual disk."""
+    """Return whether the name of a device is that of a virtual disk."""
     return _is_named(device, VIRTUAL)
 
 
 def is_slow(speed_class: str) -> bool:
-    """Whether disks of a class are known to be slow; a virtual disk can be anything."""
+    """Return whether disks of a class are known to be slow; virtual disks can have any speed."""
     return any(each.slow for each in disk_classes().values() if each.title == speed_class)
 
 
 def is_removable(device: BlockDevice) -> bool:
-    """Whether udev or the name shows a USB disk or a memory card."""
+    """Return whether udev or the device name shows a USB disk or a memory card."""
     return ("ID_BUS", "usb") in device.udev or _is_named(device, REMOVABLE)
 
 
 STALL_SECONDS = 2
-"""The longest stall that is acceptable, and how long writing a bounded backlog takes."""
+"""The longest acceptable stall, and the time in which a bounded backlog should be written."""
 VISIBLE_SHARE = 0.1
 """The share of the estimate that a remedy must save to be offered."""
 
@@ -251,7 +251,7 @@ def stall_remedies(
 
 
 def _unthrottle(file_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
-    """Yield the remedy that disables writeback throttling, if it lowers the estimate visibly."""
+    """Yield the remedy that disables writeback throttling, if it helps noticeably."""
     now = stall_seconds(file_bytes, drains)
     then = stall_seconds(file_bytes, drains, throttling=False)
     throttled = [drain for drain in drains if drain.throttled]
@@ -272,7 +272,7 @@ def _unthrottle(file_bytes: int, drains: Sequence[Drain]) -> Iterator[Remedy]:
 
 
 def bound(memory: Memory, drains: Sequence[Drain]) -> Remedy:
-    """Limit dirty memory to what the slowest queue writes within `STALL_SECONDS`."""
+    """Return a remedy to limit dirty memory to what the slowest queue writes in STALL_SECONDS."""
     slowest = min(drain.bytes_per_second for drain in drains)
     limit_bytes = STALL_SECONDS * slowest // MIB * MIB
     return Remedy(

@@ -24,7 +24,7 @@ from ext4audit.rules.shared import (
 from ext4audit.rules.shared.demands import demanded, required_by
 
 OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
-"""The two states; each is harmless without the other."""
+"""The states of two options that are harmful only together."""
 
 
 @rule(
@@ -96,7 +96,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _harmless(options: EffectiveOptions) -> bool:
-    """Whether one of the two is known to be off."""
+    """Return whether one of the two options is known to be in its harmless state."""
     return any(
         isinstance(token := options.token(name), Known) and token.value != bad
         for name, bad in OPTIONS.items()
@@ -104,7 +104,7 @@ def _harmless(options: EffectiveOptions) -> bool:
 
 
 def _cite(fs: Filesystem) -> Iterator[Citation]:
-    """Yield the evidence for both options; shared lines (mount table, fstab) once."""
+    """Cite both options; citations that they share (mount table, fstab) appear once."""
     yield from dict.fromkeys(each for name in OPTIONS for each in cite_option(fs, name))
 
 
@@ -124,7 +124,7 @@ def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> F
 
 
 def _vendor(fs: Filesystem, host: Host) -> Iterator[Citation]:
-    """Yield the profile that requires nodelalloc."""
+    """Cite the profile that requires nodelalloc, if any."""
     profile = demanded(fs, host).get("nodelalloc")
     if profile is not None:
         yield Citation(f"profile {profile.name}", profile.says, profile.source)

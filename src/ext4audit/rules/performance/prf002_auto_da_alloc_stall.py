@@ -29,12 +29,12 @@ from ext4audit.rules.shared.demands import forbidden
 from ext4audit.rules.shared.quantities import size
 
 PREVENTING = ("noauto_da_alloc", "nodelalloc", "data=journal")
-"""With any of them rename and close submit nothing (measured on 4.19, 6.12, 6.18)."""
+"""With any of these, rename() and close() submit nothing (measured on 4.19, 6.12, 6.18)."""
 FILE_BYTES = GIB
-"""The file that the estimate is for."""
+"""The size of the file that the estimate is for."""
 UNNOTICED_SECONDS = 0.05
 WHOLE_SECONDS = 2
-"""From here on the estimate is given in whole seconds."""
+"""Longer estimates are shown in whole seconds."""
 FEW = 3
 
 
@@ -127,7 +127,7 @@ def _preventing(options: EffectiveOptions) -> tuple[Citation, ...]:
 
 
 def _in_force(options: EffectiveOptions) -> tuple[Citation, ...]:
-    """Cite the three options that make rename block; raises Undetermined if one is unknown."""
+    """Cite the three options that make rename() block; raises Undetermined if one is unknown."""
     data = options.token("data")
     if options.lacks("data"):
         data = Known("none: no journal, which does not change the wait", options.source)
@@ -154,10 +154,10 @@ def _without_estimate(in_force: tuple[Citation, ...], gaps: Sequence[Unknown]) -
 
 
 class Stall(NamedTuple):
-    """How long rename() blocks for one file of a size, and what that rests on.
+    """The estimate of how long rename() blocks for one file, and its basis.
 
-    `bytes_per_second` is the speed at which the file is submitted. `basis` names it in the
-    messages: "175 MB/s assumed".
+    `bytes_per_second` is the speed at which the file is submitted. `basis` is the text for it
+    in messages: "175 MB/s assumed".
     """
 
     file_bytes: int
@@ -167,7 +167,7 @@ class Stall(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The sentence for one filesystem."""
+        """The message of the finding for one filesystem."""
         return (
             f"Replacing a {size(self.file_bytes)} file that was just written can block rename() "
             f"for ~{_spell(self.seconds)} s ({self.basis})."
@@ -175,7 +175,7 @@ class Stall(NamedTuple):
 
 
 def summary(speeds: Sequence[float]) -> str:
-    """Return one line for all filesystems of a host, by their speeds: a file of any size."""
+    """Return one summary for all filesystems of a host: seconds per GiB at these speeds."""
     slow, fast = min(speeds), max(speeds)
     longest, mega = _spell(GIB / slow), f"{slow // 1_000_000:.0f}"
     if fast > slow:
@@ -192,7 +192,7 @@ def speeds_of(host: Host) -> tuple[float, ...]:
 
 
 def _stall_of(fs: Filesystem, host: Host) -> Stall | None:
-    """Return the stall on a filesystem, None where none is found or it cannot be estimated."""
+    """Return the stall on a filesystem, None if there is none or it cannot be estimated."""
     try:
         _refuse(fs)
         if _preventing(need(fs.options)):
@@ -204,7 +204,7 @@ def _stall_of(fs: Filesystem, host: Host) -> Stall | None:
 
 
 def estimate(fs: Filesystem, memory: Memory, queues: Sequence[Drain]) -> Stall:
-    """Return the stall for a file of `FILE_BYTES`, or of what can be dirty if that is less."""
+    """Return the stall for a file of FILE_BYTES, or of the most that can be dirty if less."""
     file_bytes = min(FILE_BYTES, backlog_bytes(fs, memory))
     speed = min(queue.bytes_per_second for queue in queues)
     basis = f"{speed // 1_000_000} MB/s assumed"
@@ -231,13 +231,13 @@ def _finding(
 
 
 def _is_long(host: Host, queues: Sequence[Drain]) -> bool:
-    """Whether the stall is long on a filesystem of any size, so that those of a host agree."""
+    """Return whether the stall is long, at any filesystem size, so that a host's findings agree."""
     file_bytes = min(FILE_BYTES, need(host.memory).dirty_limit_bytes)
     return stall_seconds(file_bytes, queues) > STALL_SECONDS
 
 
 def _has_reason(fs: Filesystem, host: Host, queues: Sequence[Drain]) -> bool:
-    """Whether a disk is known to be slow, or a profile rates this rule."""
+    """Return whether a disk is known to be slow or a profile rates this rule."""
     rated = any(dict(profile.rate).get("PRF002") for profile in host.profiles_of(fs))
     return rated or any(is_slow(queue.speed_class) for queue in queues)
 
@@ -258,7 +258,7 @@ def _spell(seconds: float) -> str:
 def _cite_estimate(
     fs: Filesystem, memory: Known[Memory], queues: Sequence[Drain], stall: Stall
 ) -> Iterator[Citation]:
-    """Cite what the estimate is computed from."""
+    """Cite the inputs and assumptions of the estimate."""
     yield cite_memory(memory)
     yield from cite_size(fs, memory.value)
     yield from _cite_queues(queues)
@@ -268,7 +268,7 @@ def _cite_estimate(
 
 
 def _cite_queues(queues: Sequence[Drain]) -> Iterator[Citation]:
-    """Cite equal queues once: the twelve disks of an array are one line."""
+    """Cite equal queues together: the twelve disks of an array make one citation."""
     for alike in _grouped(queues):
         queue = alike[0]
         name = queue.name if len(alike) == 1 else "*"
@@ -283,7 +283,7 @@ def _cite_queues(queues: Sequence[Drain]) -> Iterator[Citation]:
 
 
 def _grouped(queues: Sequence[Drain]) -> list[list[Drain]]:
-    """Group the queues that differ in their name only."""
+    """Group the queues that differ only in name."""
     groups: dict[Drain, list[Drain]] = {}
     for queue in queues:
         groups.setdefault(queue._replace(name=""), []).append(queue)

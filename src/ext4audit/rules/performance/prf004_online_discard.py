@@ -24,7 +24,7 @@ from ext4audit.rules.shared import (
 
 ONLINE = "online discard"
 AMAZON_STORE = "Amazon EC2 NVMe Instance Storage"
-"""The model of local instance disks; Google recommends discards on its own."""
+"""The model of EC2's local instance disks; on its instance disks, Google recommends discards."""
 LATER = (
     "Freed blocks are returned to the device by the next fstrim only, which then discards those of "
     "a week at once."
@@ -37,7 +37,7 @@ LEAKS = (
 
 
 class Grade(NamedTuple):
-    """How harmful online discard is on a device stack; severity None where it is wanted."""
+    """The harm of online discard on a device stack; `severity` is None if discards are useful."""
 
     severity: Severity | None
     confidence: Confidence
@@ -112,7 +112,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _unseen_buses(device: BlockDevice, host: Host) -> Iterator[Unknown]:
-    """Yield why it is not known that no disk below is a SATA disk."""
+    """Yield the unknowns that leave open whether a disk below is a SATA disk."""
     for leaf in device.leaves():
         if not leaf.name.startswith("nvme"):
             gaps = (leaf.udev_gap, host.devices)
@@ -120,7 +120,7 @@ def _unseen_buses(device: BlockDevice, host: Host) -> Iterator[Unknown]:
 
 
 def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
-    """Yield what is known about discards on this stack, the decisive fact first."""
+    """Yield the grades that apply to this stack, the decisive one first."""
     nodes = tuple(device.walk())
     leaves = device.leaves()
     if any(AMAZON_STORE in (leaf.model or "") for leaf in leaves):
@@ -135,7 +135,7 @@ def _grades(device: BlockDevice, host: Host, fs: Filesystem) -> Iterator[Grade]:
 
 
 def _is_trimmed(fs: Filesystem, host: Host) -> bool:
-    """Whether fstrim runs, and is not known to leave this filesystem out."""
+    """Return whether fstrim runs regularly and is not known to skip this filesystem."""
     return is_surely(host.fstrim) and for_wording(trimmed(fs, host), True)
 
 
@@ -163,7 +163,7 @@ def _physical_grades(
 
 
 def _is_sata(leaf: BlockDevice, host: Host) -> bool:
-    """Whether lsblk or udev shows a SATA disk."""
+    """Return whether lsblk or udev shows a SATA disk."""
     listed = devices_by_number(for_wording(host.devices, ())).get(leaf.device_number, ())
     transports = {device.transport for device in listed}
     return "sata" in transports or ("ID_BUS", "ata") in leaf.udev

@@ -93,7 +93,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, host: Host, device: BlockDevice, *, left_out: bool) -> Finding:
-    """Return the finding; `left_out` is whether fstrim runs, but not for this filesystem."""
+    """Return the finding; `left_out` means that fstrim runs, but not for this filesystem."""
     neither = "neither the option discard nor a regular fstrim tells it which blocks are free"
     but = "the regular fstrim trims what fstab names, and leaves this filesystem out"
     remedies = (OF_ITS_OWN,) if left_out else (BY_TIMER, BY_HAND)

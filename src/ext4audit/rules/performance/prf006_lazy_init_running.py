@@ -9,7 +9,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 LAST_GROUP = 1
-"""The kernel often leaves the last group as it is."""
+"""The kernel often does not zero the last group."""
 STOPPED = "noinit_itable"
 WAIT = Remedy("Wait until it has finished.", Disruption.ONLINE)
 

@@ -19,7 +19,7 @@ from ext4audit.rules.performance import (
 from ext4audit.rules.shared import refuse_container, writable_of
 
 LONG_SECONDS = 10
-"""How long writing the whole backlog may take without a finding."""
+"""How long writing the backlog may take without a finding."""
 
 
 class Backlog(NamedTuple):
@@ -31,7 +31,7 @@ class Backlog(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long the slowest device takes to write all of it."""
+        """How long the slowest device takes to write the backlog."""
         return self.waiting_bytes / min(drain.bytes_per_second for drain in self.drains)
 
     @property
