@@ -24,7 +24,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.demands import demands_features, required_by
 
 HOTSPOT_BELOW = 0.75
-"""Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
+"""A limit for Jain's index; measured layouts have either less than 0.55 or more than 0.95."""
 MINIMUM_GROUPS = 64
 FLEX_GROUPS_PER_MEMBER = 4
 WORST_SKEW = 4.0
@@ -34,7 +34,7 @@ VIRTUAL_NAMES = ("vd", "xvd")
 """virtio and Xen disks (Documentation/admin-guide/devices.txt)."""
 VIRTUAL_MODELS = ("QEMU", "VBOX", "VIRTUAL DISK")
 """Models of the SCSI and ATA disks of QEMU, VirtualBox, VMware and Hyper-V."""
-# Only a host with a stripe imports the arithmetic.
+# The arithmetic is only imported on a host with a stripe.
 _effectively: Callable[[Spread], str] = lazily("layout.advice", "effectively")
 _rounded: Callable[[float], str] = lazily("layout.advice", "rounded")
 
@@ -112,7 +112,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
-    """Return the finding without a mkfs line that leaves out a feature which a profile demands."""
+    """Replace mkfs remedies, which omit features that a profile requires, with general advice."""
     demands = "; ".join(f"{f}, {required_by(p)}" for f, p in lacking.items())
     advice = Remedy(
         f"Recreate it with {demands}: `ext4audit plan` computes the group size.",
@@ -124,10 +124,10 @@ def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
 
 
 def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evidence[bool], ...]:
-    """Return for each member whether it rotates; the stack's Unknown where the stack is unknown.
+    """Return whether each member is rotational; the stack's Unknown if the stack is unknown.
 
-    Columns that I/O sizes suggest are no devices: what all disks below are, each of them is. Where
-    the disks differ, they are returned instead.
+    Columns inferred from I/O sizes are not devices: each gets the value that all disks below have
+    in common. If the disks differ, their values are returned instead.
     """
     if isinstance(stack, Unknown):
         return (stack,)
@@ -135,7 +135,7 @@ def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evid
     members = [devices[each.name] for each in layout.members if each.name in devices]
     if len(members) == len(layout.members):
         return tuple(_rotates(member) for member in members)
-    # What lies below an array without its members is unknown.
+    # The disks below an array whose members are not visible are unknown.
     disks = tuple(
         disk.below if isinstance(disk.below, Unknown) else _rotates(disk)
         for disk in stack.value.leaves()
@@ -146,7 +146,7 @@ def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evid
 
 def _rotates(device: BlockDevice) -> Evidence[bool]:
     rotational = device.queue.rotational
-    # A virtual disk reports that it rotates unless it is configured otherwise: virtio on NVMe.
+    # A virtual disk reports that it is rotational unless configured otherwise: virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
         what = f"rotational of {device.name}"
         return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")
@@ -159,7 +159,7 @@ def _is_virtual(device: BlockDevice) -> bool:
 
 
 def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
-    """Cite how many members rotate."""
+    """Cite how many members are rotational."""
     words = {True: "yes", False: "no", None: "unknown"}
     answers = [words[for_wording(each, None)] for each in media]
     value = ", ".join(f"{each}: {answers.count(each)}" for each in dict.fromkeys(answers))
@@ -168,9 +168,9 @@ def media_citation(media: tuple[Evidence[bool], ...]) -> Citation:
 
 
 def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
-    """Return the loads as text in slot order, ranges of names with the same load joined.
+    """Return the loads as text in slot order, joining ranges of names with the same load.
 
-    Slots need not follow names: vdc, vda, vdd, vdb is no range from vdc to vdb.
+    Slots need not be in name order: vdc, vda, vdd, vdb is not a range from vdc to vdb.
     """
     by_name = sorted(names, key=lambda name: (len(name), name))
 
@@ -200,7 +200,7 @@ def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
 
 
 def _judged_stripe(layout: MetadataLayout) -> StripeGeometry:
-    """Return the stripe; NotApplicable without one, or with too few flex groups for its members."""
+    """Return the stripe; raises NotApplicable if there is none or it has too few groups."""
     geometry = layout.geometry
     if geometry is None or geometry.level in UNSTRIPED_LEVELS or len(layout.members) == 1:
         raise NotApplicable("it is not on a stripe")
@@ -221,7 +221,7 @@ def _severity(
     if layout.bitmaps.achieved >= HOTSPOT_BELOW:
         return Severity.INFO, Confidence.CONFIRMED
     if any(known):
-        # Rounded as it is printed: four disks with everything on one give 3.99.
+        # Rounded as printed: four disks with all bitmaps on one of them give 3.99.
         worst = round(layout.skew, 1) >= WORST_SKEW
         return Severity.HIGH if worst else Severity.MEDIUM, Confidence.CONFIRMED
     if len(known) < len(media):
@@ -232,7 +232,7 @@ def _severity(
 def _citations(
     fs: Filesystem, layout: MetadataLayout, geometry: StripeGeometry
 ) -> tuple[Citation, ...]:
-    """Cite the stripe, the groups, and the place of their metadata, each with its origin."""
+    """Cite the stripe, the groups, and the location of their metadata, each with its origin."""
     table = origin_of(fs.layout) if fs.layout else ""
     stripe = (
         f"{geometry.level} {geometry.device}, {len(geometry.members)} members, "

@@ -23,7 +23,7 @@ from ext4audit.rules.shared.quantities import (
 KIB = 1 << 10
 PARITY = ("raid4", "raid5", "raid6")
 LEAST = 2
-"""Blocks of a stripe: ext4 ignores a stripe of one block."""
+"""The smallest stripe in blocks: ext4 ignores a stripe of one block."""
 NOT_YET = (
     "Do not set a stripe on Linux 6.1 to 6.7: there, any stripe is reported to make writeback use "
     "100 % of a CPU (KRN002). On Linux 6.8 and later, store the stripe of the array"
@@ -91,15 +91,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _is_unseen(fs: Filesystem, stack: BlockDevice) -> bool:
-    """Whether no array is visible where nothing hints at one: the device of an image, or no stripe.
+    """Return whether no array is visible and nothing suggests one: an image, or no stripe in force.
 
-    A stripe in force may be that of a controller, which its I/O sizes would tell.
+    A stripe in force may match a controller, whose I/O sizes would show it.
     """
     return hides_stripe(stack) and (stack.kind in IMAGES or stripe_in_force(fs) == 0)
 
 
 class Case(NamedTuple):
-    """A filesystem on a stripe: `stride` and `width` are those of the array, in blocks."""
+    """A filesystem on a stripe; `stride` and `width` are the array's, in filesystem blocks."""
 
     fs: Filesystem
     stack: BlockDevice
@@ -108,16 +108,16 @@ class Case(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """Blocks in a chunk; 0 where a chunk is no whole number of them."""
+        """Blocks in a chunk; 0 if the chunk is not a multiple of the block size."""
         return _whole(self.stripe.chunk_bytes, self.block_bytes)
 
     @property
     def width(self) -> int:
-        """Blocks in a whole stripe of data; 0 where it is no whole number of them."""
+        """Blocks in a full stripe of data; 0 if it is not a multiple of the block size."""
         return _whole(self.stripe.width_bytes, self.block_bytes)
 
     def cite(self, now: int) -> tuple[Citation, ...]:
-        """Cite the stripe of the device, of the superblock, and of the allocator."""
+        """Cite the stripe of the device, the superblock's RAID hints, and the stripe in force."""
         limits = self.stack.queue
         chunk, width = limits.minimum_io_bytes, limits.optimal_io_bytes
         return (
@@ -130,7 +130,7 @@ class Case(NamedTuple):
     def finding(
         self, host: Host, now: int, severity: Severity, sentence: str, summary: str
     ) -> Finding:
-        """Make the finding; it is only likely where the array was not seen."""
+        """Return the finding, with confidence likely if the array was not seen."""
         seen = may_stripe(self.stack)
         return Finding(
             message=sentence,
@@ -143,7 +143,7 @@ class Case(NamedTuple):
 
 
 def _unset(case: Case, host: Host) -> RuleOutput:
-    """Judge a filesystem without a stripe, which is right on the kernels of KRN002."""
+    """Judge a filesystem without a stripe, which is right on kernels that KRN002 affects."""
     if need(stripes_cost_cpu(host)):
         yield Citation("kernel", need(host.kernel).release, "affected by KRN002 with a stripe")
         yield from case.cite(0)
@@ -157,14 +157,14 @@ def _unset(case: Case, host: Host) -> RuleOutput:
 
 
 def _is_stride_of_ssds(case: Case, now: int) -> bool:
-    """Whether only the stride is set: mke2fs of 1.47.3 does so on devices that do not rotate."""
+    """Return whether only the stride is set, as mke2fs 1.47.3 does on non-rotational devices."""
     if now != case.stride or need(case.fs.superblock).stripe_width_blocks:
         return False
     return not need(case.stack.queue.rotational)
 
 
 def _sentence(case: Case, now: int) -> str:
-    """Return the message: what a wrong stripe costs on this array."""
+    """Return the message, which says what a wrong stripe costs on this array."""
     costs = (
         "more writes cover only part of a stripe and must read and rewrite parity"
         if _severity(case.stack) is Severity.MEDIUM
@@ -179,7 +179,7 @@ def _sentence(case: Case, now: int) -> str:
 
 
 def _severity(stack: BlockDevice) -> Severity:
-    """Grade by the levels below: with parity, part of a stripe costs a read and a rewrite."""
+    """Grade by the RAID levels below: with parity, a partial stripe costs a read-modify-write."""
     levels = [device.md.value.level for device in stack.walk() if isinstance(device.md, Known)]
     levels += [
         segment.arguments[0]
@@ -193,13 +193,13 @@ def _severity(stack: BlockDevice) -> Severity:
 
 
 def _reshapes(stack: BlockDevice) -> bool:
-    """Whether an array below is between two shapes."""
+    """Return whether an array below is being reshaped."""
     arrays = [device.md.value for device in stack.walk() if isinstance(device.md, Known)]
     return any(array.reshape_position is not None for array in arrays)
 
 
 def _remedy(case: Case, host: Host) -> Remedy:
-    """Return the steps, or advice on kernels where a stripe may cost a whole CPU."""
+    """Return the steps, or only advice on kernels where a stripe may keep a CPU busy."""
     hints = f"stride={case.stride},stripe_width={case.width}"
     costs_cpu, superblock = stripes_cost_cpu(host), case.fs.superblock
     if not isinstance(costs_cpu, Known) or costs_cpu.value:

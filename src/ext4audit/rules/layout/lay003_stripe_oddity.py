@@ -28,7 +28,7 @@ LARGEST_TRANSFER_BYTES = 65535 * 512
 """The largest transfer of a bridge that counts sectors in 16 bits: 33553920."""
 
 SMALLEST_CHUNK_BYTES = 64 << 10
-"""What the stripe of a controller is a multiple of."""
+"""The stripe of a controller is a multiple of this."""
 
 
 @rule(
@@ -87,7 +87,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
-    """Yield the reasons why no array has such a stripe."""
+    """Yield the reasons why no array can have such a stripe."""
     stride, width = superblock.stride_blocks, superblock.stripe_width_blocks
     unit, most = block_bytes_of(superblock), group_blocks(superblock)
     if now == LARGEST_TRANSFER_BYTES // unit:
@@ -99,19 +99,19 @@ def _oddities(now: int, superblock: Superblock) -> Iterator[str]:
 
 
 def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
-    """Return the reason why a device has no stripe, None where it may have one.
+    """Return the reason why a device has no stripe, None if it may have one.
 
-    Of an image it is not known what it will be written to. A controller may report its stripe as
-    the optimal I/O size alone, which mke2fs then takes for the stripe width. A ZFS volume
-    reports its physical block there, which a smaller write reads and writes whole (OpenZFS,
-    zvol_os.c: blk_queue_io_opt()).
+    The device that an image will be written to is not known. A controller may report its stripe
+    only as the optimal I/O size, which mke2fs then uses as the stripe width. A ZFS volume reports
+    its physical block size there, because a smaller write must read and write the whole block
+    (OpenZFS, zvol_os.c: blk_queue_io_opt()).
     """
     if stack.kind in IMAGES:
         return None
     if may_stripe(stack):
         raise_for(hidden_levels(stack))
         return None
-    recommended_stripe(stack)  # raises where I/O sizes that would hint at a stripe are not known
+    recommended_stripe(stack)  # raises Undetermined if I/O sizes that hint at a stripe are unknown
     optimal = need(stack.queue.optimal_io_bytes)
     if optimal == stripe_bytes:
         is_chunk = optimal % SMALLEST_CHUNK_BYTES == 0
@@ -121,7 +121,7 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
 
 
 def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
-    """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
+    """Return the finding; severity is higher on kernels where any stripe may keep a CPU busy."""
     costs_cpu = _costs_cpu(host)
     then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
     gains = "aligning large files to it has no benefit"
@@ -142,7 +142,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
 
 
 def _costs_cpu(host: Host) -> bool:
-    """Whether any stripe is likely to cost a whole CPU on the host's kernel."""
+    """Return whether any stripe is likely to keep a CPU busy on the host's kernel."""
     found = exposure("KRN002", host.kernel)
     if not isinstance(found, Known) or not found.value.affected:
         return False

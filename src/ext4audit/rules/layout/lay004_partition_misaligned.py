@@ -13,7 +13,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import recommended_stripe
 
 MIB = 1 << 20
-"""The start of the first partition that every current tool makes."""
+"""Where every current partitioning tool starts the first partition."""
 
 
 @rule(
@@ -75,7 +75,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
     start = partition.start_sectors * SECTOR_BYTES
     cited = tuple(_cite(partition))
     if partition.image is not None and start % MIB == 0:
-        # The queue is not that of the image's disk: only bytes of a file were audited.
+        # Only an image file was audited: the queue does not describe the image's disk.
         yield from cited
         return
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
@@ -92,9 +92,9 @@ def _judge(partition: BlockDevice) -> RuleOutput:
 
 
 def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:
-    """Whether it starts inside a physical block.
+    """Return whether the partition starts inside a physical block.
 
-    The kernel's alignment_offset knows disks whose first block is shifted; -1 means no value.
+    The kernel's alignment_offset accounts for disks with a shifted first block; -1 means no value.
     """
     reported = partition.alignment_offset_bytes
     offset = -1 if reported is None else need(reported)
@@ -102,7 +102,7 @@ def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: 
 
 
 def _cite(partition: BlockDevice) -> Iterator[Citation]:
-    """Cite the start and what the device reports."""
+    """Cite the start of the partition and the sizes that the device reports."""
     place = f"/sys/class/block/{partition.name}"
     yield Citation(f"start of {partition.name}", f"sector {partition.start_sectors}", place)
     offset = partition.alignment_offset_bytes
@@ -124,7 +124,7 @@ def _finding(
     citations: tuple[Citation, ...],
     aligned: int,
 ) -> Finding:
-    """Make the finding; an aligned start is a multiple of `aligned` bytes."""
+    """Return the finding; an aligned start is a multiple of `aligned` bytes."""
     costs = {
         Severity.MEDIUM: "for each block of ext4, the disk reads and rewrites two physical blocks",
         Severity.LOW: "writes that ext4 aligns to full stripes cover parts of two",

@@ -20,7 +20,7 @@ CLUES_NEEDED = 2
 
 
 class Shape(NamedTuple):
-    """How a filesystem was made: the bytes of a block and of all blocks, and its inodes."""
+    """The block size, the total size and the number of inodes of a filesystem."""
 
     block_bytes: int
     size_bytes: int
@@ -28,12 +28,12 @@ class Shape(NamedTuple):
 
     @property
     def small_blocks(self) -> bool:
-        """Whether blocks are those that mke2fs takes for less than 512 MiB."""
+        """Whether a large filesystem has the block size that mke2fs uses below 512 MiB."""
         return self.block_bytes == SMALL_BLOCK_BYTES and self.size_bytes > SMALL_BLOCKS_ABOVE
 
     @property
     def dense_inodes(self) -> bool:
-        """Whether there are at least twice as many inodes as mke2fs makes by default."""
+        """Whether a large filesystem has at least twice as many inodes as by default."""
         dense = self.size_bytes <= DENSE_BYTES_PER_INODE * self.inodes
         return dense and self.size_bytes > DENSE_ABOVE
 
@@ -98,7 +98,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _shape(fs: Filesystem) -> Evidence[Shape]:
-    """Return the shape: of statfs, which needs no root, else of the superblock."""
+    """Return the shape from statfs, which needs no root, else from the superblock."""
     if isinstance(fs.usage, Known):
         usage = fs.usage.value
         size_bytes = usage.size_blocks * usage.block_bytes

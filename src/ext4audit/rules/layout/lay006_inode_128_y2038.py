@@ -19,7 +19,7 @@ IN_PLACE = frozenset(
         "verity"
     ).split()
 )
-"""Features with which tune2fs 1.47.0 enlarged inodes, files and directories unharmed.
+"""Features with which tune2fs 1.47.0 enlarged inodes without harming files or directories.
 
 It refuses flex_bg. It damaged all filesystems with bigalloc or mmp, or of revision 0, whose inodes
 stay small, and three of four with metadata_csum.
@@ -85,7 +85,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _is_boot(fs: Filesystem) -> bool:
-    """Whether it is mounted below /boot only."""
+    """Return whether the filesystem is mounted, and only at or below /boot."""
     points = fs.mount_points
     return bool(points) and all(p == "/boot" or p.startswith("/boot/") for p in points)
 

@@ -82,7 +82,7 @@ def _kib(count_bytes: int) -> str:
 
 
 def _stripe(fs: Filesystem, superblock: Superblock) -> tuple[Citation, ...]:
-    """Cite a stripe that is not a multiple of a cluster: the kernel ignores it from 6.12 on."""
+    """Cite a stripe that is not a multiple of a cluster: Linux 6.12 and later ignore it."""
     width, cluster = superblock.stripe_width_blocks, superblock.cluster_blocks
     if not width or not cluster or width % cluster == 0 or not isinstance(fs.superblock, Known):
         return ()

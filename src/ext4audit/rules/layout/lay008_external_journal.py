@@ -81,7 +81,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _place(superblock: Superblock) -> str | None:
-    """Return the place of the journal, None where it is not known."""
+    """Return where the journal is, None if unknown."""
     if superblock.journal_inode:
         return f"inode {superblock.journal_inode}"
     if superblock.journal_bytes:
@@ -92,7 +92,7 @@ def _place(superblock: Superblock) -> str | None:
 def _device(
     fs: Filesystem, host: Host, uuid: str | None, number: DeviceNumber
 ) -> LsblkDevice | None:
-    """Return the device of the journal: by its number only where the kernel has it open."""
+    """Return the journal device, by number if the kernel has it open, else by UUID."""
     rows = for_wording(host.devices, ())
     if fs.alive:
         return listed_device(rows, number)

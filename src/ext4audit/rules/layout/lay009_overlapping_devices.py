@@ -24,9 +24,9 @@ from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 
 class Part(NamedTuple):
-    """A range of sectors of a disk that a device below a filesystem takes; `end` is behind it.
+    """A range of disk sectors that a device below a filesystem occupies; `end` is exclusive.
 
-    `gap` is why it is not known which sectors of this range it takes.
+    `gap` is the reason if it is unknown which sectors of the range the device occupies.
     """
 
     disk: DeviceNumber
@@ -37,32 +37,32 @@ class Part(NamedTuple):
 
     @property
     def sectors(self) -> "Sectors":
-        """Which sectors these are, and whose."""
+        """The range of sectors with its device."""
         return Sectors(self.start, self.end, self.device.device_number)
 
 
 class Sectors(NamedTuple):
-    """A range of sectors of a disk, and the device that takes it."""
+    """A range of disk sectors and the device that occupies it."""
 
     start: int
     end: int
     device_number: DeviceNumber
 
     def overlap(self, other: "Sectors") -> bool:
-        """Whether another device takes some of the same sectors."""
+        """Return whether the other range overlaps and belongs to a different device."""
         is_same = self.device_number == other.device_number
         return not is_same and self.start < other.end and other.start < self.end
 
 
 MOST_NAMED = 8
-"""A thousand devices on the same sectors would be a million pairs."""
+"""The limit of overlaps per filesystem: 1000 devices on the same sectors make a million pairs."""
 
 
 class Taken(NamedTuple):
-    """What the mounted filesystems of a host take of its disks, and what is not known of them.
+    """The disk sectors that the mounted filesystems of a host occupy, and the gaps.
 
-    `on_disks` has two entries for a disk: under False what certainly takes its sectors, and under
-    True what takes some of them.
+    `on_disks` has two entries for a disk: under False the ranges that are certainly occupied, and
+    under True those of which unknown sectors are occupied.
     """
 
     filesystems: tuple[tuple[Filesystem, tuple[Part, ...]], ...]
@@ -72,9 +72,9 @@ class Taken(NamedTuple):
     def overlapping(
         self, fs: Filesystem, own: tuple[Part, ...]
     ) -> Iterator[tuple[Filesystem, tuple[Part, ...]]]:
-        """Yield, in their order, the filesystems that take some sectors of these parts.
+        """Yield, in order, the filesystems that overlap with these parts.
 
-        At most MOST_NAMED certainly do, and as many may: those are looked for, and not all.
+        The search stops after MOST_NAMED certain and MOST_NAMED possible overlaps.
         """
         pairs = [(part, gap) for part in own for gap in (False, True)]
         sure = [(part, gap) for part, gap in pairs if not part.gap and not gap]
@@ -83,7 +83,7 @@ class Taken(NamedTuple):
         yield from (self.filesystems[number] for number in sorted(found))
 
     def _first(self, fs: Filesystem, wanted: Sequence[tuple[Part, bool]]) -> Collection[int]:
-        """Return the numbers of the first few other filesystems on the sectors of some parts."""
+        """Return the indices of the first MOST_NAMED other filesystems on the wanted sectors."""
         disks = ((part, self.on_disks.get((part.disk, gap))) for part, gap in wanted)
         numbers = (n for part, disk in disks if disk for n in disk.overlapping(part.sectors))
         found: dict[int, None] = {}
@@ -96,10 +96,10 @@ class Taken(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """The sectors of a disk that filesystems take, sorted, with the numbers of the filesystems.
+    """The occupied ranges of a disk, sorted, with the indices of the filesystems that own them.
 
-    `ends` is a tree: the last end of each range, behind those of ever larger halves. The node n
-    has the larger one of the nodes 2 n and 2 n + 1, and the ranges begin in its middle.
+    `ends` is a segment tree in an array: its second half holds the end of each range, and node n
+    holds the larger value of nodes 2 n and 2 n + 1.
     """
 
     ranges: tuple[Sectors, ...]
@@ -107,7 +107,7 @@ class Disk(NamedTuple):
     ends: tuple[int, ...]
 
     def overlapping(self, sectors: Sectors) -> Iterator[int]:
-        """Yield the numbers of the filesystems that take some sectors by another device."""
+        """Yield the indices of the filesystems that occupy these sectors through another device."""
         middle = len(self.ends) // 2
         stop = middle + bisect_left(self.ranges, (sectors.end,))
         pending = [1]
@@ -185,7 +185,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _is_written(*filesystems: Filesystem) -> bool:
-    """Whether one of some filesystems may be written; two that only read agree."""
+    """Return whether any of the filesystems may be written; read-only mounts do no harm."""
     return not all(for_wording(fs.read_only, False) for fs in filesystems)
 
 
@@ -196,7 +196,7 @@ def _seen(host: Host) -> tuple[Filesystem, ...]:
 
 @cached_by_identity
 def _taken(filesystems: tuple[Filesystem, ...]) -> Taken:
-    """Return what the mounted filesystems take, and what is not known of them."""
+    """Return the sectors that the mounted filesystems occupy, and the gaps."""
     found = [(fs, _parts_of(fs)) for fs in filesystems if fs.alive]
     known = tuple((fs, parts.value) for fs, parts in found if isinstance(parts, Known))
     gaps = (parts for _, parts in found if isinstance(parts, Unknown))
@@ -219,7 +219,7 @@ def _sorted(owners: Mapping[Sectors, list[int]]) -> Disk:
 
 
 def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
-    """Return the parts of disks that a filesystem lies on; its own stack only, below no loop."""
+    """Return the disk parts that a filesystem occupies; its stack is not followed below a loop."""
     if isinstance(fs.stack, Unknown):
         return fs.stack
     try:
@@ -229,7 +229,7 @@ def _parts_of(fs: Filesystem) -> Evidence[tuple[Part, ...]]:
 
 
 def _parts(device: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
-    """Yield the partitions and whole disks below what was not seen; raises Undetermined."""
+    """Yield the partitions and whole disks below a device, once each; raises Undetermined."""
     if device.device_number in seen:
         return
     seen.add(device.device_number)
@@ -248,10 +248,10 @@ def _parts(device: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
 
 
 def _mapped(device: BlockDevice, below: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
-    """Yield what a mapped device takes of one below: of a disk only some sectors, if it is linear.
+    """Yield the parts of a lower device that a mapped device occupies: of a disk, linear segments.
 
-    kpartx maps the partitions of a disk beside those of the kernel. Without its table a device
-    may map any of the sectors, and two of them the same ones.
+    kpartx maps the partitions of a disk in addition to those of the kernel. A device whose table
+    is unknown may map any sectors, and two such devices may map the same ones.
     """
     table = device.dm.table if device.dm else Known((), "")
     if below.kind == "disk" and isinstance(table, Unknown):
@@ -268,7 +268,7 @@ def _mapped(device: BlockDevice, below: BlockDevice, seen: set[DeviceNumber]) ->
 
 
 def _is_linear(segment: DmSegment) -> bool:
-    """Whether a segment names a device and the sector where it begins."""
+    """Return whether a segment is linear, with a device and a start sector."""
     return (
         segment.target == "linear"
         and segment.arguments[1:2] != ()
@@ -277,7 +277,7 @@ def _is_linear(segment: DmSegment) -> bool:
 
 
 def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part] | None:
-    """Return the first two parts that overlap."""
+    """Return a pair of parts that overlap, preferably one without gaps; None if there is none."""
     pairs = [
         (a, b) for a in own for b in parts if a.disk == b.disk and a.sectors.overlap(b.sectors)
     ]
