@@ -57,7 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)
-    # The size of blocks decides with bigalloc only.
+    # The block size matters only with bigalloc.
     block = need(block_bytes(fs)) if "bigalloc" in superblock.features else 0
     obstacles = grub_obstacles(superblock.features, block)
     yield from cite_features(fs)
@@ -84,13 +84,13 @@ def _concerns_boot(fs: Filesystem, host: Host) -> None:
 
 
 def _unread(loader: BootLoader, obstacles: Sequence[str]) -> tuple[str, ...]:
-    """Return the features that this boot loader cannot read, or may not be able to."""
+    """Return the features that this boot loader cannot, or may not be able to, read."""
     package = (loader.version or "") if loader.loader is Loader.GRUB else ""
     return tuple(name for name in obstacles if not grub_reads(package, name))
 
 
 def _version(loader: BootLoader) -> Version | None:
-    """Return the version of GRUB; None for another boot loader, or where it is unknown."""
+    """Return the version of GRUB; None if it is unknown, and for other boot loaders."""
     is_known = loader.loader is Loader.GRUB and loader.version is not None
     return grub_version(loader.version or "") if is_known else None
 
@@ -110,10 +110,10 @@ def _finding(fs: Filesystem, loader: BootLoader, features: Sequence[str]) -> Fin
 
 
 def _weigh(loader: BootLoader, features: Sequence[str]) -> tuple[Severity, Confidence]:
-    """Return the severity; support in releases from 2.12 on is not established.
+    """Return severity and confidence; support in GRUB 2.12 and later is not established.
 
-    The 2.06 of Fedora and Red Hat has no package version and supports the checksum seed, a default
-    there. Ubuntu's 2.06 is older than Debian's fix, which an update may have added.
+    GRUB 2.06 of Fedora and Red Hat shows no package version and supports metadata_csum_seed, a
+    default there. Ubuntu's 2.06 is older than Debian's fix, but an update may have added it.
     """
     if loader.loader is Loader.NONE_FOUND:
         return Severity.LOW, Confidence.POSSIBLE

@@ -14,9 +14,9 @@ from ext4audit.rules.shared import cite_features
 from ext4audit.rules.shared.quantities import is_image
 
 SOFT = frozenset({"fast_commit", "orphan_file", "stable_inodes"})
-"""Features with a compat bit: a kernel that does not know them mounts the filesystem."""
+"""Features with a compat bit: a kernel that does not support them still mounts the filesystem."""
 READABLE = frozenset({"bigalloc", "metadata_csum", "project", "quota", "verity"})
-"""Features with a ro_compat bit: a kernel that does not know them mounts it read-only at best."""
+"""Features with a ro_compat bit: without support, the kernel mounts it read-only at best."""
 
 OLD_TOOLS_BEFORE: Version = (3, 18)
 """Systems with an older kernel have e2fsprogs before 1.43: RHEL 7 has 1.42.9, Debian 8 1.42.12."""
@@ -62,14 +62,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     kernel = need(host.kernel)
     yield Citation("kernel", kernel.release, origin_of(host.kernel))
     newer = (_unknown if host.planned else newer_features)(superblock.features, kernel)
-    # A kernel knows the features that it has mounted, and mounts unknown ones of the compat set.
+    # A kernel that mounted the filesystem supports its features, except perhaps compat ones.
     concerned = newer if host.planned or not fs.alive else [f for f in newer if f in SOFT]
     if concerned:
         yield _finding(fs, host, kernel, concerned)
 
 
 def _unknown(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
-    """Return the features that the kernel or the e2fsck of its time does not know, sorted."""
+    """Return, sorted, the features that the kernel or the e2fsck of its time does not support."""
     needs = {name: FEATURES[name].e2fsprogs for name in FEATURES.keys() & features}
     unchecked = {name for name, since in needs.items() if since and since >= NOT_IN_OLD_TOOLS}
     if kernel.upstream >= OLD_TOOLS_BEFORE:
@@ -78,7 +78,7 @@ def _unknown(features: frozenset[str], kernel: Kernel) -> tuple[str, ...]:
 
 
 def _end(features: frozenset[str]) -> str:
-    """Return what a kernel does that does not know the features: the worst of them decides."""
+    """Return what a kernel that lacks these features does; the worst feature decides."""
     if not features:
         return "mounts it"
     if features <= SOFT:

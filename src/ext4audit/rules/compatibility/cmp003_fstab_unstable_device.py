@@ -17,16 +17,16 @@ from ext4audit.rule import NotApplicable, RuleOutput, host_rule
 from ext4audit.rules.shared import FSTAB_OF_CONTAINER, refuse_container
 
 LETTERED, COUNTED = "(sd|hd|vd|xvd)[a-z]+", "(zd|bcache|rbd)[0-9]+"
-"""Disks by letters; ZFS volumes, bcache devices and Ceph images by the order of their setup."""
+"""Lettered disks; ZFS volumes, bcache devices and Ceph images, numbered in order of their setup."""
 DISK = rf"/dev/(?:{LETTERED}[0-9]*|(?:(nvme)[0-9]+n[0-9]+|{COUNTED})(?:p[0-9]+)?)"
 WHOLE = rf"(?:{LETTERED}|(nvme)[0-9]+n[0-9]+|{COUNTED})"
 NUMBERED = r"/dev/(?:dm-|loop)[0-9]+(?:p[0-9]+)?"
 ARRAY = r"/dev/md([0-9]+)(?:p[0-9]+)?"
 UUID = r"[0-9A-Fa-f]{4,}(?:-[0-9A-Fa-f]+)+"
 NAMED_BY_HYPERVISOR = "xvd"
-"""xen-blkfront makes the name of the number that the configuration of the machine states."""
+"""xen-blkfront derives the name from the device number in the configuration of the machine."""
 MOST_NAMED = 8
-"""Arrays that a finding names."""
+"""The maximum number of arrays that a finding names."""
 SWAPPED = (
     "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
     "or stops"
@@ -96,7 +96,7 @@ def check(host: Host) -> RuleOutput:
 
 
 def _is_unstable(entry: FstabEntry, host: Host, gaps: list[Unknown]) -> bool:
-    """Whether the name may change at boot; adds missing evidence to `gaps`."""
+    """Return whether the name may change at boot; adds missing evidence to `gaps`."""
     spec = entry.line.spec
     array = re.fullmatch(ARRAY, spec)
     if array is None:
@@ -114,13 +114,13 @@ def _array_names(arrays: tuple[str, ...]) -> frozenset[str]:
 
 
 def _family(spec: str) -> str | None:
-    """Return "sd" for "/dev/sda1", None for what is no disk or partition."""
+    """Return "sd" for "/dev/sda1", None for other devices than disks and partitions."""
     found = re.fullmatch(DISK, spec)
     return found[found.lastindex or 0] if found else None
 
 
 def _disks(host: Host, family: str) -> int | None:
-    """Return how many disks of a kind there are, None where lsblk gave no answer."""
+    """Return how many disks of a kind there are, None if lsblk's output is unknown."""
     if isinstance(host.devices, Unknown):
         return None
     return _families(host.devices.value)[family]
@@ -134,7 +134,7 @@ def _families(devices: tuple[LsblkDevice, ...]) -> Counter[str]:
 
 
 def _grade(entry: FstabEntry, host: Host) -> Severity:
-    """Grade by how likely the name changes, and by whether a boot needs it."""
+    """Grade by how likely the name is to change, and whether the boot needs the entry."""
     family = _family(entry.line.spec)
     if "noauto" in entry.line.options or family == NAMED_BY_HYPERVISOR:
         return Severity.LOW
@@ -178,7 +178,7 @@ def _cite(
 
 
 def _remedy(entry: FstabEntry, host: Host) -> Remedy:
-    """Return the edit of the line, or why there is none."""
+    """Return the fstab edit, or advice that says why there is none."""
     uuid = _uuid(entry, host)
     if uuid is None or not re.fullmatch(UUID, uuid):
         unread = "Use UUID= in fstab (see `blkid`); the UUID could not be read."
@@ -198,7 +198,7 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
 
 
 def _uuid(entry: FstabEntry, host: Host) -> str | None:
-    """Return the UUID of the device that the entry names now."""
+    """Return the UUID of the device that the entry currently refers to."""
     fs = host.filesystem(entry.device_number)
     if fs is not None and fs.uuid:
         return fs.uuid
@@ -214,23 +214,23 @@ def _uuid(entry: FstabEntry, host: Host) -> str | None:
 
 
 def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
-    """Whether another device has the UUID, or may: a mount by UUID would take either."""
+    """Return whether another device has, or may have, the UUID: a mount could use either device."""
     if isinstance(host.devices, Unknown) or isinstance(entry.device_number, Unknown):
         return True
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
 
 def _is_unsought(host: Host) -> bool:
-    """Whether copies may be on devices that were not read, and that lsblk shows no contents of."""
+    """Return whether copies may be on devices that were not read and have no contents in lsblk."""
     rows = for_wording(host.devices, ())
     return isinstance(host.unmounted, Unknown) and not any(row.fstype for row in rows)
 
 
 @cached_by_identity
 def _carriers(host: Host) -> Mapping[str, set[DeviceNumber]]:
-    """Return the devices that carry each UUID, by lsblk and by their superblocks.
+    """Return the devices with each UUID, according to lsblk and their superblocks.
 
-    Without udev, lsblk knows no UUID.
+    Without udev, lsblk shows no UUIDs.
     """
     listed = for_wording(host.devices, ())
     pairs = [(device.uuid, device.device_number) for device in listed]

@@ -16,7 +16,7 @@ TIMEOUT = "x-systemd.device-timeout="
 DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-initrd.mount"})
 """Options of entries that do not stop a boot, or that the boot itself needs.
 
-_netdev moves an entry to remote-fs.target, whose failure stops nothing (systemd.special(7))."""
+_netdev moves an entry to remote-fs.target, whose failure is not fatal (systemd.special(7))."""
 NOT_VIRTUAL = "it is not a virtual machine"
 NO_SYSTEMD = "no systemd-detect-virt is here: it is systemd whose boot stops for a volume"
 NEEDED = frozenset("/ /etc /nix /nix/store /tmp /var /var/lib /var/log /var/tmp".split())
@@ -78,14 +78,14 @@ def check(host: Host) -> RuleOutput:
 
 
 def _is_mounted(entry: FstabEntry, mounts: tuple[Mount, ...]) -> bool:
-    """Whether the device of the entry, if known, is mounted on its mount point."""
+    """Return whether the mount point has a mount, of the entry's device if that is known."""
     there = [mount.device_number for mount in entry.mounted_there(mounts)]
     named = derive("named there", lambda number: number in there, entry.device_number)
     return for_wording(named, bool(there))
 
 
 def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> bool:
-    """Whether an entry is for a volume that the system does not need, on a separate disk."""
+    """Return whether an entry is for a volume that the system does not need, on a separate disk."""
     where = entry.line.mount_point.rstrip("/") or "/"
     needed = where in NEEDED or any(f"{where}/".startswith(f"{p}/") for p in NEEDED_BELOW)
     if needed or entry.line.fstype == "auto":
@@ -94,7 +94,7 @@ def _is_volume(entry: FstabEntry, host: Host, of_root: set[DeviceNumber]) -> boo
 
 
 def _bottom(fs: Filesystem | None) -> set[DeviceNumber]:
-    """Return the disks below a filesystem, as far as they are seen."""
+    """Return the disks below a filesystem, as far as they are visible."""
     if fs is None or not isinstance(fs.stack, Known):
         return set()
     return {device.device_number for device in fs.stack.value.leaves()}
@@ -126,12 +126,12 @@ def _finding(entry: FstabEntry, virtualization: str) -> Finding:
 
 
 def _in_a_unit(path: str) -> str:
-    """Spell a path as a word of a unit file (systemd.syntax(7))."""
+    """Escape a path for a unit file (systemd.syntax(7))."""
     word = path.replace("%", "%%")
     return f'"{word}"' if " " in word else word
 
 
 def _missing(options: Sequence[str]) -> Sequence[str]:
-    """Return the options to add; a timeout that is set stays."""
+    """Return the options to add; an existing timeout is kept."""
     has_timeout = any(option.startswith(TIMEOUT) for option in options)
     return ("nofail",) if has_timeout else ("nofail", f"{TIMEOUT}30s")

@@ -9,7 +9,7 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 LAYOUTS: dict[int | None, str] = {1: "original", 2: "alternate"}
-"""The numbers of md: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
+"""md's layout numbers: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
 GIB = 1 << 30
 
 
@@ -65,10 +65,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _in_zones(array: MdArray) -> bool:
-    """Whether the second zone, beyond the smallest member, has several members to stripe over.
+    """Return whether the second zone, beyond the smallest member, is striped over several members.
 
-    Sizes are in whole chunks, to which raid0.c rounds them down. Alone, a member has no order:
-    the kernel ignores the layout (ea23994edc41 of 5.19, in 5.4.198, 5.15.47 and others).
+    Sizes are rounded down to whole chunks, as in raid0.c. With a single member in that zone the
+    kernel ignores the layout (ea23994edc41 of 5.19, in 5.4.198, 5.15.47 and others).
     """
     chunk_sectors = max(array.chunk_bytes // SECTOR_BYTES, 1)
     chunks = [member.size_sectors // chunk_sectors for member in array.members]
@@ -91,7 +91,7 @@ def _cite(device: BlockDevice, array: MdArray) -> tuple[Citation, ...]:
 def _finding(
     device: BlockDevice, array: MdArray, cited: tuple[Citation, ...], parameter: Evidence[int]
 ) -> Finding:
-    """Make the finding; a parameter of the kernel replaces the record on this host only."""
+    """Return the finding; the kernel parameter replaces the recorded layout on this host only."""
     default = LAYOUTS.get(for_wording(parameter, None))
     unseen = isinstance(parameter, Unknown) and parameter.why is not Why.ABSENT
     name = f"{device.name}, a RAID0 of {len(array.members)} disks of unequal size,"

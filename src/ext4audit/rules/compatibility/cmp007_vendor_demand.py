@@ -25,7 +25,7 @@ from ext4audit.rules.shared.mount_config import tokens_by_name
 OPPOSITE = {"nobarrier": "barrier", "noauto_da_alloc": "auto_da_alloc"}
 """The state to set instead of each option that a profile forbids."""
 NEWEST = (99,)
-"""Beyond every version, for the defaults of the newest kernel."""
+"""A version later than all kernels, to look up the newest defaults."""
 
 
 @rule(
@@ -81,7 +81,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:
-    """Yield the output of one part, and collect its unknowns in `gaps`."""
+    """Yield the output of one check, and collect its unknowns in `gaps`."""
     try:
         yield from part
     except Undetermined as met:
@@ -89,7 +89,7 @@ def _collected(part: RuleOutput, gaps: list[Unknown]) -> RuleOutput:
 
 
 def _parts(fs: Filesystem, host: Host, profiles: tuple[Profile, ...]) -> Iterator[RuleOutput]:
-    """Yield the parts that are judged separately, so that a gap in one does not hide another."""
+    """Yield the checks, which run separately so that a gap in one does not hide another."""
     if fs.alive:
         yield demanded_options(fs, host, profiles)
         yield forbidden_options(fs, host, profiles)
@@ -109,7 +109,7 @@ def _demands_layout(profile: Profile) -> bool:
 def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -> RuleOutput:
     """Judge which forbidden options are in force; raises Undetermined.
 
-    An option whose other state a profile requires is left to `demanded_options`.
+    `demanded_options` handles options whose opposite state a profile requires.
     """
     required = {word for profile in profiles for word in required_words(profile)}
     for token in dict.fromkeys(t for profile in profiles for t, _ in profile.forbid):
@@ -125,7 +125,7 @@ def forbidden_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) -
 
 
 def replacement_of(token: str) -> str | None:
-    """Return the state to set instead of a forbidden one; empty to set none, None if not known."""
+    """Return the state to set instead of a forbidden one; empty to set none, None if unknown."""
     if token in ATIME_OPTIONS:
         return "noatime" if canonical(token) == "relatime" else "relatime"
     known = recognize(token)
@@ -139,7 +139,7 @@ def replacement_of(token: str) -> str | None:
 
 
 def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
-    """Whether a token is in force; what a complete listing does not have is not."""
+    """Return whether a token is in force; a token missing from a complete listing is not."""
     if token in ATIME_OPTIONS:
         remedies.flags.seen_here(fs)
         return bool(_with_flag(fs, host, token))
@@ -150,7 +150,7 @@ def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
 
 
 def _with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
-    """Return the mounts that have a flag which a profile of theirs forbids."""
+    """Return the mounts with a flag that a profile for their mount point forbids."""
     by = [active for active in host.profiles if token in dict(active.profile.forbid)]
     return tuple(
         mount
@@ -161,7 +161,7 @@ def _with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
 
 
 def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) -> Remedy:
-    """Return the remedy that sets `wanted` instead of a token, or removes it."""
+    """Return the remedy that sets `wanted` instead of a token, or removes the token."""
     if wanted is None:
         return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
     if wanted:

@@ -13,7 +13,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 DAX = "dax=always"
 PERSISTENT_MEMORY = "pmem"
-"""The kernel's names of block devices of persistent memory (drivers/nvdimm)."""
+"""The kernel's name prefix for block devices of persistent memory (drivers/nvdimm)."""
 
 
 @rule(
@@ -88,7 +88,7 @@ def _large_blocks(
 
 
 def _by_type(superblock: Superblock, fstype: str, origin: str) -> Iterator[Finding]:
-    """Yield the features that a mount of this type refuses."""
+    """Yield a finding on features that a mount of this type refuses."""
     wrong = sorted(superblock.features & INCOMPATIBLE_OF_TYPE.get(fstype, frozenset()))
     lacks_journal = fstype == "ext3" and not superblock.has_journal
     if not wrong and not lacks_journal:
@@ -109,7 +109,7 @@ def _by_type(superblock: Superblock, fstype: str, origin: str) -> Iterator[Findi
 
 
 def _dax(fs: Filesystem, fstype: str) -> Iterator[Finding]:
-    """Yield the finding where dax is set and the device is not persistent memory."""
+    """Yield a finding if dax is set and the device is not persistent memory."""
     option = option_of(fs, "dax")
     if option is None or option.token != DAX or fs.name.startswith(PERSISTENT_MEMORY):
         return

@@ -17,7 +17,7 @@ from ext4audit.rules.shared.mount_config import tokens_by_name
 
 
 def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
-    """Return the remedy that moves options from the superblock to fstab, and mounts anew."""
+    """Return the remedy that moves options from the superblock to fstab and mounts again."""
     return Remedy(
         f"Set {', '.join(options)} in fstab, clear {pronoun(options)} in the superblock, and mount "
         "the filesystem again."
@@ -28,7 +28,7 @@ def shown_remedy(fs: Filesystem, host: Host, options: Sequence[str]) -> Remedy:
 
 
 def _first(fs: Filesystem, host: Host) -> str:
-    """Return the sentence on other places that must set the option, if fstab does not mount it."""
+    """Return a sentence on where else the options must be set; empty if fstab is enough."""
     if "/" in fs.mount_points:
         return " Also set it in rootflags=." if for_wording(rootflags(host), ()) else ""
     mount = remedies.remount.single_mount(fs)
@@ -42,7 +42,7 @@ def in_force_remedy(
 ) -> Remedy:
     """Return the remedy that puts options in force now and persistently, flags first.
 
-    `concerned` are the mounts that get access times, by default those where they are required.
+    `concerned` are the mounts whose atime option is set, by default those where it is required.
     """
     tokens = tokens_by_name(options)
     needed = _needed_with(fs, host, tokens)
@@ -76,7 +76,7 @@ def _mounts(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
 
 
 def _also_on(fs: Filesystem, host: Host, tokens: Sequence[str]) -> str:
-    """Return the sentence on further mounts that ext4 options apply to."""
+    """Return a sentence on other mounts that the ext4 options also affect."""
     wanted = {mount for token in tokens for mount in _mounts(fs, host, token)}
     others = [mount.mount_point for mount in fs.mounts if mount not in wanted]
     if not wanted or not others:
@@ -101,7 +101,7 @@ def _needed_with(fs: Filesystem, host: Host, tokens: Mapping[str, str]) -> dict[
 
 
 def _needs_new_mount(host: Host, tokens: Mapping[str, str]) -> bool:
-    """Whether a remount is refused, or may be."""
+    """Return whether the kernel refuses, or may refuse, a remount with these options."""
     if not (remedies.remount.NOT_BY_REMOUNT - {"delalloc"}).isdisjoint(tokens):
         return True
     if tokens.get("delalloc") != "nodelalloc":
@@ -127,7 +127,7 @@ def layout_checks(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
 
 
 def statement(profile: Profile) -> Citation:
-    """Cite the statement of the vendor."""
+    """Cite the vendor's statement that the profile is based on."""
     return Citation(f"profile {profile.name}", profile.says, profile.source)
 
 
@@ -237,7 +237,7 @@ def demanded_options(fs: Filesystem, host: Host, profiles: Sequence[Profile]) ->
 
 
 def required_words(profile: Profile) -> list[str]:
-    """Return the required options of a profile in the option table's spelling."""
+    """Return the required options of a profile in canonical form."""
     return [canonical(token) for token in profile.options]
 
 
@@ -246,7 +246,7 @@ def _demanding(words: Sequence[str], profiles: Sequence[Profile]) -> list[Profil
 
 
 def is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
-    """Whether a token is in force; raises Undetermined where that is unknown."""
+    """Return whether a token is in force; raises Undetermined if that is unknown."""
     if token in ATIME_OPTIONS:
         remedies.flags.seen_here(fs)
         return all(token in flags_in_force(mount) for mount in _mounts(fs, host, token))
@@ -256,7 +256,7 @@ def is_in_force(fs: Filesystem, host: Host, token: str) -> bool:
 
 
 def _errors_in_force(fs: Filesystem) -> str:
-    """Return the errors= token in force: an option listing has it, a mount table may not."""
+    """Return the errors= token in force, from the superblock if the mount table omits it."""
     option = need(fs.options).find("errors")
     return option.token if option else f"errors={need(fs.superblock).errors}"
 
@@ -273,7 +273,7 @@ STATES = {
     "missing": (Severity.MEDIUM, "but not in force"),
     "hidden": (Severity.LOW, HIDDEN),
 }
-"""How bad the state of a required option is, and the clause on it."""
+"""The severity of each state of a required option, and the clause on it in the message."""
 
 
 def _options_finding(
