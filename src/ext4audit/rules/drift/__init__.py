@@ -1,4 +1,4 @@
-"""Configuration drift; options of fstab that the next mount refuses or ignores."""
+"""Configuration drift rules; finds fstab options that the next mount refuses or ignores."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -26,15 +26,15 @@ from ext4audit.rules.shared.demands import demanded, discouraged, replaced_deman
 from ext4audit.rules.shared.mount_config import MountConfig, is_for_others
 
 OLDEST, NEWEST = (3, 10), (99,)
-"""Kernels at both ends: what they agree on needs no version."""
+"""The ends of the version range: if both handle a token alike, the version is not needed."""
 ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
 NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
-"""data=journal drops dioread_nolock silently from here on; before, it refuses both together."""
+"""From here on data=journal silently drops dioread_nolock; before, the kernel refuses both."""
 ONE_DRIVER_SINCE = (4, 3)
-"""ext3 had a driver with a grammar of its own until 4.2."""
+"""Until 4.2, ext3 had a separate driver with its own option grammar."""
 QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
 WITHOUT_THE_JOURNAL = frozenset({"norecovery", "noload"})
-"""Options with which ext4 does not load the journal, and refuses all options of one."""
+"""Options with which ext4 does not load the journal and refuses all journal options."""
 JOURNAL_DEVICES, NO_DEVICE = ("journal_dev=", "journal_path="), "journal_dev=0"
 SUPERBLOCK, EXTRA_BYTES = "sb=", "debug_want_extra_isize="
 SIZES_CHECKED_SINCE = (6, 1)
@@ -45,7 +45,7 @@ DEFAULT_COMMIT = frozenset({"commit=5", "commit=0"})
 
 
 class Refusals(NamedTuple):
-    """The tokens of an entry that are refused or ignored, each with the reason; and the gaps."""
+    """The refused tokens of an entry with their reasons, the ignored tokens, and the gaps."""
 
     refused: tuple[tuple[str, str], ...]
     ignored: tuple[str, ...]
@@ -60,10 +60,10 @@ class Refusals(NamedTuple):
 def refusals_of(
     fs: Filesystem, host: Host, intent: MountConfig, options: EffectiveOptions
 ) -> Refusals:
-    """Return what this kernel refuses or ignores of an fstab entry.
+    """Return the options of an fstab entry that this kernel refuses or ignores.
 
-    A token that the mount table shows was accepted, whatever is known of the version: vendors
-    add options, and backport others into older kernels.
+    A token that the mount table shows was accepted, regardless of the kernel version: vendors add
+    options and backport others to older kernels.
     """
     shown = () if host.planned else (*intent.mount.super_options, *intent.mount.mount_options)
     tokens = [w for w in intent.entry.line.options if not is_for_others(w) and w not in shown]
@@ -94,7 +94,7 @@ def _handling(
 ) -> OptionHandling | Unknown:
     """Return how a mount handles a token, or why that is unknown."""
     key = token.partition("=")[0]
-    # The option listing shows a vendor's option that was accepted.
+    # A vendor's option that the option listing shows was accepted.
     if key not in ext4_options() and any(token == each.token for each in options.options):
         return TAKEN
     if key in NOT_EXT4_OPTIONS:
@@ -115,7 +115,7 @@ def _handling(
 def _conflicts(
     fs: Filesystem, host: Host, intent: MountConfig, options: EffectiveOptions, gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the tokens that conflict with others, the type, or the lack of a journal."""
+    """Yield the tokens that conflict with other tokens, the type, or a missing journal."""
     tokens = intent.entry.line.options
     yield from _by_type(tokens, intent.entry.line.fstype, host.kernel, gaps)
     yield from _by_data_mode(tokens, host.kernel, options, gaps)
@@ -134,9 +134,9 @@ def _conflicts(
 def _has_journal(
     fs: Filesystem, host: Host, options: EffectiveOptions, gaps: list[Unknown]
 ) -> bool:
-    """Whether there is a journal: the options in force have a data mode only then.
+    """Return whether there is a journal: only then do the options in force have a data mode.
 
-    The options of a plan are what it asks for, and nothing has accepted them.
+    The options of a plan prove nothing, because no kernel has accepted them.
     """
     if not host.planned and options.find("data") is not None:
         return True
@@ -149,7 +149,7 @@ def _has_journal(
 def _by_journal_device(
     fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the devices of a journal that is inside the filesystem (ext4_load_journal())."""
+    """Yield journal device options if the journal is internal (ext4_load_journal())."""
     named = [w for w in tokens if w.startswith(JOURNAL_DEVICES) and w != NO_DEVICE]
     if not named or WITHOUT_THE_JOURNAL.intersection(tokens):
         return
@@ -162,7 +162,7 @@ def _by_journal_device(
 def _by_size(
     fs: Filesystem, tokens: Sequence[str], kernel: Evidence[Kernel], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield a superblock where the filesystem has none, and space that its inodes do not have."""
+    """Yield sb= if no superblock is there, and extra inode space that the inodes do not have."""
     named = {w: number_of(w) or 0 for w in tokens if w.startswith((SUPERBLOCK, EXTRA_BYTES))}
     if not named or not _since(kernel, SIZES_CHECKED_SINCE, gaps):
         return
@@ -181,7 +181,7 @@ def _by_size(
 
 
 def _has_copy(sizes: Sizes, byte: int) -> bool:
-    """Whether the superblock begins at a byte, or a group with a copy of it does."""
+    """Return whether the superblock, or a group with a backup of it, begins at this byte."""
     first_byte = sizes.first_block * sizes.block_bytes
     group, inside = divmod(byte - first_byte, sizes.blocks_per_group * sizes.block_bytes)
     is_backup = not inside and 0 < group < sizes.groups and has_superblock(sizes, group)
@@ -189,7 +189,7 @@ def _has_copy(sizes: Sizes, byte: int) -> bool:
 
 
 def _fits(number: int, inode_bytes: int) -> bool:
-    """Whether inodes have so many bytes beside those that all have; the kernel wants 4 at least."""
+    """Return whether inodes have room for `number` extra bytes; the kernel requires at least 4."""
     most = inode_bytes - SMALLEST_INODE_BYTES
     return number % 2 == 0 and LEAST_EXTRA_BYTES <= number <= most
 
@@ -197,9 +197,9 @@ def _fits(number: int, inode_bytes: int) -> bool:
 def _by_quota(
     fs: Filesystem, tokens: Sequence[str], gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield quota files that no mount accepts, and limits for projects that the features lack.
+    """Yield quota files that no mount accepts, and prjquota without the feature project.
 
-    With the feature quota, the files are left aside.
+    With the feature quota, the file options are not used.
     """
     has_format = any(token.startswith("jqfmt=") for token in tokens)
     files = {w: _wrong_file(w, has_format=has_format) for w in tokens if w.startswith(QUOTA_FILES)}
@@ -231,7 +231,7 @@ def _by_type(
 def _by_data_mode(
     tokens: Sequence[str], kernel: Evidence[Kernel], options: EffectiveOptions, gaps: list[Unknown]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the tokens that the data mode excludes; without one, the mode is the default."""
+    """Yield the tokens that conflict with the data mode, which is the default if not set."""
     mode = next((token for token in reversed(tokens) if token.startswith("data=")), None)
     default = options.find("data")
     coming = mode or (default.baseline if default else None)
@@ -249,7 +249,7 @@ def _by_data_mode(
 
 
 def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]) -> bool:
-    """Whether the kernel is at least this one; an unknown kernel is a gap."""
+    """Return whether the kernel is at least this version; adds an unknown kernel to `gaps`."""
     if isinstance(kernel, Unknown):
         gaps.append(kernel)
         return False
@@ -257,13 +257,13 @@ def _since(kernel: Evidence[Kernel], first: tuple[int, ...], gaps: list[Unknown]
 
 
 NOT_WAITED_FOR = frozenset({"noauto", "nofail", "x-systemd.automount"})
-"""Options of entries that no boot waits for."""
+"""Options of entries that the boot does not wait for."""
 LONGEST_LIST = 32
-"""Characters of a list of options that fit into a summary."""
+"""The maximum length of a list of options in a summary, in characters."""
 
 
 def listed(tokens: Sequence[str]) -> str:
-    """Return options for a summary: their names, or how many there are where these are long."""
+    """Return options for a summary: their names, or only their number if the names are long."""
     names = ", ".join(tokens)
     if len(names) <= LONGEST_LIST and names.isprintable():
         return names
@@ -271,7 +271,7 @@ def listed(tokens: Sequence[str]) -> str:
 
 
 def findings_of(refusals: Refusals, intent: MountConfig, *, planned: bool) -> Iterator[Finding]:
-    """Yield what is refused, and what is accepted without effect."""
+    """Yield findings on refused options, and on options that are accepted without effect."""
     where = "The plan" if planned else intent.origin
     if refusals.refused:
         yield _refused(refusals, intent, where)
@@ -287,7 +287,7 @@ def _refused(refusals: Refusals, intent: MountConfig, where: str) -> Finding:
     return Finding(
         message=f"{where} sets {refused}, which this kernel's ext4 refuses: {end}.",
         severity=Severity.HIGH if waits else Severity.MEDIUM,
-        # A vendor may have backported the option into an older kernel, or have one of its own.
+        # A vendor may have backported the option to an older kernel, or added its own.
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
         remedies=_taken_out(intent, tokens),
@@ -309,16 +309,16 @@ def _ignored(tokens: Sequence[str], intent: MountConfig, where: str) -> Finding:
 
 
 def _taken_out(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
-    """Return the remedy that removes the options from the entry; the mount stays as it is."""
+    """Return the remedy that removes the options from fstab; the mount is not changed."""
     steps = remedies.configuration.option_steps(intent.entry.line, tokens, ())
     summary = f"Remove {', '.join(tokens)} from fstab."
     return (Remedy(summary, Disruption.ONLINE, steps),) if steps else ()
 
 
 class Drift(NamedTuple):
-    """An option by name, the token that fstab intends, and the token in force.
+    """An option whose token in fstab differs from the token in force.
 
-    `baseline` is what would be in force without the option in fstab, None where unknown.
+    `baseline` is the token that would be in force without the option in fstab, None if unknown.
     """
 
     name: str
@@ -328,19 +328,19 @@ class Drift(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Whether the option is a plain flag that is not in force, with no other state."""
+        """Whether the option is a flag without an opposite token and is not in force."""
         return self.in_force == f"no {self.intended}"
 
     @property
     def by_hand(self) -> bool:
-        """Whether what is in force is neither what fstab sets nor the baseline."""
+        """Whether the token in force was set manually: it is neither fstab's nor the baseline."""
         return self.baseline not in {None, self.in_force}
 
 
 def wrong_tokens(
     fs: Filesystem, host: Host, inactive: Sequence[Drift], flags: Sequence[str], intent: MountConfig
 ) -> list[str]:
-    """Return the tokens that fstab may lose: not demanded, nor better than what is in force."""
+    """Return the tokens to drop from fstab: not required, nor better than what is in force."""
     wanted = demanded(fs, host)
     runs = {*(drift.in_force for drift in inactive), *intent.live_flags}
     worse = discouraged(runs, fs, host)

@@ -1,4 +1,4 @@
-"""Copies of a filesystem that have its UUID or label: what to do about them, and which are none."""
+"""Remedies for copies that have the same UUID or label; tells copies from second paths."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,9 +18,9 @@ from ext4audit.rules.drift.drf003_fstab_identifier import (
 
 
 def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
-    """Yield a remedy for each copy: what is not mounted beside one that is.
+    """Yield a remedy for each copy: each unmounted device, if exactly one device is mounted.
 
-    Where none or several are mounted, the copy cannot be distinguished from the original.
+    If none or several are mounted, the copy cannot be distinguished from the original.
     """
     mounted = [row for row in twins.devices if is_mounted(host, row)]
     copies = [row for row in twins.devices if not is_mounted(host, row)]
@@ -56,7 +56,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
 
 
 def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | None:
-    """Whether two devices are one storage; None where nothing tells a copy from a second path."""
+    """Return whether two devices are the same storage; None if one may be a copy."""
     differ = one.uuid and other.uuid and one.uuid.lower() != other.uuid.lower()
     if differ or not ONE_PATH.isdisjoint({one.transport, other.transport}):
         return False
@@ -73,7 +73,7 @@ def _by_number(host: Host) -> Mapping[DeviceNumber, Filesystem]:
 def _mounted_twice(
     host: Host, mounted: Sequence[LsblkDevice]
 ) -> Iterator[tuple[LsblkDevice, LsblkDevice]]:
-    """Yield the pairs of mounted devices that are one storage."""
+    """Yield the pairs of mounted devices that are the same storage."""
     rows = {row.device_number: row for row in mounted}
     for row in mounted:
         fs = _by_number(host).get(row.device_number)
@@ -83,7 +83,7 @@ def _mounted_twice(
 
 
 def _by_hand(original: LsblkDevice, row: LsblkDevice, key: str, *, is_same: bool) -> Remedy:
-    """Return the advice where commands for one device may write to the other, mounted one."""
+    """Return advice for devices where writing to one may damage the other, which is mounted."""
     if is_same:
         return Remedy(
             f"Write through {original.name} only: e2fsck, tune2fs or a mount of {row.name} damages "
@@ -106,7 +106,7 @@ STABLE = "tune2fs cannot change its UUID because of the feature stable_inodes"
 
 
 def _found_out(key: str, why_kept: str | None) -> Remedy:
-    """Return the advice where nothing tells the copy from the original."""
+    """Return advice for copies that cannot be distinguished from the original."""
     kind = "UUID (tune2fs -U random)" if key == "UUID" else "label (tune2fs -L)"
     change = f"recreate it ({why_kept})" if why_kept else f"unmount it and change its {kind}"
     return Remedy(
@@ -116,10 +116,10 @@ def _found_out(key: str, why_kept: str | None) -> Remedy:
 
 
 def _why_kept(host: Host, row: LsblkDevice, key: str) -> str | None:
-    """Return why a copy keeps its UUID or label, None where it can be changed.
+    """Return why the UUID or label of a copy cannot be changed, None if it can.
 
-    Keys of encrypted files depend on the UUID, and the users of an external journal are UUIDs: of
-    a copy, tune2fs replaces that of the original (1.47.0).
+    Keys of encrypted files depend on the UUID. An external journal lists its users by UUID: run
+    on a copy, tune2fs replaces the UUID of the original there (1.47.0).
     """
     fs = _by_number(host).get(row.device_number)
     superblock = for_wording(fs.superblock, None) if fs else None
@@ -138,7 +138,7 @@ def _by_path(copy: str, why: str) -> Remedy:
 
 
 def _when_merged(host: Host, row: LsblkDevice) -> str:
-    """Return the sentence on what a merge does with a snapshot's identifier; else empty."""
+    """Return a sentence on merging if the device is a snapshot, else an empty string."""
     if not is_snapshot(host, row):
         return ""
     return " Merging the snapshot (lvconvert --merge) also writes the change to the origin."

@@ -59,17 +59,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _may_be_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
-    """Whether the mount table lists an option that a superblock, which was not read, may set."""
+    """Return whether a listed option may come from the superblock, which was not read."""
     is_listed = any(layer.provenance is Provenance.MOUNT for layer in option.layers)
     is_unsure = option.set_by is Provenance.UNKNOWN and is_listed
     return is_unsure and _is_lost(option._replace(set_by=Provenance.MOUNT), intents)
 
 
 def _is_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
-    """Whether only a past mount(2) call holds the option in force.
+    """Return whether the option is in force only because of a past mount(2) call.
 
-    Not what any entry sets: which of several entries mounts the superblock is unknown. DRF002
-    reports another state that the first entry sets.
+    An option that any entry sets does not count: which of several entries mounts the superblock
+    is unknown. If the first entry sets another state, DRF002 reports the option.
     """
     configured = {t for i in intents for t in (*i.tokens.values(), *i.boot_tokens.values())}
     dead = {token for intent in intents for token in (*intent.dead, *intent.boot_dead)}
@@ -85,8 +85,8 @@ def _is_lost(option: EffectiveOption, intents: Sequence[MountConfig]) -> bool:
 def _lost_flags(intent: MountConfig) -> frozenset[str]:
     """Return the flags that the next mount will not have; DRF002 judges contradictory ones.
 
-    relatime is the default. A superblock that is read-only under a writable mount was made so by
-    the kernel, after an error: no call set it.
+    relatime is the default. If the superblock is read-only under a writable mount, the kernel
+    made it read-only after an error, not a mount call.
     """
     options = (*intent.boot_options, *intent.entry.line.options)
     has_atime = any(option in ATIME_OPTIONS for option in options)
@@ -146,7 +146,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
 def _go_back(
     fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
-    """Yield the remount that reverts the options, as the next mount would."""
+    """Yield the remount that reverts the options to what the next mount would set."""
     steps = remedies.remount.revert_steps(fs, intent.mount, lost)
     if flags or not steps:
         return

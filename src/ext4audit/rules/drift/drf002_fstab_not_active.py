@@ -83,9 +83,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _missing_flags(intent: MountConfig) -> frozenset[str]:
-    """Return the flags that an entry sets and that are not in force, without what SEC002 judges.
+    """Return the flags that an entry sets but that are not in force, except those of SEC002.
 
-    SEC002 judges the line that is used.
+    SEC002 only judges the line that is used.
     """
     of_superblock = SUPERBLOCK_FLAGS.intersection(intent.mount.super_options)
     asked = configured_flags(intent.entry.line.options)
@@ -94,7 +94,7 @@ def _missing_flags(intent: MountConfig) -> frozenset[str]:
 
 
 def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
-    """Return what an entry sets, without what DRF004 judges, and what no mount accepts."""
+    """Return the tokens that an entry sets, except refused or ignored ones and those of DRF004."""
     elsewhere = {"data"} if intent.mount.mount_point == "/" else set()
     without = {canonical(token) for token in refusals.tokens}
     elsewhere |= {name for name, token in intent.tokens.items() if token in without}
@@ -104,7 +104,7 @@ def _judged_here(intent: MountConfig, refusals: Refusals) -> Mapping[str, str]:
 def _compare(
     tokens: Mapping[str, str], options: EffectiveOptions, gaps: list[Unknown]
 ) -> list[Drift]:
-    """Compare what is configured with what is in force; what is unknown is a gap."""
+    """Compare configured tokens with those in force; adds unknown states to `gaps`."""
     inactive = []
     for name, token in tokens.items():
         option = options.find(name)
@@ -121,7 +121,7 @@ def _compare(
 
 
 def _of_rootflags(fs: Filesystem, intent: MountConfig, inactive: list[Drift]) -> Iterator[Finding]:
-    """Yield the drift from the kernel command line, whose file no remedy edits."""
+    """Yield the drift from rootflags=, without remedies: none edits the boot loader's files."""
     if inactive:
         tokens = [drift.intended for drift in inactive]
         yield Finding(
@@ -162,7 +162,7 @@ def _finding(
 
 
 def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
-    """Return the clause on what is in force instead, and on what is not."""
+    """Return the clause on the tokens in force instead, and on those not in force."""
     missing = [*(each.intended for each in inactive if each.is_missing), *flags]
     live = [each.in_force for each in inactive if not each.is_missing]
     if not missing:
@@ -175,9 +175,9 @@ def _state(inactive: Sequence[Drift], flags: Sequence[str]) -> str:
 def _without_effect(
     intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return what belongs to the superblock, and stands in a line that does not mount it first.
+    """Return superblock options in a line that does not mount the filesystem first.
 
-    A line that is never read has no effect at all.
+    A line that is never used has no effect at all, so it yields all its options.
     """
     if intent.is_repeated:
         return (*(each.intended for each in inactive), *flags)
@@ -187,7 +187,7 @@ def _without_effect(
 
 
 def _reason(intent: MountConfig, inactive: Sequence[Drift], flags: Sequence[str]) -> str:
-    """Return the clause on why a later mount does not get the options of its line."""
+    """Return the clause on why the options of a later line have no effect."""
     if not _without_effect(intent, inactive, flags):
         return ""
     if intent.is_repeated:
@@ -238,7 +238,7 @@ def _remedies(
 
 
 def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
-    """Return the advice for options that are wanted: no command knows whether they are."""
+    """Return advice instead of commands: only the administrator knows what is wanted."""
     line = intent.used_line if intent.is_repeated else intent.first_line
     return Remedy(
         f"If {series(tokens)} {verb(tokens)} needed, set {pronoun(tokens)} in line {line} of "
@@ -248,7 +248,7 @@ def _in_the_first_line(intent: MountConfig, tokens: Sequence[str]) -> Remedy:
 
 
 def _by_mount_only(drift: Drift, host: Host) -> bool:
-    """Whether a remount with the intended state fails, or may."""
+    """Return whether a remount with the intended state fails, or may fail."""
     if drift.name != "delalloc":
         return drift.name in remedies.remount.NOT_BY_REMOUNT
     old = isinstance(host.kernel, Known) and not host.kernel.value.since(
@@ -260,7 +260,7 @@ def _by_mount_only(drift: Drift, host: Host) -> bool:
 def _remount(
     fs: Filesystem, inactive: list[Drift], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
-    """Yield the remount that puts in force what fstab sets, with its verification."""
+    """Yield the remount that applies the options of fstab, with its verification."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
     steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags)
     if steps:
@@ -270,8 +270,8 @@ def _remount(
 def _correct(intent: MountConfig, stale: Sequence[str], inactive: Sequence[Drift]) -> Remedy | None:
     """Return the remedy that makes the fstab entry match what is in force, if that ends the drift.
 
-    Only literal options can be removed: `user` implies nosuid, nodev and noexec. What is in force
-    is written down where neither the superblock nor the kernel would set it.
+    Only literal options can be removed: `user` implies nosuid, nodev and noexec. A token in force
+    is added to fstab if neither the superblock nor the kernel would set it.
     """
     line = intent.entry.line
     literal = [o for o in line.options if o in stale or canonical(o) in stale]

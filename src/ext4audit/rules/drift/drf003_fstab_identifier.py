@@ -23,14 +23,14 @@ from ext4audit.rules.shared import in_brief, refuse_container, superblock_field
 
 NUMBER_OF_A_PARTITION = re.compile(r"p?[0-9]+")
 CHANGES = "-cow"
-"""What lvm2 appends to the name of a snapshot for the device with its changed blocks. In names of
-logical volumes lvm2 doubles each dash, so that no other device ends in it."""
+"""The suffix that lvm2 adds to a snapshot's name for the device with its changed blocks. lvm2
+doubles each dash in the names of logical volumes, so no other name ends in it."""
 HIDDEN_LAYERS = ("-real", CHANGES)
-"""What device-mapper calls the layers below an LVM snapshot and its origin."""
+"""The suffixes of the device-mapper layers below an LVM snapshot and its origin."""
 
 
 class Twins(NamedTuple):
-    """Devices that have one identifier: `key` is UUID or LABEL."""
+    """Devices with the same identifier; `key` is UUID or LABEL."""
 
     key: str
     value: str
@@ -43,9 +43,9 @@ class Twins(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """Devices that others are made of: by number, and the names of disks among them.
+    """Devices that other devices are built on: their numbers, and the names of disks among them.
 
-    `nodes` are those of block devices that loop devices show.
+    `nodes` are the paths of block devices that back loop devices.
     """
 
     numbers: frozenset[DeviceNumber]
@@ -53,7 +53,7 @@ class Layers(NamedTuple):
     nodes: frozenset[str]
 
     def hold(self, row: LsblkDevice) -> bool:
-        """Whether a device, or the disk that it is a partition of, is a layer below another."""
+        """Return whether a device, or the disk of a partition, is a layer below another device."""
         name = row.kernel_name
         if row.device_number in self.numbers or f"/dev/{name}" in self.nodes:
             return True
@@ -64,9 +64,9 @@ class Layers(NamedTuple):
 
 
 def layers_below(host: Host) -> Layers:
-    """Return the devices below filesystems, as far as their stacks could be seen.
+    """Return the devices below filesystems, as far as their stacks are visible.
 
-    Of a partition's disk nothing follows: other partitions of it are filesystems of their own.
+    The disk of a partition is not included: its other partitions hold separate filesystems.
     """
     below = [each for fs in filesystems_seen(host) for each in _layers(fs)]
     stacks = (for_wording(fs.stack, None) for fs in filesystems_seen(host))
@@ -85,7 +85,7 @@ def filesystems_seen(host: Host) -> tuple[Filesystem, ...]:
 
 
 def _layers(fs: Filesystem) -> Iterator[BlockDevice]:
-    """Yield what is below a filesystem's device, but no disk that is below as its partition."""
+    """Yield the devices below a filesystem's device, except the disks of partitions."""
     stack = for_wording(fs.stack, None)
     for device in stack.walk() if stack else ():
         if device.kind not in {"partition", "loop"}:
@@ -93,9 +93,9 @@ def _layers(fs: Filesystem) -> Iterator[BlockDevice]:
 
 
 def filesystems_of(rows: Sequence[LsblkDevice], layers: Layers) -> tuple[LsblkDevice, ...]:
-    """Return the devices with a filesystem of ext4's family, each once, layers left out.
+    """Return the devices with an ext2, ext3 or ext4 filesystem, each once, without layers.
 
-    lsblk lists a device below each of its parents: an array once for every member.
+    lsblk lists a device below each of its parents, so an array once for every member.
     """
     found = {row.device_number: row for row in rows if row.fstype in EXT_FSTYPES}
     names = {row.name for row in found.values()}
@@ -104,7 +104,7 @@ def filesystems_of(rows: Sequence[LsblkDevice], layers: Layers) -> tuple[LsblkDe
 
 
 def twins_of(key: str, devices: Sequence[LsblkDevice]) -> tuple[Twins, ...]:
-    """Return the devices that share a UUID or a label with another one."""
+    """Return the groups of devices that share a UUID or a label."""
     groups: dict[str, list[LsblkDevice]] = {}
     for row in devices:
         value = row.uuid.lower() if key == "UUID" and row.uuid else row.label
@@ -122,7 +122,7 @@ def identifier_of(spec: str) -> tuple[str, str] | None:
 
 
 def is_mounted(host: Host, row: LsblkDevice) -> bool:
-    """Whether a device is known to be mounted, here or in another namespace."""
+    """Return whether a device is known to be mounted, here or in another namespace."""
     mounts = for_wording(host.mounts, ())
     return row.device_number in mounts_by_device(mounts) or row.device_number in _alive(host)
 
@@ -135,7 +135,7 @@ def _alive(host: Host) -> frozenset[DeviceNumber]:
 
 
 def is_snapshot(host: Host, row: LsblkDevice) -> bool:
-    """Whether a device is a snapshot of LVM with changed blocks of its own (not a thin one)."""
+    """Return whether a device is an LVM snapshot with a device for its changes (not a thin one)."""
     return f"{row.name}{CHANGES}" in _names(for_wording(host.devices, ()))
 
 
@@ -145,10 +145,10 @@ def _names(rows: tuple[LsblkDevice, ...]) -> frozenset[str]:
 
 
 def is_disambiguated(host: Host, twins: Twins) -> bool:
-    """Whether udev prefers one of them: the origin of LVM snapshots, which all others are.
+    """Return whether udev prefers one device: the LVM origin, if the others are its snapshots.
 
     lvm2 marks snapshots so that udev gives their links the priority -100 (13-dm-disk.rules).
-    Where a snapshot is mounted and its origin is not, they were mixed up nevertheless.
+    If a snapshot is mounted and its origin is not, they were confused anyway.
     """
     origins = [row for row in twins.devices if not is_snapshot(host, row)]
     if len(origins) != 1:
@@ -157,7 +157,7 @@ def is_disambiguated(host: Host, twins: Twins) -> bool:
 
 
 class Use(NamedTuple):
-    """A place that names a filesystem by an identifier: a line of fstab, or root=."""
+    """A reference to a filesystem by an identifier, in an fstab line or in root=."""
 
     key: str
     value: str
@@ -207,7 +207,7 @@ def check(host: Host) -> RuleOutput:
     """
     refuse_container(host, "a {} container does not show the host's devices")
     listed = need(host.devices)
-    # Without udev lsblk shows the content of no device: only the superblocks that were read do.
+    # Without udev, lsblk shows no device contents; only the superblocks that were read do.
     unread = () if any(row.fstype for row in listed) else _unknown(host.unmounted)
     rows = _identified(host, listed)
     candidates = filesystems_of(rows, layers_below(host))
@@ -229,12 +229,12 @@ def check(host: Host) -> RuleOutput:
 
 
 def origin_of(evidence: Evidence[object]) -> str:
-    """Return where evidence was read, its subject where it is unknown."""
+    """Return the origin of evidence, its subject if it is unknown."""
     return evidence.origin if isinstance(evidence, Known) else evidence.what
 
 
 def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, ...]:
-    """Return the devices of lsblk with the identifiers of their superblocks."""
+    """Return lsblk's devices, with identifiers from superblocks where lsblk shows none."""
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
     labels = _go_by_label(host)
@@ -250,18 +250,18 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
 
 
 def _label(superblock: Superblock) -> str | None:
-    """Return the label, "" for none; without root neither size nor label is known."""
+    """Return the label, "" for none; None without root, if neither size nor label is known."""
     return superblock.label or (None if superblock.block_bytes is None else "")
 
 
 def _go_by_label(host: Host) -> bool:
-    """Whether fstab or root= names a filesystem by its label, or may."""
+    """Return whether fstab or root= refers, or may refer, to a filesystem by its label."""
     uses, gaps = _uses(host)
     return bool(gaps) or any(use.key == "LABEL" for use in uses)
 
 
 def _uses(host: Host) -> tuple[list[Use], tuple[Unknown, ...]]:
-    """Return the places that name a filesystem by an identifier, and what could not be read."""
+    """Return the references by identifier in fstab and root=, and the gaps."""
     gaps = _unknown(host.fstab, host.kernel_arguments)
     return [*_in_fstab(host), *_in_root(host)], gaps
 
@@ -296,7 +296,7 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
     places = ", ".join(use.citation.label for use in used)
     what = "can mount any of them" if len(used) == 1 else "can each mount any of them"
     chance = f"{places} {what}" if used else f"a mount by {twins.key} can use any of them"
-    # It is then known of each device what it lies on: none on the other.
+    # All layers of each device are then known, so none of them is on top of another.
     seen_whole = _seen_whole(host) >= twins.numbers
     if is_disambiguated(host, twins):
         chance = "udev prefers the origin to its LVM snapshots while the origin is active"
@@ -338,6 +338,6 @@ def _seen_whole(host: Host) -> frozenset[DeviceNumber]:
 
 
 def _is_whole(fs: Filesystem) -> bool:
-    """Whether all layers below a filesystem could be seen."""
+    """Return whether all layers below a filesystem are visible."""
     stack = for_wording(fs.stack, None)
     return stack is not None and all(isinstance(each.below, Known) for each in stack.walk())

@@ -86,7 +86,7 @@ def _cite(fs: Filesystem, intent: MountConfig) -> Iterator[Citation]:
 
 
 def _stored_mode(superblock: Superblock) -> str:
-    """Return the data mode of a mount without options: of the string, the bits, or ordered."""
+    """Return the data mode of a mount without options: from the string, the bits, or ordered."""
     string = next(_data_modes(superblock.mount_option_string.split(",")), None)
     bits = spec_named("data").superblock_bits
     modes = (bits[bit] for bit in superblock.default_mount_options if bit in bits)
@@ -94,7 +94,7 @@ def _stored_mode(superblock: Superblock) -> str:
 
 
 def _data_modes(tokens: tuple[str, ...] | list[str]) -> Iterator[str]:
-    """Yield the data modes among tokens, the last, which wins, first."""
+    """Yield the data modes among the tokens in reverse order: the last token wins."""
     for spec, token in filter(None, map(recognize, reversed(tokens))):
         if spec.name == "data":
             yield token
@@ -117,7 +117,7 @@ def _finding(
 
 
 def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Iterator[Remedy]:
-    """Yield the edit that takes the data mode out of fstab."""
+    """Yield the edit that removes the data mode from fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]
     steps = remedies.configuration.option_steps(line, literal, ())
@@ -133,7 +133,7 @@ def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Ite
 
 
 def _store(fs: Filesystem, host: Host, wanted: str) -> Iterator[Remedy]:
-    """Yield the remedy that stores the mode in the superblock, if no rule warns of it."""
+    """Yield the remedy that stores the mode in the superblock, unless a rule reports the mode."""
     steps = (
         ()
         if discouraged([wanted], fs, host)

@@ -53,7 +53,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, mounts: int) -> Finding:
-    """Make the finding; a type is known where the mount table of some process has it."""
+    """Return the finding; the type is known only if the mount table of a process lists it."""
     seen = isinstance(fs.fstype, Known)
     effect = "it cannot be checked, tuned or detached"
     return Finding(

@@ -78,31 +78,31 @@ def check(host: Host) -> RuleOutput:
 
 
 def _may_be(entry: FstabEntry, there: Sequence[Mount]) -> bool:
-    """Whether what is mounted may be the filesystem of an entry whose device was not found."""
+    """Return whether a mounted filesystem may be that of an entry whose device was not found."""
     return any(
         m.fstype in EXT_FSTYPES and m.device_number not in entry.other_devices for m in there
     )
 
 
 def _is_expected(entry: FstabEntry) -> bool:
-    """Whether an entry is certainly ext4's and meant to be mounted at boot; "auto" is neither."""
+    """Return whether an entry is mounted at boot and certainly ext4: type "auto" may not be."""
     line = entry.line
     automatic = not {"noauto", "x-systemd.automount"} & set(line.options)
     return automatic and line.fstype != "auto" and line.mount_point not in NOT_A_MOUNT
 
 
 def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> bool:
-    """Whether the filesystem of / is in use below an overlay that keeps it unchanged."""
+    """Return whether the filesystem of / is in use below an overlay that keeps it unchanged."""
     fs = host.filesystem(entry.device_number)
     is_overlay = any(mount.fstype == "overlay" for mount in there)
     return entry.place == "/" and is_overlay and fs is not None and fs.alive
 
 
 def _is_other_way(host: Host, number: DeviceNumber) -> bool | None:
-    """Whether a device is, or may be, another way to a mounted filesystem: a mount would damage it.
+    """Return whether a device is or may be a second path to a mounted filesystem.
 
-    None where neither a superblock nor lsblk tells what is on it: only targets are audited, or
-    there is no udev.
+    Mounting it would damage the filesystem. None if neither a superblock nor lsblk shows what is
+    on the device: only targets are audited, or there is no udev.
     """
     if number in mounts_by_device(for_wording(host.mounts, ())):
         return False
@@ -154,10 +154,10 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy])
 
 
 def _severity(entry: FstabEntry, there: Sequence[Mount]) -> Severity:
-    """Return LOW where the line declares that it may be missing, or a writable root needs no line.
+    """Return LOW if the line sets nofail, or if a writable root does not need its line.
 
     The root is mounted before fstab is read: only the remount of / fails without its device, and
-    not where the line has a path (measured with util-linux 2.38).
+    not if the line has a path (measured with util-linux 2.38).
     """
     if entry.place == "/" and isinstance(entry.device_number, Unknown):
         stays = not _is_path(entry) and any("ro" in m.super_options for m in there)
@@ -175,7 +175,7 @@ def _summary(entry: FstabEntry, there: Sequence[Mount]) -> str:
 
 
 def _is_missing(entry: FstabEntry) -> bool:
-    """Whether the device was looked for everywhere, and is not there."""
+    """Return whether the device was searched for everywhere and does not exist."""
     number = entry.device_number
     return isinstance(number, Unknown) and number.why is Why.ABSENT
 
@@ -185,7 +185,7 @@ def _is_path(entry: FstabEntry) -> bool:
 
 
 def _is_optional(entry: FstabEntry) -> bool:
-    """Whether the entry declares that the boot goes on without it."""
+    """Return whether the entry lets the boot continue without it (nofail)."""
     return "nofail" in entry.line.options
 
 
@@ -200,7 +200,7 @@ def _message(entry: FstabEntry, there: Sequence[Mount]) -> str:
 
 
 def _at_boot(entry: FstabEntry) -> str:
-    """Return the sentence on the next boot where the device was not found."""
+    """Return the sentence on the next boot if the device was not found, else an empty string."""
     if isinstance(entry.device_number, Known):
         return ""
     if not _is_missing(entry):
@@ -220,7 +220,7 @@ def _at_boot(entry: FstabEntry) -> str:
 
 
 def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator[Remedy]:
-    """Yield the mount of a device that is there, else advice; none where it is in use."""
+    """Yield the mount of an attached device, else advice; nothing if it is a second path."""
     if there:
         yield Remedy(OTHER_MOUNTED, Disruption.ONLINE)
     elif isinstance(entry.device_number, Known):
@@ -234,7 +234,7 @@ def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator
 
 
 def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Remedy]:
-    """Yield the mount by the line of an entry; advice where mount(8) finds another line first."""
+    """Yield the mount of an entry, or advice if mount(8) would use another line first."""
     is_other_way = _is_other_way(host, number)
     if is_other_way:
         return

@@ -13,9 +13,9 @@ from ext4audit.rules.shared import superblock_field
 
 UUID, TYPE = "ID_FS_UUID", "ID_FS_TYPE"
 PROCESSED = "USEC_INITIALIZED"
-"""When udevd processed the device; without it, udevadm prints the kernel's properties alone."""
+"""When udevd processed the device; without it, udevadm prints only the kernel's properties."""
 LEFT_OUT = ("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "DM_UDEV_DISABLE_DISK_RULES_FLAG")
-"""Set to 1 for devices whose content udev does not look at."""
+"""Set to 1 for devices whose contents udev does not read."""
 BY_CONTENT = ("UUID=", "LABEL=", "/dev/disk/by-uuid/", "/dev/disk/by-label/")
 
 
@@ -104,7 +104,7 @@ def _finding(
 
 
 def _remedy(fs: Filesystem) -> Remedy:
-    """Return advice: only a host where udevd runs can try it."""
+    """Return advice without steps, which could only be tested on a host that runs udevd."""
     return Remedy(
         f"Let udev read {fs.device} again (udevadm trigger --action=change --name-match=DEVICE), "
         "and look at the link in /dev/disk afterwards.",
