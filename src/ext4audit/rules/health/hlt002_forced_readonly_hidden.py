@@ -80,13 +80,13 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
 
 
 def _record(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the recorded errors: the last entry, which is the latest error, and others as detail."""
+    """Cite the recorded errors, all but the last citation, the latest error, as detail."""
     cited = tuple(cite_errors(fs))
     return (*(each._replace(detail=True) for each in cited[:-1]), *cited[-1:])
 
 
 def _find_out(stop: WriteStop) -> Iterator[Remedy]:
-    """Yield the advice to try a write, where only recorded times indicate the state."""
+    """Yield the advice to try a write if only recorded times indicate the state."""
     if stop.confidence is Confidence.POSSIBLE:
         yield Remedy(
             summary="Test first: create a file on it and sync it. If that works, errors=remount-ro "

@@ -16,12 +16,12 @@ SIGNS = {
     "needs_recovery": "its journal has not been replayed",
     "orphan_present": "files were being deleted or truncated",
 }
-"""Features that a clean unmount clears, and what they mean."""
+"""Features that a clean unmount clears, with their meanings."""
 WORST = frozenset({"with errors", "not clean"})
 LONGEST_AUDIT_SECONDS = 3600
 """A mount recorded later than this after the start of the audit has the time of a wrong clock."""
 ZFS_VOLUME = "zd"
-"""How the kernel names the volumes of ZFS, and their partitions."""
+"""The kernel's name prefix for ZFS volumes and their partitions."""
 
 
 @host_rule(
@@ -74,7 +74,7 @@ def check(host: Host) -> RuleOutput:
 
 
 def _not_mounted(host: Host) -> tuple[Filesystem, ...]:
-    """Return the targets that nothing has mounted, then what lies idle on other devices."""
+    """Return the targets that are not mounted, then unmounted filesystems on other devices."""
     targets = tuple(fs for fs in host.filesystems if not fs.alive)
     named = {fs.device_number for fs in targets}
     others = for_wording(host.unmounted, ())
@@ -112,7 +112,7 @@ def _was_mounted_meanwhile(superblock: Superblock, host: Host) -> bool:
 
 
 def _signs(superblock: Superblock) -> dict[str, str]:
-    """Return the flags of the superblock that a clean unmount clears, with their meanings."""
+    """Return the superblock's signs of an unclean state, with their meanings."""
     signs = {name: SIGNS[name] for name in sorted(SIGNS) if name in superblock.features}
     state = superblock.state or ""
     if "with errors" in state or superblock.error_count:

@@ -10,10 +10,10 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 
 SPARE_MEMBERS = {"raid6": 2}
-"""How many members a level can lose; one for the other levels, all but one for a mirror."""
+"""How many members a level can lose: one for other levels, all but one for a mirror."""
 SLOTS_FOR_BAYS = 24
-"""A mirror of so many slots is the system array of an appliance, with a slot for each bay that a
-model of the maker can have: QNAP's md9 and md13 are [24/4] or [32/4] with four disks."""
+"""A mirror with this many slots is the system array of an appliance, with a slot for each bay of
+the vendor's largest model: QNAP's md9 and md13 are [24/4] or [32/4] with four disks."""
 IDLE = frozenset({"idle", "frozen"})
 DOING = {
     "recover": "is rebuilding",
@@ -22,7 +22,7 @@ DOING = {
     "repair": "is being repaired",
     "reshape": "is being reshaped",
 }
-"""What an array does, by the words of sync_action (Documentation/admin-guide/md.rst)."""
+"""What an array is doing, by the value of sync_action (Documentation/admin-guide/md.rst)."""
 
 
 @rule(
@@ -80,14 +80,14 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _missing(state: MdState) -> int:
-    """Return how many members are seen to be missing; `check` names what was not seen."""
+    """Return how many members are known to be missing; `check` reports unknown values."""
     missing, slots = for_wording(state.degraded, 0), for_wording(state.raid_disks, 0)
     for_bays = state.level == "raid1" and slots >= SLOTS_FOR_BAYS and slots - missing > 1
     return 0 if for_bays else missing
 
 
 def _running(state: MdState) -> str:
-    """Return the action that is seen to run, "" for none; `check` names what was not seen."""
+    """Return the action that is known to run, "" for none; `check` reports unknown values."""
     action = for_wording(state.sync_action, "")
     return "" if action in IDLE else action
 
@@ -114,12 +114,12 @@ def _finding(device: BlockDevice, state: MdState) -> Finding:
 
 
 def _doing(action: str) -> str:
-    """Return what an array does as a clause, "" for nothing."""
+    """Return the clause on what an array is doing, "" if it is idle."""
     return DOING.get(action, f"is running {action}") if action else ""
 
 
 def _summary(state: MdState, missing: int) -> str:
-    """Return the line for all filesystems on the array."""
+    """Return the summary, which is the same for all filesystems on the array."""
     lacks = f"lacks {missing} member{'' if missing == 1 else 's'}" if missing else ""
     return f"the array {' and '.join(filter(None, (lacks, _doing(_running(state)))))}"
 
@@ -139,7 +139,7 @@ def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
 
 
 def _cite(device: BlockDevice, state: MdState) -> tuple[Citation, ...]:
-    """Cite the state, with the path of /sys that a person would type."""
+    """Cite the state, with its path in /sys/block, which is easier to type."""
     values = {"degraded": state.degraded, "sync_action": state.sync_action}
     number, name = f"/sys/dev/block/{device.device_number}/", f"/sys/block/{device.name}/"
     return tuple(
@@ -150,7 +150,7 @@ def _cite(device: BlockDevice, state: MdState) -> tuple[Citation, ...]:
 
 
 def _remedies(device: BlockDevice, state: MdState, missing: int) -> tuple[Remedy, ...]:
-    """Return advice: which disk failed, and which is to replace it, only a person knows."""
+    """Return advice instead of steps: only a person knows which disk to replace, and with what."""
     if not missing or _running(state) == "recover":
         return ()
     return (

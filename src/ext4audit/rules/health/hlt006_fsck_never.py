@@ -65,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _periodic_check(fs: Filesystem) -> Evidence[bool]:
-    """Return whether the superblock sets a check after a number of mounts or a time."""
+    """Return whether the superblock schedules checks, by number of mounts or by time."""
 
     def read(superblock: Superblock) -> bool | None:
         mounts, seconds = superblock.max_mount_count, superblock.check_interval_seconds

@@ -15,13 +15,13 @@ NETWORK_DISKS: tuple[str, ...] = (
     "Amazon Elastic Block Store",
     "Alibaba Cloud Elastic Block Storage",
 )
-"""Models of NVMe disks that are network volumes, whose vendors advise the longest timeout."""
+"""Models of NVMe network volumes, for which the vendors recommend the longest timeout."""
 NVME = "nvme"
-"""What the kernel's names of such disks begin with."""
+"""The kernel's name prefix for such disks."""
 LONG_MSEC = 250_000
-"""Old kernels take at most 255 s, which jiffies round down."""
+"""Old kernels accept at most 255 s, which jiffies round down."""
 DEFAULT_SECONDS = 30
-"""nvme_core.io_timeout where nothing sets it (drivers/nvme/host/core.c)."""
+"""The default of nvme_core.io_timeout (drivers/nvme/host/core.c)."""
 PARAMETERS = ("nvme_core.io_timeout=", "nvme.io_timeout=")
 
 
@@ -85,7 +85,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _model(disk: BlockDevice, host: Host) -> Evidence[str]:
-    """Return the model of a disk, which lsblk knows as well; empty where it has none."""
+    """Return the model of a disk, from sysfs or lsblk; empty if it has none."""
     if disk.model:
         return Known(disk.model.strip(), f"/sys/block/{disk.name}/device/model")
     if isinstance(host.devices, Unknown):
@@ -97,7 +97,7 @@ def _model(disk: BlockDevice, host: Host) -> Evidence[str]:
 
 
 def _timeout(disk: BlockDevice, host: Host) -> Evidence[int]:
-    """Return the timeout in milliseconds; the driver's where the kernel shows none of the disk."""
+    """Return the timeout in milliseconds, the driver's if the kernel shows none for the disk."""
     shown = disk.queue.io_timeout_msec
     if isinstance(shown, Known) or shown.why is not Why.ABSENT:
         return shown
@@ -139,7 +139,7 @@ def _finding(disk: BlockDevice, model: Known[str], waits: Known[int]) -> Finding
 
 
 def _remedy(disk: BlockDevice, model: str) -> Remedy:
-    """Return the remedy: commands where the disk has a timeout of its own."""
+    """Return the remedy, with commands if the kernel shows a timeout for the disk."""
     present = for_wording(disk.queue.io_timeout_msec, None)
     steps = (
         remedies.configuration.lengthen_timeout(disk.name, model, present, LONG_MSEC)

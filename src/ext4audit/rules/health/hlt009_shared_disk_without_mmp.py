@@ -13,7 +13,7 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import gaps_below
 
 NETWORKS = frozenset({"fc", "fcoe", "iscsi", "srp"})
-"""Transports of lsblk by which several hosts can reach one disk."""
+"""lsblk transports through which several hosts can reach the same disk."""
 SCSI = "sd"
 FEATURE = "mmp"
 
@@ -79,7 +79,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _unlisted(fs: Filesystem, host: Host) -> Iterator[Unknown]:
-    """Yield the SCSI disks below of which no program printed the transport, as in an archive."""
+    """Yield an unknown for each SCSI disk below without a captured transport, as in archives."""
     listed = need(host.devices)
     for disk in need(fs.stack).leaves():
         row = listed_device(listed, disk.device_number)
@@ -88,7 +88,7 @@ def _unlisted(fs: Filesystem, host: Host) -> Iterator[Unknown]:
 
 
 def _shared(fs: Filesystem, host: Host) -> Iterator[Citation]:
-    """Yield why its disk can be reached by several hosts."""
+    """Cite the devices below that several hosts may be able to reach."""
     listed = need(host.devices)
     for device in need(fs.stack).walk():
         if device.kind == "dm-multipath":
