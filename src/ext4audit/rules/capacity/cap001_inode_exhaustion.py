@@ -13,12 +13,12 @@ from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.quantities import has_room_to_grow, percent, size
 
 FULL = (99, Severity.CRITICAL), (95, Severity.HIGH), (85, Severity.MEDIUM)
-"""Used inodes in percent, and how bad that is."""
+"""Thresholds of used inodes in percent, and their severities."""
 SPARSE_BYTES = 65536
-"""Bytes per inode above which many small files use the inodes up first; mke2fs's own types for
-disks of any size (ext4, big, huge) give one for at most so many bytes."""
+"""Bytes per inode above which many small files exhaust the inodes before the space. mke2fs's types
+for disks of any size (ext4, big, huge) create one inode per at most this many bytes."""
 FRESH_INODES = 1000
-"""A filesystem with fewer inodes in use can still be recreated at no cost."""
+"""A filesystem with fewer used inodes counts as empty: recreating it costs nothing."""
 MANY_FILES = frozenset(
     (
         "/var/lib/docker /var/lib/containerd /var/lib/containers /var/lib/kubelet /var/lib/rancher "
@@ -26,7 +26,7 @@ MANY_FILES = frozenset(
         "/var/mail /var/spool /var/vmail /home/vmail /nix"
     ).split()
 )
-"""Mount points of container images, mail, builds and packages: many files of a few KiB."""
+"""Mount points for container images, mail, builds and packages: many files of a few KiB."""
 
 
 @rule(
@@ -84,7 +84,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _place_of_many_files(fs: Filesystem) -> str | None:
-    """Return a mount point that is known for many small files."""
+    """Return a mount point that is known to hold many small files, if any."""
     need(fs.mounted_here)
     return next((place for place in fs.mount_points if below(place, MANY_FILES)), None)
 

@@ -11,19 +11,19 @@ from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import GIB, cite_space, percent, size
 
 MUCH_BYTES = 50 * GIB
-"""A reserve that is worth reclaiming however much space is left: 5 % of 1 TiB."""
+"""A reserve worth reclaiming regardless of free space: 5 % of 1 TiB."""
 MUCH_PERCENT = 4
-"""A reserve that is worth reclaiming where space is scarce; mke2fs's default is 5 %."""
+"""A reserve worth reclaiming if space is scarce; mke2fs's default is 5 %."""
 LARGE_BYTES = 100 * GIB
 """Smaller filesystems keep mke2fs's 5 % without a finding."""
 SYSTEM = ("/", "/usr", "/var", "/var/log", "/boot")
-"""Where root and its daemons must be able to write when users have filled the rest."""
+"""Mount points where root's daemons must be able to write even if users have filled the disk."""
 SCARCE_PERCENT = 10
 KEPT_PERCENT = 1
 KEPT_BYTES = 20 * GIB
-"""What is left of the reserve: the allocator needs some free space to find contiguous blocks."""
+"""The reserve to keep: the allocator needs some free space to find contiguous blocks."""
 KERNELS_OWN_BLOCKS = 4096
-"""The most clusters that the kernel reserves for itself besides root's reserve
+"""The maximum of clusters that the kernel reserves for itself in addition to root's reserve
 (ext4_calculate_resv_clusters); statfs(2) counts them as not available."""
 
 
@@ -85,17 +85,17 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _other_owner(fs: Filesystem) -> str | None:
-    """Return the option that gives the reserve to another owner than root."""
+    """Return the option that gives the reserve to an owner other than root, if any."""
     options = for_wording(fs.options, None)
     found = (options.find(name) for name in ("resuid", "resgid")) if options else ()
     return next((o.token for o in found if o and not o.token.endswith("=0")), None)
 
 
 def _reserved_blocks(fs: Filesystem, usage: Usage) -> Evidence[int]:
-    """Return the reserve: of the superblock, else the difference of statfs's two counts.
+    """Return the reserved blocks from the superblock, else computed from statfs's free counts.
 
-    Once users have no block left, the difference is only what root has not used of the reserve.
-    It is then a lower bound, and suffices where it is large already.
+    Once users have no blocks left, the computed value is only the unused part of the reserve. As
+    a lower bound it is sufficient if it is already large.
     """
     exact = superblock_field(fs, "reserved blocks", lambda superblock: superblock.reserved_blocks)
     unavailable = usage.free_blocks - usage.available_blocks
@@ -105,7 +105,7 @@ def _reserved_blocks(fs: Filesystem, usage: Usage) -> Evidence[int]:
 
 
 def _is_much(reserved: int, usage: Usage) -> bool:
-    """Whether it is worth reclaiming: large by itself, or a large share where space is scarce."""
+    """Return whether the reserve is large by itself, or a large share while space is scarce."""
     if reserved * usage.block_bytes > MUCH_BYTES:
         return True
     return reserved * 100 >= MUCH_PERCENT * usage.size_blocks and _is_scarce(usage)

@@ -12,7 +12,7 @@ from ext4audit.rules.shared.quantities import BLOCKS_OF_32_BITS, block_bytes, de
 
 SMALLEST_BLOCK_BYTES = 1024
 NEAR = 2
-"""From this fraction of the limit on, one enlargement of the volume can exceed it."""
+"""A device of at least 1/NEAR of the limit can exceed it after one enlargement."""
 OLD_FORMAT = Remedy(
     "Move the data to a new ext4 filesystem. Converting in place requires tune2fs -O extent first, "
     "and the filesystem can then no longer be mounted as ext3.",
@@ -70,7 +70,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _smallest_block_bytes(fs: Filesystem) -> int:
-    """Return the size of a block as far as it is known without root."""
+    """Return the block size from statfs(2), which needs no root, else the smallest possible one."""
     usage = for_wording(fs.usage, None)
     return usage.block_bytes if usage else SMALLEST_BLOCK_BYTES
 

@@ -11,31 +11,31 @@ from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy,
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 ENTRY_BYTES = 8
-"""An entry of the index, and the tail that holds the checksum of an index block."""
+"""The size of an index entry, and of the tail with the checksum of an index block."""
 ROOT_HEAD_BYTES, NODE_HEAD_BYTES = 32, 8
-"""What precedes the entries: "." and ".." and the header of the index, or an empty entry."""
+"""The bytes before the entries: ".", ".." and the index header, or an empty entry in a node."""
 LONGEST_NAME_BYTES = 264
-"""A directory entry with a name of 255 characters."""
+"""The size of a directory entry with a name of 255 characters."""
 USUAL_NAME_BYTES = 28
-"""A directory entry with a name of 20 characters."""
+"""The size of a directory entry with a name of 20 characters."""
 FILLED = 3 / 4
-"""The average fill of blocks that are split in the middle when they are full."""
+"""The average fill level of blocks that are split in half when they are full."""
 
 
 def leaves(block_bytes: int) -> int:
-    """Return how many blocks of names one directory can have."""
+    """Return how many leaf blocks, which hold the names, one directory can have."""
     root = (block_bytes - ROOT_HEAD_BYTES - ENTRY_BYTES) // ENTRY_BYTES
     node = (block_bytes - NODE_HEAD_BYTES - ENTRY_BYTES) // ENTRY_BYTES
     return root * node
 
 
 def usual_names(block_bytes: int) -> int:
-    """Return how many names of 20 characters fill the blocks of one directory."""
+    """Return how many names of 20 characters fill a directory, with blocks of average fill."""
     return leaves(block_bytes) * int(block_bytes * FILLED / USUAL_NAME_BYTES)
 
 
 def least_names(block_bytes: int) -> int:
-    """Return the fewest names that fill them: the longest, in blocks that are half full."""
+    """Return the fewest names that can fill a directory: the longest, in half-full blocks."""
     return leaves(block_bytes) * max(1, block_bytes // 2 // LONGEST_NAME_BYTES)
 
 
@@ -101,7 +101,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _warnings(fs: Filesystem) -> int:
-    """Return how often the kernel warned since the mount, 0 where it is too old to count."""
+    """Return how many warnings the kernel logged since the mount, 0 if it does not count them."""
     counted = need(fs.errors).warnings
     return 0 if counted is None else need(counted)
 
@@ -151,7 +151,7 @@ def _remedies(fs: Filesystem, host: Host) -> Iterator[Remedy]:
 
 
 def _large_dir(fs: Filesystem) -> Remedy:
-    """Return how to add the third level; without steps where a boot loader may have to read it."""
+    """Return how to add the third level, without steps if a boot loader may read the filesystem."""
     booted = any(point in READ_BY_LOADER for point in fs.mount_points)
     steps = () if booted else remedies.features.enable_large_dir(fs)
     where = "" if booted else remedies.remount.by_hand(fs, steps)

@@ -22,9 +22,9 @@ from ext4audit.rules.shared.quantities import (
 
 FULL_SHARE = 0.8
 MANY_TIMES = 16
-"""From this growth on the journal and the group descriptors fit another class of size."""
+"""The growth factor beyond which journal and group descriptors are those of another size class."""
 FIX = "a6b3bfe176e8"
-"""The commit that ends the corruption; facts/tables/kernel_bugs.toml has the kernels."""
+"""The commit that fixes the corruption; facts/tables/kernel_bugs.toml lists the kernels."""
 KEPT = (
     " The journal, block size and inode ratio remain those of the old size: recreate the "
     "filesystem instead if it is still empty."
@@ -152,7 +152,7 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
 
 
 def _danger(fs: Filesystem, host: Host, device: int) -> str:
-    """Return why it may not grow while it is mounted; empty where it may."""
+    """Return why it must not be grown while it is mounted; empty if it can be."""
     superblock = need(fs.superblock)
     if "sparse_super2" in superblock.features:
         return "no kernel grows it with sparse_super2 while it is mounted"
@@ -171,7 +171,7 @@ def _danger(fs: Filesystem, host: Host, device: int) -> str:
 
 
 def _leaves(superblock: Superblock, device: int) -> str:
-    """Return why growth needs more than the reserved group descriptors; empty where not."""
+    """Return why growth needs more than the reserved group descriptors; empty if it does not."""
     if "meta_bg" in superblock.features:
         return "it has meta_bg"
     if "resize_inode" not in superblock.features:
@@ -183,10 +183,10 @@ def _leaves(superblock: Superblock, device: int) -> str:
 
 
 def _reserved_end(superblock: Superblock) -> int | None:
-    """Return the size in bytes up to which group descriptors have a reserved place.
+    """Return the size in bytes up to which space for group descriptors is reserved.
 
-    None without root, where it is not known; and no more than 2^32 blocks, the end of the
-    resize inode.
+    It is at most 2^32 blocks, the limit of the resize inode. None without root, because it is
+    then unknown.
     """
     sizes = superblock.sizes
     if sizes is None:

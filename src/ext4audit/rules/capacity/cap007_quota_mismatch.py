@@ -20,7 +20,7 @@ KINDS = {
     "grpjquota": "group",
     "prjquota": "project",
 }
-"""The options that set limits, and whose. The kernel shows `quota` in addition."""
+"""The options that enforce limits, with the kind of quota. The kernel also shows `quota`."""
 QUOTA = frozenset({*KINDS, "quota", "jqfmt"})
 
 
@@ -82,14 +82,14 @@ def _in_force(fs: Filesystem) -> list[str]:
 
 
 def _lost(line: FstabLine, served: set[str]) -> tuple[str, ...]:
-    """Return the options of a line that set limits which are not in force."""
+    """Return the options of a line that enforce limits but are not in force."""
     known = ((option, recognize(option)) for option in line.options)
     limits = ((option, _whose(*spec)) for option, spec in known if spec is not None)
     return tuple(option for option, whose in limits if whose is not None and whose not in served)
 
 
 def _whose(spec: OptionSpec, canonical: str) -> str | None:
-    """Return whose limits an option sets; `quota` alone means usrquota."""
+    """Return the kind of quota that an option enforces; `quota` alone means usrquota."""
     return "user" if canonical == "quota" else KINDS.get(spec.name)
 
 

@@ -12,10 +12,10 @@ from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import percent
 
 FULL = (95, Severity.HIGH), (85, Severity.MEDIUM)
-"""Used blocks in percent, and how bad that is."""
+"""Thresholds of used blocks in percent, and their severities."""
 POOL_OF_LVM = "-tpool"
 NO_POOL = ("LVM-", "CRYPT-", "mpath-", "part")
-"""How the uuids of other device-mapper devices begin; lvm2 ends that of a pool in -tpool."""
+"""UUID prefixes of other device-mapper devices; the UUID of an LVM pool ends in -tpool."""
 
 
 @rule(
@@ -65,7 +65,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def _pools(stack: BlockDevice) -> Iterator[tuple[BlockDevice, Evidence[ThinPool]]]:
-    """Yield the thin pools with their states, and what may be one as unknown."""
+    """Yield the thin pools with their states, and an unknown for each device that may be one."""
     devices = tuple(stack.walk())
     below_thin = {d.device_number for t in devices if t.kind == "dm-thin" for d in t.known_below}
     for device in devices:
@@ -103,7 +103,7 @@ def _judge(device: BlockDevice, state: Known[ThinPool]) -> RuleOutput:
 
 
 def _state(pool: ThinPool) -> tuple[Severity, str, str] | None:
-    """Return the severity, what the pool is, and the summary; None for a healthy pool."""
+    """Return the severity, the clause on the pool's state, and the summary; None if healthy."""
     if pool.mode == "Fail":
         clause = "has failed: every request to it is an error until it is repaired"
         return Severity.CRITICAL, clause, "the thin pool below has failed"
@@ -121,7 +121,7 @@ def _state(pool: ThinPool) -> tuple[Severity, str, str] | None:
 
 
 def _fullness(pool: ThinPool) -> tuple[Severity, str, str] | None:
-    """Return what is said of a pool that is nearly full, None for one with room."""
+    """Return the severity, clause and summary for a nearly full pool, None for one with room."""
     parts = ("data", pool.used_data, pool.data), ("metadata", pool.used_metadata, pool.metadata)
     name, used, whole = max(parts, key=lambda part: part[1] / max(part[2], 1))
     severity = next((s for share, s in FULL if whole and used * 100 >= share * whole), None)
@@ -153,7 +153,7 @@ def _cite(device: BlockDevice, state: Known[ThinPool]) -> Iterator[Citation]:
 
 
 def _remedy(pool: ThinPool) -> Remedy:
-    """Return advice: where space comes from, only a person knows."""
+    """Return advice instead of steps: only a person knows where to get space."""
     if pool.mode in {"Fail", "ro"} or pool.needs_check:
         return Remedy(
             "Make a backup of what can still be read, deactivate the pool and repair its metadata "

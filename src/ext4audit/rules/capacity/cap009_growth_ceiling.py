@@ -14,7 +14,7 @@ from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import device_bytes, is_image, least_idle, size
 
 NEAR_SHARE = 2
-"""A filesystem that cannot be made twice as large is near its limit."""
+"""A filesystem of more than 1/NEAR_SHARE of its limit is near it: it cannot double in size."""
 
 
 @rule(
