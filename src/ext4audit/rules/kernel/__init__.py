@@ -1,4 +1,4 @@
-"""Kernel bugs: the filesystems that a bug of the running kernel can reach."""
+"""Kernel rules: filesystems that are exposed to a bug of the running kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ext4audit.rules.shared import cite_kernel, grade, milder_while_read_only
 
 
 def cite_bug(bug: Exposure) -> Citation:
-    """Return the condition of the bug, and its source."""
+    """Cite the condition under which the bug occurs, with its source."""
     return Citation("kernel bug requires", bug.condition, bug.source, detail=True)
 
 
@@ -23,9 +23,9 @@ def bug_finding(
     message: str = "",
     writes_to: Filesystem | None = None,
 ) -> Finding:
-    """Return the finding of a bug, with the evidence of what it reaches.
+    """Return the finding on a bug; `reached` cites what is exposed to it.
 
-    `message` is the symptom by default; `writes_to` is the filesystem that only writing harms.
+    `message` defaults to the symptom. Set `writes_to` to the filesystem if only writes do harm.
     """
     severity, confidence = grade(bug)
     message = message or bug.symptom

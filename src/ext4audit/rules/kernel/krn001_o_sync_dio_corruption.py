@@ -23,7 +23,7 @@ UNTIL_UPDATED = Remedy(
     "o-sync-dio-corruption",
     severity=Severity.HIGH,
     since="0.2",
-    in_plans=False,  # nothing that is planned makes it better or worse
+    in_plans=False,  # no choice in a plan affects the bug
     references=(
         "https://lore.kernel.org/stable/20231205122122.dfhhoaswsfscuhc3@quack3/",
         "https://bugs.debian.org/1057843",

@@ -13,7 +13,7 @@ from ext4audit.rules.shared import cite_kernel, gaps_below, superblock_field, up
 OPTION, OFF = "mb_optimize_scan", "mb_optimize_scan=0"
 FLASH = "mmcblk"
 FEWEST_GROUPS = 16
-"""Filesystems with fewer groups are searched linearly (MB_DEFAULT_LINEAR_SCAN_THRESHOLD)."""
+"""The kernel searches filesystems with fewer groups linearly (MB_DEFAULT_LINEAR_SCAN_THRESHOLD)."""
 SEARCH_OFF = Remedy(
     f"Mount it with {OFF}: add it to its line in fstab and remount. Some of these kernels do not "
     "list the option where it is in force.",

@@ -22,7 +22,7 @@ ALLOWED = {
     "nodev": "device nodes",
     "noexec": "programs",
 }
-"""What can be used on a mount without the flag."""
+"""What a mount allows without each flag."""
 
 
 @rule(
@@ -65,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def lost_flags(intent: MountConfig) -> tuple[str, ...]:
-    """Return the protecting flags that fstab sets and that are not in force."""
+    """Return nosuid, nodev and noexec as far as fstab sets them but they are not in force."""
     configured = configured_flags(intent.entry.line.options) & PROTECTING
     return tuple(flag for flag in ALLOWED if flag in configured - intent.live_flags)
 
@@ -85,7 +85,7 @@ def _finding(lost: tuple[str, ...], intent: MountConfig) -> Finding:
 
 
 def _remedies(lost: tuple[str, ...], mount: Mount) -> Iterator[Remedy]:
-    """Yield the remount of the mount alone, if it can be reached."""
+    """Yield a remount of only this mount (remount,bind), if it can be reached."""
     steps = remedies.flags.restore_flags(mount, lost)
     if steps:
         yield Remedy(

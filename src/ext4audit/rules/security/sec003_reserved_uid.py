@@ -72,7 +72,7 @@ def _message(fs: Filesystem, others: dict[str, str]) -> str:
 
 
 def _reserve_mib(fs: Filesystem) -> int | None:
-    """Return how much is reserved, in MiB, None where the superblock does not show it."""
+    """Return the reserved space in MiB, None if the superblock does not show it."""
     superblock = for_wording(fs.superblock, None)
     if superblock is None or superblock.reserved_blocks is None or superblock.block_bytes is None:
         return None
