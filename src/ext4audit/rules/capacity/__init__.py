@@ -1,1 +1,1 @@
-"""Capacity: space, inodes, and limits of growth."""
+"""Capacity rules: space, inodes, and growth limits."""

@@ -23,7 +23,7 @@ KEPT_PERCENT = 1
 KEPT_BYTES = 20 * GIB
 """The reserve to keep: the allocator needs some free space to find contiguous blocks."""
 KERNELS_OWN_BLOCKS = 4096
-"""The maximum of clusters that the kernel reserves for itself in addition to root's reserve
+"""The most clusters that the kernel reserves for itself in addition to root's reserve
 (ext4_calculate_resv_clusters); statfs(2) counts them as not available."""
 
 

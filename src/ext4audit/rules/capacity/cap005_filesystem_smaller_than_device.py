@@ -22,7 +22,7 @@ from ext4audit.rules.shared.quantities import (
 
 FULL_SHARE = 0.8
 MANY_TIMES = 16
-"""The growth factor beyond which journal and group descriptors are those of another size class."""
+"""Beyond this growth factor, journal and group descriptors only suit a smaller size class."""
 FIX = "a6b3bfe176e8"
 """The commit that fixes the corruption; facts/tables/kernel_bugs.toml lists the kernels."""
 KEPT = (

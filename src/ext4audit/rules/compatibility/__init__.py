@@ -1,1 +1,1 @@
-"""Compatibility: boot loaders, older readers, vendor demands."""
+"""Compatibility rules: boot loaders, older readers, vendor requirements."""

@@ -1,4 +1,4 @@
-"""Configuration drift rules; finds fstab options that the next mount refuses or ignores."""
+"""Configuration drift rules; helpers to find fstab options that a mount refuses or ignores."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ OLDEST, NEWEST = (3, 10), (99,)
 """The ends of the version range: if both handle a token alike, the version is not needed."""
 ASYNC_NEEDS_OTHER_DATA_SINCE = (4, 4)
 NOLOCK, NOLOCK_TAKEN_SINCE = "dioread_nolock", (5, 6)
-"""From here on data=journal silently drops dioread_nolock; before, the kernel refuses both."""
+"""Since then data=journal silently drops dioread_nolock; before, the kernel refuses the pair."""
 ONE_DRIVER_SINCE = (4, 3)
 """Until 4.2, ext3 had a separate driver with its own option grammar."""
 QUOTA_FILES, PROJECTS = ("usrjquota=", "grpjquota="), "prjquota"
@@ -189,7 +189,7 @@ def _has_copy(sizes: Sizes, byte: int) -> bool:
 
 
 def _fits(number: int, inode_bytes: int) -> bool:
-    """Return whether inodes have room for `number` extra bytes; the kernel requires at least 4."""
+    """Return whether inodes have room for `number` extra bytes: an even number of at least 4."""
     most = inode_bytes - SMALLEST_INODE_BYTES
     return number % 2 == 0 and LEAST_EXTRA_BYTES <= number <= most
 

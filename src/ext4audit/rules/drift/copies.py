@@ -1,4 +1,4 @@
-"""Remedies for copies that have the same UUID or label; tells copies from second paths."""
+"""Remedies for copies with the same UUID or label, which may also be paths to one device."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -56,7 +56,7 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
 
 
 def is_same_storage(host: Host, one: LsblkDevice, other: LsblkDevice) -> bool | None:
-    """Return whether two devices are the same storage; None if one may be a copy."""
+    """Return whether two devices are the same storage; None if one may be a copy of the other."""
     differ = one.uuid and other.uuid and one.uuid.lower() != other.uuid.lower()
     if differ or not ONE_PATH.isdisjoint({one.transport, other.transport}):
         return False

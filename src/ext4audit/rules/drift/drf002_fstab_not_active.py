@@ -177,7 +177,7 @@ def _without_effect(
 ) -> tuple[str, ...]:
     """Return superblock options in a line that does not mount the filesystem first.
 
-    A line that is never used has no effect at all, so it yields all its options.
+    A line that is never used has no effect at all, so all its options are returned.
     """
     if intent.is_repeated:
         return (*(each.intended for each in inactive), *flags)

@@ -1,4 +1,4 @@
-"""Durability rules: data loss in a crash or power failure; grades volatile write caches."""
+"""Durability rules: data loss in a crash or power failure; helpers to grade write caches."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

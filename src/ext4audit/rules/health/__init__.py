@@ -1,1 +1,1 @@
-"""Health: recorded errors, forced read-only, degraded arrays."""
+"""Health rules: recorded errors, forced read-only, degraded arrays."""

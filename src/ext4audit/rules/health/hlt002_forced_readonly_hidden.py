@@ -80,7 +80,7 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
 
 
 def _record(fs: Filesystem) -> tuple[Citation, ...]:
-    """Cite the recorded errors, all but the last citation, the latest error, as detail."""
+    """Cite the recorded errors; all but the last citation, the latest error, are detail."""
     cited = tuple(cite_errors(fs))
     return (*(each._replace(detail=True) for each in cited[:-1]), *cited[-1:])
 

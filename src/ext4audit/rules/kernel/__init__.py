@@ -1,4 +1,4 @@
-"""Kernel rules: filesystems that are exposed to a bug of the running kernel."""
+"""Kernel bug rules; helpers for findings on bugs of the running kernel."""
 
 from __future__ import annotations
 

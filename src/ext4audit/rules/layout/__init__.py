@@ -1,1 +1,1 @@
-"""Layout and alignment on stripes and partitions."""
+"""Layout rules: alignment to stripes and partitions."""

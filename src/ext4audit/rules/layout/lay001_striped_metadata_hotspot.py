@@ -146,7 +146,7 @@ def media_of(stack: Evidence[BlockDevice], layout: MetadataLayout) -> tuple[Evid
 
 def _rotates(device: BlockDevice) -> Evidence[bool]:
     rotational = device.queue.rotational
-    # A virtual disk reports that it is rotational unless configured otherwise: virtio on NVMe.
+    # A virtual disk reports rotational=1 unless configured otherwise, even virtio on NVMe.
     if isinstance(rotational, Known) and rotational.value and _is_virtual(device):
         what = f"rotational of {device.name}"
         return Unknown(what, Why.UNSUPPORTED, "a virtual disk does not report its medium")

@@ -93,7 +93,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _is_unseen(fs: Filesystem, stack: BlockDevice) -> bool:
     """Return whether no array is visible and nothing suggests one: an image, or no stripe in force.
 
-    A stripe in force may match a controller, whose I/O sizes would show it.
+    A stripe in force may be the stripe of a controller, whose I/O sizes would show it.
     """
     return hides_stripe(stack) and (stack.kind in IMAGES or stripe_in_force(fs) == 0)
 

@@ -1,4 +1,4 @@
-"""Performance rules; estimates how much data can be dirty, and how long submitting it takes.
+"""Performance rules; helpers to estimate dirty data and how long submitting it takes.
 
 The caller waits for the data that does not fit into the block queue: (dirty bytes - capacity of
 the queue) / throughput. This fits measurements on 4.19, 5.10 and 6.12 with a disk of 30 MiB/s:
@@ -171,7 +171,7 @@ def _read_drain(device: BlockDevice, virtual: Evidence[str | None], shares: int)
 def _speed(device: BlockDevice, virtual: Evidence[str | None]) -> Evidence[tuple[str, int]]:
     """Return the class of a device and its assumed write speed in MB/s.
 
-    The `rotational` attribute of a virtual disk is the driver's default, not a fact on the disk.
+    The `rotational` attribute of a virtual disk is the driver's default, whatever its medium is.
     """
     if is_in_memory(device):
         _, speed = _of_class(SSD)

@@ -24,7 +24,7 @@ from ext4audit.rules.shared import (
 
 ONLINE = "online discard"
 AMAZON_STORE = "Amazon EC2 NVMe Instance Storage"
-"""The model of EC2's local instance disks; on its instance disks, Google recommends discards."""
+"""The model of EC2's local instance disks; Google recommends discards for its instance disks."""
 LATER = (
     "Freed blocks are returned to the device by the next fstrim only, which then discards those of "
     "a week at once."

@@ -1,1 +1,1 @@
-"""Security: mount hardening and reserved users."""
+"""Security rules: mount hardening and reserved users."""
