@@ -133,7 +133,7 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
         )
     smaller = "A filesystem can only be shrunk while it is unmounted."
     trade_off = f"{smaller}{KEPT if device > MANY_TIMES * own else ''}"
-    danger = _danger(fs, host, device)
+    danger = _online_danger(fs, host, device)
     if danger:
         steps = remedies.superblock_fields.grow_unmounted(fs, most_idle_bytes=least)
         return Remedy(
@@ -151,7 +151,7 @@ def _remedy(fs: Filesystem, host: Host, device: int, own: int, least: int) -> Re
     )
 
 
-def _danger(fs: Filesystem, host: Host, device: int) -> str:
+def _online_danger(fs: Filesystem, host: Host, device: int) -> str:
     """Return why it must not be grown while it is mounted; empty if it can be."""
     superblock = need(fs.superblock)
     if "sparse_super2" in superblock.features:
@@ -159,7 +159,7 @@ def _danger(fs: Filesystem, host: Host, device: int) -> str:
     exposed = exposure("CAP005", host.kernel)
     if isinstance(exposed, Known) and not exposed.value.affected:
         return ""
-    reason = _leaves(superblock, device)
+    reason = _exceeds_reserve(superblock, device)
     if not reason:
         return ""
     is_sure = isinstance(exposed, Known) and exposed.value.confidence == "confirmed"
@@ -170,7 +170,7 @@ def _danger(fs: Filesystem, host: Host, device: int) -> str:
     )
 
 
-def _leaves(superblock: Superblock, device: int) -> str:
+def _exceeds_reserve(superblock: Superblock, device: int) -> str:
     """Return why growth needs more than the reserved group descriptors; empty if it does not."""
     if "meta_bg" in superblock.features:
         return "it has meta_bg"

@@ -66,7 +66,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _not_in_force(line, lost)
     features = need(fs.superblock).features
     if in_force and "quota" not in features:
-        yield _old_kind(in_force)
+        yield _old_format(in_force)
     elif "quota" in features and not in_force and not missing:
         yield _counts_only(fs)
     elif in_force:
@@ -84,11 +84,11 @@ def _in_force(fs: Filesystem) -> list[str]:
 def _lost(line: FstabLine, served: set[str]) -> tuple[str, ...]:
     """Return the options of a line that enforce limits but are not in force."""
     known = ((option, recognize(option)) for option in line.options)
-    limits = ((option, _whose(*spec)) for option, spec in known if spec is not None)
-    return tuple(option for option, whose in limits if whose is not None and whose not in served)
+    limits = ((option, _quota_kind(*spec)) for option, spec in known if spec is not None)
+    return tuple(option for option, kind in limits if kind is not None and kind not in served)
 
 
-def _whose(spec: OptionSpec, canonical: str) -> str | None:
+def _quota_kind(spec: OptionSpec, canonical: str) -> str | None:
     """Return the kind of quota that an option enforces; `quota` alone means usrquota."""
     return "user" if canonical == "quota" else KINDS.get(spec.name)
 
@@ -118,7 +118,7 @@ def _remedies(line: FstabLine) -> Iterator[Remedy]:
         )
 
 
-def _old_kind(names: Sequence[str]) -> Finding:
+def _old_format(names: Sequence[str]) -> Finding:
     return Finding(
         message=f"{', '.join(names)} use quota files of the old format, which need quotacheck and "
         "quotaon: limits may not be enforced.",

@@ -191,7 +191,7 @@ def _remedy(entry: FstabEntry, host: Host) -> Remedy:
         )
     steps = remedies.configuration.device_steps(entry.line, f"UUID={uuid}")
     summary = f"Use the UUID of the filesystem ({uuid})."
-    if not steps or not _is_unsought(host):
+    if not steps or not _may_have_unread_copies(host):
         return Remedy(summary, Disruption.ONLINE, steps)
     steps = (remedies.superblock_fields.only_carrier(uuid), *steps)
     return Remedy(summary, Disruption.ONLINE, steps, trade_off=UNSOUGHT)
@@ -220,7 +220,7 @@ def _is_shared(uuid: str, entry: FstabEntry, host: Host) -> bool:
     return bool(_carriers(host).get(uuid.lower(), set()) - {entry.device_number.value})
 
 
-def _is_unsought(host: Host) -> bool:
+def _may_have_unread_copies(host: Host) -> bool:
     """Return whether copies may be on devices that were not read and have no contents in lsblk."""
     rows = for_wording(host.devices, ())
     return isinstance(host.unmounted, Unknown) and not any(row.fstype for row in rows)

@@ -52,7 +52,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """
     arrays = [device for device in need(fs.stack).walk() if device.md is not None]
     unknowns = [device.md for device in arrays if isinstance(device.md, Unknown)]
-    found = [(d, d.md.value) for d in arrays if isinstance(d.md, Known) and _in_zones(d.md.value)]
+    found = [(d, d.md.value) for d in arrays if isinstance(d.md, Known) and _has_zones(d.md.value)]
     for device, array in found:
         cited = _cite(device, array)
         if array.layout in LAYOUTS:
@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise NotApplicable("there is no RAID0 of unequal disks with two layouts below it")
 
 
-def _in_zones(array: MdArray) -> bool:
+def _has_zones(array: MdArray) -> bool:
     """Return whether the second zone, beyond the smallest member, is striped over several members.
 
     Sizes are rounded down to whole chunks, as in raid0.c. With a single member in that zone the

@@ -142,14 +142,14 @@ def _is_set(fs: Filesystem, host: Host, token: str) -> bool:
     """Return whether a token is in force; a token missing from a complete listing is not."""
     if token in ATIME_OPTIONS:
         remedies.flags.seen_here(fs)
-        return bool(_with_flag(fs, host, token))
+        return bool(_mounts_with_flag(fs, host, token))
     known = recognize(token)
     options = need(fs.options)
     absent = known is not None and options.complete and options.find(known[0].name) is None
     return not absent and is_in_force(fs, host, canonical(token))
 
 
-def _with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
+def _mounts_with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ...]:
     """Return the mounts with a flag that a profile for their mount point forbids."""
     by = [active for active in host.profiles if token in dict(active.profile.forbid)]
     return tuple(
@@ -165,7 +165,7 @@ def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) 
     if wanted is None:
         return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
     if wanted:
-        concerned = _with_flag(fs, host, token) if token in ATIME_OPTIONS else None
+        concerned = _mounts_with_flag(fs, host, token) if token in ATIME_OPTIONS else None
         return in_force_remedy(fs, host, [wanted], concerned)
     tokens = dict.fromkeys(tokens_by_name([token]), remedies.mounting.NOT_SET)
     return Remedy(

@@ -123,7 +123,7 @@ def layout_checks(fs: Filesystem, profile: Profile) -> Iterator[RuleOutput]:
     if profile.reserved_percent is not None:
         yield _reserve(fs, profile, profile.reserved_percent)
     if profile.instead_of_ext4:
-        yield _another(profile)
+        yield _other_filesystem(profile)
 
 
 def statement(profile: Profile) -> Citation:
@@ -137,7 +137,7 @@ def _features(fs: Filesystem, profile: Profile) -> RuleOutput:
     if lacking:
         words = ", ".join(lacking)
         yield _creation_finding(
-            profile, f"the filesystem was created without {words}", words, _anew(profile)
+            profile, f"the filesystem was created without {words}", words, _recreate(profile)
         )
     else:
         yield Citation("features", ", ".join(profile.features), origin_of(fs.superblock))
@@ -153,7 +153,7 @@ def _clusters(fs: Filesystem, profile: Profile, wanted: int) -> RuleOutput:
     has = block_bytes * blocks
     if has != wanted:
         what = f"its clusters have {has // KIB} KiB instead of {wanted // KIB} KiB"
-        yield _creation_finding(profile, what, "clusters", _anew(profile))
+        yield _creation_finding(profile, what, "clusters", _recreate(profile))
     else:
         yield Citation("cluster size", f"{has // KIB} KiB", origin_of(fs.superblock))
 
@@ -171,7 +171,7 @@ def _reserve(fs: Filesystem, profile: Profile, most: float) -> RuleOutput:
     yield _creation_finding(profile, what, "reserve", _lower_reserve(fs, profile, reserved))
 
 
-def _another(profile: Profile) -> RuleOutput:
+def _other_filesystem(profile: Profile) -> RuleOutput:
     advice = Remedy("Read the vendor's page before the data grows.", Disruption.RECREATE)
     what = f"the filesystem is ext4, but the vendor recommends {profile.instead_of_ext4}"
     yield _creation_finding(profile, what, "filesystem", advice, Severity.INFO)
@@ -191,7 +191,7 @@ def _creation_finding(
     )
 
 
-def _anew(profile: Profile) -> Remedy:
+def _recreate(profile: Profile) -> Remedy:
     clusters = f" -C {profile.cluster_bytes}" if profile.cluster_bytes else ""
     return Remedy(
         "Back up, recreate and restore; it cannot be changed in place. mkfs.ext4 -O "

@@ -290,7 +290,7 @@ def _refused(refusals: Refusals, intent: MountConfig, where: str) -> Finding:
         # A vendor may have backported the option to an older kernel, or added its own.
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=_taken_out(intent, tokens),
+        remedies=_remove_from_fstab(intent, tokens),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
         summary=f"the kernel refuses {listed(tokens)}: {end}",
     )
@@ -302,13 +302,13 @@ def _ignored(tokens: Sequence[str], intent: MountConfig, where: str) -> Finding:
         severity=Severity.INFO,
         confidence=Confidence.LIKELY,
         citations=intent.cite(),
-        remedies=_taken_out(intent, tokens),
+        remedies=_remove_from_fstab(intent, tokens),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
         summary=f"the kernel ignores {listed(tokens)}",
     )
 
 
-def _taken_out(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
+def _remove_from_fstab(intent: MountConfig, tokens: Sequence[str]) -> tuple[Remedy, ...]:
     """Return the remedy that removes the options from fstab; the mount is not changed."""
     steps = remedies.configuration.option_steps(intent.entry.line, tokens, ())
     summary = f"Remove {', '.join(tokens)} from fstab."

@@ -28,14 +28,14 @@ def copy_remedies(host: Host, twins: Twins) -> Iterator[Remedy]:
     if twice:
         yield _by_hand(*twice, twins.key, is_same=True)
     elif len(mounted) != 1:
-        whys = filter(None, (_why_kept(host, row, twins.key) for row in copies))
-        yield _found_out(twins.key, next(whys, None))
+        reasons = filter(None, (_why_unchangeable(host, row, twins.key) for row in copies))
+        yield _find_copy(twins.key, next(reasons, None))
     for row in copies if len(mounted) == 1 else ():
         same = is_same_storage(host, mounted[0], row)
         if same is not False:
             yield _by_hand(mounted[0], row, twins.key, is_same=same is True)
             continue
-        why = _why_kept(host, row, twins.key)
+        why = _why_unchangeable(host, row, twins.key)
         if why:
             yield _by_path(row.name, why)
             continue
@@ -105,7 +105,7 @@ SHARED = (
 STABLE = "tune2fs cannot change its UUID because of the feature stable_inodes"
 
 
-def _found_out(key: str, why_kept: str | None) -> Remedy:
+def _find_copy(key: str, why_kept: str | None) -> Remedy:
     """Return advice for copies that cannot be distinguished from the original."""
     kind = "UUID (tune2fs -U random)" if key == "UUID" else "label (tune2fs -L)"
     change = f"recreate it ({why_kept})" if why_kept else f"unmount it and change its {kind}"
@@ -115,7 +115,7 @@ def _found_out(key: str, why_kept: str | None) -> Remedy:
     )
 
 
-def _why_kept(host: Host, row: LsblkDevice, key: str) -> str | None:
+def _why_unchangeable(host: Host, row: LsblkDevice, key: str) -> str | None:
     """Return why the UUID or label of a copy cannot be changed, None if it can.
 
     Keys of encrypted files depend on the UUID. An external journal lists its users by UUID: run

@@ -113,7 +113,7 @@ def _finding(
                 *intent.cite()[1:],
             )
         ),
-        remedies=(*_keep(fs, host, tokens, intent), *_go_back(fs, host, lost, flags, intent)),
+        remedies=(*_keep(fs, host, tokens, intent), *_revert(fs, host, lost, flags, intent)),
         fact=f"{intent.mount.mount_point} {','.join(tokens)}",
         summary=f"{listed(tokens)} {verb(tokens)} in force but not in fstab",
     )
@@ -143,7 +143,7 @@ def _keep(fs: Filesystem, host: Host, tokens: list[str], intent: MountConfig) ->
     )
 
 
-def _go_back(
+def _revert(
     fs: Filesystem, host: Host, lost: list[EffectiveOption], flags: list[str], intent: MountConfig
 ) -> Iterator[Remedy]:
     """Yield the remount that reverts the options to what the next mount would set."""

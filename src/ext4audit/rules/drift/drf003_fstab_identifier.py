@@ -237,7 +237,7 @@ def _identified(host: Host, rows: Sequence[LsblkDevice]) -> tuple[LsblkDevice, .
     """Return lsblk's devices, with identifiers from superblocks where lsblk shows none."""
     read = {fs.device_number: fs for fs in filesystems_seen(host)}
     unidentified = [fs for row in rows if not row.fstype and (fs := read.get(row.device_number))]
-    labels = _go_by_label(host)
+    labels = _uses_labels(host)
     for fs in unidentified:
         need(superblock_field(fs, f"label of {fs.device}", _label) if labels else fs.superblock)
     seen = {fs.device_number: fs for fs in unidentified}
@@ -254,7 +254,7 @@ def _label(superblock: Superblock) -> str | None:
     return superblock.label or (None if superblock.block_bytes is None else "")
 
 
-def _go_by_label(host: Host) -> bool:
+def _uses_labels(host: Host) -> bool:
     """Return whether fstab or root= refers, or may refer, to a filesystem by its label."""
     uses, gaps = _uses(host)
     return bool(gaps) or any(use.key == "LABEL" for use in uses)
@@ -297,13 +297,13 @@ def _finding(host: Host, twins: Twins, used: Sequence[Use]) -> Finding:
     what = "can mount any of them" if len(used) == 1 else "can each mount any of them"
     chance = f"{places} {what}" if used else f"a mount by {twins.key} can use any of them"
     # All layers of each device are then known, so none of them is on top of another.
-    seen_whole = _seen_whole(host) >= twins.numbers
+    all_visible = _fully_visible(host) >= twins.numbers
     if is_disambiguated(host, twins):
         chance = "udev prefers the origin to its LVM snapshots while the origin is active"
     return Finding(
         message=f"{names} have the same {twins.key} {twins.value}: {chance}.",
         severity=_severity(host, twins, used),
-        confidence=Confidence.CONFIRMED if seen_whole else Confidence.LIKELY,
+        confidence=Confidence.CONFIRMED if all_visible else Confidence.LIKELY,
         citations=in_brief(
             (
                 *(use.citation for use in used),
@@ -333,11 +333,11 @@ def _severity(host: Host, twins: Twins, used: Sequence[Use]) -> Severity:
 
 
 @cached_by_identity
-def _seen_whole(host: Host) -> frozenset[DeviceNumber]:
-    return frozenset(fs.device_number for fs in filesystems_seen(host) if _is_whole(fs))
+def _fully_visible(host: Host) -> frozenset[DeviceNumber]:
+    return frozenset(fs.device_number for fs in filesystems_seen(host) if _is_fully_visible(fs))
 
 
-def _is_whole(fs: Filesystem) -> bool:
+def _is_fully_visible(fs: Filesystem) -> bool:
     """Return whether all layers below a filesystem are visible."""
     stack = for_wording(fs.stack, None)
     return stack is not None and all(isinstance(each.below, Known) for each in stack.walk())

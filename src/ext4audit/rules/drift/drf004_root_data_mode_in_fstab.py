@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Where the initramfs mounts the root filesystem with the options of fstab (dracut can), and the
     entry was edited after the last boot. A mode that is in force is not reported.
     """
-    intent = _of_the_root(fs, host)
+    intent = _root_config(fs, host)
     wanted = intent.tokens.get("data")
     if wanted is None:
         raise NotApplicable("fstab sets no data mode for the root filesystem")
@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         yield _finding(fs, host, intent, wanted, writable=modes[-1:] == ["rw"])
 
 
-def _of_the_root(fs: Filesystem, host: Host) -> MountConfig:
+def _root_config(fs: Filesystem, host: Host) -> MountConfig:
     need(fs.mounted_here)
     if "/" not in fs.mount_points:
         raise NotApplicable("it is not the root filesystem")
@@ -111,12 +111,12 @@ def _finding(
         severity=Severity.MEDIUM if writable else Severity.CRITICAL,
         confidence=Confidence.CONFIRMED if happened else Confidence.LIKELY,
         citations=tuple(_cite(fs, intent)),
-        remedies=(*_forget(fs, host, intent, wanted), *_store(fs, host, wanted)),
+        remedies=(*_remove(fs, host, intent, wanted), *_store(fs, host, wanted)),
         summary=f"fstab sets {wanted} for the root: the next boot's remount fails",
     )
 
 
-def _forget(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Iterator[Remedy]:
+def _remove(fs: Filesystem, host: Host, intent: MountConfig, wanted: str) -> Iterator[Remedy]:
     """Yield the edit that removes the data mode from fstab."""
     line = intent.entry.line
     literal = [token for token in line.options if next(_data_modes([token]), None)]

@@ -69,7 +69,7 @@ def check(host: Host) -> RuleOutput:
         if is_there or _is_below_overlay(host, entry, there):
             line = entry.line
             yield Citation(f"fstab {line.where}", line.mount_point, "/etc/fstab")
-        elif isinstance(number, Unknown) and _may_be(entry, there):
+        elif isinstance(number, Unknown) and _may_be_mounted(entry, there):
             gaps.append(number)
         else:
             yield _finding(entry, there, _remedies(host, entry, there))
@@ -77,7 +77,7 @@ def check(host: Host) -> RuleOutput:
     raise_for(gaps)
 
 
-def _may_be(entry: FstabEntry, there: Sequence[Mount]) -> bool:
+def _may_be_mounted(entry: FstabEntry, there: Sequence[Mount]) -> bool:
     """Return whether a mounted filesystem may be that of an entry whose device was not found."""
     return any(
         m.fstype in EXT_FSTYPES and m.device_number not in entry.other_devices for m in there
@@ -98,7 +98,7 @@ def _is_below_overlay(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> 
     return entry.place == "/" and is_overlay and fs is not None and fs.alive
 
 
-def _is_other_way(host: Host, number: DeviceNumber) -> bool | None:
+def _is_second_path(host: Host, number: DeviceNumber) -> bool | None:
     """Return whether a device is or may be a second path to a mounted filesystem.
 
     Mounting it would damage the filesystem. None if neither a superblock nor lsblk shows what is
@@ -235,8 +235,8 @@ def _remedies(host: Host, entry: FstabEntry, there: Sequence[Mount]) -> Iterator
 
 def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Remedy]:
     """Yield the mount of an entry, or advice if mount(8) would use another line first."""
-    is_other_way = _is_other_way(host, number)
-    if is_other_way:
+    is_second_path = _is_second_path(host, number)
+    if is_second_path:
         return
     line = entry.line
     first = next(each.line for each in need(host.fstab) if each.place == entry.place)
@@ -249,7 +249,7 @@ def _mount(host: Host, entry: FstabEntry, number: DeviceNumber) -> Iterator[Reme
         return
     steps = remedies.mounting.mount_by_fstab(entry, number)
     if steps:
-        unread = f" No commands: {line.spec} {NOT_READ}." if is_other_way is None else ""
+        unread = f" No commands: {line.spec} {NOT_READ}." if is_second_path is None else ""
         yield Remedy(
             summary=f"Check the directory for files, then mount the filesystem.{unread}",
             disruption=Disruption.ONLINE,

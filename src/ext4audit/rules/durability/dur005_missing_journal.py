@@ -122,9 +122,9 @@ def _finding(fs: Filesystem) -> Finding:
     severity, confidence = _grade(fs)
     state = (
         "The filesystem has no journal"
-        if not _may_have_one(fs)
+        if not _may_have_journal(fs)
         else UNUSED
-        if _is_left_out(fs)
+        if _has_norecovery(fs)
         else NOT_YET
     )
     return Finding(
@@ -170,27 +170,27 @@ def _is_instance_store(fs: Filesystem) -> bool:
     )
 
 
-def _is_left_out(fs: Filesystem) -> bool:
+def _has_norecovery(fs: Filesystem) -> bool:
     """Return whether norecovery is in force, so that the mount uses no journal."""
     options = for_wording(fs.options, None)
     return options is not None and fs.alive and is_in_force(options, "norecovery")
 
 
-def _may_have_one(fs: Filesystem) -> bool:
+def _may_have_journal(fs: Filesystem) -> bool:
     """Return whether there may be a journal that is not in use.
 
     A journal that was created on the mounted filesystem is visible only in the superblock.
     """
     superblock = for_wording(fs.superblock, None)
-    return _is_left_out(fs) if superblock is None else fs.alive and superblock.has_journal
+    return _has_norecovery(fs) if superblock is None else fs.alive and superblock.has_journal
 
 
 def _remedy(fs: Filesystem) -> Remedy:
-    if _is_left_out(fs):
-        make = "" if _may_have_one(fs) else " create a journal (tune2fs -O has_journal),"
+    if _has_norecovery(fs):
+        make = "" if _may_have_journal(fs) else " create a journal (tune2fs -O has_journal),"
         text = f"Unmount it,{make} and mount it without norecovery (noload)."
         return Remedy(text, Disruption.UNMOUNT)
-    if _may_have_one(fs):
+    if _may_have_journal(fs):
         return Remedy(f"{_new_mount(fs)}.", remedies.mounting.disruption_of_new_mount(fs))
     trade_off = f"{_cost(fs)}Metadata changes are written twice."
     steps = remedies.features.add_journal(fs)

@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
 
 def _finding(fs: Filesystem, host: Host) -> Finding:
-    severity = Severity.MEDIUM if _holds_what_must_last(fs) else Severity.LOW
+    severity = Severity.MEDIUM if _holds_persistent_data(fs) else Severity.LOW
     severity, message = milder_while_read_only(fs, severity, MESSAGE)
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
@@ -81,10 +81,10 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
     )
 
 
-def _holds_what_must_last(fs: Filesystem) -> bool:
+def _holds_persistent_data(fs: Filesystem) -> bool:
     """Return whether a mount point indicates data that must survive a crash."""
-    lasting = [point for point in fs.mount_points if not below(point, SCRATCH)]
-    return "/" in lasting or holds_database(fs) or any(below(point, KEPT) for point in lasting)
+    points = [point for point in fs.mount_points if not below(point, SCRATCH)]
+    return "/" in points or holds_database(fs) or any(below(point, KEPT) for point in points)
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:

@@ -74,7 +74,7 @@ def _finding(fs: Filesystem, stop: WriteStop) -> Finding:
         severity=stop.severity,
         confidence=stop.confidence,
         citations=(*stop.citations, *_record(fs)),
-        remedies=(*_find_out(stop), remedies.checking.check_filesystem(fs, try_write=True)),
+        remedies=(*_test_first(stop), remedies.checking.check_filesystem(fs, try_write=True)),
         summary=f"{CLAIM[stop.confidence].replace('The', 'the', 1)} after an error",
     )
 
@@ -85,7 +85,7 @@ def _record(fs: Filesystem) -> tuple[Citation, ...]:
     return (*(each._replace(detail=True) for each in cited[:-1]), *cited[-1:])
 
 
-def _find_out(stop: WriteStop) -> Iterator[Remedy]:
+def _test_first(stop: WriteStop) -> Iterator[Remedy]:
     """Yield the advice to try a write if only recorded times indicate the state."""
     if stop.confidence is Confidence.POSSIBLE:
         yield Remedy(

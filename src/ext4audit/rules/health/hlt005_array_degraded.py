@@ -113,7 +113,7 @@ def _finding(device: BlockDevice, state: MdState) -> Finding:
     )
 
 
-def _doing(action: str) -> str:
+def _activity(action: str) -> str:
     """Return the clause on what an array is doing, "" if it is idle."""
     return DOING.get(action, f"is running {action}") if action else ""
 
@@ -121,11 +121,11 @@ def _doing(action: str) -> str:
 def _summary(state: MdState, missing: int) -> str:
     """Return the summary, which is the same for all filesystems on the array."""
     lacks = f"lacks {missing} member{'' if missing == 1 else 's'}" if missing else ""
-    return f"the array {' and '.join(filter(None, (lacks, _doing(_running(state)))))}"
+    return f"the array {' and '.join(filter(None, (lacks, _activity(_running(state)))))}"
 
 
 def _sentence(device: BlockDevice, state: MdState, missing: int) -> str:
-    name, runs = f"{device.name} ({state.level})", _doing(_running(state))
+    name, runs = f"{device.name} ({state.level})", _activity(_running(state))
     disks = for_wording(state.raid_disks, 0)
     if not missing:
         return f"{name} {runs}: it is slower until that ends."

@@ -108,7 +108,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     lacking = {f: p for f, p in demands_features(fs, host).items() if f not in superblock.features}
     yield _with_demands(found, lacking) if lacking else found
     unseen = () if confidence is Confidence.CONFIRMED else media
-    raise_for((*layout.doubts, *_avoidable(unseen)))
+    raise_for((*layout.doubts, *_resolvable(unseen)))
 
 
 def _with_demands(finding: Finding, lacking: Mapping[str, Profile]) -> Finding:
@@ -188,7 +188,7 @@ def histogram(names: tuple[str, ...], loads: tuple[int, ...]) -> str:
     )
 
 
-def _avoidable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
+def _resolvable(media: Sequence[Evidence[bool]]) -> Iterator[Unknown]:
     """Yield the unknowns that another scan can resolve.
 
     The medium of a virtual disk is never known. It only lowers the confidence: otherwise no audit

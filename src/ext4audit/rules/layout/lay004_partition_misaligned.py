@@ -81,7 +81,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
     physical = need(partition.queue.physical_block_bytes) or SECTOR_BYTES
     stripe = recommended_stripe(partition)
     aligned = lcm(MIB, physical, stripe.width_bytes if stripe else 1)
-    if _beyond_alignment(partition, start, physical):
+    if _starts_inside_block(partition, start, physical):
         inside = f"a physical block of {physical} bytes"
         yield _finding(partition, Severity.MEDIUM, inside, cited, aligned)
     elif stripe and start % stripe.width_bytes:
@@ -91,7 +91,7 @@ def _judge(partition: BlockDevice) -> RuleOutput:
         yield from cited
 
 
-def _beyond_alignment(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:
+def _starts_inside_block(partition: BlockDevice, start_bytes: int, physical_bytes: int) -> bool:
     """Return whether the partition starts inside a physical block.
 
     The kernel's alignment_offset accounts for disks with a shifted first block; -1 means no value.

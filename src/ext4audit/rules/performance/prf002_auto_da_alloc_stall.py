@@ -170,16 +170,16 @@ class Stall(NamedTuple):
         """The message of the finding for one filesystem."""
         return (
             f"Replacing a {size(self.file_bytes)} file that was just written can block rename() "
-            f"for ~{_spell(self.seconds)} s ({self.basis})."
+            f"for ~{_seconds_text(self.seconds)} s ({self.basis})."
         )
 
 
 def summary(speeds: Sequence[float]) -> str:
     """Return one summary for all filesystems of a host: seconds per GiB at these speeds."""
     slow, fast = min(speeds), max(speeds)
-    longest, mega = _spell(GIB / slow), f"{slow // 1_000_000:.0f}"
+    longest, mega = _seconds_text(GIB / slow), f"{slow // 1_000_000:.0f}"
     if fast > slow:
-        longest = f"{_spell(GIB / fast)} to ~{longest}"
+        longest = f"{_seconds_text(GIB / fast)} to ~{longest}"
         mega = f"{mega} to {fast // 1_000_000:.0f}"
     return f"rename() over a file just written can block ~{longest} s per GiB ({mega} MB/s assumed)"
 
@@ -251,7 +251,7 @@ def _remedies(
         yield WITHOUT_AUTO_DA_ALLOC
 
 
-def _spell(seconds: float) -> str:
+def _seconds_text(seconds: float) -> str:
     return f"{seconds:.0f}" if seconds >= WHOLE_SECONDS else f"{seconds:.1f}".removesuffix(".0")
 
 

@@ -176,7 +176,7 @@ def _is_crypt(node: BlockDevice) -> bool:
 def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     steps = remedies.options.change_option(fs, "discard", "nodiscard")
     encrypted = any(_is_crypt(node) for node in device.walk())
-    instead = "" if encrypted else _instead(fs, host)
+    instead = "" if encrypted else _trim_instead(fs, host)
     return Remedy(
         f"Disable online discard{remedies.remount.elsewhere(fs)}.{instead}"
         f"{what_else_sets_it(fs, host, 'discard')}",
@@ -186,7 +186,7 @@ def _remedy(fs: Filesystem, host: Host, device: BlockDevice) -> Remedy:
     )
 
 
-def _instead(fs: Filesystem, host: Host) -> str:
+def _trim_instead(fs: Filesystem, host: Host) -> str:
     """Return the sentence on what trims the filesystem instead."""
     enable = f"`systemctl enable --now {TIMER}`"
     if not isinstance(host.fstrim, Known):

@@ -164,7 +164,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
         raise NotApplicable("it is read-only, and no error is recorded")
     need(fs.mounted_here)
     forced = [m for m in fs.mounts if "ro" in m.super_options and "ro" not in m.mount_options]
-    requested = next(_requests_of_rw(fs), None)
+    requested = next(_rw_entries(fs), None)
     shown = Citation("superblock", "ro", "/proc/self/mountinfo")
     if requested is not None:
         because = f"it is read-only, but {requested.origin} sets rw"
@@ -177,7 +177,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
     raise NotApplicable("it is read-only, and fstab does not set rw")
 
 
-def _requests_of_rw(fs: Filesystem) -> Iterator[Citation]:
+def _rw_entries(fs: Filesystem) -> Iterator[Citation]:
     """Cite the fstab entries that mount the filesystem writable."""
     entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
