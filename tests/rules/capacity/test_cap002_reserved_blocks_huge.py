@@ -191,3 +191,19 @@ REMEDY_CASES = (
         size="1650G",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("fs", "origin"),
+    [
+        (sized(2000, 5), "dumpe2fs"),
+        (sized(2000, 5, **UNREAD), "statfs"),
+        (sized(2000, 5, superblock=known(superblock(reserved_blocks=None), "ioctl")), "statfs"),
+        (sized(1000, 1, superblock=known(superblock(reserved_blocks=None), "ioctl")), "statfs"),
+    ],
+)
+def test_the_reserve_is_cited_from_where_it_was_read(fs: Filesystem, origin: str) -> None:
+    """A superblock of the kernel lacks the number: it is then the difference of two free counts."""
+    judged = verdict(fs)
+    cited = [*judged.evidence, *(each for found in judged.findings for each in found.citations)]
+    assert [each.origin for each in cited if each.label == "reserved for root"] == [origin]

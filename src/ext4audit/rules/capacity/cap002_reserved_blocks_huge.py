@@ -75,13 +75,15 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     owner = _other_owner(fs)
     if owner:
         raise NotApplicable(f"the reserve is for another owner: {owner}")
-    reserved = need(_reserved_blocks(fs, usage))
+    found = _reserved_blocks(fs, usage)
+    reserved = need(found)
+    cited = _cite(reserved, usage, origin_of(found))
     if not _is_much(reserved, usage):
-        yield _cite(fs, reserved, usage)
+        yield cited
     elif need(fs.read_only):
         raise NotApplicable("it is mounted read-only")
     else:
-        yield _finding(fs, usage, reserved)
+        yield _finding(fs, usage, reserved, cited)
 
 
 def _other_owner(fs: Filesystem) -> str | None:
@@ -115,13 +117,12 @@ def _is_scarce(usage: Usage) -> bool:
     return usage.available_blocks * 100 < SCARCE_PERCENT * usage.size_blocks
 
 
-def _cite(fs: Filesystem, reserved: int, usage: Usage) -> Citation:
+def _cite(reserved: int, usage: Usage, origin: str) -> Citation:
     value = f"{size(reserved * usage.block_bytes)} ({percent(reserved, usage.size_blocks)})"
-    origin = origin_of(fs.superblock) or origin_of(fs.usage)
     return Citation("reserved for root", value, origin)
 
 
-def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
+def _finding(fs: Filesystem, usage: Usage, reserved: int, cited: Citation) -> Finding:
     scarce = _is_scarce(usage)
     left = size(usage.available_blocks * usage.block_bytes)
     share = percent(reserved, usage.size_blocks)
@@ -130,7 +131,7 @@ def _finding(fs: Filesystem, usage: Usage, reserved: int) -> Finding:
         f"users have {left} left.",
         severity=Severity.MEDIUM if scarce else Severity.LOW,
         confidence=Confidence.CONFIRMED,
-        citations=(_cite(fs, reserved, usage), *cite_space(fs)),
+        citations=(cited, *cite_space(fs)),
         remedies=(_remedy(fs, usage),),
         summary="space is scarce, and much of it is reserved for root"
         if scarce
