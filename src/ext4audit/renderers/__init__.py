@@ -1,13 +1,13 @@
-"""The output formats: each turns reports into one string. `formats()` finds them by name.
+"""The output formats, each of which turns reports into one string; `formats()` lists them.
 
 A format is a module or package here with `render(hosts, page) -> str`. Its name is the value of
-`--format`. For `ext4audit plan` it has `render_plan(report, advice, page) -> str`.
+`--format`. `render_plan(report, advice, page) -> str` is its output for `ext4audit plan`.
 
-Also what they all take (`Audited`, `Page`), and text from a host made safe to show. Mount points,
-labels and device names may hold any byte but NUL and "/". ESC passes through rich and print().
-Byte 0xFF, a lone surrogate after surrogateescape, crashes print(). A right-to-left override shows
-another name than the one that a command acts on. In JSON, which is ASCII, text that is not UTF-8
-is replaced, and its original bytes stand beside it.
+This module also defines the arguments of all formats (`Audited`, `Page`), and makes text from a
+host safe to display. Mount points, labels and device names may contain any byte but NUL and "/".
+ESC passes through rich and print(). Byte 0xFF, which surrogateescape decodes to a lone surrogate,
+crashes print(). A right-to-left override shows a name other than the one a command acts on. In
+JSON, which is ASCII, bytes that are not UTF-8 are replaced, and a second key has the original.
 """
 
 import json
@@ -25,12 +25,12 @@ from ext4audit.finding import Severity
 from ext4audit.report import DataFile, Report
 
 _NOT_FORMATS = frozenset({"shared", "layout", "probe"})
-"""What the formats share, and the outputs of `layout` and `probe`."""
+"""Code that the formats share, and the outputs of `layout` and `probe`."""
 _USER_NAMES: Mapping[str, str] = {"json_v1": "json"}
 
 
 def formats() -> dict[str, str]:
-    """Return the module of each format by the name that users give it, in alphabetical order."""
+    """Return the module name of each format by its `--format` value, in alphabetical order."""
     modules = [found.name for found in iter_modules(__path__) if found.name not in _NOT_FORMATS]
     return dict(sorted((_USER_NAMES.get(name, name), name) for name in modules))
 
@@ -43,7 +43,7 @@ _BLANK_LETTERS = frozenset(
         *range(0xE0100, 0xE01F0),
     )
 )
-"""Letters, marks and symbols that are printable in Unicode and have no visible glyph:
+"""Letters, marks and symbols that Unicode classifies as printable but that have no visible glyph:
 Default_Ignorable_Code_Point without category Cf (DerivedCoreProperties.txt 16.0), and the
 blank Braille pattern."""
 
@@ -87,33 +87,33 @@ def _escaped(char: str, *, ascii_only: bool) -> str:
 
 
 def is_byte(char: str) -> bool:
-    """Whether surrogateescape decoded a byte that is not UTF-8 to this (PEP 383)."""
+    """Return whether `char` is a byte that surrogateescape decoded (PEP 383)."""
     return "\udc80" <= char <= "\udcff"
 
 
 _SURROGATE = "[\ud800-\udfff]"
-"""What stands for a byte that is not UTF-8, or comes from the JSON of a tool. It is rare, and so
-compiled where it is first looked for."""
+"""Matches a surrogate: a byte that is not UTF-8, or an escape in the JSON of a tool. Surrogates
+are rare, so the pattern is compiled on first use."""
 _SURROGATE_ESCAPE = "\\ud"
-"""How the JSON escape of every surrogate begins; also that of characters beyond the BMP."""
+"""Start of the JSON escape of every surrogate, and of characters beyond the BMP."""
 
 
 def json_text(document: object, *, indent: int | None = 2) -> str:
-    """Return a document as JSON in ASCII with a newline at the end, and with original bytes."""
+    """Return a document as ASCII JSON with a final newline; see `with_original_bytes`."""
     text = json.dumps(document, ensure_ascii=True, indent=indent)
     if _SURROGATE_ESCAPE in text:
-        # Surrogates are rare, and the walk over the document costs as much as writing it.
+        # Only if needed: walking the document takes as long as serializing it.
         text = json.dumps(with_original_bytes(document), ensure_ascii=True, indent=indent)
     return f"{text}\n"
 
 
 def with_original_bytes(value: object) -> object:
-    """Return JSON values in which every text is UTF-8, with the original bytes beside it.
+    """Replace bytes that are not UTF-8 in a JSON document, and add the original bytes.
 
-    `"<key>"` has U+FFFD for each bad byte, and `"<key>_b64"` has the bytes. For a list of texts
-    that is a list of the same length, with null where the text is UTF-8. The function visits the
-    whole document, so no key can be forgotten: one lone surrogate makes strict readers refuse
-    the document.
+    The value of `"<key>"` gets U+FFFD for each bad byte, and `"<key>_b64"` has the original bytes.
+    For a list of strings, `"<key>_b64"` is a list of the same length, with null for valid strings.
+    The function walks the whole document, so that no key is missed: one lone surrogate makes
+    strict parsers reject the document.
     """
     if isinstance(value, dict):
         return dict(_members_with_bytes(value))
@@ -147,10 +147,10 @@ def replaced(text: str) -> str:
 
 
 def base64_of(text: str) -> str:
-    r"""Return base64 of the bytes that the text was decoded from with surrogateescape.
+    r"""Return the base64 of the bytes that surrogateescape decoded to this text.
 
-    A surrogate that comes from no byte (`"\ud800"` in the JSON of a tool) is encoded as three
-    bytes (surrogatepass), because an exception would end the output.
+    A surrogate that does not represent a byte (`"\ud800"` in the JSON of a tool) is encoded as
+    three bytes (surrogatepass), because an exception would abort the output.
     """
     raw = b"".join(
         bytes((ord(char) - 0xDC00,)) if is_byte(char) else char.encode("utf-8", "surrogatepass")
@@ -160,9 +160,9 @@ def base64_of(text: str) -> str:
 
 
 class Audited(NamedTuple):
-    """One host: its report, or why there is none. `label` names the source as the user did.
+    """One host: its report, or the error that prevented one. `label` is the source as given.
 
-    `key` and `groups` are of a host without a report; a report has its own.
+    `key` and `groups` are for a host without a report; a report has its own.
     """
 
     label: str
@@ -173,23 +173,23 @@ class Audited(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key of the host: its name in every format, the same in every run.
+        """The host's key: its name in every format, stable between runs.
 
-        The command line refuses two hosts with one key.
+        The command line rejects two hosts with the same key.
         """
         key = self.key or (self.report.key if self.report else "")
         return key or self.label.rstrip("/").rpartition("/")[2] or self.label
 
 
 class Page(NamedTuple):
-    """Settings of one output, and data of the run that it comes from.
+    """Settings of one output, and metadata of the run that produced it.
 
     `threshold` is the severity at which an audit fails, None for never. `seconds` is the
     duration of the audit, `taken_at` its end (RFC 3339, UTC). `verbosity` is -1, 0 or 1.
     `color`, `width` (columns, None for no wrapping) and `ascii_only` describe the output device.
-    `has_summary` is whether the step of GitHub Actions has a summary. `group_by` are globs of the
-    groups of an inventory that the report counts by. `asked` are the codes of rules that were
-    selected one by one.
+    `has_summary` is true if the GitHub Actions step has a summary. `group_by` has globs for the
+    inventory groups by which the report counts hosts. `asked` has the codes of rules that were
+    selected individually.
     """
 
     tool_version: str
@@ -212,7 +212,7 @@ def named_hosts(hosts: Sequence[Audited]) -> list[tuple[str, Audited]]:
 
 
 def named_reports(hosts: Sequence[Audited]) -> list[tuple[str, Report]]:
-    """Return each report with the key of its host; hosts without one are left out."""
+    """Return each report with the key of its host, omitting hosts without a report."""
     return [(host.name, host.report) for host in hosts if host.report is not None]
 
 
@@ -227,15 +227,15 @@ def chosen_groups(groups: Iterable[str], globs: Sequence[str]) -> tuple[str, ...
 
 
 def fixed_count(hosts: Sequence[Audited]) -> int | None:
-    """Return how many findings of the baseline are fixed, None without a baseline."""
+    """Return the number of baseline findings that are fixed, or None without a baseline."""
     fixed = [host.report.fixed for host in hosts if host.report and host.report.fixed is not None]
     return sum(map(len, fixed)) if fixed else None
 
 
 def in_force(hosts: Iterable[Audited]) -> dict[str, str]:
-    """Return what is in force in a run: the "policy" file, and newer data files ("knowledge").
+    """Return the "policy" file and the newer data files ("knowledge") that a run uses.
 
-    It is the same for all hosts; nothing is known of it where none was read.
+    They are the same for all hosts; the result is empty if no host could be read.
     """
     reports = (host.report for host in hosts if host.report)
     found = (in_force_of(report.policy, report.knowledge) for report in reports)
@@ -243,23 +243,23 @@ def in_force(hosts: Iterable[Audited]) -> dict[str, str]:
 
 
 def in_force_of(policy: str | None, knowledge: Sequence[DataFile]) -> dict[str, str]:
-    """Return what is in force as `in_force` does: "bugs.toml (kernel_bugs of 2027-01-31)"."""
+    """Return what `in_force` returns, for one report: "bugs.toml (kernel_bugs of 2027-01-31)"."""
     files = ", ".join(f"{each.path} ({each.table} of {each.dated})" for each in knowledge)
     named = {"policy": policy or "", "knowledge": files}
     return {what: names for what, names in named.items() if names}
 
 
 def in_force_text(named: Mapping[str, str]) -> str:
-    """Return what is in force, to be put behind a sentence."""
+    """Return the result of `in_force` as text to append to a sentence."""
     return "".join(f"; {what} {names}" for what, names in named.items())
 
 
 def chunk_bytes(fs: Filesystem, device: BlockDevice) -> int | None:
-    """Return the chunk of a device in the stack of `fs`, None where it has or shows none.
+    """Return the chunk size of a device in the stack of `fs`, or None if absent or unknown.
 
-    An md array reports its own chunk, and 0 for levels without chunks
-    (Documentation/admin-guide/md.rst). The chunk of an LVM stripe is in the geometry of the
-    layout, which was read from the device-mapper table.
+    An md array reports its chunk size, which is 0 for levels without chunks
+    (Documentation/admin-guide/md.rst). The chunk size of an LVM stripe is in the geometry of the
+    layout, which comes from the device-mapper table.
     """
     if isinstance(device.md, Known):
         return device.md.value.chunk_bytes or None

@@ -1,16 +1,16 @@
 """CSV (RFC 4180): a row for each finding, and for each rule that could not be determined.
 
-The column `kind` distinguishes the rows. `finding` is a finding. `fixed` is a finding of the
-baseline that no longer occurs. `undetermined` is a rule that lacks evidence, or without a rule a
-gap of the host. `error` is a rule that raised. `unread` is a host without a report, and `clean` a
-host with none of these, so every host has a row. `plan` is a command to use of a plan. The
-column `state` shows which findings count; suppressed ones and those of the baseline have rows too.
+The column `kind` is the type of the row. `finding` is a finding. `fixed` is a baseline finding
+that no longer occurs. `undetermined` is a rule that lacks evidence or, if there is no rule, a gap
+of the host. `error` is a rule that raised an exception. `unread` is a host without a report, and
+`clean` a host without other rows, so every host has a row. `plan` is a command that a plan
+recommends. The column `state` shows which findings count; the others have rows too.
 
-`commands` holds the commands of the safest remedy without those for rollback: one line for the
-shell, which stops at the first failure. No cell has a newline.
+`commands` has the commands of the safest remedy, without rollback, as one shell line that stops
+at the first failure. No cell contains a newline.
 
-Spreadsheets evaluate a cell that begins like a formula, even in quotes. Such a cell begins with
-an apostrophe here (OWASP, "CSV Injection").
+Spreadsheets evaluate a cell that begins like a formula, even if it is quoted. An apostrophe is
+prepended to such a cell (OWASP, "CSV Injection").
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ COLUMNS = (
 )
 _OF_RUN = ("host", "source", "policy", "knowledge")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""The last four are full-width forms, which some editions of Excel treat like the others."""
+"""First characters of formulas; some editions of Excel also accept the last four (full-width)."""
 
 
-def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - as every renderer
-    """Return a header and the rows, each ended by CR LF."""
+def render(hosts: Sequence[Audited], page: Page) -> str:  # noqa: ARG001 - common signature
+    """Return the header and the rows, each terminated by CR LF."""
     return _text(_of_hosts(hosts))
 
 
-def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa: ARG001 - the same
-    """Return the rows of a plan, and a row for each line to use."""
+def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:  # noqa: ARG001 - as above
+    """Return the rows of a plan's report, and a row for each recommended command."""
     found = list(_of_hosts([Audited(report.source.label, report)]))
     same = {column: found[0].get(column, "") for column in _OF_RUN}
     return _text([*found, *({**same, **_plan_line(line)} for line in advice.lines)])
@@ -116,13 +116,13 @@ def _finding(row: Row) -> dict[str, str]:
 
 
 def _unmounted(finding: Finding) -> dict[str, str]:
-    """Return what a finding of the host is about: a device, or the mount point of an fstab line."""
+    """Return the device or the fstab mount point that a finding of the host is about."""
     point = finding.fact if finding.fact.startswith("/") else ""
     return {"device": finding.device, "mount_point": point}
 
 
 def _fixed(gone: FixedFinding, fs: Filesystem | None) -> dict[str, str]:
-    """Return a finding that is gone; of a filesystem that is gone too, the baseline has a name."""
+    """Return the row of a fixed finding; the baseline names a filesystem that is gone too."""
     subject = {} if gone.subject == THE_HOST else {"device": gone.subject}
     return {
         "kind": "fixed",
@@ -173,6 +173,6 @@ def _gap(gap: Gap) -> dict[str, str]:
 
 
 def _safe(value: str) -> str:
-    """Return a cell that a spreadsheet shows as text in one line."""
+    """Return a cell that a spreadsheet displays as one line of text."""
     shown = visible(value)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown

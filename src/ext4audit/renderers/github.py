@@ -1,12 +1,12 @@
 """GitHub Actions: workflow commands that annotate a run, and one summary line for its log.
 
-An annotation is an alert, so findings that are suppressed or in the baseline have none. The
-step's summary, in the Markdown format, has all findings; annotations name it where there is one.
-GitHub shows ten annotations for each level and step (docs: workflow commands). Where a level has
-more, findings with one cause on a host are one annotation. The output has the worst ones, each
-rule once before any repeats, then a notice with the number of the other findings. All gaps
-together are one warning, and all unreadable hosts are one error, so that neither displaces
-findings nor is displaced.
+An annotation is an alert, so findings that are suppressed or in the baseline get none. The step
+summary, in the Markdown format, lists all findings; annotations mention it if there is one.
+GitHub shows ten annotations for each level and step (docs: workflow commands). If a level has
+more, findings on a host with the same cause share an annotation. The output has the worst ones,
+each rule once before any repeats, then a notice with the number of the other findings. All gaps
+are one warning, and all unreadable hosts are one error, so that they neither displace findings
+nor are displaced.
 
 The runner executes a line that begins with "::" after blanks, and a line that contains "##["
 anywhere (actions/runner, ActionCommand.cs). Text from a host cannot trigger either: fixed text
@@ -57,15 +57,15 @@ LEVELS: Mapping[Severity, str] = {
 SHOWN = 10
 """Annotations that GitHub shows for each level of a step."""
 LONGEST_TITLE = 255
-"""Characters of a title that GitHub accepts (docs: REST API, check runs, annotations)."""
+"""GitHub's limit for a title, in characters (docs: REST API, check runs, annotations)."""
 _HOSTS_SHOWN = 5
 _SUBJECTS_SHOWN = 20
 
 
 class _Note(NamedTuple):
-    """An annotation; `location` is that of the evidence in a folder of hosts.
+    """An annotation; `location` is where the evidence is in a folder of hosts.
 
-    `findings` is the number of findings that it stands for.
+    `findings` is the number of findings that the annotation covers.
     """
 
     level: str
@@ -76,7 +76,7 @@ class _Note(NamedTuple):
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the commands and the log's summary line, each ended by a newline."""
+    """Return the workflow commands and the summary line, each terminated by a newline."""
     reports = dict(named_reports(hosts))
     found = by_urgency(
         row for each in reports.items() for row in rows(*each) if row.state == ACTIVE
@@ -90,14 +90,14 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the commands of a plan; one more notice has the commands to use."""
+    """Return the workflow commands for a plan; one notice has the recommended commands."""
     lines = tuple(f"{line.purpose}: {line.command}" for line in advice.lines)
     notice = _command(_Note(NOTICE, "commands to use", lines))
     return f"{notice}\n{render([Audited(report.source.label, report)], page)}"
 
 
 def _incomplete(hosts: Sequence[Audited], page: Page) -> Iterator[_Note]:
-    """Yield an error for the hosts that could not be read, a warning for incomplete reports."""
+    """Yield an error for the hosts that could not be read and a warning for incomplete reports."""
     unread = [f"{host.name} ({host.error})" for host in hosts if host.report is None]
     if unread:
         number = counted(len(unread), "host")
@@ -118,7 +118,7 @@ def _reasons(page: Page) -> str:
 
 
 def _joined(found: Sequence[Row]) -> Iterator[tuple[Row, ...]]:
-    """Yield the rows of each level, by cause where there are more than GitHub shows."""
+    """Yield the rows of each level, grouped by cause if there are more than GitHub shows."""
     for level in (ERROR, WARNING, NOTICE):
         same = [row for row in found if LEVELS[row.finding.severity] == level]
         yield from by_cause(same, 1 if len(same) > SHOWN else SHOWN)
@@ -139,7 +139,7 @@ def _note(group: Sequence[Row], report: Report) -> _Note:
 
 
 def _shown(notes: Sequence[_Note], page: Page) -> Iterator[_Note]:
-    """Yield the first notes of each level, and a notice with the number of the others."""
+    """Yield the first notes of each level, and a notice that counts the omitted findings."""
     by_level = {level: [n for n in notes if n.level == level] for level in (ERROR, WARNING, NOTICE)}
     if all(len(each) <= SHOWN for each in by_level.values()):
         yield from chain.from_iterable(by_level.values())
@@ -162,12 +162,12 @@ def _command(note: _Note) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return text that is one line and holds no command of the old style."""
+    """Return text as one line that contains no old-style workflow command."""
     return visible(text).replace("##[", r"##\x5b")
 
 
 def _data(text: str) -> str:
-    """Escape as the toolkit of Actions does (packages/core/src/command.ts)."""
+    """Escape text as the Actions toolkit does (packages/core/src/command.ts)."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -1,11 +1,11 @@
 """GitLab Code Quality: an array of issues, in the part of Code Climate's format that GitLab reads.
 
-GitLab collapses entries with the same fingerprint, so each finding has its own. GitLab has no
+GitLab merges entries with the same fingerprint, so each finding has a unique one. GitLab has no
 suppressions: an accepted finding is an issue of severity "info" whose text begins with the
-reason. GitLab compares with the report of the target branch itself, so findings of a baseline
-stay unchanged: an omitted one would look fixed. A gap is an "info" issue as well. A finding that
-is fixed since the baseline is an "info" issue with a fingerprint of its own, so that GitLab still
-sees that the finding itself is gone.
+reason. GitLab itself compares the report with that of the target branch, so baseline findings
+are included unchanged: an omitted one would look fixed. A gap is an "info" issue as well. A
+finding fixed since the baseline is an "info" issue with a different fingerprint, so that GitLab
+still sees the original finding disappear.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def render(hosts: Sequence[Audited], _page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, _page: Page) -> str:
-    """Return the issues of a plan; one more for each line to use."""
+    """Return the issues of a plan's report, and one for each recommended command."""
     issues = _issues([Audited(report.source.label, report)])
     return json_text([*issues, *(_plan_line(line) for line in advice.lines)])
 
@@ -76,7 +76,7 @@ def _plan_line(line: PlanLine) -> dict[str, Any]:
 
 
 def _in_force(check: str, names: str) -> dict[str, Any]:
-    """Return the issue that names the policy or data files: there is no other place for them."""
+    """Return an issue that names the policy or data files; the format has no other place."""
     location = location_of_subject("ext4audit", None, None)
     text = IN_FORCE[check].format(names)
     return _issue(check, text, "info", location, digest("", check, names))

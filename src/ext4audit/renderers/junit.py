@@ -1,15 +1,15 @@
-"""JUnit XML, in the part that GitLab, Jenkins and Bamboo have in common: there is no standard.
+"""JUnit XML, limited to what GitLab, Jenkins and Bamboo all accept: there is no standard.
 
-The strictest of them is the schema of Jenkins' xUnit plugin (junit-10.xsd in
-jenkinsci/xunit-plugin), which refuses a file with an attribute that it does not know.
+The strictest schema is that of Jenkins' xUnit plugin (junit-10.xsd in jenkinsci/xunit-plugin),
+which rejects a file with an unknown attribute.
 
-A suite is a host, a case is a rule on a mount point. A finding is a failure only where it fails
-the audit (`--fail-on`; with "never" all but information), because readers of test reports treat
-a failure as a broken build. Other findings are skipped cases with the reason: milder ones, and
-those that the policy accepts or the baseline has. A verdict that was not determined is a skipped
-case too. A rule that raised and a host that could not be read are errors. Rules that do not
-apply have no case. A finding of the baseline that is fixed is a case that passed, with the finding
-as its output. The lines to use of a plan are the output of its suite.
+A suite is a host, a case is a rule on a mount point. A finding is a failure only if it fails the
+audit (`--fail-on`; with "never", if its severity is above info), because readers of test reports
+treat a failure as a broken build. Findings that are milder, suppressed or in the baseline are
+skipped cases with the reason. So are verdicts that could not be determined. A rule that raised
+an exception and a host that could not be read are errors. Rules that do not apply have no case.
+A baseline finding that is fixed is a passed case, with the finding as its output. The commands
+that a plan recommends are the output of its suite.
 """
 
 from collections import Counter
@@ -37,13 +37,13 @@ _FIXED = "fixed since the baseline"
 _OUTPUT = "system-out"
 _DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
 _COUNTS: Mapping[str, str] = {"failures": FAILURE, "errors": ERROR}
-"""What a file counts; suites also count skipped cases, for which the root has no attribute."""
+"""Counters of the root and the suites; only suites have an attribute for skipped cases."""
 
 
 class Case(NamedTuple):
-    """A test case; `kind` is its result element, None for a pass. Texts are safe to show.
+    """A test case; `kind` is its result element, None for a pass. Texts are safe to display.
 
-    `category` is the severity of a failure, else the kind of the skip or error.
+    `category` is the severity of a failure, otherwise the type of the skip or error.
     """
 
     classname: str
@@ -61,7 +61,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the test suite of a plan, which puts out the commands to use."""
+    """Return the test suite of a plan, with the recommended commands as its output."""
     root = _suites([Audited(report.source.label, report)], page)
     lines = [visible(f"{line.purpose}: {line.command}") for line in advice.lines]
     SubElement(root[0], _OUTPUT).text = "\n".join(lines)
@@ -95,7 +95,7 @@ def _add_suite(root: Element, host: Audited, taken_at: str, found: Sequence[Case
         suite.set("timestamp", taken_at.removesuffix("Z"))
     named = in_force([host])
     if named:
-        # Before the cases, as the schema of Ant's task demands.
+        # The schema of Ant's task requires the properties before the cases.
         properties = SubElement(suite, "properties")
         for what, names in named.items():
             SubElement(properties, "property", name=what, value=visible(names))
@@ -119,7 +119,7 @@ def _add_case(suite: Element, case: Case) -> None:
 
 
 def cases(host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
-    """Return a host's cases; class and name are unique, because GitLab keeps only the first."""
+    """Return a host's cases with unique class and name: GitLab keeps only the first duplicate."""
     prefix = f"ext4audit.{visible(host.name)}"
     if host.report is None:
         message = f"could not be read: {visible(host.error or 'no reason is known')}"
@@ -135,14 +135,14 @@ def cases(host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
 
 
 def _fixed(classname: str, gone: FixedFinding) -> Case:
-    """Return the case of a finding that is gone."""
+    """Return the passed case of a fixed finding."""
     fact = f" ({gone.fact})" if gone.fact else ""
     name = visible(f"{gone.rule} on {gone.subject}{fact}")
     return Case(classname, name, lines=(visible(f"Fixed: {gone.message}"),))
 
 
 def _classes(report: Report) -> dict[str | None, str]:
-    """Return the name of each subject: its mount point, and its device where two share one."""
+    """Return the name of each subject: its mount point, plus its device if two share the name."""
     names = {fs.id: _name(fs) for fs in report.host.filesystems}
     often = Counter(names.values())
     classes: dict[str | None, str] = {None: _HOST}
@@ -165,7 +165,7 @@ def _unique(found: Sequence[Case]) -> Iterator[Case]:
 
 
 def _evidence(classname: str, report: Report) -> Case:
-    """Return the case of the host itself; it is skipped where the host has gaps."""
+    """Return the case of the host itself, which is skipped if the host has gaps."""
     gaps = tuple(visible(f"{gap.what}: {why_text(gap)}") for gap in report.host.gaps)
     if not gaps:
         return Case(classname, EVIDENCE)
@@ -198,7 +198,7 @@ def _failure(case: Case, failing: Sequence[Finding]) -> Case:
 
 
 def _gaps(verdict: Verdict) -> Iterator[str]:
-    """Yield why a verdict was not determined, wholly or in part."""
+    """Yield why a verdict is partly or wholly undetermined."""
     for unknown in dict.fromkeys(verdict.unknowns):
         yield visible(f"not determined: {unknown.what} ({why_text(unknown)})")
     if verdict.outcome is Outcome.UNDETERMINED and not verdict.unknowns:
@@ -206,7 +206,7 @@ def _gaps(verdict: Verdict) -> Iterator[str]:
 
 
 def _set_aside(finding: Finding) -> str:
-    """Return why a finding is no failure."""
+    """Return the message of a finding and why it is not a failure."""
     why = f"{finding.severity.value}: below the threshold"
     if finding.suppression is not None:
         why = f"suppressed: {suppression_text(finding.suppression)}"

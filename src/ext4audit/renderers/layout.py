@@ -1,4 +1,4 @@
-"""The output of `ext4audit layout`: text with bars, JSON, and a picture as SVG."""
+"""The output of `ext4audit layout`: text with bars, JSON, and an SVG picture."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ext4audit.renderers.text import render_blocks
 from ext4audit.renderers.text.blocks import STEP, Blank, Block, Prose, Span, Verbatim
 
 _LONGEST_NAME = 24
-"""Columns of a member's name; that of an image is its whole path."""
+"""Maximum columns of a member's name; the name of an image is its whole path."""
 
 
 class _Form(NamedTuple):
-    """A form of the table: its heads and their columns, those of the bar, and those between."""
+    """A table format: headings, column widths, and the widths of the bar and of the gaps."""
 
     heads: tuple[str, str, str, str]
     columns: tuple[int, int, int, int]
@@ -35,12 +35,12 @@ class _Form(NamedTuple):
     gap: int
 
     def width(self, name_columns: int) -> int:
-        """Return the columns of a row."""
+        """Return the width of a row in columns."""
         others = (len(self.columns) + bool(self.bar)) * self.gap + self.bar
         return STEP + name_columns + sum(self.columns) + others
 
     def line(self, name: str, drawn: str, cells: tuple[str, str, str, str]) -> str:
-        """Return one row; the name is padded by the caller."""
+        """Return one row; the caller pads the name."""
         bitmaps, *others = (
             f"{cell:>{width}}" for cell, width in zip(cells, self.columns, strict=True)
         )
@@ -49,19 +49,19 @@ class _Form(NamedTuple):
 
 
 _HEADS = ("bitmaps", "table starts", "descriptors", "churn")
-"""Churn is modelled (`layout/bitmap_placement.py`); inode tables are counted where they start,
-because the first blocks of a table are those that are written."""
+"""Churn is modelled (`layout/bitmap_placement.py`). An inode table counts for the member on which
+it starts, because the first blocks of a table are the ones that are written."""
 _NARROWEST = _Form(("bitmaps", "tables", "desc.", "churn"), (7, 6, 5, 5), 0, 1)
 _FORMS = (
     _Form(_HEADS, (8, 12, 11, 6), 24, 2),
     _Form(_HEADS, (8, 12, 11, 6), 8, 2),
     _NARROWEST,
 )
-"""The forms of the table, the widest first."""
+"""The table formats, widest first."""
 
 
 def render_text(page: LayoutPage, *, color: bool, width: int | None, ascii_only: bool) -> str:
-    """Return the layout as text with a newline at the end; `width` None wraps nothing."""
+    """Return the layout as text with a final newline, wrapped unless `width` is None."""
     blocks = _blocks(page, width, ascii_only=ascii_only)
     return render_blocks(blocks, color=color, width=width, ascii_only=ascii_only)
 
@@ -104,7 +104,7 @@ def _table(page: LayoutPage, width: int | None, *, ascii_only: bool) -> Iterator
 
 
 def _form(name_columns: int, width: int | None) -> _Form:
-    """Return the widest form of which no row is wider than the terminal."""
+    """Return the widest table format that fits the terminal, or the narrowest one."""
     room = _FORMS[0].width(name_columns) if width is None else width
     return next((form for form in _FORMS if form.width(name_columns) <= room), _NARROWEST)
 
@@ -137,7 +137,7 @@ SCHEMA_VERSION = "1.1"
 
 
 def render_json(page: LayoutPage, *, tool_version: str) -> str:
-    """Return one JSON object, indented, with a newline at the end."""
+    """Return one indented JSON object with a final newline."""
     return json_text(_page_object(page, tool_version))
 
 
@@ -156,7 +156,7 @@ def _page_object(page: LayoutPage, tool_version: str) -> dict[str, Any]:
 
 
 def _shares(layout: MetadataLayout) -> list[float]:
-    """Return each member's share of the writes under churn of small files, in slot order."""
+    """Return each member's share of the writes under small-file churn, in slot order."""
     total = sum(layout.churn.loads) or 1
     return [load / total for load in layout.churn.loads]
 
@@ -177,7 +177,7 @@ def _advice_object(advice: LayoutAdvice, layout: MetadataLayout) -> dict[str, An
 
 
 def _mkfs_object(advice: MkfsAdvice, layout: MetadataLayout) -> dict[str, Any]:
-    """Return the options; how even they are is computed for a stripe that holds all groups."""
+    """Return the mkfs options; `evenness` is null unless the stripe contains all groups."""
     return {
         "blocks_per_group_option": advice.blocks_per_group_option,
         "flex_bg_groups": advice.flex_bg_groups,
@@ -202,10 +202,10 @@ _SERIES = (("bitmaps", _BITMAPS), ("inode tables", _TABLES), ("descriptors", _DE
 
 
 def render_svg(page: LayoutPage) -> str:
-    """Return the touches of each member as stacked bars, and the advice in one sentence.
+    """Return an SVG of the touches of each member as stacked bars, with the advice's sentence.
 
-    It draws with the text colour of the surrounding document (`currentColor`), so it is readable
-    on light and on dark backgrounds.
+    Text has the colour of the surrounding document (`currentColor`), so it is readable on light
+    and on dark backgrounds.
     """
     rows = member_rows(page.layout.members)
     height = _HEAD + _ROW * (len(rows.shown) + bool(rows.folded)) + _FOOT
@@ -273,5 +273,5 @@ def _svg_line(left: int, bottom: int, text: str, *, weight: str = "normal", size
 
 
 def _xml(text: str) -> str:
-    """Return text that is safe in XML, which refuses control characters."""
+    """Escape text for XML, which does not allow control characters."""
     return escape(visible(text))

@@ -5,12 +5,12 @@ are suppressed, in the baseline or below `--fail-on` do not raise it; only the p
 counts them. Gaps and hosts that could not be read are UNKNOWN, unless a finding is worse or
 `--allow-incomplete` is given.
 
-Everything behind a bar is performance data, and a dollar sign begins a macro of the notification
-commands: the text has escapes for both (Monitoring Plugins Development Guidelines, "Plugin
-Output for Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output and
-drops the rest in silence. The lines are therefore sorted worst first and end before, at 50 at the
-latest, with the number of the others. Gaps of a host with one cause are a line, and so are findings
-where they do not fit. `-q` leaves the lines out.
+Everything after "|" is performance data, and a dollar sign begins a macro in notification
+commands, so the text escapes both (Monitoring Plugins Development Guidelines, "Plugin Output for
+Nagios"; Nagios Core, "Understanding Macros"). Nagios keeps 8 KiB of the output and silently drops
+the rest. The lines are therefore sorted worst first and stop before that limit, after 50 lines at
+most, with the number of the others. Gaps of a host with the same cause share a line, and so do
+findings if they do not fit otherwise. `-q` omits the lines.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ STATUS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 """The names of the exit codes 0 to 3."""
 LARGEST_LINES = 50
 LARGEST_OUTPUT = 8191
-"""Bytes that Nagios Core keeps: MAX_PLUGIN_OUTPUT_LENGTH, with a NUL at its end."""
+"""Bytes that Nagios Core keeps: MAX_PLUGIN_OUTPUT_LENGTH without the final NUL."""
 _LAST_LINE = 32
-"""Bytes that the last line, with the number of the others, may take."""
+"""Bytes reserved for the last line, which has the number of omitted lines."""
 _SHOWN = 3
 _LONGEST = 60
-"""Characters of a name in the first line, which is the only one that a pager shows."""
+"""Maximum characters of a name in the first line, which is the only one that a pager shows."""
 _ESCAPED = {ord("|"): r"\x7c", ord("$"): r"\x24", ord("`"): r"\x60"}
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the lines of the plugin, ended by a newline."""
+    """Return the output of the plugin, with a final newline."""
     named = named_hosts(hosts)
     read = named_reports(hosts)
     found = by_urgency(row for each in read for row in rows(*each))
@@ -82,19 +82,19 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the lines of the plugin for a plan, and behind them the commands to use."""
+    """Return the output of the plugin for a plan, followed by the recommended commands."""
     lines = [] if page.verbosity < 0 else [f"{each.key}: {each.command}" for each in advice.lines]
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{_plain(line)}\n" for line in lines)))
 
 
 def unknown_line(why: str) -> str:
-    """Return the line of a plugin that could not run, ended by a newline."""
+    """Return the output of a plugin that could not run, with a final newline."""
     return f"EXT4AUDIT {STATUS[NAGIOS_UNKNOWN]} - {_plain(why)}\n"
 
 
 def status(hosts: Sequence[Audited], page: Page) -> int:
-    """Return the plugin's exit code; it is UNKNOWN where no host could be read."""
+    """Return the plugin's exit code, which is UNKNOWN if no host could be read."""
     reports = [host.report for host in hosts]
     if not any(reports):
         return NAGIOS_UNKNOWN
@@ -112,7 +112,7 @@ def _text(
     unread: Sequence[tuple[str, str]],
     named: Sequence[tuple[str, Audited]],
 ) -> str:
-    """Return in one line the number of findings, the gaps, and the worst findings by name."""
+    """Return one line with the numbers of findings, gaps and unread hosts, and the worst rules."""
     on = _short(named[0][0]) if len(named) == 1 else counted(len(named), "host")
     parts = [f"{severity_counts(failing) or 'no findings that fail'} on {on}"]
     if found_gaps:
@@ -130,7 +130,7 @@ def _short(name: str) -> str:
 def _performance(
     found: Sequence[Row], found_gaps: Sequence[Gap], unread: Sequence[tuple[str, str]], page: Page
 ) -> str:
-    """Return `label=value;warn;crit;min` for each number; a range of 0 alerts on anything else."""
+    """Return `label=value;warn;crit;min` for each number; a range of 0 alerts on other values."""
     active = Counter(row.finding.severity for row in found if row.state == ACTIVE)
     states = Counter(row.state for row in found)
     numbers = [f"{s.value}={active[s]};{_ranges(s, page)};0" for s in Severity]
@@ -140,7 +140,7 @@ def _performance(
 
 
 def _fixed(hosts: Sequence[Audited]) -> Iterator[str]:
-    """Yield the number of fixed findings, where there is a baseline."""
+    """Yield the number of fixed findings, if there is a baseline."""
     fixed = fixed_count(hosts)
     if fixed is not None:
         yield f"fixed={fixed};;;0"
@@ -153,7 +153,7 @@ def _ranges(severity: Severity, page: Page) -> str:
 
 
 def _findings(failing: Sequence[Row], read: Mapping[str, Report], room: int) -> list[str]:
-    """Return a line for each finding, or for each cause on a host where they need more room."""
+    """Return a line for each finding, or for each cause on a host if the lines do not fit."""
     whole = [_finding((row,), read[row.host]) for row in failing]
     if len(whole) <= LARGEST_LINES and sum(map(_size, map(_plain, whole))) <= room:
         return whole
@@ -170,7 +170,7 @@ def _finding(group: Sequence[Row], report: Report) -> str:
 
 
 def _shortened(lines: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the first lines that fit into `room` bytes, at least one, and how many are left."""
+    """Yield the first lines that fit into `room` bytes, at least one, and the number omitted."""
     plain = [_plain(line) for line in lines[:LARGEST_LINES]]
     fitting = sum(end <= room for end in accumulate(map(_size, plain)))
     kept = plain[: max(fitting, 1)]
@@ -180,10 +180,10 @@ def _shortened(lines: Sequence[str], room: int) -> Iterator[str]:
 
 
 def _size(line: str) -> int:
-    """Return the bytes of a line with its newline."""
+    """Return the size of a line in bytes, including its newline."""
     return len(line.encode()) + 1
 
 
 def _plain(line: str) -> str:
-    """Return a line without performance data and macros; `visible` keeps it one line."""
+    """Escape performance data and macros in a line; `visible` escapes newlines."""
     return visible(line).translate(_ESCAPED)

@@ -1,4 +1,4 @@
-"""NDJSON: a line of JSON, version 1, for each host, and one for each that could not be read."""
+"""NDJSON: a line for each host, with its report in JSON version 1 or why it could not be read."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def render_unread(host: Audited, *, kind: str, tool_version: str) -> str:
 
 
 def unread_schema_text() -> str:
-    """Return the JSON Schema (2020-12) of the line of a source without a report."""
+    """Return the JSON Schema (2020-12) of the line for a source without a report."""
     return schema_file("schema-unread-1.0.json")

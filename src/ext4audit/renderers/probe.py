@@ -1,4 +1,4 @@
-"""The output of `ext4audit probe`: text, and JSON."""
+"""The output of `ext4audit probe`: text and JSON."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _UNITS = {
     "_mib": " MiB",
     "_ms": " ms",
 }
-"""How a figure's name ends, and what stands behind its value; the longest ending comes first."""
+"""The unit to print for each ending of a figure's name, longest ending first."""
 _SMALL, _LARGE = 1, 100
 _LEFT_OUT = ("_p90_ms", "_max_ms")
-"""How names of figures end that only JSON has."""
+"""Endings of the names of figures that only the JSON output has."""
 KIND = "ext4audit probe"
 SCHEMA_VERSION = "1.0"
 _DIGITS = 6
 
 
 def render_text(run: ProbeRun, *, color: bool, width: int | None, ascii_only: bool) -> str:
-    """Return the run as text with a newline at the end; `width` None wraps nothing."""
+    """Return the run as text with a final newline, wrapped unless `width` is None."""
     return render_blocks(_blocks(run), color=color, width=width, ascii_only=ascii_only)
 
 
@@ -83,7 +83,7 @@ def _figure(figure: Figure) -> str:
 
 
 def _number(value: Number) -> str:
-    """Return a number with three significant digits, or all digits of a large one."""
+    """Return a number with 0, 2 or 3 decimals, depending on its size, or "?" for None."""
     if value is None:
         return "?"
     if isinstance(value, int) or abs(value) >= _LARGE:
@@ -116,7 +116,7 @@ def _percent(share: float | None) -> str:
 
 
 def render_json(run: ProbeRun, *, tool_version: str) -> str:
-    """Return one JSON object, indented, with a newline at the end."""
+    """Return one indented JSON object with a final newline."""
     return json_text(_object(run, tool_version))
 
 

@@ -1,17 +1,17 @@
 """Prometheus: a file for node_exporter's textfile collector, rewritten by each run.
 
-A series of `ext4audit_finding_severity` stands for the findings of one rule on one filesystem that
-count. Its labels identify host, rule and filesystem, so it stays the same series while the finding
-lasts; what can change is its value, or a label of `ext4audit_finding_info`. An alert on it needs
-an action: findings that the policy accepts or that the baseline has are in `_info` only, with
-their state.
+A series of `ext4audit_finding_severity` represents the findings that count of one rule on one
+filesystem. Its labels identify host, rule and filesystem, so the series persists as long as the
+finding; only its value and the labels of `ext4audit_finding_info` can change. An alert on it
+should require action, so findings that are suppressed or in the baseline are in `_info` only,
+with their state.
 
 Metrics of whole hosts begin with `ext4audit_host_`. A host that could not be read has
 `ext4audit_host_readable` 0, and gaps are counted: a missing series does not prove that nothing was
 found. Metrics of the run begin with `ext4audit_last_run_`.
 
-No sample has a timestamp, because the collector refuses a file that has one
-(prometheus/node_exporter, collector/textfile.go). HELP and TYPE stand once for each metric,
+No sample has a timestamp, because the collector rejects a file that has one
+(prometheus/node_exporter, collector/textfile.go). HELP and TYPE appear once for each metric,
 before its samples (Prometheus text format 0.0.4). docs/prometheus/ has alert rules and a dashboard.
 """
 
@@ -41,7 +41,7 @@ _Sample: TypeAlias = tuple[_Labels, float]
 _Named: TypeAlias = Sequence[tuple[str, Report]]
 
 _STATES = (ACTIVE, KNOWN, SUPPRESSED)
-"""The states of findings; of several findings in one series the first state is shown."""
+"""The states of findings; a series with several findings has the first state that occurs."""
 _COUNTS = (
     ("ext4audit_host_suppressed_findings", SUPPRESSED, "Findings that the policy accepts."),
     ("ext4audit_host_known_findings", KNOWN, "Findings that the baseline has."),
@@ -49,7 +49,7 @@ _COUNTS = (
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the samples of all hosts, ended by a newline."""
+    """Return the samples of all hosts, with a final newline."""
     read = named_reports(hosts)
     found = {name: rows(name, report) for name, report in read}
     lines = [
@@ -63,7 +63,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the samples of a plan; the commands to use are comments."""
+    """Return the samples of a plan's report, with the recommended commands as comments."""
     lines = (visible(f"# plan: {line.purpose}: {line.command}") for line in advice.lines)
     text = render([Audited(report.source.label, report)], page)
     return "".join((text, *(f"{line}\n" for line in lines)))
@@ -88,12 +88,12 @@ def _of_findings(found: Sequence[Row]) -> Iterator[str]:
 
 
 def value_of(ranked: Severity | Confidence) -> int:
-    """Return a severity or a confidence as a number: the last is 1, critical 5, confirmed 3."""
+    """Return a severity or a confidence as a number: the lowest is 1, critical 5, confirmed 3."""
     return len(type(ranked)) - ranked.rank
 
 
 def _by_subject(found: Sequence[Row]) -> Iterable[list[Row]]:
-    """Return the rows of each series; names that are shown alike share one."""
+    """Return the rows of each series; names that are equal after escaping share one."""
     series: dict[str, list[Row]] = {}
     for row in found:
         series.setdefault(_braces(_subject(row)), []).append(row)
@@ -101,7 +101,7 @@ def _by_subject(found: Sequence[Row]) -> Iterable[list[Row]]:
 
 
 def _subject(row: Row) -> _Labels:
-    """Return the labels that identify a series; device and mountpoint as node_exporter has them."""
+    """Return the labels that identify a series; device and mountpoint match node_exporter's."""
     fs = row.filesystem
     return {
         "host": row.host,
@@ -113,7 +113,7 @@ def _subject(row: Row) -> _Labels:
 
 
 def _shown(same: Sequence[Row]) -> list[Row]:
-    """Return the rows of a series that have its state, the worst and most certain first."""
+    """Return the rows that have the state of their series, the worst and most certain first."""
     state = next(state for state in _STATES if any(row.state == state for row in same))
     shown = [row for row in same if row.state == state]
     return sorted(shown, key=_weight, reverse=True)
@@ -135,7 +135,7 @@ def _info(series: Sequence[Row]) -> _Labels:
 
 
 def _counts(found: Mapping[str, Sequence[Row]], read: _Named) -> Iterator[str]:
-    """Yield how many findings each host has."""
+    """Yield the metrics that count the findings of each host."""
     text = "Findings that count, by severity."
     yield from _metric("ext4audit_host_findings", text, _by_severity(found))
     for metric, state, text in _COUNTS:
@@ -181,7 +181,7 @@ def _of_hosts(named: Sequence[tuple[str, Audited]], read: _Named, page: Page) ->
 
 
 def _of_data(read: Sequence[tuple[str, Report]]) -> Iterator[str]:
-    """Yield the newer data files, which are the same for all hosts of a run."""
+    """Yield the metric of newer data files, which are the same for all hosts of a run."""
     files = next((report.knowledge for _, report in read if report.knowledge), ())
     if files:
         samples = [({"path": each.path, "table": each.table}, _seconds(each)) for each in files]
@@ -212,10 +212,10 @@ def _metric(
     samples: Iterable[_Sample],
     worst: Callable[[float, float], float] = max,
 ) -> Iterator[str]:
-    """Yield a metric's lines; without samples there are none.
+    """Yield the lines of a metric, or nothing without samples.
 
-    Names that are shown alike share a series, which has the worst value: the collector refuses a
-    whole file for one series that is there twice.
+    Names that are equal after escaping share a series, which has the worst value: the collector
+    rejects the whole file if a series occurs twice.
     """
     values: dict[str, float] = {}
     for labels, value in samples:
@@ -234,6 +234,6 @@ def _braces(labels: _Labels) -> str:
 
 
 def _escaped(value: str) -> str:
-    r"""Return a label's value; a newline stays one (`\n`), as in the labels of node_exporter."""
+    r"""Return an escaped label value; a newline is kept (as `\n`), as in node_exporter's labels."""
     lines = [visible(line).replace("\\", "\\\\").replace('"', '\\"') for line in value.split("\n")]
     return "\\n".join(lines)

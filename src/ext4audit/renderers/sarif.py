@@ -1,14 +1,14 @@
-"""SARIF 2.1.0 (OASIS, with errata 01): one run for all hosts, as GitHub's code scanning reads it.
+"""SARIF 2.1.0 (OASIS, with errata 01): one run for all hosts, for GitHub code scanning.
 
-GitHub refuses a whole file for one result without a physical location, so every result has one
-(`shared.rows`); GitHub reads only the first. It makes an alert of a result whatever `kind` and
-`suppressions` are (microsoft/PSRule#955, github/codeql-action#1230). Accepted findings stay,
-marked for readers that evaluate the marks, and the action advanced-security/dismiss-alerts
-closes them on GitHub. GitHub compares runs itself, so uploads are better made without a baseline:
-fixed findings are results too.
+GitHub rejects the whole file if one result has no physical location, so every result has one
+(`shared.rows`); GitHub reads only the first. It turns every result into an alert, regardless of
+`kind` and `suppressions` (microsoft/PSRule#955, github/codeql-action#1230). Accepted findings are
+included, marked as suppressed for readers that evaluate this, and the action
+advanced-security/dismiss-alerts closes them on GitHub. GitHub compares runs itself, so it is
+better to upload results without a baseline: fixed findings are results too.
 
 A gap is a notification of the invocation. A result would be an alert, and an omission would look
-like a pass. The lines to use of a plan are notifications too, and properties of the run.
+like a pass. The commands that a plan recommends are notifications, and properties of the run.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
 MOST_RESULTS = 25_000
-"""GitHub refuses a file with a larger run (docs: SARIF limits)."""
+"""GitHub rejects a file with a larger run (docs: SARIF limits)."""
 LEVELS: Mapping[Severity, str] = {
     Severity.CRITICAL: "error",
     Severity.HIGH: "error",
@@ -65,7 +65,7 @@ _PROBLEM_SEVERITIES: Mapping[str, str] = {
     "warning": "warning",
     "note": "recommendation",
 }
-"""GitHub's levels of rules other than security (docs: SARIF support, reportingDescriptor)."""
+"""GitHub's severities of non-security rules (docs: SARIF support, reportingDescriptor)."""
 _SECURITY_SCORES: Mapping[Severity, str] = {
     Severity.CRITICAL: "9.5",
     Severity.HIGH: "8.0",
@@ -73,9 +73,9 @@ _SECURITY_SCORES: Mapping[Severity, str] = {
     Severity.LOW: "2.0",
     Severity.INFO: "0.1",
 }
-"""Scores within GitHub's ranges of these names: beyond 9.0, from 7.0, from 4.0, from 0.1.
+"""Scores within GitHub's ranges for these names: above 9.0, from 7.0, from 4.0, from 0.1.
 
-Every rule has one: a level does not distinguish critical from high.
+Every rule has a score, because a level does not distinguish critical from high.
 """
 _FAMILIES: Mapping[str, str] = {
     "CAP": "capacity",
@@ -95,9 +95,9 @@ _IN_FORCE = {
 _MANUAL = re.compile(r"([a-z0-9_.-]+)\(([1-8])\)")
 _MANUAL_URI = "https://man7.org/linux/man-pages/man{1}/{0}.{1}.html"
 _LONGEST_DESCRIPTION = 1024
-"""Characters of the text of each description of a rule that GitHub accepts."""
+"""GitHub's limit for each description of a rule, in characters."""
 _HASH = "primaryLocationLineHash"
-"""The only fingerprint that GitHub reads; a number follows the colon, as CodeQL writes it."""
+"""The only fingerprint that GitHub reads; its value ends with ":1", in CodeQL's notation."""
 
 _Result: TypeAlias = dict[str, Any]
 _Indexes: TypeAlias = Mapping[str, int]
@@ -109,7 +109,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the log of a plan, whose run has the commands to use."""
+    """Return the log of a plan, whose run has the recommended commands."""
     run = _run([Audited(report.source.label, report)], page)
     notified = run["invocations"][0]["toolExecutionNotifications"]
     for line in advice.lines:
@@ -142,17 +142,17 @@ def _run(hosts: Sequence[Audited], page: Page) -> dict[str, Any]:
 
 
 def _information() -> dict[str, str]:
-    """Return the home page of the program, where the metadata of the package has one."""
+    """Return the home page as `informationUri`, if the package metadata has it."""
     try:
         urls = metadata("ext4audit").get_all("Project-URL") or []
-    except PackageNotFoundError:  # run from a tree that is not installed
+    except PackageNotFoundError:  # run from a source tree that is not installed
         return {}
     pages = dict(url.split(", ", 1) for url in urls)
     return {"informationUri": pages["Homepage"]} if "Homepage" in pages else {}
 
 
 def _category(hosts: Sequence[Audited]) -> str:
-    """Return the category of the run, ended by "/": that of the only host, or of the fleet."""
+    """Return the category of the run with a final "/", for the only host or the whole fleet."""
     return f"ext4audit/{quote(folder(hosts[0].name))}/" if len(hosts) == 1 else "ext4audit/"
 
 
@@ -194,7 +194,7 @@ def _notification(name: str, level: str, sentence: str) -> dict[str, Any]:
 
 
 def judging(hosts: Sequence[Audited]) -> tuple[Rule, ...]:
-    """Return the rules that have a verdict, by code."""
+    """Return the rules that have a verdict, sorted by code."""
     reports = [host.report for host in hosts if host.report is not None]
     met = {verdict.rule.code: verdict.rule for report in reports for verdict in report.verdicts}
     return tuple(met[code] for code in sorted(met))
@@ -217,7 +217,7 @@ def descriptor(rule: Rule) -> dict[str, Any]:
 
 
 def _help_uri(rule: Rule) -> str | None:
-    """Return the first page among the references, else the first manual page on the web."""
+    """Return the first URL among the references, otherwise that of the first manual page."""
     pages = [reference for reference in rule.references if reference.startswith("https://")]
     manuals = filter(None, map(_MANUAL.fullmatch, rule.references))
     found = (*pages, *(_MANUAL_URI.format(*manual.groups()) for manual in manuals))
@@ -232,13 +232,13 @@ def rule_page(rule: Rule) -> str:
 
 
 def _description(rule: Rule) -> str:
-    """Return what a rule checks in one paragraph."""
+    """Return what a rule checks, as one paragraph."""
     first = rule.page.partition("\n## Why")[0].removeprefix("## What it checks")
     return _cut(" ".join(first.split()) or rule.summary or rule.name)
 
 
 def _cut(text: str) -> str:
-    """Return a description; a long one is cut between two words, or in one that is too long."""
+    """Shorten a description to GitHub's limit, between two words if possible."""
     if len(text) <= _LONGEST_DESCRIPTION:
         return text
     kept = text[: _LONGEST_DESCRIPTION - 1]
@@ -258,9 +258,9 @@ def _rule_properties(rule: Rule) -> dict[str, Any]:
 
 
 def results(hosts: Sequence[Audited], indexes: _Indexes) -> list[_Result]:
-    """Return all results: active findings, the worst first, then set aside ones, then fixed ones.
+    """Return all results: active findings, worst first, then those set aside, then fixed ones.
 
-    `indexes` are the positions of the rules by code. The order decides what a limit leaves out.
+    `indexes` has the positions of the rules by code. A limit omits results from the end.
     """
     named = named_reports(hosts)
     present = [pair for name, report in named for pair in _present(name, report, indexes)]
@@ -295,17 +295,17 @@ def _rule(code: str, indexes: _Indexes) -> _Result:
 
 
 def message_text(text: str) -> str:
-    r"""Return text without placeholders and links (SARIF 2.1.0, 3.11.5 and 3.11.6).
+    r"""Escape placeholders and links in text (SARIF 2.1.0, 3.11.5 and 3.11.6).
 
-    A name can contain `[click](http://…)`: its bracket becomes `\x28`.
+    A name can contain `[click](http://…)`: the parenthesis becomes `\x28`.
     """
     return text.replace("{", "{{").replace("}", "}}").replace("](", r"]\x28")
 
 
 def _message(row: Row) -> str:
-    """Return the sentence, the subject, the evidence, and the remedies without their commands.
+    """Return the message, the subject, the evidence, and the remedies without their commands.
 
-    The commands are in the properties: a message doubles braces, which would break a command.
+    The commands are in the properties, because the doubled braces of a message would break them.
     """
     subject = visible(f"Found on {row.host}, {row.where}.")
     evidence = "\n".join(f"- {line}" for line in evidence_lines(row.finding))
@@ -325,7 +325,7 @@ def _result_properties(finding: Finding) -> _Result:
 
 
 def _location(at: Location, host: str, fs: Filesystem | None) -> _Result:
-    """Return the location in a file, of which only the line is known, and the superblock."""
+    """Return the line in a file as physical location, and the filesystem as logical location."""
     region = {"startLine": at.line, "startColumn": 1, "endLine": at.line, "endColumn": 1}
     return {
         "physicalLocation": {"artifactLocation": {"uri": quote(at.path)}, "region": region},
@@ -340,7 +340,7 @@ def _qualified(host: str, fs: Filesystem | None) -> str:
 
 
 def _fixed(name: str, report: Report, indexes: _Indexes) -> Iterator[_Result]:
-    """Yield the fixed findings; kind and level mark them as no findings (3.27.9, 3.27.10)."""
+    """Yield the fixed findings, which `kind` and `level` mark as passed (3.27.9, 3.27.10)."""
     for gone, fs in fixed_findings(report):
         subject = superblock(fs) if fs else gone.superblock
         fingerprint = digest(name, gone.rule, subject, gone.fact)
