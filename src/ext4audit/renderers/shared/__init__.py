@@ -1,4 +1,4 @@
-"""What several formats share: rows, subjects, commands, fleets; here, text for single terms."""
+"""Code that several formats share; this module has the text for single terms and values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTCOME_TEXT: Mapping[Outcome, str] = {
     Outcome.UNDETERMINED: "undetermined",
     Outcome.ERROR: "stopped with an error",
 }
-"""The outcomes in the order of a summary; it counts the findings instead of FAIL."""
+"""The outcomes in summary order; a summary counts findings instead of FAIL."""
 DISRUPTION_TEXT: Mapping[Disruption, str] = {
     Disruption.ONLINE: "online",
     Disruption.REMOUNT: "needs a remount",
@@ -50,23 +50,23 @@ WHY_TEXT: Mapping[Why, str] = {
     Why.UNSUPPORTED: "not supported here",
 }
 USUAL_THRESHOLD = Severity.MEDIUM
-"""The --fail-on of a command that has none."""
+"""The threshold to use if `--fail-on` sets none."""
 _DETAIL_SUFFICES = frozenset({Why.ABSENT, Why.DENIED, Why.FAILED})
 """Reasons whose detail is a message of the kernel or of a tool ("Permission denied")."""
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP = 1024
 _DEVICES_SHOWN = 3
 _DM_OWNERS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
-"""The prefix of the device-mapper uuid by its owner (libdevmapper, cryptsetup)."""
+"""Prefixes of device-mapper UUIDs and the owners they indicate (libdevmapper, cryptsetup)."""
 
 
 def counted(number: int, noun: str) -> str:
-    """Return "1 disk", "12 disks"."""
+    """Return a number with its noun: "1 disk", "12 disks"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def severities_from(threshold: Severity) -> str:
-    """Return the severities that fail an audit in words, "high and worse"."""
+    """Return the severities that fail an audit in words: "high and worse"."""
     return threshold.value if threshold is Severity.CRITICAL else f"{threshold.value} and worse"
 
 
@@ -90,12 +90,12 @@ def rounded_size(size_bytes: int) -> str:
 
 
 def shortened_start(name: str, longest: int) -> str:
-    """Return a name of at most `longest` characters; a longer one loses its start."""
+    """Shorten a name to `longest` characters by replacing its start with "..."."""
     return name if len(name) <= longest else f"...{name[3 - longest :]}"
 
 
 def why_text(unknown: Unknown) -> str:
-    """Return why something is unknown, by the host's own message where there is one."""
+    """Return why something is unknown, in the words of the kernel or tool if it gave any."""
     if unknown.detail and unknown.why in _DETAIL_SUFFICES:
         return unknown.detail
     text = WHY_TEXT[unknown.why]
@@ -103,7 +103,7 @@ def why_text(unknown: Unknown) -> str:
 
 
 def disruption_text(remedy: Remedy) -> str:
-    """Return what a remedy interrupts, and that it destroys data where it does."""
+    """Return what a remedy interrupts, and whether it destroys data."""
     text = DISRUPTION_TEXT[remedy.disruption]
     if remedy.destructive and remedy.disruption is not Disruption.RECREATE:
         return f"{text}, destroys data"
@@ -111,7 +111,7 @@ def disruption_text(remedy: Remedy) -> str:
 
 
 def doubt_text(finding: Finding) -> str:
-    """Return " (likely)" or " (possible)", nothing for a confirmed finding."""
+    """Return " (likely)" or " (possible)", or "" for a confirmed finding."""
     confirmed = finding.confidence is Confidence.CONFIRMED
     return "" if confirmed else f" ({finding.confidence.value})"
 
@@ -129,7 +129,7 @@ def suppression_text(suppression: Suppression) -> str:
 
 
 def evidence_lines(finding: Finding) -> Iterator[str]:
-    """Yield the evidence of a finding, a line for each citation."""
+    """Yield the evidence of a finding, one line for each citation."""
     for cited in finding.citations:
         yield visible(f"{cited.label}: {cited.value} ({cited.origin})")
 
@@ -147,7 +147,7 @@ def stack_text(fs: Filesystem) -> str:
 
 
 def _partition(fs: Filesystem, below: Sequence[BlockDevice]) -> str:
-    """Describe a partition: of a disk by its name, of any other device by its components."""
+    """Describe a partition by the name of its disk, or by the components of another device."""
     if any(each.kind != "disk" for each in below):
         return f"partition on {_composite(fs, below[0])}"
     return f"partition of {listed([each.name for each in below]) or 'a disk'}"
@@ -172,7 +172,7 @@ def _kind(device: BlockDevice) -> str:
 
 
 def _members(device: BlockDevice) -> str:
-    """Count the members; an array's own number includes members that cannot be seen."""
+    """Count the members; the count that an array reports includes members that are not visible."""
     seen = device.known_below
     number = device.md.value.raid_disks if isinstance(device.md, Known) else len(seen)
     kinds = {each.kind for each in seen}
@@ -188,7 +188,7 @@ def _below(fs: Filesystem, device: BlockDevice) -> str:
 
 
 def type_text(fs: Filesystem) -> str:
-    """Return the type that it is mounted as; of one that is not mounted, that of its features."""
+    """Return the type it is mounted as or, if it is not mounted, the type of its features."""
     if isinstance(fs.fstype, Known):
         return fs.fstype.value
     if isinstance(fs.superblock, Known) and not fs.alive:
@@ -197,9 +197,9 @@ def type_text(fs: Filesystem) -> str:
 
 
 def held_text(fs: Filesystem) -> str:
-    """Return why a filesystem without mounts is called alive.
+    """Return why a filesystem without visible mounts counts as alive.
 
-    Its type is known where the mount table of some process has it.
+    Its type is known if it is in the mount table of some process.
     """
     if isinstance(fs.fstype, Known):
         return "mounted in another mount namespace"

@@ -1,8 +1,8 @@
-"""The commands of a remedy as they are copied: chains that stop, and the diffs they make.
+"""The commands of a remedy in a form to copy: AND lists that stop on failure, and file diffs.
 
-Lines that are pasted one by one go on after a failure: behind an e2fsck that refused, the next
-line mounted the damaged filesystem. The commands of one phase are therefore one AND list of the
-shell (POSIX, 2.9.3), in which the first failure is the last thing that happens.
+Lines pasted one by one continue after a failure: after an e2fsck that had refused, the next line
+mounted the damaged filesystem. The commands of one phase are therefore one AND list of the shell
+(POSIX, 2.9.3), which stops at the first failure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ext4audit.renderers import visible
 from ext4audit.renderers.shared import PHASE_TEXT, disruption_text, remedy_label
 
 FILE, BEFORE, AFTER = "file", "before", "after"
-"""The kinds of lines of a diff."""
+"""The kinds of diff lines."""
 _PIECE = re.compile(
     r"""'[^']*' | "(?:[^"\\]|\\.)*" | \\.
       | [<>]& | && | \|\| | [;&|()\n]
@@ -29,20 +29,20 @@ _OPENING = frozenset({"{", "if", "while", "until", "for", "case"})
 _CLOSING = frozenset({"}", "fi", "done", "esac"})
 _OPERATORS = frozenset({"&&", "||", ";", "&", "|", "(", "\n"})
 _LEADING = frozenset({"!", "{", "if", "then", "elif", "else", "while", "until", "do"})
-"""Reserved words behind which a command begins, as it does behind an operator (POSIX, 2.4)."""
+"""Reserved words after which a command begins, as it does after an operator (POSIX, 2.4)."""
 _SEPARATING = frozenset({"||", ";", "&", "\n"})
-"""Operators that would end an AND list, or bind its other members anew."""
+"""Operators that would end an AND list or regroup its members."""
 
 
 class DiffLine(NamedTuple):
-    """One line of a diff. Its text is not escaped yet; tabs are blanks."""
+    """One line of a diff. Its text is not escaped yet; tabs are expanded to blanks."""
 
     kind: str
     text: str
 
 
 class PhaseLines(NamedTuple):
-    """Consecutive steps of one phase: what they change in files, and the lines to copy."""
+    """Consecutive steps of one phase: their file changes, and the lines to copy."""
 
     phase: Phase
     diff: tuple[DiffLine, ...]
@@ -50,7 +50,7 @@ class PhaseLines(NamedTuple):
 
     @property
     def diff_texts(self) -> tuple[str, ...]:
-        """The diff without the kinds of its lines."""
+        """The texts of the diff lines."""
         return tuple(line.text for line in self.diff)
 
 
@@ -63,7 +63,7 @@ def phases(remedy: Remedy) -> Iterator[PhaseLines]:
 
 
 def changes(remedy: Remedy) -> Iterator[PhaseLines]:
-    """Yield what a remedy changes, without checks and rollback: a diff replaces its command."""
+    """Yield the changes of a remedy without checks and rollback; a diff replaces its command."""
     for phase, same in groupby(remedy.steps, key=lambda step: step.phase):
         if phase is Phase.VERIFY:
             continue
@@ -74,9 +74,9 @@ def changes(remedy: Remedy) -> Iterator[PhaseLines]:
 
 
 def chain(commands: Sequence[str]) -> tuple[str, ...]:
-    """Return lines of one command: the first of `commands` that fails stops all that follow.
+    """Join commands to the lines of one AND list: the first failure stops all that follow.
 
-    Each line but the last ends with `&&`, so that a shell reads on before it runs anything.
+    Each line but the last ends with `&&`, so that a shell reads all lines before it runs any.
     """
     commands = (*_programs_are_there(commands), *commands)
     if len(commands) < 2:  # noqa: PLR2004 - one command needs no list
@@ -86,10 +86,10 @@ def chain(commands: Sequence[str]) -> tuple[str, ...]:
 
 
 def _programs_are_there(commands: Sequence[str]) -> Iterator[str]:
-    """Yield the command that names the programs which work on what the commands unmount.
+    """Yield a `type` command that fails if a program that `commands` need is not in the PATH.
 
-    A shell that `su` has started has no /usr/sbin in its PATH (Debian 12): e2fsck was not found
-    behind the unmount, and nothing mounted the filesystem again.
+    A shell started by `su` has no /usr/sbin in its PATH (Debian 12): e2fsck was not found after
+    the unmount, and nothing mounted the filesystem again.
     """
     if any(each.startswith("umount ") for each in commands):
         used = {program for each in commands for program in _ON_DEVICES.findall(each)}
@@ -98,15 +98,15 @@ def _programs_are_there(commands: Sequence[str]) -> Iterator[str]:
 
 
 def _member(command: str) -> str:
-    """Return a command as one member of an AND list: in braces where its operators would part it.
+    """Return a command as one member of an AND list, in braces if its operators would split it.
 
-    `a && b || c && d` runs c and d where a has failed; `a && { b || c; } && d` does not.
+    `a && b || c && d` runs c and d if a fails; `a && { b || c; } && d` does not.
     """
     return f"{{ {command}; }}" if _is_parted(command) else command
 
 
 def _is_parted(command: str) -> bool:
-    """Whether an operator outside quotes and compound commands separates parts of a command."""
+    """Return whether an operator outside quotes and compound commands splits a command."""
     depth, at_start = 0, True
     for piece in _PIECE.findall(command):
         if depth == 0 and piece in _SEPARATING:
@@ -120,7 +120,7 @@ def _is_parted(command: str) -> bool:
 
 
 def _diff(step: Step) -> Iterator[DiffLine]:
-    """Yield the lines of a file that a step changes; nothing for a change of another kind."""
+    """Yield the diff of a file that a step changes, or nothing for other kinds of change."""
     match step.change:
         case LineEdit(path, number, before, after, is_numbered):
             yield DiffLine(FILE, f"--- {path}, line {number}" if is_numbered else f"--- {path}")
@@ -133,7 +133,7 @@ def _diff(step: Step) -> Iterator[DiffLine]:
 
 
 def remedy_lines(finding: Finding, *, commands: bool) -> Iterator[str]:
-    """Yield each remedy of a finding, with its diffs and commands if wanted."""
+    """Yield the remedies of a finding, with their diffs and commands if `commands` is true."""
     for index, remedy in enumerate(finding.remedies):
         label = remedy_label(index)
         yield visible(f"{label} ({disruption_text(remedy)}): {remedy.summary}")

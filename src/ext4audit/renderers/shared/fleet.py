@@ -1,4 +1,4 @@
-"""The summary of a fleet: the rules with findings, the worst first, and the totals of hosts."""
+"""The summary of a fleet: the rules with findings, worst first, and the totals of hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ext4audit.report import Report
 from ext4audit.rule import Rule
 
 SHOWN = 5
-"""Hosts that are named for each rule; the others are counted."""
+"""Number of hosts named for each rule; the others are counted."""
 
 
 class FoundRule(NamedTuple):
@@ -40,7 +40,7 @@ def worst_by_rule(report: Report) -> tuple[tuple[Rule, Severity], ...]:
 
 
 def group_shares(some: Counter[str], every: Counter[str]) -> tuple[str, ...]:
-    """Return how many hosts of each group they are ("web 3 of 12"), most affected group first."""
+    """Return how many hosts of each group are affected ("web 3 of 12"), largest number first."""
     ranked = sorted(some.items(), key=lambda item: (-item[1], item[0]))
     return tuple(f"{group} {count} of {every[group]}" for group, count in ranked)
 
@@ -50,10 +50,10 @@ class HostLine(NamedTuple):
 
     `name` is the host's key, `path` the source as the user named it. `rendered` has a text for
     each format that is written host by host. `error` is why there is no report; it begins with
-    `path`. `matched` is true where an ext4 filesystem was judged. `host` is the whole report, for
-    formats that show all hosts together. `used` are the suppressions that matched. `undetermined`
-    are the codes of the rules that could not see all of their evidence. `groups` are those of the
-    host's inventory.
+    `path`. `matched` is true if an ext4 filesystem was judged. `host` is the whole report, for
+    formats that show all hosts together. `used` has the suppressions that matched. `undetermined`
+    has the codes of the rules that lacked some of their evidence. `groups` has the host's groups
+    in the inventory.
     """
 
     name: str
@@ -73,9 +73,9 @@ class HostLine(NamedTuple):
 class FleetSums:
     """Totals over hosts, in memory that does not grow with their number.
 
-    Rules at `threshold` or worse are listed, the milder ones counted; None stands for the usual
-    threshold. `in_force` are the policy file and the newer data files. `group_by` are globs of the
-    groups whose hosts are counted for each rule.
+    Rules at `threshold` or worse are listed, the milder ones counted; None means USUAL_THRESHOLD.
+    `in_force` has the policy file and the newer data files. `group_by` has globs of the groups
+    whose hosts are counted for each rule.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class FleetSums:
         group_by: Sequence[str] = (),
         in_force: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """Start without hosts."""
+        """Start with no hosts."""
         self._in_force = in_force
         self._group_by = group_by
         self._groups: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class FleetSums:
 
     @property
     def read(self) -> int:
-        """How many hosts have a report."""
+        """The number of hosts with a report."""
         return self.hosts - self._unread.count
 
     def add(self, line: HostLine) -> None:
@@ -122,8 +122,8 @@ class FleetSums:
     def text(self, *, verbosity: int = 0, ascii_only: bool, width: int | None = None) -> str:
         """Return the rules, the hosts that lack evidence or could not be read, and the totals.
 
-        Verbosity is -1 for the totals alone, 0, or 1 for the rules of all severities. Lines that
-        are longer than `width` go on below the code of the rule; None is for files and pipes.
+        `verbosity` is -1 for the totals only, 0, or 1 for the rules of all severities. Lines
+        longer than `width` are wrapped below the rule's code; None is for files and pipes.
         """
         lines = [self._totals()]
         if verbosity >= 0:
@@ -152,7 +152,7 @@ class FleetSums:
             yield f"{start}{below}, on {counted(self._mild, 'host')}: -v"
 
     def _lacking_lines(self, *, whole: bool) -> Iterator[str]:
-        """Yield which hosts lack evidence that decides; their own reports say which it is."""
+        """Yield the hosts that lack decisive evidence; their own reports list it."""
         if self._lacking.count:
             yield f"Incomplete: {self._lacking.text()}{'' if whole else ' (-v shows why)'}"
             yield from self._group_lines(self._lacking, 2)
@@ -163,13 +163,13 @@ class FleetSums:
             yield from self._group_lines(self._unread, 2)
 
     def _group_lines(self, on: _Names, indent: int) -> Iterator[str]:
-        """Yield how many hosts of each group they are, most affected group first."""
+        """Yield a line with the number of affected hosts in each group, largest number first."""
         shares = group_shares(on.groups, self._groups)
         if shares:
             yield f"{' ' * indent}in {', '.join(shares)}"
 
     def _totals(self) -> str:
-        """Return the number of hosts by result; it is the sum of the numbers that follow."""
+        """Return the number of hosts, then the numbers by result, which add up to it."""
         clean = self.read - self._failing - self._incomplete
         also = f" ({self._failing_incomplete} incomplete)" if self._failing_incomplete else ""
         least = self._threshold.value
@@ -183,7 +183,7 @@ class FleetSums:
 
 
 def _wrapped(line: str, width: int | None) -> str:
-    """Return a line in lines of a width; those that follow begin below its second column."""
+    """Wrap a line to `width`, with continuation lines indented to its second column."""
     if width is None or len(line) <= width:
         return line
     second = re.search(r"^\S* {2,}|^ +", line)
@@ -197,7 +197,7 @@ def _wrapped(line: str, width: int | None) -> str:
 
 
 class _Names:
-    """A number of hosts, also by group, and the names of the first few."""
+    """The number of hosts, in total and by group, and the names of the first few."""
 
     def __init__(self) -> None:
         self.count = 0

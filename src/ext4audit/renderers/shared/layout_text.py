@@ -10,7 +10,7 @@ from ext4audit.facts.layout import LayoutPage, MemberLoad, MetadataLayout
 from ext4audit.renderers.shared import binary_size, counted
 
 MOST_ROWS = 32
-"""Members beyond this number are folded: the busiest of 60 disks show the imbalance."""
+"""With more members, the rest is folded: the busiest of 60 disks show the imbalance."""
 _BUSIEST_ROWS = 16
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 """Left blocks of the Unicode range Block Elements (U+2588 to U+258F), by eighths filled."""
@@ -45,7 +45,7 @@ def basis_text(page: LayoutPage) -> str:
 
 
 def spread_text(layout: MetadataLayout) -> str:
-    """Return the figures of the spread: the bitmaps, and churn of small files."""
+    """Return figures for how evenly bitmaps and small-file churn are spread over the members."""
     bitmaps, churn = layout.bitmaps, layout.churn
     most = f" (at most {bitmaps.attainable:.2f} for disks of these sizes)"
     limit = most if bitmaps.attainable < 1 else ""
@@ -65,7 +65,7 @@ class MemberRows(NamedTuple):
 
 
 def member_rows(members: Sequence[MemberLoad]) -> MemberRows:
-    """Return a row for every member of up to 32, else for the 16 with the most touches."""
+    """Return a row for every member if there are up to 32, else for the 16 most touched."""
     if len(members) <= MOST_ROWS:
         return MemberRows(tuple(members), "")
     by_load = sorted(range(len(members)), key=lambda slot: (-members[slot].touches, slot))
@@ -91,9 +91,9 @@ def touch_parts(member: MemberLoad) -> TouchParts:
 
 
 def bar(value: float, largest: float, columns: int, *, ascii_only: bool) -> str:
-    """Return a bar of at most `columns` columns, filled in the ratio of `value` to `largest`.
+    """Return a bar of at most `columns` columns, proportional to `value` / `largest`.
 
-    A value above zero has at least the smallest mark: a member with one bitmap is not idle.
+    A value above zero gets at least the smallest mark: a member with one bitmap is not idle.
     With `ascii_only` the bar consists of whole columns of `#`.
     """
     if value <= 0 or largest <= 0:

@@ -1,8 +1,8 @@
-"""The findings and gaps of hosts as rows: what the formats with one entry each are made of.
+"""The findings and gaps of hosts as rows, for formats that have one entry for each of them.
 
-Also the file and line of a finding, and its fingerprint, for formats of code checkers.
+Code-checker formats also get the file and line of a finding, and its fingerprint, from here.
 
-Their readers need a path and a line for everything. A finding that cites a line of fstab is
+Their readers need a path and a line for every entry. A finding that cites a line of fstab is
 located there. Any other is located at its filesystem in the mount table; that path does not
 depend on the device name, which may change with every boot. `hosts/<host>/` is the folder in
 which an inventory keeps the files of a host.
@@ -35,16 +35,16 @@ from ext4audit.report import (
 from ext4audit.rule import Rule
 
 ACTIVE, SUPPRESSED, KNOWN = "active", "suppressed", "known"
-"""State of a finding: it counts, the policy accepts it, or the baseline has it."""
+"""States of a finding: it counts, the policy accepts it, or it is in the baseline."""
 THE_HOST = "the host"
 _SHORTEST = 3
-"""Letters of a name that is recognized in a text; "/" and "/s" are in "/sys" as well."""
+"""Minimum length of a name to recognize in a text: "/" and "/s" also occur in "/sys"."""
 
 
 class Row(NamedTuple):
-    """One finding of one host; `filesystem` is None where the host is the subject.
+    """One finding of one host; `filesystem` is None if the subject is the host.
 
-    `about` is the filesystem that a finding of the host is about, such as that of a line of fstab.
+    `about` is the filesystem that a finding of the host is about, such as that of an fstab line.
     """
 
     host: str
@@ -55,22 +55,22 @@ class Row(NamedTuple):
 
     @property
     def where(self) -> str:
-        """The name of the subject; of a host's finding, the line of fstab that it is about."""
+        """The name of the subject; for a finding of the host, the device or fact it is about."""
         named = self.finding.device or (self.finding.fact if self.filesystem is None else "")
         return named or where(self.filesystem)
 
     @property
     def state(self) -> str:
-        """Whether the finding counts, and if not, why: `suppressed` precedes `known`."""
+        """The state of the finding; `suppressed` takes precedence over `known`."""
         if self.finding.suppression is not None:
             return SUPPRESSED
         return KNOWN if self.finding.known else ACTIVE
 
 
 class Gap(NamedTuple):
-    """What could not be determined: a rule on a subject, or without a rule a gap of the host.
+    """An undetermined rule on a subject, or missing evidence of the host if `rule` is None.
 
-    `error` is the last line of the traceback of a rule that raised.
+    `error` is the last line of the traceback of a rule that raised an exception.
     """
 
     host: str
@@ -93,7 +93,7 @@ class Gap(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """The text with dots for the names of the filesystem: disks can lack the same evidence."""
+        """The text with "..." for the filesystem's names, to match the same gap on other disks."""
         text, fs = self.text, self.filesystem
         named = (fs.device, fs.uuid, *fs.mount_points, fs.name, str(fs.device_number)) if fs else ()
         for name in named:
@@ -102,7 +102,7 @@ class Gap(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """How to determine it; empty where nothing can be done."""
+        """How to obtain the missing evidence; empty if nothing can be done."""
         return "; ".join(dict.fromkeys(each.hint for each in self.unknowns if each.hint))
 
 
@@ -114,12 +114,12 @@ def where(fs: Filesystem | None) -> str:
 
 
 def first_mount_point(fs: Filesystem | None) -> str:
-    """Return the first mount point of a filesystem, "" where there is none."""
+    """Return the first mount point of a filesystem, or "" if it has none."""
     return fs.mount_points[0] if fs and fs.mount_points else ""
 
 
 def rows(name: str, report: Report) -> list[Row]:
-    """Return all findings of a host, the worst first, then by code."""
+    """Return all findings of a host, worst first, then by code."""
     by_fact = filesystems_by_fact(report.host)
     found = [
         Row(name, verdict.rule, fs, finding, subject_of(finding, fs, by_fact))
@@ -135,9 +135,9 @@ def rank(row: Row) -> tuple[int, str]:
 
 
 def by_urgency(found: Iterable[Row]) -> list[Row]:
-    """Return rows for a list that is cut: worst first, and each rule once before any repeats.
+    """Sort rows for a list that may be truncated: worst first, each rule once before any repeats.
 
-    Forty disks without barriers would else hide the one that refuses all writes.
+    Otherwise forty disks without barriers would hide the one that refuses all writes.
     """
     times: Counter[tuple[int, str]] = Counter()
     placed = []
@@ -151,9 +151,9 @@ def by_urgency(found: Iterable[Row]) -> list[Row]:
 def by_cause(
     found: Sequence[Row], most: int, *, across_hosts: bool = False
 ) -> list[tuple[Row, ...]]:
-    """Return rows in order, those of one host with one cause together where more than `most` are.
+    """Return rows in order, with more than `most` rows of one host and cause joined to a group.
 
-    A group stands in the place of its first row; `across_hosts` it is of all hosts.
+    A group takes the place of its first row; with `across_hosts` it can have rows of all hosts.
     """
     keyed = [
         (("" if across_hosts else row.host, key_of_cause(row.rule, row.finding)), row)
@@ -167,14 +167,14 @@ def by_cause(
 
 
 def message_of(group: Sequence[Row]) -> str:
-    """Return the message if all rows of a cause have the same, else their summary."""
+    """Return the message that all rows of a cause share, or their short text if it differs."""
     first = group[0].finding
     messages = {row.finding.message for row in group}
     return first.message if len(messages) == 1 else first.short
 
 
 def count_text(group: Sequence[Row], total: int) -> str:
-    """Return how many of `total` filesystems these rows have; empty for one subject."""
+    """Return how many of `total` filesystems these rows concern, or "" for one subject."""
     unique = {(row.where, row.filesystem and row.filesystem.id) for row in group}
     if len(unique) == 1:
         return ""
@@ -183,7 +183,7 @@ def count_text(group: Sequence[Row], total: int) -> str:
 
 
 def severity_counts(found: Iterable[Row]) -> str:
-    """Return how many rows have each severity, "2 high, 1 low"; empty without rows."""
+    """Return the number of rows of each severity ("2 high, 1 low"), or "" without rows."""
     numbers = Counter(row.finding.severity for row in found)
     return ", ".join(f"{numbers[each]} {each.value}" for each in Severity if numbers[each])
 
@@ -192,9 +192,9 @@ INCOMPLETE = "incomplete"
 
 
 def completeness(report: Report, threshold: Severity | None) -> str:
-    """Return "complete", "complete for medium and worse" or INCOMPLETE, as the exit code counts.
+    """Return "complete", "complete for medium and worse" or INCOMPLETE, like the exit code.
 
-    What is missing and could not show a finding at the threshold makes no audit incomplete.
+    Missing evidence that could not lead to a finding at the threshold is disregarded.
     """
     if report.complete:
         return "complete"
@@ -204,9 +204,9 @@ def completeness(report: Report, threshold: Severity | None) -> str:
 
 
 def gaps(name: str, report: Report) -> list[Gap]:
-    """Return what could not be determined on a host, wholly or in part; its own gaps first.
+    """Return what is partly or wholly undetermined on a host, with the host's own gaps first.
 
-    The list is empty exactly where the report is complete.
+    The list is empty if and only if the report is complete.
     """
     of_host = [Gap(name, None, None, (gap,)) for gap in report.host.gaps]
     return of_host + [
@@ -223,8 +223,8 @@ def _error(verdict: Verdict) -> str | None:
 class GapGroup(NamedTuple):
     """Gaps of one host that have the same cause, as one sentence.
 
-    `key` identifies the group on its host. `is_error` is true where a rule raised or the host
-    could not be read.
+    `key` identifies the group on its host. `is_error` is true if a rule raised an exception or
+    the host could not be read.
     """
 
     host: str
@@ -234,24 +234,24 @@ class GapGroup(NamedTuple):
 
 
 def text_of(same: Sequence[Gap], cause: str) -> str:
-    """Return the text if all gaps of a cause have the same, else the cause."""
+    """Return the text that all gaps of a cause share, or the cause if their texts differ."""
     texts = {gap.text for gap in same}
     return texts.pop() if len(texts) == 1 else cause
 
 
 def gap_groups(host: Audited, most: int | None = None) -> tuple[GapGroup, ...]:
-    """Return the gaps of a host by cause; for a host without a report, why there is none.
+    """Return the gaps of a host grouped by cause, or the error of a host without a report.
 
-    A scan without privileges has the same gap in twenty rules: twenty entries for each of a
-    thousand hosts are more than a reader of alerts can use. `most` limits the rules and subjects
-    that a sentence names.
+    A scan without privileges has the same gap in twenty rules, and twenty alerts for each of a
+    thousand hosts are too many to be useful. `most` limits the rules and subjects that a
+    sentence names.
     """
     name = host.name
     if host.report is None:
         sentence = visible(f"{name} could not be read: {host.error or 'no reason is known'}")
         return (GapGroup(name, "unread", sentence, is_error=True),)
     found = gaps(name, host.report)
-    causes = {gap.text: gap.cause for gap in found if gap.filesystem}  # the host lacks it, too
+    causes = {gap.text: gap.cause for gap in found if gap.filesystem}  # also for the host's gaps
     groups: dict[tuple[str, str], list[Gap]] = {}
     for gap in found:
         groups.setdefault((causes.get(gap.text, gap.text), gap.hint), []).append(gap)
@@ -272,19 +272,19 @@ def _group(name: str, key: tuple[str, str], same: Sequence[Gap], most: int | Non
 _FSTAB = "/etc/fstab"
 _MOUNT_TABLE = "/proc/self/mountinfo"
 _FSTAB_LINE = re.compile(r"\bfstab line ([1-9][0-9]{0,6})\b", re.ASCII)
-"""How rules cite a line of fstab: in the label where the file is the origin, or in the origin."""
+"""How rules cite an fstab line: in the label if the origin is the file, else in the origin."""
 _FINGERPRINT_DIGITS = 32
 
 
 class Location(NamedTuple):
-    """A path, relative and not encoded, and a line of that file, counted from 1."""
+    """A relative path that is not URL-encoded, and a line of that file, counted from 1."""
 
     path: str
     line: int
 
 
 def location_of(row: Row, report: Report) -> Location:
-    """Return the location of a finding: the cited line of fstab, else the mount table."""
+    """Return the location of a finding: the cited fstab line, or the mount table."""
     line = _cited_line(row.finding)
     if line is None:
         return location_of_subject(row.host, row.filesystem, report)
@@ -300,7 +300,7 @@ def _cited_line(finding: Finding) -> int | None:
 
 
 def location_of_subject(host: str, fs: Filesystem | None, report: Report | None) -> Location:
-    """Return the first line of a filesystem in the mount table; line 1 where it has none."""
+    """Return the first line of a filesystem in the mount table, or line 1 if it has none."""
     table = () if report is None else for_wording(report.host.mounts, ())
     points = fs.mount_points if fs else ()
     number = _line_numbers(table).get((points[0], fs.device_number), 1) if fs and points else 1
@@ -319,18 +319,18 @@ def _path(host: str, file: str) -> str:
 
 
 def folder(name: str) -> str:
-    """Return a name as one segment of a relative path that cannot leave it."""
+    """Return a name as one path segment that cannot leave its parent folder."""
     if not name.strip("."):
         return f"_{name}"
     return visible(name).replace("/", "_")
 
 
 def fingerprints(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return what identifies each finding in every run: 32 hexadecimal digits, all different.
+    """Return a unique identifier of each finding, stable between runs: 32 hexadecimal digits.
 
     A fingerprint depends on the host, the rule, the superblock and the fact that failed, like
-    the key of a baseline. The host is part of it because machines made of one image share the
-    UUIDs of their filesystems. Copies of a filesystem on one host get a number. A filesystem
+    the key of a baseline. The host is part of it because machines created from one image share
+    the UUIDs of their filesystems. Copies of a filesystem on one host get a number. A filesystem
     without a UUID is identified by its mount point.
     """
     met: Counter[tuple[str, ...]] = Counter()
@@ -343,16 +343,16 @@ def fingerprints(rows: Sequence[Row]) -> tuple[str, ...]:
 
 
 def superblock(fs: Filesystem | None) -> str:
-    """Return what identifies a superblock when its device is renamed; "" for the host."""
+    """Return the UUID of a filesystem, else its first mount point or device; "" for the host."""
     if fs is None:
         return ""
     return fs.uuid or (fs.mount_points[0] if fs.mount_points else fs.device)
 
 
 def fixed_findings(report: Report) -> Iterator[tuple[FixedFinding, Filesystem | None]]:
-    """Yield the fixed findings with their filesystems; None for the host, and for one that is gone.
+    """Yield each fixed finding with its filesystem, or None for the host or if it is gone.
 
-    By the superblock: the device of that time can be that of another filesystem by now.
+    The superblock identifies it, because another filesystem may have the old device by now.
     """
     present = {key_of_filesystem(fs): fs for fs in reversed(report.host.filesystems)}
     for gone in report.fixed or ():
@@ -360,6 +360,6 @@ def fixed_findings(report: Report) -> Iterator[tuple[FixedFinding, Filesystem | 
 
 
 def digest(*parts: str) -> str:
-    """Return 32 hexadecimal digits of some texts, which may hold any byte."""
+    """Return 32 hexadecimal digits of the hash of texts, which may contain any byte."""
     text = json.dumps(parts, ensure_ascii=True)
     return sha256(text.encode("ascii")).hexdigest()[:_FINGERPRINT_DIGITS]

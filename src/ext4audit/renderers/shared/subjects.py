@@ -1,4 +1,4 @@
-"""A report by subject, with its verdicts and their classification; and its findings by cause."""
+"""A report grouped for rendering: its verdicts by subject, and its findings by cause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ext4audit.report import Outcome, Report, Verdict
 from ext4audit.rule import Rule
 
 OF_SITE_RULES = "ext4audit.policy.site_rules.SiteRuleError: "
-"""What begins the last line where the rules of a site could not be loaded."""
+"""Start of the last traceback line if a site's rules could not be loaded."""
 
 
 class Subject(NamedTuple):
@@ -51,7 +51,7 @@ class Subject(NamedTuple):
 
     @property
     def no_rule_applies(self) -> bool:
-        """Whether every verdict is "not applicable", also where there is no verdict."""
+        """Whether every verdict is "not applicable"; true without verdicts."""
         return all(each.outcome is Outcome.NOT_APPLICABLE for each in self.verdicts)
 
     def with_outcome(self, outcome: Outcome) -> tuple[Verdict, ...]:
@@ -79,9 +79,9 @@ def _worst_rank(subject: Subject) -> int:
 
 
 def verdict_counts(report: Report) -> Counter[Outcome]:
-    """Return the number of verdicts by outcome, those determined in part as undetermined.
+    """Return the number of verdicts by outcome; partly determined ones count as undetermined.
 
-    They have a FAIL as well, which a summary counts by its findings.
+    Their outcome is FAIL, for which a summary counts the findings instead.
     """
     return Counter(
         Outcome.UNDETERMINED
@@ -92,23 +92,23 @@ def verdict_counts(report: Report) -> Counter[Outcome]:
 
 
 def traceback_lines(verdict: Verdict) -> list[str]:
-    """Return the lines of the traceback of a rule that raised; there is at least one."""
+    """Return the traceback of a rule that raised an exception, as at least one line."""
     *lines, last = (verdict.note or "no traceback").strip().split("\n")
     return [*lines, last.removeprefix(OF_SITE_RULES)]
 
 
 def whose_error(rule: Rule) -> str:
-    """Return whose mistake it is that a rule raised."""
+    """Return a phrase that attributes a rule's exception to the site or to ext4audit."""
     return "an error in a rule of the site" if rule.is_of_site else "a bug in ext4audit"
 
 
 def known_count(report: Report) -> int:
-    """Return how many findings the baseline has, without those that are suppressed."""
+    """Return the number of findings that are in the baseline and not suppressed."""
     return sum(finding.known and finding.suppression is None for finding in report.findings)
 
 
 def is_shut_down(fs: Filesystem) -> bool:
-    """Whether the kernel refuses all writes, although the state may still read as writable."""
+    """Return whether the kernel refuses all writes, even if the state still reads as writable."""
     options = fs.options.value if isinstance(fs.options, Known) else None
     return bool(options and (options.find("emergency_ro") or options.find("shutdown")))
 
@@ -130,7 +130,7 @@ class Found(NamedTuple):
 class Cause(NamedTuple):
     """The findings of one rule with the same severity, confidence and short text.
 
-    They also agree on whether they count, and on why not.
+    They either all count, or are all set aside for the same reason.
     """
 
     rule: Rule
@@ -143,28 +143,28 @@ class Cause(NamedTuple):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """The messages of the findings, each once."""
+        """The distinct messages of the findings."""
         return tuple(dict.fromkeys(finding.message for _, finding in self.found))
 
     @property
     def filesystems(self) -> tuple[Filesystem | None, ...]:
-        """The subjects, each once; None is the host."""
+        """The distinct subjects; None is the host."""
         by_id = {fs.id if fs else None: fs for fs, _ in self.found}
         return tuple(by_id.values())
 
 
 def causes(report: Report) -> tuple[Cause, ...]:
-    """Return the findings that count by cause, worst first, then by code."""
+    """Return the findings that count, grouped by cause, worst first, then by code."""
     return _grouped((each, *pair) for each in subjects(report) for pair in each.findings)
 
 
 def causes_set_aside(report: Report) -> tuple[Cause, ...]:
-    """Return the findings that do not count, because of the policy or of a baseline."""
+    """Return the findings that the policy or a baseline sets aside, grouped by cause."""
     return _grouped((each, *pair) for each in subjects(report) for pair in each.set_aside)
 
 
 def key_of_cause(rule: Rule, finding: Finding) -> object:
-    """Return what findings with the same cause share; it can be hashed."""
+    """Return a hashable key that is equal for findings with the same cause."""
     said = (finding.severity, finding.confidence, finding.short)
     return rule.code, *said, finding.suppression, finding.known
 
