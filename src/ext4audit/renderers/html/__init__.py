@@ -5,7 +5,7 @@ that a template prints passes through `visible` and is then escaped. A content s
 allows only the style sheet and the script, by their hashes, so injected markup cannot load or
 run anything. The script filters hosts and copies commands; without it, the page has no controls.
 The report has every finding; suppressed and known ones are folded. Verbosity has no effect.
-The page of several hosts leaves out evidence and commands of findings below the threshold, and
+The page of several hosts omits evidence and commands of findings below the threshold, and
 the evidence of rules that passed.
 """
 
@@ -35,7 +35,7 @@ from ext4audit.renderers.shared import PHASE_TEXT, counted, why_text
 from ext4audit.report import PlanAdvice, Report
 
 _TEXTS_KEPT = 1 << 16
-"""Texts whose visible form is cached; the hosts of a fleet share a few thousand texts."""
+"""Number of texts whose visible form is cached; the hosts of a fleet share a few thousand."""
 
 _visible = lru_cache(maxsize=_TEXTS_KEPT)(visible)
 
@@ -49,7 +49,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan with the commands to use."""
+    """Return the report of a plan with the recommended commands."""
     (entry,) = worst_first([Audited(report.source.label, report)])
     return _one(entry, page, f"plan for {report.source.label}", advice)
 
@@ -69,7 +69,7 @@ def _one(entry: Entry, page: Page, name: str, plan: PlanAdvice | None = None) ->
 
 
 def _fleet(entries: Sequence[Entry], page: Page) -> dict[str, object]:
-    """Return what the page of several hosts shows."""
+    """Return the template values for the page of several hosts."""
     return {
         "title": f"ext4audit: {counted(len(entries), 'host')}",
         "summary": fleet_summary(entries, page),
@@ -99,8 +99,8 @@ def _digest(template: str) -> str:
 def _printed(value: object) -> object:
     """Return the text that a template prints for a value, before it is escaped.
 
-    The output of a macro is left as it is. None is an error in a template, like an undefined
-    name.
+    The output of a macro is returned unchanged. Raises TypeError for None, which is a template
+    error like an undefined name.
     """
     if value is None:
         raise TypeError("a template prints None")
@@ -108,7 +108,7 @@ def _printed(value: object) -> object:
 
 
 def _capitalized(text: str) -> str:
-    """Return the text with its first letter in upper case, and the others as they are."""
+    """Return the text with its first letter in upper case and the others unchanged."""
     return text[:1].upper() + text[1:]
 
 

@@ -27,13 +27,13 @@ _BASIS = {
     "simulated": "simulated",
 }
 _UNEVEN = 1.25
-"""The chart of the members is unfolded from this ratio of the busiest to the mean."""
+"""The chart of the members is unfolded if the busiest has at least this ratio to the mean."""
 
 
 class OptionRow(NamedTuple):
-    """An option that is not the kernel's default; `layers` are (who, token, origin).
+    """An option that is not the kernel's default; `layers` are (provenance, token, origin).
 
-    `in_mount_table` says whether the mount table shows its token.
+    `in_mount_table` is true if the mount table shows its token.
     """
 
     option: EffectiveOption
@@ -83,9 +83,9 @@ class MembersPart(NamedTuple):
 
 
 class FilesystemPart(NamedTuple):
-    """One filesystem; `members` is None where no stripe lies below.
+    """One filesystem; `members` is None if there is no stripe below it.
 
-    `locations` are the tokens of the mount table, the superblock and fstab.
+    `locations` has the tokens of the mount table, the superblock and fstab.
     """
 
     fs: Filesystem
@@ -114,7 +114,7 @@ def filesystem_line(fs: Filesystem) -> FilesystemLine:
 
 
 def filesystem_part(fs: Filesystem) -> FilesystemPart:
-    """Return the part of one filesystem."""
+    """Return everything that the report shows of one filesystem."""
     return FilesystemPart(
         fs=fs,
         fstype=type_text(fs),
@@ -128,7 +128,7 @@ def filesystem_part(fs: Filesystem) -> FilesystemPart:
 
 
 def _state(fs: Filesystem) -> str:
-    """Return whether it is mounted and writable; either can be unknown."""
+    """Return whether a filesystem is mounted and writable; either can be unknown."""
     if not fs.alive:
         return "not mounted"
     mode = for_wording(fs.read_only, None)
@@ -141,7 +141,7 @@ def _state(fs: Filesystem) -> str:
 
 
 def _size(fs: Filesystem) -> str:
-    """Return the size and usage by statfs(2); without them the size in the superblock."""
+    """Return the size and usage from statfs(2), or else the size in the superblock."""
     if not isinstance(fs.usage, Known):
         return _size_in_superblock(fs)
     usage = fs.usage.value
@@ -187,7 +187,7 @@ def _provenance_text(provenance: Provenance) -> str:
 
 
 def _locations(fs: Filesystem) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the tokens of each location that has some."""
+    """Return the option tokens of each location that has any."""
     tokens = options_object(fs)
     names = (
         ("Mount table", "mount_table"),

@@ -1,4 +1,4 @@
-"""Findings in the HTML report: one entry for each cause, its filesystems, and the rule's page."""
+"""Findings in the HTML report: an entry for each cause, with its subjects and the rule's page."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
 class Badge(NamedTuple):
-    """Text on the colour of a CSS class: a severity, "open" (undetermined), "fine" or "info"."""
+    """Text and its CSS class `look`: a severity, "open" (undetermined), "fine" or "info"."""
 
     text: str
     look: str
 
 
 class Place(NamedTuple):
-    """A subject of a finding, and the anchor of its section; empty where it has none."""
+    """A link target: the name of a subject, host or entry, and its anchor."""
 
     name: str
     anchor: str
 
 
 class RemedyPart(NamedTuple):
-    """A remedy; its commands keep their order, because a later one may depend on an earlier.
+    """A remedy; its commands keep their order, because one may depend on an earlier one.
 
-    `same_as` is an earlier entry of the page that has the same commands: `phases` is then empty.
+    `same_as` is an earlier entry on the page with the same commands; `phases` is then empty.
     """
 
     label: str
@@ -51,7 +51,7 @@ class RemedyPart(NamedTuple):
 
     @property
     def afterwards(self) -> tuple[PhaseLines, ...]:
-        """The check and the rollback behind all changes."""
+        """The check and the rollback after all changes."""
         return self.phases[self._last_change :]
 
     @property
@@ -61,7 +61,7 @@ class RemedyPart(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Citations; `details` are those that a reader needs only to check the others."""
+    """Citations; `details` has those that a reader needs only to check the others."""
 
     main: tuple[Citation, ...]
     details: tuple[Citation, ...]
@@ -80,7 +80,7 @@ class Parts(NamedTuple):
 
 
 class MemberPart(NamedTuple):
-    """What only one subject of an entry has; `message` is empty where all have the same."""
+    """Contents specific to one subject of an entry; `message` is empty if all share one."""
 
     place: Place
     message: str
@@ -89,17 +89,17 @@ class MemberPart(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Whether there is anything to fold below its name."""
+        """Whether there is content to fold below the subject's name."""
         return self.evidence.any or bool(self.remedies)
 
 
 class FindingPart(NamedTuple):
     """One cause with its subjects; it is unfolded if `shown`.
 
-    `line` is the text beside the title, `message` the longer one below it, if any. `places` are
+    `line` is the text beside the title, `message` the longer one below it, if any. `places` has
     the first subjects, and `places_more` counts the others. `evidence` and `remedies` are those
-    that all subjects have; `members` is empty where there is one subject. `about` is the page of
-    the rule, empty where the report has it elsewhere: in an earlier entry, or once for a fleet.
+    that all subjects share; `members` is empty if there is one subject. `about` is the page of the
+    rule, or empty if the report has it elsewhere: in an earlier entry, or once for a fleet.
     """
 
     anchor: str
@@ -118,16 +118,16 @@ class FindingPart(NamedTuple):
 
     @property
     def has_more(self) -> bool:
-        """Whether there is anything below the title."""
+        """Whether there is content below the title."""
         below = (self.message, self.evidence.any, self.remedies, self.members, self.about)
         return any(below) or not self.finding.counts
 
 
 class FindingStyle(NamedTuple):
-    """How the entries of a host are made: what is unfolded, and what they link to.
+    """How to render the entries of a host: which are unfolded, and what they link to.
 
     Findings milder than `threshold` are folded; in a fleet (`brief`), they have no evidence and
-    no commands either. `places` are the subjects of the host by the id of the filesystem.
+    no commands either. `places` has the subjects of the host by filesystem id.
     """
 
     threshold: Severity
@@ -137,7 +137,7 @@ class FindingStyle(NamedTuple):
     def place(self, found: Found) -> Place:
         """Return the subject with the anchor of its section.
 
-        A finding of the host has the name of what it is about, such as a line of fstab.
+        For a finding of the host, the name is the device or fact that it is about, if any.
         """
         fs, finding = found
         subject = self.places[fs.id if fs else None]
@@ -145,15 +145,15 @@ class FindingStyle(NamedTuple):
         return subject._replace(name=named) if named else subject
 
     def folds(self, finding: Finding) -> bool:
-        """Whether an entry is one line that opens."""
+        """Return whether the entry of a finding is folded to one line."""
         return not finding.severity.at_least(self.threshold)
 
 
 class FindingParts:
-    """Makes the entries of one host; commands that an earlier entry has are not repeated."""
+    """Builder of the entries of one host; commands of an earlier entry are not repeated."""
 
     def __init__(self, style: FindingStyle) -> None:
-        """Start a host."""
+        """Start with no entries."""
         self._style = style
         self._commands: dict[object, Place] = {}
         self._explained: set[str] = set()
@@ -188,7 +188,7 @@ class FindingParts:
         )
 
     def _about(self, rule: Rule) -> tuple[PagePart, ...]:
-        """Return the page of a rule for its first entry."""
+        """Return the page of a rule for its first entry, or nothing for later ones."""
         if self._style.brief or rule.code in self._explained:
             return ()
         self._explained.add(rule.code)
@@ -225,13 +225,13 @@ class FindingParts:
 
 
 def disruption_badge(remedy: Remedy) -> Badge:
-    """Return what a remedy interrupts, in capitals where it destroys data."""
+    """Return what a remedy interrupts, in capitals if it destroys data."""
     text = disruption_text(remedy)
     return Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
 
 
 def _in_all(findings: Sequence[Finding]) -> Parts:
-    """Return the citations and remedies that every finding has."""
+    """Return the citations and remedies that all findings share."""
     first, *others = findings
     return Parts(
         tuple(c for c in first.citations if all(c in each.citations for each in others)),
@@ -240,7 +240,7 @@ def _in_all(findings: Sequence[Finding]) -> Parts:
 
 
 def _without(finding: Finding, shared: Parts) -> Parts:
-    """Return the citations and remedies that this finding alone has."""
+    """Return the citations and remedies of a finding that are not shared."""
     return Parts(
         tuple(each for each in finding.citations if each not in shared.citations),
         tuple(each for each in finding.remedies if each not in shared.remedies),
@@ -253,7 +253,7 @@ def _evidence(citations: Sequence[Citation]) -> Evidence:
 
 
 class Span(NamedTuple):
-    """A piece of a paragraph; `code` is set where the docstring has it in backticks."""
+    """A piece of a paragraph; `code` is true if the docstring has it in backticks."""
 
     text: str
     code: bool
@@ -268,7 +268,7 @@ class PagePart(NamedTuple):
 
 @lru_cache
 def page_parts(rule: Rule) -> tuple[PagePart, ...]:
-    """Return the page of a rule; text before the first heading has the heading "About"."""
+    """Return the page of a rule; text before the first heading gets the heading "About"."""
     before, *rest = _HEADING.split(rule.page)
     sections = [("About", before), *zip(rest[::2], rest[1::2], strict=True)]
     return tuple(PagePart(head, _paragraphs(text)) for head, text in sections if text.strip())

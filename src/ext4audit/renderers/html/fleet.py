@@ -1,4 +1,4 @@
-"""Several hosts in the HTML report: the summary, the table of hosts and rules, the folded hosts."""
+"""Several hosts in the HTML report: summary, table of hosts and rules, and folded hosts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_FINDING = len(Severity)
 class Entry(NamedTuple):
     """One host of a fleet with its display name and the anchor of its section.
 
-    `name` is the key of the host; `rank` is that of its worst finding.
+    `name` is the key of the host; `rank` is the rank of its worst finding.
     """
 
     name: str
@@ -57,8 +57,8 @@ class FleetSummary(NamedTuple):
 class RuleEntry(NamedTuple):
     """A rule with findings, the hosts that have them, worst first, and the page of the rule.
 
-    A host where it is milder than `worst` has a badge. `total` is the number of all hosts. `groups`
-    say how many hosts of each group have findings.
+    A host has a badge if its severity is milder than `worst`. `total` is the number of all hosts.
+    `groups` shows how many hosts of each group have findings.
     """
 
     rule: Rule
@@ -70,19 +70,19 @@ class RuleEntry(NamedTuple):
 
     @property
     def at_worst(self) -> int:
-        """How many hosts have a finding of the worst severity, as the summary in text counts."""
+        """The number of hosts with a finding of severity `worst`, as in the text summary."""
         return sum(badge is None for _, badge in self.hosts)
 
     @property
     def share(self) -> str:
-        """How many of all hosts have the worst severity, and on how many more it is milder."""
+        """The number of hosts with severity `worst`, and of those with a milder one, as text."""
         milder = len(self.hosts) - self.at_worst
         share = f"{self.at_worst} of {counted(self.total, 'host')}"
         return f"{share}, milder on {milder} more" if milder else share
 
 
 class FoldedHost(NamedTuple):
-    """One host of a fleet below the summary; it is unfolded on paper if `printed`.
+    """One host of a fleet below the summary; it is unfolded in print if `printed`.
 
     `section` is None for a host that could not be read.
     """
@@ -96,7 +96,7 @@ class FoldedHost(NamedTuple):
 def worst_first(hosts: Sequence[Audited]) -> tuple[Entry, ...]:
     """Return the hosts by their worst finding, then the unread, incomplete and clean ones.
 
-    Of hosts with an equally bad finding, the one with more findings is first.
+    Of hosts with equally severe worst findings, the one with more findings is first.
     """
     ordered = sorted(named_hosts(hosts), key=lambda named: _order(named[1].report))
     return tuple(
@@ -117,12 +117,12 @@ def _worst_rank(report: Report | None) -> int:
 
 
 def _severities(report: Report | None) -> Counter[Severity]:
-    """Return the number of findings that count by severity."""
+    """Return the number of findings that count, by severity."""
     return Counter(finding.severity for finding in report.counted) if report else Counter()
 
 
 def folded_host(entry: Entry, page: Page) -> FoldedHost:
-    """Return one host of a fleet; a host that fails the audit is unfolded on paper."""
+    """Return one host of a fleet; it is unfolded in print if it fails or could not be read."""
     report = entry.host.report
     if report is None:
         unread = Badge("could not be read", "open")
@@ -150,7 +150,7 @@ def _code(report: Report | None, page: Page) -> int:
 
 
 def _banner(entries: Sequence[Entry], page: Page) -> Badge:
-    """Return the result of the worst host; a host that could not be read is incomplete."""
+    """Return the result of the worst host; a host that could not be read counts as incomplete."""
     codes = Counter(_code(entry.host.report, page) for entry in entries)
     worse = f"findings {worse_findings(page)}"
     of = f"of {counted(len(entries), 'host')}"
@@ -166,7 +166,7 @@ def _banner(entries: Sequence[Entry], page: Page) -> Badge:
 
 
 def _host_chips(entries: Sequence[Entry], page: Page) -> Iterator[Badge]:
-    """Yield the numbers of hosts by result, as in the summary of the text: each host once."""
+    """Yield the numbers of hosts by result, counting each host once, as in the text summary."""
     results = Counter(_result(entry.host.report, page) for entry in entries)
     looks = {f"with findings {worse_findings(page)}": "critical", "clean": "fine"}
     for result in (*looks, "incomplete", "could not be read"):
@@ -175,7 +175,7 @@ def _host_chips(entries: Sequence[Entry], page: Page) -> Iterator[Badge]:
 
 
 def _result(report: Report | None, page: Page) -> str:
-    """Return the result of a host: a failed one counts as failed, whether complete or not."""
+    """Return the result of a host; a failed one counts as failed even if incomplete."""
     if report is None:
         return "could not be read"
     if _code(report, page) == EXIT_FINDINGS:
@@ -184,7 +184,7 @@ def _result(report: Report | None, page: Page) -> str:
 
 
 def rule_entries(entries: Sequence[Entry], page: Page) -> tuple[RuleEntry, ...]:
-    """Return the rules with findings that count, worst first, then by hosts of that severity."""
+    """Return the rules with findings that count, worst first, then by number of such hosts."""
     by_group = _by_group(entries, page)
     found: dict[str, list[tuple[Entry, Severity]]] = {}
     rules: dict[str, Rule] = {}
@@ -211,7 +211,7 @@ def unread_groups(entries: Sequence[Entry], page: Page) -> tuple[str, ...]:
 
 
 def _by_group(entries: Sequence[Entry], page: Page) -> Counter[str]:
-    """Return the number of hosts of each group that the report counts by."""
+    """Return the number of hosts in each group that `group_by` selects."""
     groups = (chosen_groups(groups_of(entry.host), page.group_by) for entry in entries)
     return Counter(group for each in groups for group in each)
 
@@ -219,7 +219,7 @@ def _by_group(entries: Sequence[Entry], page: Page) -> Counter[str]:
 def _rule_entry(
     rule: Rule, on: Sequence[tuple[Entry, Severity]], hosts: int, groups: tuple[str, ...]
 ) -> RuleEntry:
-    """Return one rule; a host where it is milder than on the worst host has its severity."""
+    """Return one rule; hosts with a severity milder than the worst get a badge for it."""
     ordered = sorted(on, key=lambda pair: pair[1].rank)
     worst = ordered[0][1]
     return RuleEntry(
@@ -236,21 +236,21 @@ def _rule_entry(
 
 
 class Cell(NamedTuple):
-    """One rule on one host: badges, or `text` where there are none."""
+    """One rule on one host: badges, or `text` if there are none."""
 
     badges: tuple[Badge, ...]
     text: str
 
 
 class Column(NamedTuple):
-    """One rule; `rank` is that of its worst finding on any host."""
+    """One rule; `rank` is the rank of its worst finding on any host."""
 
     rule: Rule
     rank: int
 
 
 class Row(NamedTuple):
-    """One host of the table; `cells` are None for a host that could not be read."""
+    """One host of the table; `cells` is None if the host could not be read."""
 
     entry: Entry
     has_gaps: bool
@@ -258,7 +258,7 @@ class Row(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The hosts by the rules with a finding or an undetermined verdict, worst first.
+    """A table of hosts and the rules with a finding or an undetermined verdict, worst first.
 
     `quiet_rules` is the number of rules without a column.
     """
@@ -310,7 +310,7 @@ def _row(entry: Entry, columns: Sequence[Column]) -> Row:
 
 
 def _cell(verdicts: Sequence[Verdict]) -> Cell:
-    """Return the worst finding that counts and whether a gap exists, else the outcome."""
+    """Return badges for the worst finding that counts and for a gap, or else the outcome."""
     findings = [finding for verdict in verdicts for finding in verdict.findings]
     counting = [finding.severity for finding in findings if finding.counts]
     badges = []

@@ -1,4 +1,4 @@
-"""The section of one host in the HTML report, from the banner to its filesystems and itself."""
+"""The section of one host in the HTML report: banner, facts, findings, and each subject."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _POINTS_IN_TITLE = 3
 class HostSection(NamedTuple):
     """One host; `anchor` is the target of links to it.
 
-    `no_filesystem` is why there is no filesystem below, and empty where there is one.
-    `fixed` are the findings of the baseline that are fixed, None without a baseline.
-    `brief` is set for one of many hosts.
+    `no_filesystem` is why there is no filesystem, and empty if there is one.
+    `fixed` has the baseline findings that are fixed, or is None without a baseline.
+    `brief` is true for one of many hosts.
     """
 
     anchor: str
@@ -65,7 +65,7 @@ class HostSection(NamedTuple):
 
 
 def host_section(report: Report, page: Page, anchor: str, *, brief: bool = False) -> HostSection:
-    """Return the section of one host; `brief` is for one of many hosts."""
+    """Return the section of one host; `brief` is true for one of many hosts."""
     every = [each for each in subjects(report) if each.filesystem or each.verdicts]
     anchors = [f"{anchor}:{number}" for number, _ in enumerate(every, 1)]
     parts = FindingParts(_style(page, [*zip(every, anchors, strict=True)], brief=brief))
@@ -91,7 +91,7 @@ def host_section(report: Report, page: Page, anchor: str, *, brief: bool = False
 
 
 def _style(page: Page, named: Sequence[tuple[Subject, str]], *, brief: bool) -> FindingStyle:
-    """Return how the entries are made; "never" folds like the default threshold."""
+    """Return the style of a host's entries; threshold "never" folds like the default threshold."""
     places = {_id(each): Place(where(each.filesystem), anchor) for each, anchor in named}
     return FindingStyle(page.threshold or Severity.MEDIUM, brief, places)
 
@@ -103,7 +103,7 @@ def _id(subject: Subject) -> str | None:
 def _entries(
     found: Sequence[Cause], parts: Sequence[FindingPart]
 ) -> dict[str | None, tuple[Place, ...]]:
-    """Return the entries of each subject by the id of the filesystem."""
+    """Return links to the findings of each subject, by filesystem id."""
     entries: dict[str | None, tuple[Place, ...]] = {}
     for cause, part in zip(found, parts, strict=True):
         for fs in cause.filesystems:
@@ -123,7 +123,7 @@ def finding_chips(report: Report, page: Page) -> tuple[Badge, ...]:
 
 
 def severity_chips(found: Mapping[Severity, int]) -> Iterator[Badge]:
-    """Yield the number of findings of each severity that has some, worst first."""
+    """Yield the number of findings of each severity that occurs, worst first."""
     for severity in Severity:
         if found.get(severity):
             yield Badge(f"{found[severity]} {severity.value}", severity.value)
@@ -135,7 +135,7 @@ def _aside(report: Report) -> tuple[tuple[int, str], ...]:
 
 
 def _banner(report: Report, page: Page) -> Badge:
-    """Return the meaning of the exit code, which one function decides for every format."""
+    """Return the meaning of the exit code, which `exit_code` determines for every format."""
     code = exit_code(report, page.threshold, allow_incomplete=page.allow_incomplete)
     worse = f"findings {worse_findings(page)}"
     if code == EXIT_FINDINGS:
@@ -151,12 +151,12 @@ def _banner(report: Report, page: Page) -> Badge:
 
 
 def worse_findings(page: Page) -> str:
-    """Return which findings fail the audit: "at medium or worse"."""
+    """Return a phrase for the findings that fail the audit: "at medium or worse"."""
     return f"at {page.threshold.value} or worse" if page.threshold else "that fail the audit"
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield names and values; a fact without a value is not shown."""
+    """Yield names and values of facts about the host; one with an empty value is not shown."""
     host = report.host
     if report.source.kind == "plan":
         yield "Plan", f"{report.source.label}: does not exist yet, audited as planned"
@@ -194,14 +194,14 @@ class NothingFound(NamedTuple):
 
 
 class UnknownRow(NamedTuple):
-    """What is unknown, and the codes of the rules that need it."""
+    """An unknown, and the codes of the rules that need it."""
 
     unknown: Unknown
     needed_by: str
 
 
 class BrokenRule(NamedTuple):
-    """A rule that raised: its last line, the lines of its traceback, and whose mistake it is."""
+    """A rule that raised an exception: the error, the traceback, and who is responsible."""
 
     rule: Rule
     error: str
@@ -210,7 +210,7 @@ class BrokenRule(NamedTuple):
 
 
 class Undetermined(NamedTuple):
-    """The verdicts that were not determined: their number, the unknowns, the rules that raised."""
+    """Undetermined verdicts: their number, the unknowns, and the rules that raised exceptions."""
 
     number: int
     unknowns: tuple[UnknownRow, ...]
@@ -220,9 +220,9 @@ class Undetermined(NamedTuple):
 class SubjectSection(NamedTuple):
     """One subject of rules; `filesystem` is None for the host itself, and in a fleet.
 
-    `line` is the filesystem in one line, for a fleet. `entries` are its findings, by code.
-    `nothing_found` is set where there are none, `undetermined` where a verdict was not determined.
-    A fleet has only the numbers of `passed` and `not_applicable`.
+    `line` is the filesystem in one line, for a fleet. `entries` has links to its findings.
+    `nothing_found` is set if there are none, `undetermined` if a verdict could not be determined.
+    `passed` and `not_applicable` are empty in a fleet.
     """
 
     anchor: str
@@ -240,7 +240,7 @@ class SubjectSection(NamedTuple):
 def subject_section(
     subject: Subject, anchor: str, entries: Sequence[Place], *, brief: bool
 ) -> SubjectSection:
-    """Return the section of a subject; `brief` is for one of many hosts."""
+    """Return the section of a subject; `brief` is true for one of many hosts."""
     fs = subject.filesystem
     return SubjectSection(
         anchor=anchor,
@@ -257,7 +257,7 @@ def subject_section(
 
 
 def subject_name(fs: Filesystem | None) -> str:
-    """Return the device of a subject and its mount points."""
+    """Return the name of a subject: its device and mount points, or "The host itself"."""
     if fs is None:
         return "The host itself"
     where = f" on {listed(fs.mount_points, _POINTS_IN_TITLE)}" if fs.mount_points else ""
@@ -265,12 +265,12 @@ def subject_name(fs: Filesystem | None) -> str:
 
 
 def _worst_badge(subject: Subject) -> Badge:
-    """Return the worst finding; a subject with gaps is never shown as fine."""
+    """Return a badge for the worst finding; a subject with gaps is never shown as fine."""
     if subject.problems:
         return _severity_badge(subject.problems[0][1].severity)
     if subject.undetermined:
         return Badge("INCOMPLETE", "open")
-    if subject.findings:  # of severity info alone
+    if subject.findings:  # only of severity info
         return _severity_badge(Severity.INFO)
     if subject.set_aside:
         return Badge("SET ASIDE", "info")
@@ -283,7 +283,7 @@ def _severity_badge(severity: Severity) -> Badge:
 
 
 def _nothing_found(subject: Subject) -> NothingFound:
-    """Return why there are no findings; that is fine only where every rule was determined."""
+    """Return why there are no findings, which is fine only if every rule was determined."""
     if subject.no_rule_applies:
         return NothingFound(Badge("NOT JUDGED", "info"), "No rule applies.")
     if subject.undetermined:
@@ -307,7 +307,7 @@ def _undetermined(subject: Subject) -> Undetermined:
 
 
 def _unknown_rows(verdicts: Sequence[Verdict]) -> tuple[UnknownRow, ...]:
-    """Return each unknown once, with the codes of the rules that need it."""
+    """Return the distinct unknowns, each with the codes of the rules that need it."""
     codes: dict[Unknown, dict[str, None]] = {}
     for verdict in verdicts:
         for unknown in verdict.unknowns:

@@ -25,7 +25,7 @@ from ext4audit.renderers.shared import (
 TOP = "filesystem"
 """The key of the filesystem's box."""
 _MOST_APART = 4
-"""More equal devices side by side than this share one box."""
+"""If more equal devices than this are side by side, they share one box."""
 _WIDTH = 208
 _HEIGHT = 66
 _GAP = 16
@@ -34,14 +34,14 @@ _MARGIN = 2
 """Sizes in the picture, in pixels: of a box, between boxes and rows, and the margin."""
 _LONGEST_NAME = 21
 _LONGEST_DETAIL = 28
-"""Characters that usually fit into a line of a box, the first of which is bold."""
+"""Characters that usually fit into a line of a box; the first line, the name, is bold."""
 _NAMES_IN_BOX = 3
 
 
 class Box(NamedTuple):
-    """A box of the picture: its left upper corner, its CSS class, and up to three lines of text.
+    """A box of the picture: its upper left corner, its CSS class, and up to three lines of text.
 
-    `lines` are shortened to the width of a box, `text` is the same in full.
+    `lines` are shortened to the width of a box; `text` is unshortened.
     """
 
     left: int
@@ -73,7 +73,7 @@ class Picture(NamedTuple):
 
 
 class DeviceRow(NamedTuple):
-    """A device in the table; `more` has rare properties, `below` is set where it is unknown."""
+    """A device in the table; `more` has rare properties, `below` is set if it is unknown."""
 
     device: BlockDevice
     size: str
@@ -94,8 +94,8 @@ class StackPart(NamedTuple):
 class DeviceGroup(NamedTuple):
     """Devices that share one box: equal ones, or a single one.
 
-    `above` are the keys of the boxes directly above it. `unknown` is set where the devices here
-    could not be determined; `devices` is then the device whose components are unknown.
+    `above` has the keys of the boxes directly above. `unknown` is set if the devices here could
+    not be determined; `devices` then has the device whose components are unknown.
     """
 
     key: str
@@ -133,7 +133,7 @@ def _rotational(device: BlockDevice) -> str:
 
 
 def _more(fs: Filesystem, device: BlockDevice) -> Iterator[str]:
-    """Yield what only some devices have."""
+    """Yield properties that only some devices have, such as a chunk size or a model."""
     chunk = chunk_bytes(fs, device)
     if chunk is not None:
         yield f"{binary_size(chunk)} chunk"
@@ -152,7 +152,7 @@ def _more(fs: Filesystem, device: BlockDevice) -> Iterator[str]:
 
 
 def _picture(fs: Filesystem, top: BlockDevice) -> Picture:
-    """Return the boxes in centred rows, the filesystem above its devices."""
+    """Return the picture with boxes in centred rows, the filesystem above its devices."""
     rows = ((DeviceGroup(TOP, (), ()),), *rows_of(top))
     width = max(len(row) for row in rows) * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
     corners = _corners(rows, width)
@@ -168,7 +168,7 @@ def _picture(fs: Filesystem, top: BlockDevice) -> Picture:
 
 
 def _corners(rows: Sequence[Sequence[DeviceGroup]], width: int) -> dict[str, tuple[int, int]]:
-    """Return the left upper corner of each box by its key."""
+    """Return the upper left corner of each box by its key."""
     corners = {}
     for number, row in enumerate(rows):
         left = (width - len(row) * (_WIDTH + _GAP) + _GAP) // 2
@@ -215,13 +215,13 @@ def _kind(fs: Filesystem, device: BlockDevice) -> str:
 
 
 def _queue(device: BlockDevice) -> str:
-    """Return the properties that decide about barriers and seeks, or that they are unknown."""
+    """Return the properties relevant to barriers and seeks: write cache and rotation."""
     cache = for_wording(device.queue.write_cache, "cache not known")
     return f"{cache}, {_rotational(device)}"
 
 
 def _short_name(name: str) -> str:
-    """Return the end of a long name, because paths differ there."""
+    """Shorten a long name to its end, because that is where paths differ."""
     shown = visible(name)
     return name if len(shown) <= _LONGEST_NAME else f"…{shown[1 - _LONGEST_NAME :]}"
 
@@ -234,7 +234,7 @@ def _short_detail(detail: str) -> str:
 def rows_of(top: BlockDevice) -> tuple[tuple[DeviceGroup, ...], ...]:
     """Return the rows of the picture, with the top device alone in the first.
 
-    A device stands below all devices that it is a component of, so all lines go down.
+    A device is below all devices that it is a component of, so all lines go down.
     """
     depths = _depths(top)
     devices = [device for device in top.walk() if device.device_number in depths]
@@ -258,7 +258,7 @@ def rows_of(top: BlockDevice) -> tuple[tuple[DeviceGroup, ...], ...]:
 
 
 def _depths(top: BlockDevice) -> dict[DeviceNumber, int]:
-    """Return the depth of each device below the top, by the longest path."""
+    """Return the depth of each device, measured by the longest path from the top device."""
     depths: dict[DeviceNumber, int] = {}
 
     def visit(device: BlockDevice, depth: int, path: frozenset[DeviceNumber]) -> None:
@@ -276,9 +276,9 @@ def _depths(top: BlockDevice) -> dict[DeviceNumber, int]:
 def _groups(
     here: Sequence[BlockDevice], parents: Mapping[DeviceNumber, Sequence[tuple[int, str]]]
 ) -> Iterator[DeviceGroup]:
-    """Yield the devices of one row, many equal ones as one group, in the order of the stack.
+    """Yield the devices of one row in stack order, with many equal ones as one group.
 
-    `parents` are the places in the stack and the groups of the devices above each.
+    `parents` has, for each device, the stack positions and group keys of the devices above it.
     """
     alike: dict[object, list[tuple[BlockDevice, tuple[str, ...]]]] = {}
     for device in here:
@@ -293,7 +293,7 @@ def _groups(
 
 
 def _looks(device: BlockDevice) -> tuple[object, ...]:
-    """Return the properties of a device that a box shows, except its name."""
+    """Return the properties of a device that its box shows, except the name."""
     cache = for_wording(device.queue.write_cache, None)
     rotational = for_wording(device.queue.rotational, None)
     return (device.kind, device.model, cache, rotational, isinstance(device.below, Unknown))
@@ -302,7 +302,7 @@ def _looks(device: BlockDevice) -> tuple[object, ...]:
 def _unknown_groups(
     over: Sequence[BlockDevice], keys: dict[DeviceNumber, str]
 ) -> Iterator[DeviceGroup]:
-    """Yield a box for unknown components, one for each group above."""
+    """Yield a group for unknown components, one for each group above."""
     found: dict[str, DeviceGroup] = {}
     for device in over:
         above = keys[device.device_number]
