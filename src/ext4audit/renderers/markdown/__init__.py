@@ -1,11 +1,11 @@
 """Markdown for GitHub: a step's summary, or the text of an issue or a pull request.
 
-A report of several hosts begins with a table of hosts and rules, in which "?" is a rule that was
-not determined. The findings follow in a table, worst first, each with its evidence and remedies
-below, and the gaps. Findings that are suppressed or in the baseline do not alert: a table of their
-own has them with the reason. `-q` leaves out the sections below the tables. Text beyond 65,536
-characters fits in no comment of GitHub, so that the same finding on many filesystems, or hosts,
-stands once, unless `-v` asks for each.
+A report of several hosts begins with a table of hosts and rules, in which "?" marks an
+undetermined rule. A table of findings follows, worst first, then a section for each finding with
+its evidence and remedies, then the gaps. Findings that are suppressed or in the baseline do not
+alert, so a separate table lists them with the reason. `-q` omits the sections below the tables.
+A GitHub comment is limited to 65,536 characters, so the same finding on many filesystems or hosts
+is shown once, unless `-v` requests each.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ from ext4audit.report import PlanAdvice, Report
 
 UNREAD = "could not be read"
 _WHOLE = 2
-"""Findings with one cause that have a section each: as many as the text report shows whole."""
+"""Up to this number, findings with one cause have a section each, as in the text report."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return all hosts as one Markdown text with a newline at the end."""
+    """Return all hosts as one Markdown text with a final newline."""
     named = named_hosts(hosts)
     parts = [] if len(named) == 1 else list(_overview(named, page))
     parts += _unread([(name, host) for name, host in named if host.report is None])
@@ -64,7 +64,7 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 
 
 def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
-    """Return the report of a plan, what was assumed, and the commands to use."""
+    """Return the report of a plan, its assumptions, and the recommended commands."""
     whole = render([Audited(report.source.label, report)], page)
     return "\n\n".join((whole.rstrip("\n"), *_plan(advice))) + "\n"
 
@@ -102,7 +102,7 @@ def _overview(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]
 
 
 def _cells(name: str, report: Report | None) -> dict[str, str]:
-    """Return the cell of each rule that has findings on a host, or was not determined there."""
+    """Return the cell of each rule that has findings on a host or is undetermined there."""
     if report is None:
         return {}
     shown = {gap.rule.code: "?" for gap in gaps(name, report) if gap.rule}
@@ -142,7 +142,7 @@ def _host(name: str, report: Report, page: Page) -> Iterator[str]:
 
 
 def _fleet(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
-    """Yield the findings and gaps of several hosts by cause; their names stand in the tables."""
+    """Yield the findings and gaps of several hosts by cause; the tables name the hosts."""
     read = [(name, host.report) for name, host in named if host.report is not None]
     text = in_force_text(in_force(host for _, host in named))
     if text:
@@ -156,9 +156,9 @@ def _fleet(named: Sequence[tuple[str, Audited]], page: Page) -> Iterator[str]:
 def _findings(
     read: Sequence[tuple[str, Report]], page: Page, totals: Mapping[str, int]
 ) -> Iterator[str]:
-    """Yield the findings, then the gaps. A host that is alone has no name in its rows.
+    """Yield the findings, then the gaps; the rows of a single host have an empty host name.
 
-    `totals` are the numbers of filesystems by host.
+    `totals` has the number of filesystems by host.
     """
     found = sorted((row for each in read for row in rows(*each)), key=rank)
     most = len(found) if page.verbosity > 0 else _WHOLE
@@ -176,7 +176,7 @@ def _findings(
 
 
 def _summary(report: Report, page: Page) -> str:
-    """Return whether the audit is complete, then how much was found."""
+    """Return whether the audit is complete, and the numbers of filesystems and findings."""
     active = [row for row in rows("", report) if row.state == ACTIVE]
     aside = len(report.findings) - len(active)
     state = completeness(report, page.threshold)
@@ -196,7 +196,7 @@ def _summary(report: Report, page: Page) -> str:
 def _set_aside_and_fixed(
     read: Sequence[tuple[str, Report]], aside: Sequence[Sequence[Row]]
 ) -> Iterator[str]:
-    """Yield the findings that do not count, those that are fixed, and notices on the policy."""
+    """Yield the findings that do not count, the fixed ones, and notices on the policy."""
     if aside:
         yield "### Suppressed, or in the baseline"
         yield set_aside_table(aside)

@@ -1,7 +1,7 @@
-"""Findings and gaps in Markdown: the lines of the tables, and a section for each finding.
+"""Findings and gaps in Markdown: the rows of the tables, and a section for each finding.
 
-The same finding on more than two filesystems, of one host or several, is one line and one section,
-which has evidence and remedies of one of them as an example. `-v` has those of each.
+The same finding on more than two filesystems, of one host or several, gets one row and one section
+with the evidence and remedies of one filesystem as an example. `-v` shows those of each.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ext4audit.renderers.shared.commands import phases
 from ext4audit.renderers.shared.rows import THE_HOST, Gap, Row, count_text, message_of, text_of
 
 _MOST_LINES = 50
-"""Lines of what findings with one cause do not share."""
+"""Maximum rows of the table of differences between findings with one cause."""
 Group = Sequence[Row]
-"""Rows with one cause; a single row where it stands for itself."""
+"""Rows with the same cause, or a single row."""
 
 
 def finding_line(group: Group) -> tuple[str, ...]:
-    """Return the cells of findings with one cause: severity, rule, subjects and message."""
+    """Return the table cells of a group: severity, rule, subjects and message."""
     first = group[0]
     severity = first.finding.severity.value.upper()
     return severity, _rule(first), _subjects(group), prose(message_of(group))
@@ -39,7 +39,7 @@ def _rule(row: Row) -> str:
 
 
 def _subjects(found: Sequence[Row | Gap]) -> str:
-    """Return the subjects; of several hosts, those with many by their number."""
+    """Return the subjects; those of a named host are only counted if it has several."""
     by_host: dict[str, dict[str, None]] = {}
     for each in found:
         by_host.setdefault(each.host, {})[_subject(each)] = None
@@ -55,7 +55,7 @@ def _subject(row: Row | Gap) -> str:
 
 
 def subject_text(host: str, where: str) -> str:
-    """Return a subject, behind the name of its host where there are several."""
+    """Return a subject, preceded by the name of its host if there are several hosts."""
     if where == THE_HOST:
         return prose(host) or THE_HOST
     return f"{prose(host)} {code(where)}" if host else code(where)
@@ -66,8 +66,8 @@ def section(
 ) -> Iterator[str]:
     """Yield the section of a group: the consequence, the evidence and each remedy.
 
-    `totals` are the numbers of filesystems by host. `shown` are the findings above by the steps
-    of their remedies: those of the whole host stand once.
+    `totals` has the number of filesystems by host. `shown` maps the steps of remedies to the
+    finding above that shows them, so that steps for the whole host appear once.
     """
     example = min(group, key=_is_worse_example)
     finding = example.finding
@@ -94,13 +94,13 @@ def _count(group: Group, totals: Mapping[str, int]) -> str:
 
 
 def _is_worse_example(row: Row) -> tuple[bool, bool]:
-    """Return a sort key: a remedy that can be run is the better example."""
+    """Return a sort key that prefers, as an example, a remedy that can be run."""
     remedy = row.finding.main_remedy
     return remedy is None or not remedy.steps, remedy is not None and remedy.destructive
 
 
 def _differences(group: Group) -> Iterator[str]:
-    """Yield the table of what findings with one cause do not share: messages and remedies."""
+    """Yield a table of the messages and remedies in which findings with one cause differ."""
     columns = [("Where", [_subject(row) for row in group])]
     columns += [("Finding", [prose(row.finding.message) for row in group])]
     columns += [("Remedy", [_main_remedy(row) for row in group])]
@@ -118,7 +118,7 @@ def _main_remedy(row: Row) -> str:
 
 
 def _other_commands(group: Group, example: Row) -> Iterator[str]:
-    """Yield where the commands are that the others have and the example does not."""
+    """Yield a note on where to find the commands that the example does not have."""
     own = _steps(example)
     number = sum(bool(_steps(row) - own) for row in group)
     if number:
@@ -130,7 +130,7 @@ def _steps(row: Row) -> set[tuple[Step, ...]]:
 
 
 def _remedy(remedy: Remedy, label: str, before: Row | None) -> Iterator[str]:
-    """Yield a remedy; each phase has its own block, because people copy blocks as a whole."""
+    """Yield a remedy with one block for each phase, because people copy blocks as a whole."""
     yield f"**{label}** ({disruption_text(remedy)}): {prose(remedy.summary)}"
     if remedy.trade_off is not None:
         yield f"Trade-off: {prose(remedy.trade_off)}"
@@ -144,7 +144,7 @@ def _remedy(remedy: Remedy, label: str, before: Row | None) -> Iterator[str]:
 
 
 def set_aside_table(aside: Iterable[Group]) -> str:
-    """Return the findings that do not count, each with the reason."""
+    """Return a table of the findings that do not count, each with the reason."""
     head = ("Severity", "Rule", "Where", "Finding", "Why it does not count")
     return table(head, [_aside(group) for group in aside])
 
@@ -164,10 +164,10 @@ def _why(row: Row) -> str:
 
 
 def gap_lines(found: Sequence[Gap], most: int) -> list[tuple[str, ...]]:
-    """Return the cells of gaps: rules, subjects, what is missing and a hint.
+    """Return the table cells of gaps: rules, subjects, missing evidence and hint.
 
-    Where more than `most` lack the same evidence, a rule that lacks it on several filesystems is
-    one line, and so are rules that lack it on the same ones.
+    If more than `most` gaps have the same cause, those of one rule share a row, and so do rules
+    that lack the evidence on the same filesystems.
     """
     times = Counter((gap.cause, gap.hint) for gap in found)
     by_rule: dict[tuple[str, str, str, int], list[Gap]] = {}

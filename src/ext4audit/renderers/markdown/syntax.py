@@ -1,7 +1,7 @@
 """The syntax of GitHub Flavored Markdown: prose, code and tables, with text from hosts escaped.
 
-The escaping must survive two passes. The parser (GitHub Flavored Markdown, spec 0.29) reads
-backslashes and entities as plain characters. GitHub then searches the text for @mentions,
+The escaping must survive two passes. The parser (GitHub Flavored Markdown, spec 0.29) turns
+backslash escapes and entities into plain characters. GitHub then searches the text for @mentions,
 #references and :emoji:. An escape does not prevent that (github/cmark-gfm#181); an empty comment
 does, because it splits the text, and so does a code span.
 """
@@ -26,8 +26,8 @@ _SPECIAL = {
     "#": f"#{_SPLIT}",
     **{char: f"\\{char}" for char in "*[]~"},
 }
-"""Entities where a backslash would collide with the escapes of a table. The form of `$` is that
-of GitHub's documentation on mathematical expressions."""
+"""Characters are entities if a backslash would collide with the escapes of a table. The form of
+`$` is from GitHub's documentation on mathematical expressions."""
 _MARKUP = re.compile(
     r"""(?P<special>[\\|`<>&$@#*\[\]~])
       | (?P<emphasis>(?<![^\W_])_ | _(?![^\W_]))
@@ -41,7 +41,7 @@ _LEAST_FENCE = 3
 
 
 def prose(text: str) -> str:
-    """Return text for a paragraph, a heading or a cell."""
+    """Escape text for a paragraph, a heading or a table cell."""
     return _MARKUP.sub(_plain, visible(text).strip())
 
 
@@ -59,10 +59,10 @@ def _plain(match: re.Match[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Return a name as a code span; nothing for no name.
+    """Return a name as a code span, or "" for a blank name.
 
-    A bar would end the cell of a table, and its escape does not work behind a backslash. A name
-    with a bar is therefore shown as text.
+    A "|" would end the cell of a table, and its escape does not work after a backslash. A name
+    with "|" is therefore shown as text.
     """
     shown = visible(text)
     if "|" in shown or not shown.strip():
@@ -85,6 +85,6 @@ def _longest_run(text: str) -> int:
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Return a table of cells that are Markdown already."""
+    """Return a table; the cells must already be Markdown."""
     every = (head, ["---"] * len(head), *lines)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in every)
