@@ -1,6 +1,6 @@
 """JSON, version 1: the report as one object of a stable shape, described by schema-1.1.json.
 
-Additive changes raise the minor version, all others the major version. New keys stand at the
+Additive changes raise the minor version, all others the major version. New keys are added at the
 end of their object, so the order of the older ones never changes.
 """
 
@@ -22,7 +22,7 @@ SCHEMA_VERSION = "1.1"
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the one host's report as a JSON object and a newline; the text is ASCII."""
+    """Return the only host's report as ASCII JSON; raises ValueError if it has none."""
     (host,) = hosts
     if host.report is None:
         raise ValueError(f"{host.label} has no report")
@@ -46,12 +46,12 @@ def plan_object(report: Report, advice: PlanAdvice, page: Page) -> dict[str, Any
 
 
 def schema_text() -> str:
-    """Return the JSON Schema (2020-12) that every rendered report obeys."""
+    """Return the JSON Schema (2020-12) to which every rendered report conforms."""
     return schema_file("schema-1.1.json")
 
 
 def schema_file(name: str) -> str:
-    """Return the text of a schema in this package."""
+    """Return the text of a schema in this package; raises FileNotFoundError without data."""
     # get_data also reads from a zip archive, at half the start-up cost of importlib.resources.
     data = get_data(__name__, name)
     if data is None:
@@ -60,7 +60,7 @@ def schema_file(name: str) -> str:
 
 
 def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
-    """Return the report as JSON values; text that is not UTF-8 still has surrogates."""
+    """Return the report as JSON values, in which text that is not UTF-8 still has surrogates."""
     by_fact = filesystems_by_fact(report.host)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -129,7 +129,7 @@ def _summary(report: Report) -> dict[str, Any]:
 
 
 def _plan(advice: PlanAdvice) -> dict[str, Any]:
-    """Return the commands of a plan by their keys, the changes, and the assumptions."""
+    """Return the commands of a plan by key, with its changes and assumptions."""
     return {
         "basis": advice.basis,
         "assumed": list(advice.assumed),

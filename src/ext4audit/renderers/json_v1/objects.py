@@ -23,15 +23,15 @@ from ext4audit.renderers import chunk_bytes
 from ext4audit.report import Verdict, subject_of
 
 _RATIO_DIGITS = 4
-"""Digits after the point of a ratio, so that two runs can be compared as text."""
+"""Decimals of a ratio, rounded so that two runs can be compared as text."""
 
 
 def verdict_object(
     verdict: Verdict, fs: Filesystem | None, by_fact: Mapping[str, Filesystem]
 ) -> dict[str, Any]:
-    """Return one verdict on a filesystem, None for the host; `evidence` is that of a pass.
+    """Return one verdict; `fs` is None for the host, and `evidence` is that of a pass.
 
-    `by_fact` has the filesystems by UUID and mount point, which findings of the host can be about.
+    `by_fact` has the filesystems by UUID and mount point; a finding of the host can be about one.
     """
     return {
         "rule": verdict.rule.code,
@@ -65,7 +65,7 @@ def _finding(finding: Finding, fs: Filesystem | None) -> dict[str, Any]:
 
 
 def _common_suppression(verdict: Verdict) -> dict[str, Any] | None:
-    """Return the first suppression where all findings of the verdict are suppressed."""
+    """Return the first suppression if all findings of the verdict are suppressed, else None."""
     found = [finding.suppression for finding in verdict.findings]
     return _suppression(found[0]) if found and None not in found else None
 
@@ -123,10 +123,10 @@ def unknown_object(unknown: Unknown) -> dict[str, Any]:
 
 
 def options_object(fs: Filesystem) -> dict[str, Any]:
-    """Return the effective options, what each location shows of them, and their provenance.
+    """Return the effective options, those that each location shows, and their provenance.
 
-    `effective` is null unless its source shows every option: readers would take a part of the
-    options for all of them. `provenance` lists the options that are established.
+    `effective` is null unless its source shows every option, because readers would take a partial
+    list for a complete one. `provenance` lists the options that are established.
     """
     options = None if isinstance(fs.options, Unknown) else fs.options.value
     established = () if options is None else options.options
@@ -148,14 +148,14 @@ def options_object(fs: Filesystem) -> dict[str, Any]:
 
 
 def _mount_table(fs: Filesystem, options: EffectiveOptions | None) -> list[str]:
-    """Return the superblock options of the mount table, also where no source has them all."""
+    """Return the superblock options of the mount table, even if no source has them all."""
     if options is not None:
         return list(options.mount_table or ())
     return list(fs.mounts[0].super_options) if fs.mounts else []
 
 
 def _fstab(fs: Filesystem) -> list[str] | None:
-    """Return the options of the fstab entry; one for a present mount point precedes others."""
+    """Return the options of the fstab entry, preferring one for a current mount point."""
     entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
     ours = [entry for entry in entries if entry.line.mount_point in places]
@@ -210,7 +210,7 @@ def layout_object(layout: MetadataLayout) -> dict[str, Any]:
 
 
 def rounded(ratio: float) -> float:
-    """Return a ratio with the digits that the JSON has."""
+    """Round a ratio to the number of decimals in the JSON."""
     return round(ratio, _RATIO_DIGITS)
 
 
@@ -275,7 +275,7 @@ def _origin(evidence: Evidence[object]) -> str | None:
 
 
 def _unknowns(fs: Filesystem) -> Sequence[Unknown]:
-    """Return what is unknown about the filesystem itself, each once, in the order of the keys."""
+    """Return the distinct unknowns of the filesystem itself, in the order of the keys."""
     facts = (fs.fstype, fs.read_only, fs.superblock, fs.options, fs.fstab, fs.stack, fs.layout)
     return tuple(dict.fromkeys(each for each in facts if isinstance(each, Unknown)))
 
