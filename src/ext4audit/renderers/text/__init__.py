@@ -1,6 +1,6 @@
 """The text format: problems, their evidence, and the commands to copy.
 
-Commands stand alone on their lines, unwrapped and without decoration. All text passes through
+Each command is alone on its line, unwrapped and without decoration. All text passes through
 `visible` before it is printed. This is the only renderer that imports rich.
 """
 
@@ -31,13 +31,13 @@ from ext4audit.renderers.text.report import plan_blocks, report_blocks
 from ext4audit.report import PlanAdvice, Report
 
 _NARROWEST = 24
-"""Columns that prose has at least, on a terminal of any width."""
+"""Minimum columns of prose, even on a narrower terminal."""
 _SHARE = 3
-"""A last cell that would get less than this part of the terminal goes on below its row."""
+"""If the last cells would get less than 1/3 of the terminal's width, the row wraps as prose."""
 
 
 def render(hosts: Sequence[Audited], page: Page) -> str:
-    """Return the reports as text with a newline at the end."""
+    """Return the reports as text with a final newline."""
     between = "\n" if page.verbosity >= 0 else ""
     return between.join(
         render_report(host.report, page) for host in hosts if host.report is not None
@@ -47,8 +47,8 @@ def render(hosts: Sequence[Audited], page: Page) -> str:
 def render_report(report: Report, page: Page) -> str:
     """Return one report as text.
 
-    Verbosity is -1 for the summary line alone, 0, or 1 for all evidence and reasons. Without
-    `color` no ESC is written.
+    Verbosity is -1 for only the summary line, 0, or 1 for all evidence and reasons. Without
+    `color`, no escape sequences are written.
     """
     look = make_look(page)
     blocks = report_blocks(report, look)
@@ -63,7 +63,7 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
 
 
 def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
-    """Return blocks as text, also for other commands."""
+    """Return blocks as text; other commands than `scan` use this too."""
     pen = _Pen(width, ascii_only)
     lines = (line for block in blocks for line in pen.draw(block))
     if not color:
@@ -73,10 +73,10 @@ def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only:
 
 
 def _colored(line: Text, console: Console) -> str:
-    """Return a line with the codes of its styles.
+    """Return a line with the escape sequences of its styles.
 
-    `Console.print` would take five times as long, and wrap, crop or pad unless it is told not to:
-    any of these would break commands.
+    `Console.print` would take five times as long, and by default it wraps, crops or pads lines,
+    which would break commands.
     """
     return "".join(
         segment.style.render(segment.text, color_system=ColorSystem.STANDARD)
@@ -87,7 +87,7 @@ def _colored(line: Text, console: Console) -> str:
 
 
 def _console() -> Console:
-    """Return a console that knows the styles, and depends on nothing of the environment."""
+    """Return a console that resolves styles and does not depend on the environment."""
     return Console(
         file=StringIO(),
         force_terminal=True,
@@ -100,7 +100,7 @@ def _console() -> Console:
 
 
 class _Pen(NamedTuple):
-    """Draws blocks as lines of text for one kind of terminal."""
+    """Renderer of blocks as lines of text, for one kind of terminal."""
 
     width: int | None
     ascii_only: bool
@@ -124,14 +124,14 @@ class _Pen(NamedTuple):
         return self._hanging(start, Text().join(self._span(span) for span in block.spans))
 
     def _hanging(self, start: Text, text: Text, more: int = 0) -> Iterator[Text]:
-        """Yield the text behind `start`; further lines begin below it, or `more` columns inside."""
+        """Yield the text after `start`; further lines align with it, plus `more` columns."""
         margin = start.cell_len + more
         for number, line in enumerate(_wrapped(text, self.width, margin)):
             line.rstrip()
             yield (Text(" " * margin) if number else start.copy()).append_text(line)
 
     def _columns(self, block: Columns) -> Iterator[Text]:
-        """Yield rows with aligned columns: a label longer than its column has a line of its own."""
+        """Yield rows with aligned columns; a label that exceeds its column gets a separate line."""
         cells = [[self._span(span) for span in row] for row in block.rows]
         columns = zip(*cells, strict=True)
         widths = [_column_width(column, block.widest) for column in columns]
@@ -143,7 +143,7 @@ class _Pen(NamedTuple):
                 yield from self._row(row, widths, block)
 
     def _row(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
-        """Yield one line, or more where it is wider than the terminal."""
+        """Yield one line, or several if it is wider than the terminal."""
         line = _joined(row, widths, block.indent)
         if self.width is None or line.cell_len <= self.width:
             yield line
@@ -151,7 +151,7 @@ class _Pen(NamedTuple):
             yield from self._folded(row, widths, block)
 
     def _folded(self, row: Sequence[Text], widths: Sequence[int], block: Columns) -> Iterator[Text]:
-        """Yield a row with its last cells below each other, or as prose where it is narrow."""
+        """Yield a row with its last cells below each other, or as prose if they lack space."""
         start = _joined([*row[: block.fixed], Text()], widths, block.indent)
         width = self.width or 0
         if self.width and width - start.cell_len < max(_NARROWEST, width // _SHARE):
@@ -164,9 +164,9 @@ class _Pen(NamedTuple):
 
 
 def _wrapped(text: Text, width: int | None, margin: int) -> Sequence[Text]:
-    """Return lines that break between words only: a path on two lines cannot be copied.
+    """Wrap text between words only, because a path split over two lines cannot be copied.
 
-    The wrap of rich folds or crops a word that is too long, or does not wrap at all.
+    The wrapping in rich folds or crops a word that is too long, or does not wrap at all.
     """
     if width is None:
         return (text,)
@@ -192,5 +192,5 @@ def _joined(row: Sequence[Text], widths: Sequence[int], indent: int) -> Text:
 
 
 def _padded(cell: Text, width: int) -> Text:
-    """Return a cell padded to the column, and two columns more."""
+    """Return a cell padded to `width` plus two columns of space."""
     return cell.copy().append(" " * (max(width - cell.cell_len, 0) + 2))

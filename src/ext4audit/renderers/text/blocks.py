@@ -1,7 +1,7 @@
 """The building blocks of the text format, and the glyphs and verbosity of its look.
 
-Blocks are independent of the terminal. `text/__init__.py` draws them; there all text passes
-through `visible`.
+Blocks are independent of the terminal. `text/__init__.py` draws them and passes all text through
+`visible`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ STEP = 2
 
 
 class Span(NamedTuple):
-    """A piece of text in one style of rich; output without colour ignores the style."""
+    """A piece of text in one rich style; output without colour ignores the style."""
 
     text: str
     style: str = ""
 
 
 class Prose(NamedTuple):
-    """Spans that wrap at the terminal's width; `marker` stands in front of the first line."""
+    """Spans that wrap at the terminal's width; `marker` precedes the first line."""
 
     spans: tuple[Span, ...]
     indent: int = 0
@@ -35,7 +35,7 @@ class Prose(NamedTuple):
 
 
 class Verbatim(NamedTuple):
-    """One line that is never wrapped: a command to copy, a line of a traceback."""
+    """One line that is never wrapped: a command to copy, or a line of a traceback."""
 
     text: str
     indent: int
@@ -45,9 +45,9 @@ class Verbatim(NamedTuple):
 class Columns(NamedTuple):
     """Rows of spans in aligned columns, all with the same number of cells.
 
-    Of a row that is too wide, the cells behind the first `fixed` ones wrap. A cell of more than
-    `widest` columns moves only its own row; the label of a table with one fixed cell has a line of
-    its own then.
+    In a row that is too wide, the cells after the first `fixed` ones wrap. A cell of more than
+    `widest` columns does not widen its column, and only shifts its own row; if `fixed` is 1, such
+    a label gets a separate line.
     """
 
     rows: tuple[tuple[Span, ...], ...]
@@ -79,10 +79,10 @@ DIFF_STYLES: Mapping[str, str] = {FILE: "dim", BEFORE: "red", AFTER: "green"}
 
 
 class Look(NamedTuple):
-    """The verbosity, the glyphs, and what is shown whole. Text always stands beside a glyph.
+    """The verbosity, the glyphs, and what is shown in full. Every glyph has text beside it.
 
-    `threshold` is the severity that fails, `asked` are the codes of rules that were selected one
-    by one: their findings are shown whole.
+    `threshold` is the severity that fails the audit, `asked` has the codes of rules that were
+    selected individually, whose findings are shown in full.
     """
 
     verbosity: int
@@ -94,7 +94,7 @@ class Look(NamedTuple):
     asked: frozenset[str] = frozenset()
 
     def is_whole(self, code: str, finding: Finding) -> bool:
-        """Whether a finding of a rule is shown with its evidence and its remedy."""
+        """Return whether a finding of a rule is shown with its evidence and its remedy."""
         severe = finding.severity.at_least(self.threshold or USUAL_THRESHOLD)
         return severe or finding.measured or code in self.asked
 
@@ -113,7 +113,7 @@ class Look(NamedTuple):
 
 
 def make_look(page: Page) -> Look:
-    """Return the look: glyphs for the severities from worst to mildest, and for a pass."""
+    """Return the look of a page; `severities` has glyphs from the worst to the mildest."""
     plain = page.ascii_only
     return Look(
         verbosity=page.verbosity,

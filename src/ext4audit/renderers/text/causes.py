@@ -1,6 +1,6 @@
 """The text of findings by cause: their subjects, their message, and what they have in common.
 
-The same defect on twenty filesystems is one cause that names them.
+The same defect on twenty filesystems is reported once, as one cause.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _FACTS_SHOWN = 4
 _SUBJECTS_SHOWN = 3
 _MOUNT_POINTS_SHOWN = 3
 _LONGEST_MOUNT_POINT = 32
-"""Characters of a mount point that stands for many: two of them with the count fit into a line."""
+"""Maximum characters of a mount point next to a count: two of them with it fit into a line."""
 
 
 def message_text(cause: Cause) -> str:
-    """Return the message if all findings have the same, else their summary."""
+    """Return the message that all findings share, or their short text if messages differ."""
     return cause.first.short if cause.messages[1:] else cause.first.message
 
 
 def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
     """Return the evidence that all findings share, without details, a few lines at most.
 
-    Where they share none it is that of the first, whose name is returned as well, else "".
+    If they share none, it is that of the first finding. Its subject is returned too, else "".
     """
     values = [
         {(cited.label, cited.value) for cited in finding.citations} for _, finding in cause.found
@@ -42,10 +42,10 @@ def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
 
 
 def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
-    """Return the remedy to show of each finding: the safest, else the first; each once.
+    """Return the distinct remedies to show: for each finding, the safest or else the first.
 
-    Those that a script applies are first, those without commands last: what is shown can be typed.
-    A remedy of the whole host is the same for all its filesystems.
+    Those that a script applies come first, those without commands last, so that shown remedies
+    can be typed. A remedy of the whole host is the same for all its filesystems.
     """
     chosen = (finding.main_remedy for _, finding in cause.found)
     each_once = {each.steps or each.summary: each for each in chosen if each}
@@ -53,13 +53,13 @@ def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
 
 
 def without_remedy(cause: Cause) -> int:
-    """Return how many of the findings have no remedy, although others of the cause have one."""
+    """Return the number of findings without a remedy, or 0 if no finding of the cause has one."""
     bare = sum(finding.main_remedy is None for _, finding in cause.found)
     return bare if bare < len(cause.found) else 0
 
 
 def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -> str:
-    """Return the names of the subjects, or how many of `total` filesystems they are."""
+    """Return the names of the subjects, or for many, how many of `total` filesystems they are."""
     unique = {_key(each): each for each in cause.found}
     subjects = list(unique.values())
     labels = _distinct(subjects, _full_label if full else _label)
@@ -71,7 +71,7 @@ def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -
 
 
 def one_a_line(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """Return one cause a line: summaries of all filesystems of the host share one."""
+    """Return one cause for each line; those of the whole host with one short text are merged."""
     same: dict[object, list[Cause]] = {}
     for cause in causes:
         key = (cause.rule.code, cause.first.short) if cause.first.of_host else id(cause)
@@ -87,7 +87,7 @@ def _key(each: Found) -> str:
 
 
 def _label(each: Found) -> str:
-    """Return the first mount point or the device; of the host, what the finding is about."""
+    """Return the first mount point or the device, or what a finding of the host is about."""
     if each.filesystem is None:
         return each.finding.device or each.finding.fact or THE_HOST
     points = each.filesystem.mount_points
@@ -95,7 +95,7 @@ def _label(each: Found) -> str:
 
 
 def _short_label(each: Found) -> str:
-    """Return the label, or the device where it is shorter than a long mount point of kubelet."""
+    """Return the label, or the device if it is shorter than a long mount point (kubelet)."""
     label = _label(each)
     if each.filesystem is None or len(label) <= _LONGEST_MOUNT_POINT:
         return label
@@ -103,7 +103,7 @@ def _short_label(each: Found) -> str:
 
 
 def _full_label(each: Found) -> str:
-    """Return the mount points, and the device behind them."""
+    """Return the mount points, followed by the device."""
     if each.filesystem is None or not each.filesystem.mount_points:
         return _label(each)
     points = listed(each.filesystem.mount_points, _MOUNT_POINTS_SHOWN)
@@ -111,7 +111,7 @@ def _full_label(each: Found) -> str:
 
 
 def _distinct(subjects: Sequence[Found], label: Callable[[Found], str]) -> list[str]:
-    """Return the labels in order; filesystems that share a mount point get their devices."""
+    """Return the labels in natural order; filesystems that share one also get their devices."""
     times = Counter(map(label, subjects))
     labels = [label(each) if times[label(each)] == 1 else _full_label(each) for each in subjects]
     return sorted(labels, key=_natural)

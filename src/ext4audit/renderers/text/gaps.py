@@ -1,4 +1,4 @@
-"""What could not be determined: every gap with -v, else what to do about the gaps."""
+"""What could not be determined: every gap with -v, otherwise what to do about the gaps."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINES_SHOWN = 3
 
 @dataclass(slots=True)
 class _Measure:
-    """What one thing to do would determine: checks and subjects, or a gap of the host."""
+    """What one measure would determine: checks and subjects, or a gap of the host."""
 
     of_host: bool = False
     checks: set[int] = field(default_factory=set)
@@ -36,11 +36,11 @@ class _Measure:
 
     @property
     def usefulness(self) -> tuple[bool, int]:
-        """A sort key: a gap of the host can hide whole filesystems."""
+        """A sort key; a gap of the host ranks highest, as it can hide whole filesystems."""
         return (self.of_host, len(self.checks))
 
     def text(self) -> str:
-        """Return how much is not determined, "14 checks, 6 filesystems"."""
+        """Return the amount that is not determined: "14 checks, 6 filesystems"."""
         filesystems = [each for each in self.subjects if each]
         parts = ["part of the host was not audited"] if self.of_host else []
         parts += [counted(len(self.checks), "check")] if self.checks else []
@@ -49,7 +49,7 @@ class _Measure:
 
 
 def short_gap_blocks(report: Report) -> Blocks:
-    """Yield one line for each thing to do, the most useful first, then the rules that raised."""
+    """Yield a line for each measure, most useful first, then the rules that raised exceptions."""
     measures = _measures(report)
     errors = [_error_text(*each) for each in _errors(report)]
     if len(measures) + len(errors) == 1:
@@ -65,7 +65,7 @@ def short_gap_blocks(report: Report) -> Blocks:
 
 
 def _measures(report: Report) -> list[tuple[str, _Measure]]:
-    """Return what to do, and what it would determine, the most useful first."""
+    """Return the measures and what each would determine, most useful first."""
     measures: dict[str, _Measure] = {}
     hints = _hints(report)
     for unknown in report.host.gaps:
@@ -84,9 +84,9 @@ def _hints(report: Report) -> frozenset[str]:
 
 
 def _todo(unknown: Unknown, hints: frozenset[str]) -> str:
-    """Return what to do about a gap; what is unknown, and why, where nothing can be done.
+    """Return what to do about a gap, or what is unknown and why if nothing can be done.
 
-    "run as root: lsblk reads identifiers" is done by whoever does "run as root".
+    The hint "run as root: lsblk reads identifiers" is covered by the hint "run as root".
     """
     if not unknown.hint:
         return f"{unknown.what} ({why_text(unknown)})"
@@ -101,7 +101,7 @@ def _error_text(first: Verdict, where: str) -> str:
 
 @dataclass(slots=True)
 class _Gap:
-    """One thing that is unknown, with the rules and subjects that it affects."""
+    """An unknown with its reasons and the rules and subjects that it affects."""
 
     unknown: Unknown
     reasons: dict[str, None] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class _Gap:
 
 
 def gap_blocks(report: Report) -> Blocks:
-    """Yield every gap once, with the rules that it affects, then the rules that raised."""
+    """Yield every gap once, with the rules it affects, then the rules that raised exceptions."""
     gaps, errors = _gaps(report), _errors(report)
     if not gaps and not errors:
         return
@@ -123,7 +123,7 @@ def gap_blocks(report: Report) -> Blocks:
 
 
 def _gaps(report: Report) -> tuple[_Gap, ...]:
-    """Group what is unknown by what it is and its hint; the gaps of the host stand first."""
+    """Group the unknowns by `what` and `hint`, with the gaps of the host first."""
     gaps: dict[tuple[str, str], _Gap] = {}
     for unknown in report.host.gaps:
         _add(gaps, unknown)
@@ -162,7 +162,7 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _errors(report: Report) -> list[tuple[Verdict, str]]:
-    """Return the rules that raised, and on what: a bug on forty filesystems is one entry."""
+    """Return rules that raised and their subjects; a bug on forty filesystems is one entry."""
     groups: dict[tuple[str, str], tuple[Verdict, list[str]]] = {}
     for verdict, fs in report.judged:
         if verdict.outcome is Outcome.ERROR:
@@ -172,7 +172,7 @@ def _errors(report: Report) -> list[tuple[Verdict, str]]:
 
 
 def _error(first: Verdict, where: str) -> Blocks:
-    """Yield a rule that raised: the last line of its traceback, and the first whole traceback."""
+    """Yield a rule that raised an exception, with the error and the first traceback."""
     lines = traceback_lines(first)
     stopped = f" stopped with an error on {where}: {lines[-1]}"
     yield Prose((Span(first.rule.title, "bold"), Span(stopped)), STEP, UNKNOWN_MARKER)

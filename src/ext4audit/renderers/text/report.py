@@ -35,11 +35,11 @@ from ext4audit.report import FixedFinding, Outcome, PlanAdvice, Report
 _Paragraph: TypeAlias = Sequence[Block]
 _NAMES_SHOWN = 3
 PLAN = "plan"
-"""The kind of source of a plan, whose host has a head of its own."""
+"""The source kind of a plan, which has a header different from that of a host."""
 
 
 def report_blocks(report: Report, look: Look) -> Blocks:
-    """Yield the report; the quiet look has the summary only."""
+    """Yield the report, or only the summary if the look is quiet."""
     if look.verbosity < 0:
         yield _quiet_block(report, look)
         return
@@ -48,7 +48,7 @@ def report_blocks(report: Report, look: Look) -> Blocks:
 
 
 def _paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
-    """Yield the default report: a clean host is a handful of lines without empty ones."""
+    """Yield the default report; for a clean host it is a few lines, none of them empty."""
     fixed = (*_fixed_blocks(report), *_notice_blocks(report))
     end = (*fixed, *short_gap_blocks(report), summary_block(report, look))
     head = () if report.source.kind == PLAN else (header(report),)
@@ -76,7 +76,7 @@ def _verbose_paragraphs(report: Report, look: Look) -> Iterator[_Paragraph]:
 
 
 def _fixed_blocks(report: Report) -> Blocks:
-    """Yield the findings fixed since the baseline: those of one rule in one line."""
+    """Yield the findings fixed since the baseline, one line for each rule."""
     by_rule: dict[str, list[FixedFinding]] = {}
     for gone in report.fixed or ():
         by_rule.setdefault(gone.rule, []).append(gone)
@@ -84,7 +84,7 @@ def _fixed_blocks(report: Report) -> Blocks:
 
 
 def _fixed_block(rule: str, same: Sequence[FixedFinding]) -> Prose:
-    """Return fixed findings of a rule: a single one with its message, else their subjects."""
+    """Return the fixed findings of a rule with their subjects; a single one has its message."""
     names = list(dict.fromkeys(gone.subject for gone in same))
     message = f": {same[0].message}" if len(same) == 1 else ""
     return Prose((Span(f"fixed: {rule} on {listed(names, _NAMES_SHOWN)}{message}", "green"),))
@@ -136,7 +136,7 @@ def _findings(report: Report) -> tuple[Span, ...]:
 
 
 def _set_aside(report: Report) -> str:
-    """Return the number of suppressed findings, of known ones, and of those fixed since."""
+    """Return the numbers of suppressed, known and fixed findings."""
     parts = [f"{report.suppressed} suppressed"] if report.suppressed else []
     if report.fixed is not None:
         parts += [f"{known_count(report)} in the baseline", f"{len(report.fixed)} fixed"]
@@ -144,7 +144,7 @@ def _set_aside(report: Report) -> str:
 
 
 def _checks(report: Report) -> str:
-    """Return how many verdicts are passes, and how many errors."""
+    """Return the numbers of passed checks and of errors."""
     outcomes = verdict_counts(report)
     text = f"{counted(outcomes[Outcome.PASS], 'check')} passed"
     errors = outcomes[Outcome.ERROR]
@@ -152,7 +152,7 @@ def _checks(report: Report) -> str:
 
 
 def _completeness(report: Report, threshold: Severity | None) -> Span:
-    """Return the completeness that the exit code has; what is missing below it is no failure."""
+    """Return the completeness as in the exit code: gaps below the threshold do not matter."""
     state = completeness(report, threshold)
     return Span(state, "bold magenta" if state == INCOMPLETE else "green")
 
@@ -169,7 +169,7 @@ def plan_blocks(report: Report, advice: PlanAdvice, look: Look) -> Blocks:
 
 
 def _plan_head(report: Report, advice: PlanAdvice) -> Blocks:
-    """Yield that the filesystem does not exist yet, and the assumptions."""
+    """Yield a note that the filesystem does not exist yet, and the assumptions."""
     text = " does not exist yet; it is audited as planned."
     yield Prose((Span("PLAN ", "bold"), Span(report.source.label, "bold"), Span(text)))
     for sentence in advice.assumed:
@@ -187,7 +187,7 @@ def _plan_lines(advice: PlanAdvice) -> Blocks:
 
 
 def _difference(advice: PlanAdvice) -> str:
-    """Return how the lines differ from the plan, and the findings that remain with them."""
+    """Return how the commands differ from the plan, and the findings that remain with them."""
     left = ", ".join(advice.left) or "nothing of low severity or worse"
     verdict = f"the same rules then report: {left}"
     if not advice.changes:

@@ -39,11 +39,11 @@ from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 
 ShownSteps: TypeAlias = dict[tuple[Step, ...], str]
-"""The finding that has shown the steps of a remedy: those of the whole host stand once."""
+"""The finding that shows the steps of each remedy, to show those of the whole host only once."""
 
 
 def subject_blocks(subject: Subject, host: Host, look: Look, shown: ShownSteps) -> Blocks:
-    """Yield a subject with all its verdicts; nothing of a host without any."""
+    """Yield a subject with all its verdicts, or nothing for a host without verdicts."""
     if subject.filesystem is None and not subject.verdicts:
         return
     title = (*_subject_title(subject, host), _undetermined(subject))
@@ -88,13 +88,13 @@ def _filesystem_facts(fs: Filesystem) -> str:
 
 
 def _undetermined(subject: Subject) -> Span:
-    """Return how many rules could not be determined, wholly or in part."""
+    """Return the number of partly or wholly undetermined rules, as text."""
     text = f"; {counted(len(subject.undetermined), 'rule')} not determined"
     return Span(text if subject.undetermined else "", "magenta")
 
 
 def _judged(subject: Subject, look: Look) -> Blocks:
-    """Yield the rules that passed with their evidence, and those that do not apply with why."""
+    """Yield the rules that passed with their evidence, and those that do not apply and why."""
     passed = subject.with_outcome(Outcome.PASS)
     not_applicable = subject.with_outcome(Outcome.NOT_APPLICABLE)
     if passed or not_applicable:
@@ -109,13 +109,13 @@ def _judged(subject: Subject, look: Look) -> Blocks:
 
 
 class _Place(NamedTuple):
-    """The subject of a finding, and the steps that findings above it have shown."""
+    """The subject of a finding, and the remedy steps that findings above it show."""
 
     subject: Subject
     shown: ShownSteps
 
     def shown_by(self, rule: Rule, remedy: Remedy) -> str:
-        """Return the earlier finding that has shown the steps of a remedy; empty without one."""
+        """Return the earlier finding that shows the steps of a remedy, or "" if there is none."""
         fs = self.subject.filesystem
         here = f"{rule.code}{f' ({where(fs)})' if fs else ''}"
         before = self.shown.setdefault(remedy.steps, here) if remedy.steps else here
@@ -153,7 +153,7 @@ def set_aside_block(rule: Rule, finding: Finding, indent: int) -> Prose:
 
 
 def finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
-    """Return the severity and the rule of a finding, and whether it is only likely."""
+    """Return the severity and the rule of a finding, and its confidence unless confirmed."""
     return (
         Span(finding.severity.value.upper(), SEVERITY_STYLES[finding.severity]),
         Span("  "),
@@ -164,7 +164,7 @@ def finding_title(rule: Rule, finding: Finding) -> tuple[Span, ...]:
 
 
 def remedy_title(remedy: Remedy, label: str, indent: int) -> Prose:
-    """Return what a remedy does and interrupts, in red where it destroys data."""
+    """Return what a remedy does and interrupts, in red if it destroys data."""
     title = f"{label} ({disruption_text(remedy)}): "
     style = "bold red" if remedy.destructive else "bold"
     return Prose((Span(title, style), Span(remedy.summary)), indent)
@@ -173,7 +173,7 @@ def remedy_title(remedy: Remedy, label: str, indent: int) -> Prose:
 def _remedy(remedy: Remedy, label: str, before: str) -> Blocks:
     """Yield a remedy with its steps in order, because a later one may depend on an earlier one.
 
-    `before` is the finding above that has the same steps.
+    `before` is the finding above that shows the same steps, or "".
     """
     indent = 2 * STEP
     yield remedy_title(remedy, label, indent)

@@ -1,4 +1,4 @@
-"""The default text report: the host, its findings by cause, and the call of `fix` for them."""
+"""The default text report: the host, its findings by cause, and the `fix` command for them."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ from ext4audit.report import ARCHIVES, Report
 _REMEDIES_SHOWN = 2
 _NAMES_SHOWN = 3
 _WIDEST_CELL = 48
-"""Columns that a rule with its name, or the names of many filesystems, may take."""
+"""Maximum columns of a rule with its name, or of the names of many filesystems."""
 _NICKNAME = re.compile(r" \([^()]*\)")
 """The code name of a distribution, " (bookworm)"."""
 _UNNAMED = "standard input"
-"""The label of captured evidence that no command can read a second time."""
+"""The label of captured evidence that cannot be read a second time."""
 _OPEN_FILE = re.compile(r"(?:[^/]+=)?/(?:dev/(?:stdin|fd/.*)|proc/[^/]+/fd/.*)")
-"""What only this process has open, such as `<(...)` of a shell: another one cannot read it."""
+"""Paths of files that only this process can read, such as those of `<(...)` in a shell."""
 _MOST_TARGETS = 3
 
 
 def host_name(report: Report) -> str:
-    """Return the name of the host or image as the first word of a line.
+    """Return the name of the host or image in a form that is safe at the start of a line.
 
-    A host can be called "::error"; GitHub obeys a log line that begins so, indented or not.
+    A host can be named "::error"; GitHub executes a log line that begins so, indented or not.
     """
     name = report.key
     if report.source.kind == "image":
@@ -95,7 +95,7 @@ def finding_paragraphs(report: Report, look: Look) -> Iterator[Sequence[Block]]:
 
 
 def _not_judged(report: Report) -> Blocks:
-    """Yield that no filesystem was judged, or which ones no rule applies to."""
+    """Yield a note if there is no filesystem, and one on filesystems to which no rule applies."""
     if not report.host.filesystems:
         yield Prose((Span(no_filesystem_text(report, f"host {report.key}")),))
     names = [
@@ -109,7 +109,7 @@ def _not_judged(report: Report) -> Blocks:
 
 @dataclass(slots=True)
 class _Page:
-    """One report: its number of filesystems, and the remedies that it has shown."""
+    """State of one report: its number of filesystems, and the remedies already shown."""
 
     filesystems: int
     look: Look
@@ -128,7 +128,7 @@ class _Page:
         )
 
     def cause_blocks(self, cause: Cause) -> Blocks:
-        """Yield a cause whole: subjects, message, facts, and the safest remedy."""
+        """Yield a cause in full: subjects, message, facts, and the safest remedies."""
         names = subjects_text(cause, self.filesystems, self.look, full=True)
         where = Span(f" {self.look.dot} {names}", "bold")
         yield Prose((*finding_title(cause.rule, cause.first), where))
@@ -142,7 +142,7 @@ class _Page:
         yield from self._remedies(cause)
 
     def _remedies(self, cause: Cause) -> Blocks:
-        """Yield the remedies of the first few subjects, and how many others there are."""
+        """Yield the first few remedies, and the number of the others."""
         remedies = shown_remedies(cause)
         titles = set()
         label = ""
@@ -159,23 +159,23 @@ class _Page:
         yield from _others(cause)
 
     def _place(self, remedy: Remedy) -> str:
-        """Return what a remedy that is not shown consists of, and where it is."""
+        """Return a sentence on where to find a remedy that is not shown, with {} for a number."""
         if not remedy.steps:
             return "Advice for {} more: -v."
         in_script = self.has_script and not remedy.destructive
         return f"Commands for {{}} more: {'in the script below' if in_script else '-v'}."
 
     def _more(self, places: Counter[str]) -> Blocks:
-        """Yield where the remedies for other subjects are."""
+        """Yield sentences on where to find the remedies for other subjects."""
         for place, number in places.items():
             yield Prose((Span(place.format(number)),), STEP)
 
     def _changes(self, remedy: Remedy, code: str, label: str) -> Generator[Block, None, str]:
-        """Yield the commands and diffs of a remedy, or which cause above has shown them.
+        """Yield the commands and diffs of a remedy, or a reference to the cause that shows them.
 
-        `label` is the phase that the line above belongs to, and returned is the one of the last:
-        the same command for several filesystems is below one phase. A change of a file, such as
-        a rule of udev, that several filesystems have in common stands once for each rule.
+        `label` is the phase of the line above, and the return value is that of the last line, so
+        that commands for several filesystems share one phase label. A file change that several
+        filesystems have in common, such as a udev rule, is shown once for each rule.
         """
         parts = tuple(changes(remedy))
         before = self._shown.setdefault(parts, code) if parts else code
@@ -196,7 +196,7 @@ class _Page:
 
 
 def _others(cause: Cause) -> Blocks:
-    """Yield how many remedies each finding has beside the one that is shown."""
+    """Yield the number of remedies besides the one that is shown, if there are any."""
     others = max(len(finding.remedies) for _, finding in cause.found) - 1
     if others > 0:
         noun = "other remedy" if others == 1 else "other remedies"
@@ -205,17 +205,17 @@ def _others(cause: Cause) -> Blocks:
 
 
 def script_blocks(report: Report, look: Look, indent: int = 0) -> Blocks:
-    """Yield the call that makes one script of the remedies; a command is never wrapped."""
+    """Yield the command that creates one script from the remedies; it is never wrapped."""
     command = fix_command(report, look.threshold)
     if command:
         yield Verbatim(f"As a script: {command}", indent)
 
 
 def fix_command(report: Report, threshold: Severity | None) -> str:
-    """Return the call of `ext4audit fix` that covers the findings at `threshold` or worse.
+    """Return the `ext4audit fix` command that covers the findings at `threshold` or worse.
 
-    Empty where no remedy of theirs can be run, and where no script could be: a plan and an image
-    are no host, and standard input cannot be read again.
+    It is empty if none of their remedies can be run, or if no script is possible: a plan and an
+    image are not hosts, and standard input cannot be read again.
     """
     source = _source_words(report)
     if source is None or threshold is None:
@@ -233,7 +233,7 @@ def fix_command(report: Report, threshold: Severity | None) -> str:
 
 
 def _source_words(report: Report) -> list[str] | None:
-    """Return the words that name the host; none for this one, None where no words can."""
+    """Return the arguments that name the host: [] for the local host, None if impossible."""
     kind, label, key, *_ = report.source
     if kind == "live":
         return []
@@ -244,7 +244,7 @@ def _source_words(report: Report) -> list[str] | None:
 
 
 def _runnable(report: Report, threshold: Severity) -> Iterator[tuple[Filesystem | None, Remedy]]:
-    """Yield the safest remedy of each finding, with the filesystem; none of an image."""
+    """Yield the safest remedy of each failing finding and its filesystem, except for images."""
     for verdict, fs in report.judged:
         for finding in verdict.findings:
             remedy = finding.safest_remedy
@@ -258,14 +258,14 @@ def _is_image(fs: Filesystem | None) -> bool:
 
 
 def _targets(found: Sequence[Filesystem | None]) -> list[str]:
-    """Return a path of each filesystem; none where they are many: all is then simpler to type."""
+    """Return a path for each filesystem; [], which means all, for many or without plain paths."""
     targets = dict.fromkeys(_target(fs) for fs in found if fs is not None)
     named = [target for target in targets if target is not None]
     return named if len(named) == len(targets) <= _MOST_TARGETS else []
 
 
 def _target(fs: Filesystem) -> str | None:
-    """Return a mount point that leads to the filesystem, or its device; None if both are odd."""
+    """Return a mount point that is not overmounted, or the device; None if neither is plain."""
     seen = {mount.mount_point for mount in fs.mounts if not mount.overmounted}
     paths = (*(each for each in fs.mount_points if each in seen), fs.device)
     return next((each for each in paths if _is_plain(each)), None)
