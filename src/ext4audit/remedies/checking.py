@@ -1,4 +1,4 @@
-"""Checks of a filesystem by e2fsck: after errors, where it is unclean, and from a backup."""
+"""Check a filesystem with e2fsck: after errors, if it is unclean, and from a backup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ext4audit.remedies import quote
 from ext4audit.remedies.remount import by_hand, checked, preened, unmounted_steps
 
 ERROR_STATES = frozenset({"emergency_ro", "shutdown", "abort"})
-"""Options that the mount table shows after an error, and that no mount accepts."""
+"""Options that the mount table shows after an error, but that a mount does not accept."""
 LOOK_FIRST = (
     "Save dmesg and check the disk first (smartctl, /proc/mdstat): on failing hardware e2fsck can "
     "make the damage worse. If -p gives up, e2fsck -f asks before each repair: take an image of "
@@ -30,10 +30,10 @@ def preen(fs: Filesystem) -> tuple[Step, ...]:
 
 
 def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
-    """Return the remedy that unmounts, checks and mounts again; a reboot for the root.
+    """Return the remedy that unmounts, checks and mounts a filesystem, or reboots for the root.
 
-    It is verified by the kernel's error counter, by the mark in the superblock where it had one,
-    and with `try_write` by writing a file. Nothing takes back what e2fsck repairs.
+    It is verified with the kernel's error counter, with the error mark of the superblock if it
+    was set, and with `try_write` by writing a file. Repairs of e2fsck cannot be undone.
     """
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return Remedy(
@@ -57,9 +57,9 @@ def check_filesystem(fs: Filesystem, *, try_write: bool = False) -> Remedy:
 
 
 def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
-    """Return the advice for a destroyed primary superblock; nothing is run for it.
+    """Return advice, without steps, for a destroyed primary superblock.
 
-    The command names the first backup as mke2fs places it, where the size of a block is known.
+    If the block size is known, it names the location where mke2fs writes the first backup.
     """
     save = "Copy the data first, before any unmount or restart. " if fs.alive else ""
     command = "e2fsck -b, with the block of a backup, and -B, with the block size"
@@ -75,9 +75,9 @@ def repair_from_backup(fs: Filesystem, block_bytes: Evidence[int]) -> Remedy:
 
 
 def without_error_state(mount: Mount) -> Mount:
-    """Return a mount as it was before an error made the kernel refuse writes.
+    """Return a mount as it was before an error made the kernel reject writes.
 
-    A superblock that is ro under a mount that is rw was made so by an error.
+    If the superblock is ro although the mount is rw, an error made it ro.
     """
     options = [option for option in mount.super_options if option not in ERROR_STATES]
     if "ro" not in mount.mount_options:
@@ -86,7 +86,7 @@ def without_error_state(mount: Mount) -> Mount:
 
 
 def _no_mark_left(fs: Filesystem) -> Iterator[str]:
-    """Yield the command that fails while a superblock that was marked with errors still is."""
+    """Yield a check that the superblock's error mark is gone, if it was set."""
     state = fs.superblock.value.state if isinstance(fs.superblock, Known) else None
     if "with errors" in (state or ""):
         line = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem state:'"
@@ -94,7 +94,7 @@ def _no_mark_left(fs: Filesystem) -> Iterator[str]:
 
 
 def _writes_a_file(fs: Filesystem) -> Iterator[str]:
-    """Yield the command that writes a file, makes it durable and removes it."""
+    """Yield a command that creates, syncs and removes a file, unless a mount is read-only."""
     where = quote(fs.mount_points[0]) if fs.mount_points else None
     if where is not None and not any("ro" in mount.mount_options for mount in fs.mounts):
         yield f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && sync "$file" && rm "$file"'

@@ -1,15 +1,15 @@
-"""Settings in files: a line of /etc/fstab; limits of dirty memory and attributes of block queues.
+"""Change settings in files: a line of /etc/fstab, dirty memory limits, block queue attributes.
 
-Of fstab one field of one line is edited: options, device or type. The edit is two lines, before
-and after; the command is the shortest substitution that makes one of the other, mount point
-included: a line of another mount point is never changed. It keeps a copy of the file with the date
-and time in its name. Where the line is not the audited one any more, it matches nothing, and says
-nothing: the verification does. Where fstab is a symbolic link, the new
-file takes the place of the link, and what the link named stays as it was: no option of sed that
-follows links is known to both GNU and busybox, and another name of the file would make each
-command longer. Functions named `…_steps` return a whole change with its verification.
+An edit of fstab changes one field of one line: options, device or type. It is stored as the line
+before and after. The sed command is the shortest substitution that turns one into the other and
+contains the mount point, so the line of another mount point is never changed. It keeps a copy of
+the file with the date and time in its name. If the line is no longer the audited one, sed matches
+nothing and does not report it; the verification then fails. If fstab is a symbolic link, a new
+file replaces the link and its target remains unchanged: GNU and busybox sed have no common option
+that follows links, and naming the target would make each command longer. Functions named
+`…_steps` return a complete change with its verification.
 
-Limits (sysctl) and attributes (udev) are set now, and by a new file at every boot.
+Limits (sysctl) and attributes (udev) are set immediately, and by a new file at every boot.
 """
 
 import re
@@ -27,16 +27,16 @@ from ext4audit.remedies import in_phase, quote, verified
 
 FSTAB = "/etc/fstab"
 BACKUP = ".$(date +%Y%m%d-%H%M%S)"
-"""The suffix of the copy that `sed -i` keeps, by the time of the edit; the number of the line
-follows, because edits of two lines within one second would else write one copy."""
+"""The suffix of the copy that `sed -i` keeps: the time of the edit. The line number is appended,
+because edits of two lines within one second would otherwise write the same copy."""
 COMMA = r',(?=(?:[^"]*"[^"]*")*[^"]*$)'
-"""A comma outside quotes: SELinux contexts hold commas of their own."""
+"""A comma outside quotes; SELinux contexts contain commas inside quotes."""
 SPEC = r"[A-Za-z0-9/_.:=-]+"
-"""First fields that fstab spells one way only, and that begin no comment."""
+"""First fields that have only one spelling in fstab and do not begin a comment."""
 GAP = r"[ \t]+|,|\r\Z"
-"""What separates fields and options, and a carriage return at the end of a line."""
+"""Separators of fields and options, and a carriage return at the end of a line."""
 SPECIAL = frozenset(r".[*^$\/")
-"""Characters that a basic regular expression of sed, delimited by /, does not match as such."""
+"""Characters that are special in a basic regular expression of sed delimited by /."""
 DEVICE, PLACE, TYPE, OPTIONS = 0, 1, 2, 3
 """The fields of a line, counted from 0 (fstab(5))."""
 
@@ -44,7 +44,7 @@ DEVICE, PLACE, TYPE, OPTIONS = 0, 1, 2, 3
 def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tuple[Step, ...]:
     """Return the steps that remove the options `drop` from a line and append those in `add`.
 
-    Empty where nothing changes, or where the line cannot be edited.
+    The result is empty if nothing changes or if the line cannot be edited.
     """
     edit = edit_options(line, drop, add)
     return verified(edit) if edit else ()
@@ -53,7 +53,7 @@ def option_steps(line: FstabLine, drop: Sequence[str], add: Sequence[str]) -> tu
 def device_steps(line: FstabLine, spec: str) -> tuple[Step, ...]:
     """Return the steps that make `spec` the device of a line.
 
-    They verify that `spec` resolves to the device that the line named before.
+    They verify that `spec` resolves to the same device as the previous one of the line.
     """
     edit = edit_spec(line, spec)
     return verified(edit, f'test "$(findfs {spec})" -ef {line.spec}') if edit else ()
@@ -63,8 +63,8 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
     """Return the step that removes the options `drop` from a line and appends those in `add`.
 
     Options are compared by meaning: dropping nobarrier also drops `barrier=0`. An emptied field
-    becomes `defaults`. None where nothing changes, or where the line has no options field or
-    cannot be quoted for a shell.
+    becomes `defaults`. The result is None if nothing changes, if the line has no options field,
+    or if it cannot be quoted for a shell.
     """
     unwanted = {_meaning(token) for token in drop}
     before = [token for token in re.split(COMMA, line.raw_options) if token]
@@ -79,7 +79,7 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
 def edit_spec(line: FstabLine, spec: str) -> Step | None:
     """Return the step that makes `spec` the first field of a line, which names the device.
 
-    None where it is so already, or where a field has characters that fstab may spell in octal.
+    The result is None if it already is, or if a field has characters that may be octal in fstab.
     """
     if spec == line.spec or not all(re.fullmatch(SPEC, each) for each in (spec, line.spec)):
         return None
@@ -87,12 +87,12 @@ def edit_spec(line: FstabLine, spec: str) -> Step | None:
 
 
 def edit_type(line: FstabLine, fstype: str) -> Step | None:
-    """Return the step that changes the type of a line; None where it is this type already."""
+    """Return the step that changes the type of a line, or None if it already has this type."""
     return None if line.fstype == fstype else _edit(line, TYPE, fstype)
 
 
 def _edit(line: FstabLine, field: int, word: str) -> Step | None:
-    """Return the step that puts `word` into a field of a line; None where it has no such field."""
+    """Return the step that sets a field of a line to `word`, or None if the field is missing."""
     before = line.text or _composed(line)
     fields = list(re.finditer(r"[^ \t]+", before.removesuffix("\r")))
     if len(fields) <= field:
@@ -103,10 +103,10 @@ def _edit(line: FstabLine, field: int, word: str) -> Step | None:
 
 
 def _step(edit: LineEdit) -> Step | None:
-    """Return the step that makes an edit; None where no shell word stands for it.
+    """Return the step that applies an edit, or None if it cannot be quoted for a shell.
 
-    It is done where the line itself is as wanted: findmnt(8) shows the first of several lines for
-    a directory.
+    `done` checks the line itself, because findmnt(8) shows only the first of several lines for a
+    directory.
     """
     before, after = edit.before, edit.after
     there, back, whole = _script(edit, before, after), _script(edit, after, before), quote(after)
@@ -125,10 +125,10 @@ def _step(edit: LineEdit) -> Step | None:
 
 
 def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return steps with one edit of a line in the place of the first of several.
+    """Return the steps with several edits of a line merged at the position of the first one.
 
-    Two edits in the same second would have one name for their copies of the file, and only the
-    last edit of a line is done when all have run.
+    Two edits in the same second would give their copies of the file the same name, and when all
+    have run, `done` holds only for the last edit of a line.
     """
     found: list[Step] = []
     places: dict[int, int] = {}
@@ -145,7 +145,7 @@ def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
 
 
 def _both(first: Step, second: Step) -> Step | None:
-    """Return one edit for two of a line, the second of what the first leaves; None if it cannot."""
+    """Return one edit for two consecutive edits of a line, or None if they cannot be merged."""
     one, other = first.change, second.change
     if not isinstance(one, LineEdit) or not isinstance(other, LineEdit):
         return None
@@ -154,16 +154,16 @@ def _both(first: Step, second: Step) -> Step | None:
 
 
 def _composed(line: FstabLine) -> str:
-    """Return a line that was not read from a file, as fstab(5) spells it."""
+    """Return the text of a line that was not read from a file, in the spelling of fstab(5)."""
     names = (line.spec, line.mount_point, line.fstype)
     fields = (re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", name) for name in names)
     return " ".join((*fields, line.raw_options, f"{line.dump_frequency} {line.fsck_pass}"))
 
 
 def _script(edit: LineEdit, before: str, after: str) -> str | None:
-    """Return the script that makes `after` of `before`; None where no shell word stands for it.
+    """Return the sed script that turns `before` into `after`, or None if it cannot be quoted.
 
-    Without a number, the whole line is its address.
+    If the line has no number, the script matches the whole line.
     """
     if not edit.is_numbered:
         old, new = Replacement("^", before, "$", after).escaped()
@@ -173,7 +173,7 @@ def _script(edit: LineEdit, before: str, after: str) -> str | None:
 
 
 class Replacement(NamedTuple):
-    """What `s` of sed replaces in a line, and by what, before characters are escaped."""
+    """The pattern and the replacement of sed's `s` command, before characters are escaped."""
 
     begin: str
     old: str
@@ -182,20 +182,20 @@ class Replacement(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The characters of both sides where none is escaped: the least that they can be."""
+        """The number of characters of both sides without escapes, which is a lower bound."""
         return sum(map(len, self))
 
     def escaped(self) -> tuple[str, str]:
-        """Return both sides as sed takes them."""
+        """Return the pattern and the replacement, escaped for sed."""
         return self.begin + _pattern(self.old) + self.end, _replacement(self.new)
 
 
-@lru_cache(maxsize=256)  # several remedies of a report may make the same edit, and take it back
+@lru_cache(maxsize=256)  # several remedies of a report may make and undo the same edit
 def _substitution(before: str, after: str) -> tuple[str, str]:
-    """Return what `s` of sed replaces in a line, and by what: the shortest of whole options.
+    """Return the shortest pattern and replacement of whole options for sed's `s` command.
 
-    sed replaces the first match, which must be the right one. In the changed line nothing may
-    match, so that a second run changes nothing, nor an undo where the edit has not run.
+    sed replaces the first match, which must be the right one. The changed line must not match, so
+    that a second run changes nothing, and neither does an undo if the edit has not run.
     """
     best = (sys.maxsize, 0, "", "")
     in_order = sorted(enumerate(_replacements(before, after)), key=lambda at: at[1].size)
@@ -208,9 +208,9 @@ def _substitution(before: str, after: str) -> tuple[str, str]:
 
 
 def _replacements(before: str, after: str) -> Iterator[Replacement]:
-    """Yield what would do; the whole line is one that always fits.
+    """Yield the possible replacements; that of the whole line always works.
 
-    Each holds the mount point: a line that has moved since the audit is not taken for another one.
+    Each contains the mount point, so that no other line is edited after lines have moved.
     """
     head, tail = _common(before, after), _common(before[::-1], after[::-1])
     place = [found.span() for found in re.finditer(r"[^ \t\r]+", before)][PLACE : PLACE + 1]
@@ -231,7 +231,7 @@ def _replacements(before: str, after: str) -> Iterator[Replacement]:
 
 
 def _anchored(edges: Sequence[int], outermost: int, anchor: str) -> Iterator[tuple[int, str]]:
-    """Yield edges without an anchor, and the outermost one with it as well."""
+    """Yield the edges without an anchor, and the outermost edge also with `anchor`."""
     for edge in edges:
         yield edge, ""
         if edge == outermost:
@@ -239,14 +239,14 @@ def _anchored(edges: Sequence[int], outermost: int, anchor: str) -> Iterator[tup
 
 
 def _first_match(text: str, old: str, begin: str, end: str) -> int | None:
-    """Return where sed finds `old` in a text, between its anchors if there are any."""
+    """Return the position where sed finds `old` between its anchors, if any, or None."""
     where = text.rfind(old) if end else text.find(old)
     is_anchored = (not begin or where == 0) and (not end or where + len(old) == len(text))
     return where if where >= 0 and is_anchored else None
 
 
 def _common(first: str, second: str) -> int:
-    """Return how many characters two texts have in common at their start."""
+    """Return the length of the common prefix of two texts."""
     pairs = zip(first, second, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
@@ -263,12 +263,12 @@ def _pattern(text: str) -> str:
 
 
 def _replacement(text: str) -> str:
-    """Return what stands for `text` on the right side of a substitution."""
+    """Return `text` escaped for the right side of a substitution."""
     return _escaped(re.sub(r"([\\&/])", r"\\\1", text))
 
 
 def _escaped(text: str) -> str:
-    """Spell what ends a field visibly, as GNU and busybox sed both take it."""
+    """Replace tabs and carriage returns by escapes that GNU and busybox sed both accept."""
     return text.replace("\t", r"\t").replace("\r", r"\r")
 
 
@@ -289,7 +289,7 @@ def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
     )
     check = f"sysctl -n vm.dirty_bytes | grep -qx {limit_bytes}"
     undo = f"sysctl -w {' '.join(before)}"
-    # Where two assignments restore a limit, the second one is the audited value.
+    # If two assignments restore a limit, the second one is the audited value.
     present = dict(each.split("=") for each in before)
     audited = Setting(" && ".join(f"sysctl -n {k} | grep -qx {v}" for k, v in present.items()))
     return (
@@ -307,7 +307,7 @@ def limit_dirty_memory(memory: Memory, limit_bytes: int) -> tuple[Step, ...]:
 def _restored(name: str, size_bytes: int, ratio_percent: int) -> tuple[str, ...]:
     """Return the assignments that restore a limit.
 
-    The kernel refuses 0 bytes; a ratio replaces the bytes, but only when it changes, and it
+    The kernel rejects 0 bytes. A ratio replaces the bytes, but only if the ratio changes, and it
     reads as 0 while bytes are set (mm/page-writeback.c; tried on 6.18).
     """
     if size_bytes:
@@ -320,7 +320,7 @@ def _restored(name: str, size_bytes: int, ratio_percent: int) -> tuple[str, ...]
 def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step, ...]:
     """Return the steps that set queue/wbt_lat_usec to 0.
 
-    `disks` are kernel names with the present value. Empty where a name would need quoting.
+    `disks` has kernel names and current values. The result is empty if a name needs quoting.
     """
     if not all(re.fullmatch(KERNEL_NAME, name) for name, _ in disks):
         return ()
@@ -334,13 +334,13 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
 
 
 def _set_now(attribute: str, value: int, present: int, check: str) -> Step:
-    """Return the step that writes a value into a file of /sys that holds `present`."""
+    """Return the step that writes a value to a file in /sys whose current value is `present`."""
     there, back = (f"echo {each} > {attribute}" for each in (value, present))
     return Step(Phase.IMMEDIATE, there, back, check, Setting(f"grep -qx {present} {attribute}"))
 
 
 def _set_at_boot(name: str, keys: str) -> Step:
-    """Return the step that writes the rule for block devices which udev applies at every boot."""
+    """Return the step that writes a udev rule for block devices, applied at every boot."""
     udev_rule = f'ACTION=="add|change", SUBSYSTEM=="block", {keys}'
     path = f"/etc/udev/rules.d/60-ext4audit-{name}.rules"
     write = f"echo '{udev_rule}' > {path}"
@@ -348,22 +348,22 @@ def _set_at_boot(name: str, keys: str) -> Step:
 
 
 LONGEST_TIMEOUT = 4294967295
-"""The largest value that queue/io_timeout takes; it reads back a little smaller (jiffies)."""
+"""The largest value that queue/io_timeout accepts; it reads back a little smaller (jiffies)."""
 MODEL = r"[A-Za-z0-9 ]+"
-"""Models of disks that stand for themselves in a udev rule, which has patterns."""
+"""Models of disks that contain no special characters of the patterns in a udev rule."""
 
 
 def lengthen_timeout(name: str, model: str, present_msec: int, least_msec: int) -> tuple[Step, ...]:
     """Return the steps that set the longest queue/io_timeout, now and for all disks of a model.
 
-    `name` is the disk's kernel name; at least `least_msec` counts as done. Empty where a name
-    would need quoting.
+    `name` is the disk's kernel name; a timeout of at least `least_msec` counts as done. The
+    result is empty if a name needs quoting.
     """
     if not (re.fullmatch(KERNEL_NAME, name) and re.fullmatch(MODEL, model)):
         return ()
     attribute = f"/sys/block/{name}/queue/io_timeout"
     check = f'test "$(cat {attribute})" -ge {least_msec}'
-    # By the model: the names of NVMe disks can change between starts.
+    # The rule matches the model, because names of NVMe disks can change between boots.
     keys = (
         f'ENV{{DEVTYPE}}=="disk", ATTRS{{model}}=="{model}", '
         f'ATTR{{queue/io_timeout}}="{LONGEST_TIMEOUT}"'

@@ -35,9 +35,9 @@ ELSEWHERE = Unknown(
 class FlagChange(NamedTuple):
     """A mount before and after a change of flags, with the options that make the change.
 
-    `apply` are the options of the remount, `undo` those of its rollback. `drop` are removed from
-    fstab, `add` written into it. `everywhere` is set for flags of the superblock: every entry of
-    the device is then corrected.
+    `apply` has the options of the remount, `undo` those of its rollback. `drop` is removed from
+    fstab, and `add` is added to it. `everywhere` is true for flags of the superblock, for which
+    every fstab entry of the device is corrected.
     """
 
     before: Mount
@@ -50,7 +50,7 @@ class FlagChange(NamedTuple):
 
 
 def _by_remount(fs: Filesystem, change: FlagChange, checks: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps that change flags by remount, verified by `checks`."""
+    """Return the steps that change flags by a remount, verified by `checks`."""
     step = remount_step(change.before, change.apply, change.undo, checks)
     back = remount_command(change.after, change.undo)
     return (*_edits(fs, change), step._replace(undo=back), *in_phase(Phase.VERIFY, checks))
@@ -80,14 +80,14 @@ def _edits(fs: Filesystem, change: FlagChange) -> Iterator[Step]:
 
 
 def seen_here(fs: Filesystem) -> tuple[Mount, ...]:
-    """Return the mounts in this namespace; Undetermined where only others show the filesystem."""
+    """Return the mounts in this namespace; raises Undetermined if there are none."""
     if not fs.mounts:
         raise Undetermined((ELSEWHERE,))
     return fs.mounts
 
 
 def remountable(mount: Mount) -> bool:
-    """Whether a remount through this mount changes it, and nothing else of the superblock."""
+    """Return whether a remount through this mount leaves the rest of the superblock unchanged."""
     same = ("ro" in mount.mount_options) == ("ro" in mount.super_options)
     return (
         mount.root == "/"
@@ -101,9 +101,9 @@ GENTLER = frozenset({"relatime", "noatime"})
 
 
 def relax_access_times(fs: Filesystem, strict: Sequence[Mount], wanted: str) -> tuple[Step, ...]:
-    """Return the steps that remount all strictatime mounts with relatime or noatime; all or none.
+    """Return the steps that remount all `strict` mounts with `wanted`: relatime or noatime.
 
-    relatime, the default, is not written into fstab.
+    Empty unless all can be remounted. relatime, the default, is not written to fstab.
     """
     if not all(remountable(mount) for mount in strict):
         return ()
@@ -120,7 +120,7 @@ SYNCHRONOUS = "sync", "dirsync"
 def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
     """Return the steps that clear sync and dirsync; a remount cannot clear `dirsync`.
 
-    Empty where no mount can be changed without changing more.
+    The result is empty if no mount can be changed without changing something else.
     """
     mount = single_mount(fs) if dirsync else usable_mount(fs)
     if mount is None or not remountable(mount) or quote(fs.device) is None:
@@ -140,9 +140,9 @@ def clear_sync(fs: Filesystem, *, dirsync: bool) -> tuple[Step, ...]:
 
 
 def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
-    """Return the steps that set per-mount flags by remount,bind, which leaves the superblock.
+    """Return the steps that set per-mount flags by remount,bind, not those of the superblock.
 
-    Empty where another mount hides it, because no command can then reach it.
+    The result is empty if another mount hides this one, because no command can reach it.
     """
     where = quote(mount.mount_point)
     if where is None or mount.overmounted:
@@ -164,8 +164,8 @@ def set_flags_and_options(
 ) -> tuple[Step, ...]:
     """Return the steps that set access times and then ext4 options, by name; all or none.
 
-    The rollback undoes them in the opposite order. `by_new_mount` is for options that a remount
-    refuses. Access times are those of a mount: `places` are the mount points to set them on, by
+    The rollback undoes them in reverse order. `by_new_mount` is for options that a remount
+    rejects. Access times are set per mount: `places` has the mount points to set them on, by
     default all.
     """
     steps: list[Step] = []
@@ -212,7 +212,7 @@ def _atime_steps(fs: Filesystem, change: FlagChange) -> tuple[Step, ...]:
 
 
 def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
-    """Return the filesystem as the next steps find it: mount and fstab are changed."""
+    """Return the filesystem after a change, with its mount and fstab entries updated."""
     mounts = tuple(change.after if mount == change.before else mount for mount in fs.mounts)
     if not isinstance(fs.fstab, Known):
         return fs._replace(mounts=mounts)
@@ -224,7 +224,7 @@ def _after(fs: Filesystem, change: FlagChange) -> Filesystem:
 
 
 def _edited(line: FstabLine, change: FlagChange) -> FstabLine:
-    """Return the line as its edit leaves it."""
+    """Return the line after its edit."""
     step = edit_options(line, change.drop, change.add)
     if step is None or not isinstance(step.change, LineEdit):
         return line

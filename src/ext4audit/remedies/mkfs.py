@@ -24,19 +24,19 @@ CHOSEN_FEATURES = frozenset(
     "bigalloc casefold ea_inode encrypt fast_commit inline_data large_dir meta_bg mmp project "
     "quota sparse_super2 stable_inodes uninit_bg verity".split()
 )
-"""Features that mke2fs makes only where they are named. orphan_file and metadata_csum_seed are
-left to mke2fs.conf: neither changes what the filesystem can hold."""
+"""Features that mke2fs enables only if they are named. orphan_file and metadata_csum_seed are
+left to mke2fs.conf, because neither changes what the filesystem can store."""
 LEFT_OUT_FEATURES = DEFAULT_FEATURES - {"large_file"}
-"""Features that mke2fs makes unless it is told not to; the kernel sets large_file by itself."""
+"""Features that mke2fs enables unless they are negated; the kernel itself sets large_file."""
 ERRORS = frozenset({"remount-ro", "panic"})
 USUAL_INODE_BYTES = 256
 MIB = 1 << 20
 SMALL_BYTES = 512 * MIB
-"""Below this size mke2fs 1.46.2 makes inodes of 128 bytes, which end in 2038 and have no room for
-inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""
+"""Below this size mke2fs 1.46.2 creates inodes of 128 bytes, whose timestamps end in 2038 and which
+have no room for inline_data; 1.47.0 does not (mke2fs.conf of both: "small")."""
 USUAL_RESERVED_PERCENT = 5
 ROUNDED_SHARE = 1e-4
-"""resize2fs rounds the reserve of a filesystem that it grows: 4.9958 % was 5."""
+"""Tolerance: resize2fs rounds the reserve of a filesystem that it grows, from 5 % to 4.9958 %."""
 
 
 def even_out_bitmaps(
@@ -61,12 +61,12 @@ def mkfs_line(
     *,
     keeps_size: bool = False,
 ) -> str | None:
-    """Return the command that recreates a filesystem as advised, None where nothing would change.
+    """Return the command that recreates a filesystem as advised, or None if nothing would change.
 
-    It destroys all data. The filesystem begins at `start_bytes` of the device or file. It keeps its
-    size where that is not 0, or on demand (`keeps_size`): what follows it may belong to others.
-    None too where no shell takes the name of the device, or where the journal is on a device that
-    is not known.
+    It destroys all data. The filesystem begins at `start_bytes` of the device or file. If that is
+    not 0 or if `keeps_size` is true, it keeps its size, because the space after it may be in use.
+    The result is also None if the device name cannot be quoted for a shell, or if the journal is
+    on an unknown device.
     """
     geometry, sizes, quoted = layout.geometry, superblock.sizes, quote(device)
     if geometry is None or sizes is None or not quoted:
@@ -82,7 +82,7 @@ def mkfs_line(
 
 
 def _new_external_journal(layout: MetadataLayout, superblock: Superblock) -> str:
-    """Return the command that empties an external journal, with the word that joins the next one.
+    """Return the command that recreates an external journal, with a trailing "&&", or "".
 
     It keeps the journal's UUID. A journal that still names the old filesystem has two users, and
     the kernel mounts neither (mke2fs 1.47.0, Linux 6.18).
@@ -95,7 +95,7 @@ def _new_external_journal(layout: MetadataLayout, superblock: Superblock) -> str
 
 
 def _is_as_advised(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> bool:
-    """Whether recreating would change nothing. A stride moves bitmaps only without flex_bg."""
+    """Return whether recreating changes nothing; a stride moves bitmaps only without flex_bg."""
     same_groups = _blocks_per_group(layout, advice) == layout.blocks_per_group
     same_packing = advice.flex_bg_groups == layout.flex_bg_groups
     return (
@@ -108,7 +108,7 @@ def _blocks_per_group(layout: MetadataLayout, advice: MkfsAdvice) -> int:
 
 
 def _recreate(device: str, command: str | None, blocks_per_group: int) -> Remedy:
-    """Return the remedy that runs a line of `mkfs_line`; without one it has no steps."""
+    """Return the remedy that runs a command of `mkfs_line`; without one it has no steps."""
     verify = f"dumpe2fs -h {quote(device)} 2>/dev/null"
     pattern = f"^Blocks per group: +{blocks_per_group}$"
     steps = (
@@ -137,8 +137,8 @@ def _mkfs(
     start_bytes: int,
 ) -> str:
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
-    # Without flex_bg packing stride moves the bitmaps: -G 1 -g 32760 on 4 disks with 32 KiB
-    # chunks served 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
+    # Without flex_bg packing, stride moves the bitmaps: with -G 1 -g 32760 on 4 disks with 32 KiB
+    # chunks they used 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
     stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
     extended = [f"stride={stride}", f"stripe_width={chunk_blocks * geometry.data_columns}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
@@ -160,7 +160,7 @@ def _mkfs(
 
 
 def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) -> Iterator[str]:
-    """Yield the options of the present filesystem that mke2fs would choose otherwise."""
+    """Yield options for properties of the present filesystem that are not mke2fs's choice."""
     is_small = superblock.size_blocks * layout.block_bytes < SMALL_BYTES
     if superblock.inode_bytes and (is_small or superblock.inode_bytes != USUAL_INODE_BYTES):
         yield f"-I {superblock.inode_bytes}"
@@ -170,7 +170,7 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
         yield f"-m {f'{min(reserved * 100 / blocks, 50):.4f}'.rstrip('0').rstrip('.')}"
     if superblock.errors in ERRORS:
         yield f"-e {superblock.errors}"
-    # Smaller groups leave less free.
+    # Smaller groups leave less free space for a journal.
     made = advised(described(layout, sizes_of(superblock)), advice, layout.device_bytes)
     yield from _journal(superblock, largest_journal_blocks(made) * made.block_bytes)
     label = quote(superblock.label or "")
@@ -179,11 +179,11 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
 
 
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
-    """Yield the device of an external journal, or the size of a journal that was chosen.
+    """Yield the device of an external journal, or a journal size that was chosen explicitly.
 
-    Chosen is what neither mke2fs nor an older one makes, nor made before the filesystem grew. With
-    fast_commit the size that is known is that of both parts: mke2fs 1.47.0 adds a 64th of the size
-    that it would have chosen.
+    A size is chosen unless it is the default of mke2fs, of an older mke2fs, or for the size before
+    the filesystem grew. With fast_commit, the known size includes both parts: mke2fs 1.47.0 adds a
+    64th of its default size.
     """
     if superblock.external_journal:
         yield f"-J device=UUID={quote(superblock.journal_uuid or '')}"
@@ -192,7 +192,7 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
         return
     usual = {journal_blocks_of(superblock.size_blocks)}
     fast_bytes = fast_commit_blocks_of(superblock.size_blocks, superblock.features) * block
-    # dumpe2fs rounds to MiB, and so drops a part that is smaller.
+    # dumpe2fs rounds to MiB, which drops a part that is smaller.
     size -= 0 if (size - fast_bytes) % MIB else fast_bytes
     if has_grown(sizes_of(superblock)):
         usual |= {smaller for _, smaller in JOURNAL_BLOCKS}
@@ -203,13 +203,13 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
 
 
 def _implied(layout: MetadataLayout, *, packs: bool) -> frozenset[str]:
-    """Return the features that -G and -C need."""
+    """Return the features that -G and -C require."""
     clusters = {"bigalloc"} if layout.cluster_blocks > 1 else set()
     return frozenset(clusters | ({"flex_bg"} if packs else set()))
 
 
 def _features(features: frozenset[str]) -> Iterator[str]:
-    """Yield -O with the features that differ from those that mke2fs chooses."""
+    """Yield -O with the features that differ from the defaults of mke2fs."""
     words = [
         *sorted(features & CHOSEN_FEATURES),
         *(f"^{name}" for name in sorted(LEFT_OUT_FEATURES - features)),
@@ -219,7 +219,7 @@ def _features(features: frozenset[str]) -> Iterator[str]:
 
 
 def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]:
-    """Yield cluster size and bytes per inode, which decide where metadata lies."""
+    """Yield options for cluster size and inode density, which determine where metadata is."""
     if layout.cluster_blocks > 1:
         yield f"-C {layout.cluster_blocks * layout.block_bytes}"
     ratio, count = density_of(described(layout, sizes_of(superblock)))
@@ -227,7 +227,7 @@ def _kept_sizes(layout: MetadataLayout, superblock: Superblock) -> Iterator[str]
 
 
 def _grow(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> Iterator[Remedy]:
-    """Offer the next number of members that makes the current layout even, if it is near."""
+    """Yield advice to grow to the next number of members that evens out the layout, if near."""
     grown = growth_for(layout, sizes)
     if grown is None:
         return

@@ -1,6 +1,6 @@
 """Mount a filesystem, or mount it again with options that a remount cannot change.
 
-Seen on Linux 4.19 to 7.2: a remount refuses every change of `data=`, and no option cancels
+Observed on Linux 4.19 to 7.2: a remount rejects every change of `data=`, and no option clears
 journal_async_commit or norecovery.
 """
 
@@ -40,9 +40,9 @@ from ext4audit.remedies.remount import (
 NOT_SET = ""
 """The wanted token of an option that is off unless the option listing shows it."""
 OPPOSITE = {"delalloc": "delalloc"}
-"""The state of an option, by name, where the superblock does not set it."""
+"""The state of an option, by name, if the superblock does not set it."""
 MAKES_DIRECTORY = "x-mount.mkdir"
-"""The option of fstab, also as X-mount.mkdir, with which mount(8) makes the mount point."""
+"""The fstab option, also spelled X-mount.mkdir, with which mount(8) creates the mount point."""
 
 
 def change_by_new_mount(
@@ -53,14 +53,14 @@ def change_by_new_mount(
     explicit: bool = False,
     replay: bool = False,
 ) -> tuple[Step, ...]:
-    """Return the steps that put options, by name, into the wanted states by a new mount.
+    """Return the steps that change options, by name, to the wanted states by a new mount.
 
-    fstab is corrected first, and the superblock while it is unmounted: the new mount reads it,
-    and so does the mount of the rollback. `inspect` runs e2fsck read-only before. `replay` stops
-    before the unmount on a read-only device, where no mount can replay the journal. `explicit`
-    repeats the states on the command line of the mount, for states that no default gives and no
-    fstab entry may hold. Where one command cannot unmount it, only fstab and the superblock are
-    corrected; empty where there is nothing to correct.
+    fstab is corrected first, and the superblock while it is unmounted, because the new mount and
+    the mount of the rollback read it. `inspect` runs e2fsck read-only before the new mount.
+    `replay` stops before the unmount if the device is read-only, as no mount could then replay
+    the journal. `explicit` repeats the states on the mount command line, in case neither a default
+    nor an fstab entry provides them. If one command cannot unmount it, only fstab and the
+    superblock are corrected; the result is empty if nothing is to be corrected.
     """
     mount = single_mount(fs)
     if mount is None:
@@ -75,7 +75,7 @@ def change_by_new_mount(
     there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
     writable = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
     before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
-    # It fails where another namespace has it mounted, or it is damaged.
+    # This fails if another namespace has it mounted or if it is damaged.
     undamaged = f"{is_free(fs)} && e2fsck -fn {quote(fs.device)}"
     inspection = in_phase(Phase.IMMEDIATE, (undamaged,) if inspect else ())
     return (
@@ -93,7 +93,7 @@ def change_by_new_mount(
 
 
 def _in_one_phase(*steps: Step) -> Iterator[Step]:
-    """Yield unmount, work and mount, all in one phase: one chain, which stops at a failure."""
+    """Yield the steps in one phase, whose commands form one list that stops at a failure."""
     phases = {step.phase for step in steps}
     phase = Phase.PERSISTENT if Phase.PERSISTENT in phases else Phase.IMMEDIATE
     yield from (step._replace(phase=phase) for step in steps)
@@ -108,9 +108,9 @@ def mount_anew(
     *,
     after: Mount | None = None,
 ) -> tuple[Step, Step]:
-    """Return an unmount, and a mount with the tokens `new` in the place of the options `names`.
+    """Return an unmount, and a mount with the tokens `new` in place of the options `names`.
 
-    `old` are the tokens that the rollback restores; `after` is the mount with other flags.
+    `old` has the tokens that the rollback restores; `after` is the mount with changed flags.
     """
     end = f"umount {quote(mount.mount_point)}"
     back = mount_again(fs, mount, [typed(token) for token in old], names)
@@ -122,7 +122,7 @@ def mount_anew(
 
 
 def left_by_hand(fs: Filesystem) -> str:
-    """Return the sentence on manual steps; empty if the steps are complete."""
+    """Return a sentence on the remaining manual steps, or "" if the steps are complete."""
     if usable_mount(fs) is None:
         return f" Unmount it and mount it again {without_mount(fs)}."
     if "/" in fs.mount_points:
@@ -133,14 +133,14 @@ def left_by_hand(fs: Filesystem) -> str:
 
 
 def disruption_of_new_mount(fs: Filesystem) -> Disruption:
-    """Return the disruption of a new mount: a restart for the root, else an unmount."""
+    """Return the disruption of a new mount: a reboot for the root, otherwise an unmount."""
     return Disruption.REBOOT if "/" in fs.mount_points else Disruption.UNMOUNT
 
 
 def _names(fs: Filesystem, wanted: Mapping[str, str]) -> frozenset[str]:
-    """Return the options that a mount must not repeat: the wanted, and the implied.
+    """Return the names of the options that a mount must not repeat: wanted and implied ones.
 
-    With data=journal the mount table shows nodelalloc, which would outlive it if repeated.
+    With data=journal the mount table shows nodelalloc, which would outlast it if repeated.
     """
     options = fs.options.value.options if isinstance(fs.options, Known) else ()
     implied = {option.name for option in options if option.set_by is Provenance.IMPLIED}
@@ -156,11 +156,11 @@ def _tokens_now(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
 
 
 def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step, ...]:
-    """Return the steps that list the directory, mount what fstab names for it, and unmount it.
+    """Return the steps that list a directory and mount it by fstab; their undo unmounts it.
 
-    They fail where something is mounted there, which a mount would hide, and where what is then
-    mounted is another device: mount(8) finds the line by the directory, the first of several. It
-    makes the directory where the line has x-mount.mkdir. The unmount names the place as the mount
+    They fail if something is mounted there, which a mount would hide, or if another device is
+    mounted: mount(8) looks up the line by the directory and takes the first of several. It
+    creates the directory if the line has x-mount.mkdir. The unmount uses the path as the mount
     table will spell it, without symbolic links.
     """
     where, real = quote(entry.line.mount_point), quote(entry.place)
@@ -178,8 +178,8 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
 def move_to_fstab(fs: Filesystem, tokens: Mapping[str, str]) -> tuple[Step, ...]:
     """Return the steps that move options, by name, from the superblock to fstab, and mount again.
 
-    A mount table omits what the superblock sets, also where fstab sets it too (6.18). Empty
-    where fstab does not mount it, or where more than one mount must be unmounted.
+    The mount table omits what the superblock sets, even if fstab sets it too (6.18). The result
+    is empty if fstab does not mount it, or if more than one mount must be unmounted.
     """
     mount = single_mount(fs)
     where = quote(mount.mount_point) if mount else None

@@ -1,6 +1,6 @@
-"""Put ext4 mount options into a wanted state, now and persistently, with rollback.
+"""Change ext4 mount options to a wanted state, now and persistently, with rollback.
 
-They are stored in fstab, or as defaults in the superblock: the option bits, and s_mount_opts.
+They are stored in fstab, or as defaults in the superblock: in option bits and in s_mount_opts.
 """
 
 import re
@@ -25,15 +25,15 @@ from ext4audit.remedies.remount import (
 )
 
 SAFE_STRING = r"[A-Za-z0-9_=.:/,-]*"
-"""Strings that a request of debugfs, which has a grammar of its own, takes as they are."""
+"""Strings that debugfs, whose requests have their own syntax, accepts unchanged."""
 
 
 class SuperblockChange(NamedTuple):
-    """What must change in a superblock so that a mount without options has the wanted ones.
+    """The changes of a superblock that give a mount without options the wanted ones.
 
-    `bits` are the names of option bits to clear. `string` is s_mount_opts before and after.
-    `unseen` are tokens in force of which it is unknown whether a bit or the string sets them.
-    `held` are all tokens that are to disappear.
+    `bits` has the names of option bits to clear. `string` is s_mount_opts before and after.
+    `unseen` has tokens in force that either a bit or the string sets; which one is unknown.
+    `held` has all tokens to be removed.
     """
 
     bits: tuple[str, ...]
@@ -43,7 +43,7 @@ class SuperblockChange(NamedTuple):
 
 
 def superblock_change(fs: Filesystem, wanted: Mapping[str, str]) -> SuperblockChange:
-    """Return what in the superblock contradicts the `wanted` tokens, by option name."""
+    """Return the changes that the superblock needs for the `wanted` tokens, by option name."""
     bits = dict(_bits(fs, wanted))
     string = _string(fs, wanted)
     unseen = tuple(_unseen(fs, wanted))
@@ -54,10 +54,10 @@ def superblock_change(fs: Filesystem, wanted: Mapping[str, str]) -> SuperblockCh
 
 
 def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...]:
-    """Return the steps that clear what an unmounted superblock sets against the `wanted` tokens.
+    """Return the steps that clear settings of an unmounted superblock that contradict `wanted`.
 
-    Empty where no program can write to it: an e2image file holds a copy, and e2fsprogs take what
-    follows a question mark in a name for options of their own.
+    The result is empty if no program can write to it: an e2image file contains a copy, and
+    e2fsprogs interpret the part of a name after a question mark as options.
     """
     change = superblock_change(fs, wanted)
     device = quote(fs.device)
@@ -70,10 +70,10 @@ def clear_defaults(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[Step, ...
 
 
 def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
-    """Return the steps that make `token` the default of an option that has bits, as data= has.
+    """Return the steps that make `token` the default of an option that has bits, such as data=.
 
-    It takes effect at the next mount. Empty where the present bits are unknown, or where
-    s_mount_opts, which wins over the bits, sets the option.
+    It takes effect at the next mount. The result is empty if the current bits are unknown, or if
+    s_mount_opts, which overrides the bits, sets the option.
     """
     device = quote(fs.device)
     if device is None or not isinstance(fs.superblock, Known):
@@ -91,7 +91,7 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
 
 
 def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:
-    """Yield the steps that clear bits, and what of s_mount_opts could not be read.
+    """Yield the steps that clear bits, and tokens of an s_mount_opts that could not be read.
 
     They take effect at the next mount, and are allowed on a mounted filesystem.
     """
@@ -106,8 +106,8 @@ def string_steps(
 ) -> Iterator[Step]:
     """Yield the steps that write s_mount_opts of a mounted filesystem.
 
-    debugfs, which alone writes a list, must never write to a live superblock, which another mount
-    namespace may still hold after the unmount. `again` is the command that mounts it again.
+    Only debugfs can write a list, but it must never write to a live superblock, which another
+    mount namespace may still hold after the unmount. `again` is the command that mounts it again.
     """
     if change.string is None:
         return
@@ -121,7 +121,7 @@ def string_steps(
         return
     device = quote(fs.device) or ""
     online = _string_step(device, before, after)
-    # It is mounted again also where another mount namespace still holds it.
+    # It is mounted again even if another mount namespace still holds it.
     offline = f"{unmount} && {{ {step.undo}; {again}; }} && {_has_string(device, before)}"
     yield online._replace(undo=offline if "," in before else online.undo)
 
@@ -144,7 +144,7 @@ def _bit_steps(device: str, change: SuperblockChange) -> Iterator[Step]:
 
 
 def _unseen_step(device: str, token: str) -> Step:
-    """Return the step that clears s_mount_opts where it holds this token and nothing else."""
+    """Return the step that clears s_mount_opts if it contains only this token."""
     only = f"grep -qxE 'Mount options: +({_spellings(token)})'"
     clear = f"if tune2fs -l {device} | {only}; then tune2fs -E mount_opts= {device}; fi"
     some = f"tune2fs -l {device} | grep -q '^Mount options:'"
@@ -169,7 +169,7 @@ def _string_step(device: str, before: str, after: str) -> Step:
 
 
 def _has_string(device: str, string: str) -> str:
-    """Return the command that fails while s_mount_opts is another string."""
+    """Return the command that fails unless s_mount_opts is this string."""
     listed = f"tune2fs -l {device}"
     if not string:
         return f"{listed} | grep -q UUID: && ! {listed} | grep -q '^Mount options:'"
@@ -200,7 +200,7 @@ def _bits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 
 def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
-    """Whether the provenance of the option shows that the bits set, or may set, `token`."""
+    """Return whether the option's provenance shows that the bits set, or may set, `token`."""
     option = option_of(fs, name)
     if option is None:
         return False
@@ -210,14 +210,14 @@ def _set_by_bits(fs: Filesystem, name: str, token: str) -> bool:
 
 
 def _string(fs: Filesystem, wanted: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return s_mount_opts before and after the change, None if nothing is to change."""
+    """Return s_mount_opts before and after the change, or None without a change."""
     before = fs.superblock.value.mount_option_string if isinstance(fs.superblock, Known) else ""
     after = ",".join(token for token in before.split(",") if not _against(token, wanted))
     return (before, after) if after != before and re.fullmatch(SAFE_STRING, before) else None
 
 
 def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield the tokens that the superblock sets where its string could not be read."""
+    """Yield the unwanted tokens that the superblock sets, if it could not be read."""
     if isinstance(fs.superblock, Known):
         return
     in_superblock = {Provenance.SUPERBLOCK, Provenance.SUPERBLOCK_STRING}
@@ -229,7 +229,7 @@ def _unseen(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
 
 
 def _against(token: str, wanted: Mapping[str, str]) -> bool:
-    """Whether a token of the string is another state of a wanted option."""
+    """Return whether a token of the string is another state of a wanted option."""
     known = recognize(token)
     return known is not None and wanted.get(known[0].name, known[1]) != known[1]
 
@@ -241,7 +241,7 @@ def _bits_of(token: str) -> tuple[str, ...]:
 
 
 def _spellings(token: str) -> str:
-    """Return an expression for all spellings of a token, in the bit field and in the string."""
+    """Return a regular expression for a token's spellings in the bit field and in the string."""
     known = recognize(token)
     aliases = [a for a, t in known[0].aliases.items() if t == token] if known else []
     return "|".join(dict.fromkeys((token, *aliases, *_bits_of(token))))
@@ -256,7 +256,7 @@ def _lasting(fs: Filesystem, mount: Mount, wanted: Mapping[str, str]) -> Iterato
 
 
 def superblock_checks(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Yield the command that fails while the superblock holds another state."""
+    """Yield the command that fails while the superblock has an unwanted state, if it has one."""
     change = superblock_change(fs, wanted)
     if change.held:
         yield verify_command(fs, change)
@@ -268,13 +268,13 @@ def fstab_edits(fs: Filesystem, wanted: Mapping[str, str]) -> Iterator[Step]:
 
 
 def mounting_lines(fs: Filesystem) -> Iterator[FstabLine]:
-    """Yield the lines of fstab that mount the device, bind mounts left out."""
+    """Yield the lines of fstab that mount the device, except bind mounts."""
     lines = (entry.line for entry in for_wording(fs.fstab, ()))
     yield from (line for line in lines if BINDS.isdisjoint(line.options))
 
 
 def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> Step | None:
-    """Return the edit of one line: other states out, wanted ones in unless they are defaults."""
+    """Return the edit of a line that removes other states and adds wanted non-default ones."""
     present = [known for known in map(recognize, line.options) if known is not None]
     drop = [token for spec, token in present if wanted.get(spec.name, token) != token]
     add = [typed(token) for name, token in wanted.items() if not is_default(fs, name, token)]
@@ -282,7 +282,7 @@ def _edit(fs: Filesystem, line: FstabLine, wanted: Mapping[str, str]) -> Step | 
 
 
 def is_default(fs: Filesystem, name: str, token: str) -> bool:
-    """Whether a mount without options has the token once the superblock is corrected."""
+    """Return whether a mount without options has the token once the superblock is corrected."""
     option = option_of(fs, name)
     if option is not None and option.baseline == token:
         return True
@@ -293,11 +293,11 @@ def is_default(fs: Filesystem, name: str, token: str) -> bool:
 
 
 LISTED_WHEN_SET = frozenset({"noauto_da_alloc"})
-"""Negative options that are bits of their own: every kernel's option listing shows them."""
+"""Negative options that have a separate bit, which every kernel's option listing shows."""
 
 
 def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
-    """Return the steps that put the option `name` into the state `wanted`.
+    """Return the steps that change the option `name` to the state `wanted`.
 
     `wanted` is a token of the option table: "barrier", "nodioread_nolock", "data=ordered". See
     `change_options`.
@@ -308,14 +308,14 @@ def change_option(fs: Filesystem, name: str, wanted: str) -> tuple[Step, ...]:
 def change_options(
     fs: Filesystem, wanted: Mapping[str, str], *, remount: bool = True
 ) -> tuple[Step, ...]:
-    """Return the steps that put several options, by name, into the wanted states at once.
+    """Return the steps that change several options, by name, to the wanted states at once.
 
-    Persistent steps correct what set an option: the device's fstab entries, the superblock's
-    bits, its string. Where none of these sets it, no step can make the change persistent. The
-    steps are in the order to run them. `remount=False` omits the change of the running mount; a
-    change of `data=` never has it, because every kernel refuses it by remount. What only the next
-    mount puts in force is not verified. Empty where no mount of the whole filesystem is
-    in this namespace, or where a name cannot be quoted for a shell.
+    Persistent steps correct the origin of an option: the device's fstab entries, the superblock's
+    bits, or its string. If none of these sets it, no step can make the change persistent. The
+    steps are in execution order. `remount=False` omits the change of the running mount, which is
+    always omitted for `data=`, because every kernel rejects it by remount. What takes effect only
+    at the next mount is not verified. The result is empty if this namespace has no mount of the
+    whole filesystem, or if a name cannot be quoted for a shell.
     """
     mount = usable_mount(fs)
     if mount is None or None in (quote(mount.mount_point), quote(fs.device)):
@@ -328,9 +328,9 @@ def change_options(
 
 
 def disruption(steps: tuple[Step, ...]) -> Disruption:
-    """Return what must be stopped to apply the steps; their rollback may need more.
+    """Return the disruption of applying the steps; their rollback may be more disruptive.
 
-    Without steps a person remounts it, in the namespace that has the mount.
+    If there are no steps, it is a manual remount in the namespace that has the mount.
     """
     if any(step.command.startswith("umount ") for step in steps):
         return Disruption.UNMOUNT
@@ -340,14 +340,14 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
 
 
 def not_persistent(fs: Filesystem, steps: tuple[Step, ...]) -> str:
-    """Return the sentence for steps of which none is persistent; else empty."""
+    """Return a sentence if there are steps but none is persistent, otherwise ""."""
     if not steps or any(step.phase is Phase.PERSISTENT for step in steps):
         return ""
     return f" It has no fstab entry: also correct {mounted_by(fs)}."
 
 
 def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[Step]:
-    """Yield the remount that puts the tokens in force, where they are not."""
+    """Yield the remount that puts the tokens in force, unless they already are."""
     before = {name: option.token for name in tokens if (option := option_of(fs, name))}
     new = {n: t for n, t in tokens.items() if n != "data" and before.get(n) != t}
     old = {name: before[name] for name in new if name in before}
@@ -358,11 +358,11 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[S
 
 
 def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) -> str:
-    """Return the command that restores old tokens; a remount may refuse nodelalloc."""
+    """Return the command that restores old tokens, even if a remount rejects nodelalloc."""
     if old.get("delalloc") != "nodelalloc":
         return command
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
-    # A new mount beside another one succeeds, and gets the options of that one.
+    # If another mount exists, a new one succeeds but gets the options of the other.
     check = "".join(f" && {each}" for each in in_force(fs, old) if len(fs.mounts) > 1)
     return f"{command}{OR_UNMOUNT}{quote(mount.mount_point)} && {again}{check}; }}"
 
@@ -370,8 +370,8 @@ def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) ->
 def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:
     """Yield the commands that fail while a token, by option name, is not in force.
 
-    Before 4.17 the option listing shows only the bits that are set, so that a state which is a
-    cleared bit is verified by the absence of its opposite, on every kernel.
+    Before 4.17 the option listing shows only the bits that are set. A state that is a cleared bit
+    is therefore verified by the absence of its opposite, on every kernel.
     """
     path = quote(f"/proc/fs/ext4/{fs.name}/options")
     for name, written in tokens.items():

@@ -1,9 +1,9 @@
-"""Remount a filesystem so that only the named options change; or unmount it for e2fsck and tune2fs.
+"""Remount a filesystem so that only the named options change, or unmount it for e2fsck and tune2fs.
 
-Device and directory are named, so that no mount(8) reads fstab: it finds a line there by the
-directory alone, also one that names another device, and takes flags and options from it. Without
-fstab it takes the flags from the command line only, so that all in force are repeated. ext4 keeps
-each option of its own that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
+Commands name both device and directory, so that mount(8) does not read fstab: it would look up a
+line by the directory alone, even one for another device, and take flags and options from it.
+Without fstab it takes flags only from the command line, so all flags in force are repeated. ext4
+keeps its own options that a remount does not name (util-linux 2.38 and busybox 1.35 on 6.18;
 mount(8) of util-linux 2.23 and later documents it).
 """
 
@@ -32,20 +32,20 @@ from ext4audit.layout import changed_settings
 from ext4audit.remedies import images, in_phase, is_writable, mount_table, quote
 
 SPELLED = {"nodioread_nolock": "dioread_lock"}
-"""What to type for a token that older kernels refuse: nodioread_nolock is unknown before 5.6."""
+"""Spellings for tokens that older kernels reject: nodioread_nolock is unknown before 5.6."""
 NOT_BY_REMOUNT = frozenset({"data", "delalloc", "journal_async_commit", "nombcache", "dax"})
-"""Options that make a remount fail where it names another state of them. The others never could
-change, journal_async_commit where data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
+"""Options that make a remount to another state fail: delalloc on newer kernels, the others always,
+journal_async_commit only if data is ordered (5.10, 6.1, 6.12 and 7.2 booted)."""
 DELALLOC_STAYS_SINCE = (6, 13)
-"""From here on, no remount switches delalloc off: 6.12.95 allows it, 6.18 and 7.2 refuse it."""
+"""Since this kernel, no remount disables delalloc: 6.12.95 allows it, 6.18 and 7.2 reject it."""
 
 
 def usable_mount(fs: Filesystem) -> Mount | None:
-    """Return the mount to work on: of the whole tree, not overmounted, ro as the superblock is.
+    """Return the mount to work on: of the whole tree, not overmounted, and ro like the superblock.
 
-    A remount sets the superblock's ro as well as the mount's, so that one through a read-only
-    mount of a writable filesystem would make all of it read-only. Where the whole tree is mounted
-    so, as /sysroot of an ostree system is, a mount of a part serves.
+    A remount sets ro in the superblock as well as in the mount, so one through a read-only mount
+    of a writable filesystem would make all of it read-only. If the whole tree is mounted that way,
+    like /sysroot of an ostree system, a mount of a part is used.
     """
     seen = [m for m in fs.mounts if not m.overmounted]
     seen.sort(key=lambda mount: (mount.shown_part, mount.mount_id))
@@ -56,8 +56,8 @@ def usable_mount(fs: Filesystem) -> Mount | None:
 def single_mount(fs: Filesystem) -> Mount | None:
     """Return the mount whose unmount releases the superblock, as far as this namespace shows.
 
-    None for the root, which cannot be unmounted, and where several mounts share the superblock:
-    a new mount beside another one gets the old options.
+    The result is None for the root, which cannot be unmounted, and if several mounts share the
+    superblock, because a new mount would get the options of the others.
     """
     mount = usable_mount(fs)
     is_single = mount is not None and len(fs.mounts) == 1 and mount.mount_point != "/"
@@ -65,7 +65,7 @@ def single_mount(fs: Filesystem) -> Mount | None:
 
 
 def without_mount(fs: Filesystem) -> str:
-    """Return the clause on where to work when `usable_mount` finds none."""
+    """Return the clause on where to work if `usable_mount` finds none."""
     if not fs.mounts:
         return "in the mount namespace that has it mounted"
     if all(mount.overmounted for mount in fs.mounts):
@@ -78,7 +78,7 @@ def without_mount(fs: Filesystem) -> str:
 
 
 def elsewhere(fs: Filesystem) -> str:
-    """Return that clause as the end of a summary; empty where `usable_mount` finds one."""
+    """Return the clause of `without_mount` to end a summary, or "" if there is a usable mount."""
     return "" if usable_mount(fs) else f", {without_mount(fs)}"
 
 
@@ -94,9 +94,9 @@ def typed(token: str) -> str:
 
 
 VERSION_COUNTER, COUNTS_VERSIONS = "i_version", "iversion"
-"""How the mount table of kernels before 6.1 lists a flag of the superblock that a remount clears
-where it is not repeated (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing), and how
-mount(8) spells it."""
+"""A superblock flag that a remount clears unless it is repeated: its spelling in the mount table of
+kernels before 6.1 (5.10 booted; 6.1, 6.12 and 7.2 always count and list nothing), and its spelling
+in mount(8)."""
 
 
 def remount_command(mount: Mount, options: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ def bind_command(mount: Mount, flags: Sequence[str]) -> str:
 
 
 def _remount(mount: Mount, words: Sequence[str]) -> str:
-    """Return the command. Any word does for the device, which the kernel does not look at."""
+    """Return a remount command; any word can be the device, because the kernel ignores it."""
     source = quote(mount.source) if mount.source else None
     return f"mount -o {quote(','.join(words))} {source or 'none'} {quote(mount.mount_point)}"
 
@@ -121,7 +121,7 @@ def _remount(mount: Mount, words: Sequence[str]) -> str:
 def remount_step(
     mount: Mount, after: Sequence[str], before: Sequence[str], done: Sequence[str] = ()
 ) -> Step:
-    """Return the step that puts `after` in force, and `before` back; `done` are its checks."""
+    """Return the step that applies `after` and whose undo restores `before`; `done` has checks."""
     return Step(
         Phase.IMMEDIATE,
         remount_command(mount, after),
@@ -132,9 +132,9 @@ def remount_step(
 
 
 def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
-    """Return flags and options without flags that an option replaces: the last does not always win.
+    """Return flags and options without replaced flags, because the last does not always win.
 
-    Seen with util-linux 2.38 on 6.18: noatime, then relatime, leaves noatime in force.
+    Observed with util-linux 2.38 on 6.18: noatime, then relatime, leaves noatime in force.
     """
     replaced = set(filter(None, map(CLEARED.get, options))) | set(options)
     if not ATIME_OPTIONS.keys().isdisjoint(options):
@@ -145,21 +145,21 @@ def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
 
 
 OR_UNMOUNT = " || { umount "
-"""What begins the part of a rollback that runs where a remount is refused."""
+"""Start of the part of a rollback that runs if a remount is rejected."""
 NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
-"""Words of the mount table that are no options of the filesystem: flags, and a state of SELinux."""
+"""Tokens of the mount table that are not filesystem options: flags, and a state of SELinux."""
 
 
 def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Collection[str]) -> str:
-    """Return the command that mounts as now after an unmount, with `tokens` for `names`.
+    """Return the command that restores a mount after an unmount, with `tokens` for `names`.
 
-    Whatever the mount table shows is repeated, known or not: also `context=` of SELinux, and what
-    a vendor's kernel has; so are the options that mount(8) keeps, and changed settings in sysfs,
-    which an unmount forgets.
+    It repeats everything that the mount table shows, known or not, such as SELinux's `context=`
+    and options of a vendor's kernel. It also repeats the options that mount(8) keeps, and changed
+    settings in sysfs, which an unmount discards.
     """
     others = (t for t in mount.super_options if t not in NOT_TYPED and option_name(t) not in names)
     kept = tuple(each for each in kept_by_mount(fs, mount) if each not in mount.super_options)
-    # `user` implies flags: those that are not set are cleared behind it.
+    # `user` implies flags: those that are not set are cleared after it.
     exempt = (flag.removeprefix("no") for flag in IMPLIED[USER] if flag not in mount.mount_options)
     first, behind = ((*kept, *exempt), ()) if USER in kept else ((), kept)
     options = quote(",".join((*first, *flags_in_force(mount), *others, *tokens, *behind)))
@@ -172,9 +172,9 @@ def mount_again(fs: Filesystem, mount: Mount, tokens: Sequence[str], names: Coll
 
 
 def kept_by_mount(fs: Filesystem, mount: Mount) -> tuple[str, ...]:
-    """Return the options that mount(8) keeps of a mount; those of fstab where its table is unknown.
+    """Return the user options that mount(8) keeps for a mount, or those of fstab if unknown.
 
-    fstab can be wrong about a mount by hand: it then has _netdev or x-* after a new mount as well.
+    fstab can be wrong about a manual mount, which then has _netdev or x-* after a new mount too.
     """
     if mount.user_options is not None:
         return mount.user_options
@@ -187,7 +187,7 @@ def revert_steps(
 ) -> tuple[Step, ...]:
     """Return the steps that remount with the baseline of options that a mount call set.
 
-    Empty where an option has no known baseline, or where a remount may not change it.
+    The result is empty if an option has no known baseline or if a remount may not change it.
     """
     before = [typed(option.token) for option in options]
     after = [typed(option.baseline) for option in options if option.baseline]
@@ -202,9 +202,9 @@ def revert_steps(
 def remount_by_fstab(
     fs: Filesystem, mount: Mount, changed: Sequence[tuple[str, str]], flags: Sequence[str]
 ) -> tuple[Step, ...]:
-    """Return the steps that put what an fstab entry sets in force.
+    """Return the steps that put the settings of an fstab entry in force.
 
-    `changed` are the options that come into force, each with its present token; `flags` those of
+    `changed` has the options to put in force, each with its current token; `flags` has those of
     the mount.
     """
     where = quote(mount.mount_point)
@@ -219,21 +219,21 @@ def remount_by_fstab(
 
 
 def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
-    """Return the options that take flags back: the opposites, and the access times in force."""
+    """Return the options that undo flags: the opposites, and the access times in force."""
     atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
     return [*opposites_of(flags), *(() if ATIME_OPTIONS.keys().isdisjoint(flags) else atime)]
 
 
 def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
-    """Return the options that clear flags of mount(8), other than access times."""
+    """Return the options that clear flags of mount(8), except access times."""
     opposites = {flag: opposite for opposite, flag in CLEARED.items()}
     return tuple(opposites[flag] for flag in flags if flag in MOUNT_FLAGS)
 
 
 def flag_check(where: str, flag: str) -> str:
-    """Return the command that fails where a mount does not show a flag.
+    """Return the command that fails if a mount does not have a flag.
 
-    The mount table shows strictatime by neither of the others.
+    The mount table shows strictatime as the absence of relatime and noatime.
     """
     options = f"{mount_table(where, 'OPTIONS')} | tr , '\\n'"
     if flag == "strictatime":
@@ -242,18 +242,18 @@ def flag_check(where: str, flag: str) -> str:
 
 
 CHECK = "{{ e2fsck -f -p {device} || test $? -eq 1; }}"
-"""e2fsck(8) exits with 1 when it has corrected something, which is no failure."""
+"""e2fsck(8) exits with 1 when it has corrected something, which is not a failure."""
 PREEN = CHECK.replace("-f -p", "-p")
-"""Without -f, e2fsck checks everything where the superblock records errors."""
+"""Without -f, e2fsck checks everything if the superblock records errors."""
 OPENED = (
     "find /proc/[0-9]*/fd -exec stat -Lc {form} {{}} + 2>/dev/null | "
     'grep -qx "$(stat -Lc {form} {devices})"'
 )
-"""Fails where no process has one of the devices open, by any of its nodes: a virtual machine opens
-its disks without excluding others, and e2fsck then notices it neither there nor on a part of it."""
+"""Fails if no process has one of the devices open, under any device node. A virtual machine opens
+its disks non-exclusively, so e2fsck does not notice it, neither there nor on a part of the disk."""
 NUMBER_OF_DEVICE, NUMBER_OF_FILE = "%t:%T", "%d:%i"
 JOURNALED = frozenset({"needs_recovery", "fast_commit"})
-"""Features of a filesystem whose journal may have to be replayed, and not by tune2fs."""
+"""Features of a filesystem whose journal may need a replay, which must not be left to tune2fs."""
 
 
 def checked(fs: Filesystem) -> str:
@@ -262,7 +262,7 @@ def checked(fs: Filesystem) -> str:
 
 
 def preened(fs: Filesystem) -> str:
-    """Return the e2fsck command that replays the journal, and checks only what needs a check."""
+    """Return the e2fsck command that replays the journal, and checks only if necessary."""
     return PREEN.format(device=quote(fs.device))
 
 
@@ -276,10 +276,10 @@ def unmounted_steps(
 ) -> tuple[Step, ...]:
     """Return the steps that run `work` on the unmounted filesystem, verify it, and undo it.
 
-    `verify_is_complete` is unset where `verify` cannot show, on the unmounted filesystem, that all
+    `verify_is_complete` is false if `verify`, on the unmounted filesystem, cannot show that all
     work is done.
-    Empty where more than these commands is necessary: for the root, for a filesystem that is
-    mounted several times or in another namespace, for a copy of a superblock, or where a name
+    The result is empty if these commands are not sufficient: for the root, for a filesystem that
+    is mounted several times or in another namespace, for a copy of a superblock, or if a name
     cannot be quoted for a shell.
     """
     if quote(fs.device) is None or not is_writable(fs):
@@ -299,9 +299,9 @@ def unmounted_steps(
 def replay_first(fs: Filesystem) -> tuple[Step, ...]:
     """Return the step that replays the journal before tune2fs or debugfs write to a device.
 
-    tune2fs leaves fast commits out of its replay, and files that were synced are lost (1.47.0).
-    debugfs replays nothing: the next mount does, and brings the old superblock back. Empty where
-    an unmount empties the journal.
+    tune2fs omits fast commits from its replay, so files that were synced are lost (1.47.0).
+    debugfs replays nothing: the next mount does, and restores the old superblock. The result is
+    empty if an unmount empties the journal.
     """
     features = fs.superblock.value.features if isinstance(fs.superblock, Known) else JOURNALED
     is_replayed = fs.alive and not any("norecovery" in m.super_options for m in fs.mounts)
@@ -313,12 +313,12 @@ def replay_first(fs: Filesystem) -> tuple[Step, ...]:
 
 
 def by_hand(fs: Filesystem, steps: Sequence[Step]) -> str:
-    """Return the clause that a summary without steps ends with; empty where there are steps."""
+    """Return the clause that ends a summary without steps, or "" if there are steps."""
     return "" if steps else f", {why_by_hand(fs)}"
 
 
 def why_by_hand(fs: Filesystem) -> str:
-    """Return where the work must be done when `unmounted_steps` gives no steps."""
+    """Return where or when the work must be done if `unmounted_steps` returns no steps."""
     if any(mount.mount_point == "/" for mount in fs.mounts):
         return "from a rescue system, because the root cannot be unmounted"
     if not fs.alive or fs.mounts:
@@ -329,9 +329,9 @@ def why_by_hand(fs: Filesystem) -> str:
 
 
 def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, ...]:
-    """Return the unmount, the work, and the mount as it is now; nothing where there is no work.
+    """Return the unmount, the work, and a mount like the current one, or () without work.
 
-    Unmounting alone is nothing to undo.
+    If none of the work has an undo, the unmount and the mount have none either.
     """
     if not work:
         return ()
@@ -348,11 +348,11 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
 def _if_unmounted(
     fs: Filesystem, first: str, work: Sequence[str], undo: Sequence[str], done: str
 ) -> tuple[Step, ...]:
-    """Return commands that fail while any mount namespace still holds the filesystem.
+    """Return steps that fail while any mount namespace still holds the filesystem.
 
-    `first` is what the first of them asks before it runs.
-    The last one carries what takes all of them back. The last that is not a check of e2fsck, of
-    which only running it tells, carries what tells that it is done.
+    `first` is the test before the first command; the other commands test `is_free`.
+    The last step has the undo of all of them. `done` is set on the last step that is not an
+    e2fsck check, because only running e2fsck shows its result.
     """
     free = is_free(fs)
     checks = {checked(fs): Check(fs.device, wholes=wholes(fs))}
@@ -376,21 +376,21 @@ def unopened(fs: Filesystem) -> str:
 
 
 def unopened_device(device: str, wholes: Sequence[str]) -> str:
-    """Return the command that fails while a process has a device open, or what it is a part of."""
+    """Return the command that fails while a process has a device or one of its `wholes` open."""
     words = filter(None, map(quote, (device, *wholes)))
     return f"! {OPENED.format(form=NUMBER_OF_DEVICE, devices=' '.join(words))}"
 
 
 def wholes(fs: Filesystem) -> tuple[str, ...]:
-    """Return the paths of the devices that the device of a filesystem is a part of."""
+    """Return the paths of the devices that contain the device of a filesystem."""
     return tuple(each.path for each in fs.stack.value.wholes) if isinstance(fs.stack, Known) else ()
 
 
 def is_free(fs: Filesystem) -> str:
-    """Return the command that fails while any mount namespace has it mounted."""
+    """Return the command that fails while any mount namespace has the filesystem mounted."""
     return f"test ! -e {quote(f'/sys/fs/ext4/{fs.name}')}"
 
 
 def _is_unused(fs: Filesystem) -> str:
-    """Return the command that fails while it is mounted, or was idle and is open now."""
+    """Return the command that fails while it is mounted or, if it was not `alive`, is open."""
     return is_free(fs) if fs.alive else f"{is_free(fs)} && {unopened(fs)}"

@@ -1,7 +1,7 @@
 """Change fields of the superblock: stripe, sizes, identifiers, reserve, errors=, owners.
 
-The options are corrected in fstab where fstab sets them, else in the superblock's field, which
-every mount then follows.
+The options are corrected in fstab if fstab sets them, otherwise in the superblock's field, which
+then applies to every mount.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ext4audit.remedies.remount import remount_step, replay_first, usable_mount
 
 CONTINUE, PANIC = "errors=continue", "errors=panic"
 ERRORS_FIELD = {"errors=remount-ro": "Remount read-only"}
-"""How tune2fs -l prints the field."""
+"""The field as tune2fs -l prints it, by token."""
 
 
 def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
     """Return the steps that replace errors=continue by `token`, now and at every mount.
 
-    Empty where no usable mount is here, or where s_mount_opts overrules the superblock's field;
-    and for a panic, whose steps no test may run: an error would stop the machine.
+    The result is empty if there is no usable mount, if s_mount_opts overrides the superblock's
+    field, or for a panic, whose steps no test may run, because an error would stop the machine.
     """
     mount = usable_mount(fs)
     if token == PANIC or mount is None or None in (quote(mount.mount_point), quote(fs.device)):
@@ -39,7 +39,7 @@ def stop_at_errors(fs: Filesystem, token: str) -> tuple[Step, ...]:
 
 
 def errors_in_string(fs: Filesystem) -> bool:
-    """Whether s_mount_opts sets errors=."""
+    """Return whether s_mount_opts sets errors=."""
     option = option_of(fs, "errors")
     if option is not None and option.set_by is Provenance.SUPERBLOCK_STRING:
         return True
@@ -48,7 +48,7 @@ def errors_in_string(fs: Filesystem) -> bool:
 
 
 def _is_overridden_by_mount(fs: Filesystem, token: str) -> bool:
-    """Whether the superblock has the wanted state, and a mount call overrode it."""
+    """Return whether the superblock has the wanted state, and a mount call overrode it."""
     stored = isinstance(fs.superblock, Known) and f"errors={fs.superblock.value.errors}" == token
     return stored and not errors_in_string(fs)
 
@@ -74,10 +74,10 @@ def _set_errors_field(fs: Filesystem, mount: Mount, token: str) -> tuple[Step, .
 
 
 def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Step, ...]:
-    """Return the steps that set resuid and resgid, whose present tokens are `others`, to 0.
+    """Return the steps that set resuid and resgid, whose current tokens are `others`, to 0.
 
-    Empty where no usable mount is here, where a value is not a number, or where the fields of the
-    superblock are not known.
+    The result is empty if there is no usable mount, if a value is not a number, or if the fields
+    of the superblock are unknown.
     """
     mount = usable_mount(fs)
     numbers = [token.partition("=")[2] for token in others.values()]
@@ -96,9 +96,9 @@ def give_reserve_to_root(fs: Filesystem, others: Mapping[str, str]) -> tuple[Ste
 def _set_owner_fields(
     fs: Filesystem, mount: Mount, others: Mapping[str, str], before: Superblock
 ) -> Iterator[Step]:
-    """Yield the steps that set the fields.
+    """Yield the steps that set the fields to 0.
 
-    The rollback restores the superblock's own fields: the options in force do not show them.
+    The rollback restores the superblock's own fields, which the options in force do not show:
     Linux 6.18.44 takes resgid from the field of resuid.
     """
     device, path = quote(fs.device), quote(f"/proc/fs/ext4/{fs.name}/options")
@@ -117,12 +117,12 @@ def _set_owner_fields(
 
 
 def reserve_nothing(fs: Filesystem, reserved_blocks: int) -> tuple[Step, ...]:
-    """Return the steps that give up the reserved blocks; the rollback restores their number."""
+    """Return the steps that set the reserve to 0 blocks; the rollback restores their number."""
     return _reserve(fs, "-m 0", 0, reserved_blocks)
 
 
 def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[Step, ...]:
-    """Return the steps that reserve `blocks` by an option of tune2fs, in the place of `before`."""
+    """Return the steps that change the reserve from `before` to `blocks` by a tune2fs option."""
     device = quote(fs.device)
     if device is None:
         return ()
@@ -135,7 +135,7 @@ def _reserve(fs: Filesystem, setting: str, blocks: int, before: int) -> tuple[St
 
 
 def find_many_files(fs: Filesystem) -> Remedy:
-    """Return the advice to delete files, with a command that lists the fullest directories."""
+    """Return advice to delete files, with a command that lists the fullest directories."""
     where = next(filter(None, map(quote, fs.mount_points)), None)
     find = f" (find {where} -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail)"
     return Remedy(
@@ -146,9 +146,9 @@ def find_many_files(fs: Filesystem) -> Remedy:
 
 
 def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
-    """Return the steps that reserve so many blocks for root.
+    """Return the steps that reserve `blocks` blocks for root.
 
-    Empty where the superblock is not known: the rollback needs the number that it holds.
+    The result is empty if the superblock is unknown, because the rollback needs its number.
     """
     before = fs.superblock.value.reserved_blocks if isinstance(fs.superblock, Known) else None
     return () if before is None else _reserve(fs, f"-r {blocks}", blocks, before)
@@ -157,7 +157,7 @@ def set_reserved_blocks(fs: Filesystem, blocks: int) -> tuple[Step, ...]:
 def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     """Return the steps that grow a mounted filesystem to the size of its device.
 
-    It is verified that no more than `most_idle_bytes` of the device then lie idle.
+    They verify that at most `most_idle_bytes` of the device are then unused.
     """
     device = quote(fs.device)
     if device is None:
@@ -170,16 +170,16 @@ def grow_to_device(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
 
 
 RAID_HINTS = "RAID stride", "RAID stripe width"
-"""What tune2fs -l calls the two hints."""
+"""The labels of the two hints in the output of tune2fs -l."""
 PLAIN_IDENTIFIER = r"[A-Za-z0-9_.][A-Za-z0-9_. -]*"
-"""Identifiers that every tool prints as they are: of others lsblk may have shown something else."""
+"""Identifiers that every tool prints unchanged; lsblk may have shown others differently."""
 
 
 def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) -> tuple[Step, ...]:
-    """Return the steps that put stride and width, in blocks, into the superblock and in force.
+    """Return the steps that store stride and width, in blocks, in the superblock and apply them.
 
-    stripe= leaves fstab: `stripe=0` there does nothing, because the superblock's value wins, and
-    any other would win over the superblock. Empty where no mount of the whole filesystem is here.
+    stripe= is removed from fstab: `stripe=0` has no effect there, because the superblock wins, and
+    any other value overrides the superblock. Empty if it is mounted, but without a usable mount.
     """
     mount = usable_mount(fs)
     lost = fs.alive and (mount is None or quote(mount.mount_point) is None)
@@ -203,7 +203,7 @@ def set_stripe(fs: Filesystem, superblock: Superblock, stride: int, width: int) 
 
 
 def _remounted(fs: Filesystem, mount: Mount | None, width: int) -> Iterator[Step]:
-    """Yield the remount that puts a stripe in force; none where it is or nothing is mounted."""
+    """Yield the remount that puts a stripe in force, unless it is or nothing is mounted."""
     option = option_of(fs, "stripe")
     now = whole_number(option.token.partition("=")[2]) if option else None
     if mount is not None and now is not None and now != width:
@@ -213,7 +213,7 @@ def _remounted(fs: Filesystem, mount: Mount | None, width: int) -> Iterator[Step
 
 
 def _without_stripe(fs: Filesystem) -> Iterator[Step]:
-    """Yield the edits that take stripe= out of the entries of the device."""
+    """Yield the edits that remove stripe= from the fstab entries of the device."""
     for line in fstab_lines(fs, "stripe"):
         drop = [option for option in line.options if option.startswith("stripe=")]
         edit = remedies.configuration.edit_options(line, drop, ())
@@ -233,7 +233,7 @@ def _is_in_force(fs: Filesystem, width: int) -> Iterator[str]:
 
 
 def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
-    """Yield the commands that fail while the superblock holds another value; 0 is not printed."""
+    """Yield the commands that fail while the superblock has other values; 0 is not printed."""
     listing = f"tune2fs -l {quote(fs.device)}"
     for label, value in zip(RAID_HINTS, wanted, strict=True):
         if value:
@@ -243,9 +243,9 @@ def _is_stored(fs: Filesystem, wanted: tuple[int, int]) -> Iterator[str]:
 
 
 def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
-    """Return the steps that enlarge all inodes in place, which nothing takes back.
+    """Return the steps that enlarge all inodes in place, which cannot be undone.
 
-    tune2fs fails where they have the size already: a second run would leave it unmounted.
+    tune2fs fails if they already have the size: a second run would leave it unmounted.
     """
     device = quote(fs.device)
     size = f"tune2fs -l {device} | grep -qE '^Inode size:[[:blank:]]+{inode_bytes}$'"
@@ -255,26 +255,26 @@ def set_inode_size(fs: Filesystem, inode_bytes: int) -> tuple[Step, ...]:
 
 
 def new_uuid(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
-    """Return the steps that give a device that is not mounted a random UUID instead of `old`."""
+    """Return the steps that replace the UUID `old` of an unmounted device by a random one."""
     return _identifier_steps(kernel_name, "UUID", ("-U", "random"), old, wholes)
 
 
 def clear_label(kernel_name: str, old: str, wholes: Sequence[str] = ()) -> tuple[Step, ...]:
-    """Return the steps that take the label `old` from a device that is not mounted."""
+    """Return the steps that remove the label `old` from an unmounted device."""
     return _identifier_steps(kernel_name, "LABEL", ("-L", "''"), old, wholes)
 
 
 def _identifier_steps(
     kernel_name: str, key: str, setting: tuple[str, str], old: str, wholes: Sequence[str]
 ) -> tuple[Step, ...]:
-    """Return the steps for one device, each refused while it is mounted in any namespace.
+    """Return the steps for one device, which fail while it is mounted in any namespace.
 
-    The rollback checks first, too: tune2fs refuses a new UUID after a mount since the last check,
-    and replays no fast commits (1.47.0). Only the audited identifier is replaced: a second run, or
-    one after a start that gave the name to another disk, changes none.
+    The rollback runs e2fsck first, too: tune2fs rejects a new UUID after a mount since the last
+    check, and replays no fast commits (1.47.0). Only the audited identifier is replaced, so that
+    nothing changes on a second run, or after a boot that gave the name to another disk.
 
-    `setting` is the option of tune2fs that sets what blkid calls `key`, and the quoted new value;
-    `wholes` are the devices that the device is a part of.
+    `setting` is the tune2fs option for the identifier that blkid names `key`, and the quoted new
+    value; `wholes` are the devices that contain the device.
     """
     option, new = setting
     device, before = quote(f"/dev/{kernel_name}"), quote(old)
@@ -296,9 +296,9 @@ def _identifier_steps(
 
 
 def only_carrier(uuid: str) -> Step:
-    """Return the check that one device has a UUID, before fstab names it.
+    """Return the check that exactly one device has a UUID, to run before fstab refers to it.
 
-    All devices are listed, and none from a cache: blkid of busybox cannot search for a UUID.
+    It lists all devices, bypassing the cache, because blkid of busybox cannot search for a UUID.
     """
     found = f"BLKID_FILE=/dev/null blkid | grep -cF ' UUID=\"{uuid}\"'"
     return Step(Phase.PERSISTENT, f'test "$({found})" = 1')
@@ -307,7 +307,7 @@ def only_carrier(uuid: str) -> Step:
 def grow_unmounted(fs: Filesystem, most_idle_bytes: int) -> tuple[Step, ...]:
     """Return the steps that grow an unmounted filesystem to the size of its device.
 
-    It is verified as by `grow_to_device`. Empty where no command can unmount it.
+    They are verified as in `grow_to_device`. The result is empty if no command can unmount it.
     """
     work = remedies.remount.checked(fs), f"resize2fs {quote(fs.device)}"
     verify = (s.command for s in grow_to_device(fs, most_idle_bytes) if s.phase is Phase.VERIFY)
