@@ -79,7 +79,7 @@ def edit_options(line: FstabLine, drop: Collection[str], add: Sequence[str]) -> 
 def edit_spec(line: FstabLine, spec: str) -> Step | None:
     """Return the step that makes `spec` the first field of a line, which names the device.
 
-    The result is None if it already is, or if a field has characters that may be octal in fstab.
+    The result is None if it already is, or if fstab may have octal escapes in one of the fields.
     """
     if spec == line.spec or not all(re.fullmatch(SPEC, each) for each in (spec, line.spec)):
         return None

@@ -119,7 +119,7 @@ def _add_case(suite: Element, case: Case) -> None:
 
 
 def cases(host: Audited, threshold: Severity | None) -> tuple[Case, ...]:
-    """Return a host's cases with unique class and name: GitLab keeps only the first duplicate."""
+    """Return a host's cases; class and name are unique, since GitLab drops later duplicates."""
     prefix = f"ext4audit.{visible(host.name)}"
     if host.report is None:
         message = f"could not be read: {visible(host.error or 'no reason is known')}"

@@ -260,7 +260,7 @@ def _rule_properties(rule: Rule) -> dict[str, Any]:
 def results(hosts: Sequence[Audited], indexes: _Indexes) -> list[_Result]:
     """Return all results: active findings, worst first, then those set aside, then fixed ones.
 
-    `indexes` has the positions of the rules by code. A limit omits results from the end.
+    `indexes` has the positions of the rules by code. MOST_RESULTS omits results from the end.
     """
     named = named_reports(hosts)
     present = [pair for name, report in named for pair in _present(name, report, indexes)]

@@ -73,7 +73,7 @@ class Evidence(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """The citations and remedies that some findings have."""
+    """Citations and remedies, either shared by several findings or specific to one."""
 
     citations: tuple[Citation, ...]
     remedies: tuple[Remedy, ...]

@@ -151,7 +151,7 @@ def by_urgency(found: Iterable[Row]) -> list[Row]:
 def by_cause(
     found: Sequence[Row], most: int, *, across_hosts: bool = False
 ) -> list[tuple[Row, ...]]:
-    """Return rows in order, with more than `most` rows of one host and cause joined to a group.
+    """Return rows in order, but group those of one host and cause if they are more than `most`.
 
     A group takes the place of its first row; with `across_hosts` it can have rows of all hosts.
     """

@@ -63,7 +63,7 @@ def render_plan(report: Report, advice: PlanAdvice, page: Page) -> str:
 
 
 def render_blocks(blocks: Blocks, *, color: bool, width: int | None, ascii_only: bool) -> str:
-    """Return blocks as text; other commands than `scan` use this too."""
+    """Return blocks as text; the outputs of `layout` and `probe` use this too."""
     pen = _Pen(width, ascii_only)
     lines = (line for block in blocks for line in pen.draw(block))
     if not color:

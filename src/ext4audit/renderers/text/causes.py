@@ -29,7 +29,7 @@ def message_text(cause: Cause) -> str:
 def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
     """Return the evidence that all findings share, without details, a few lines at most.
 
-    If they share none, it is that of the first finding. Its subject is returned too, else "".
+    If they share none, it is that of the first finding, preceded by its subject instead of "".
     """
     values = [
         {(cited.label, cited.value) for cited in finding.citations} for _, finding in cause.found
