@@ -109,14 +109,14 @@ def _step(edit: LineEdit) -> Step | None:
     directory.
     """
     before, after = edit.before, edit.after
-    there, back, whole = _script(edit, before, after), _script(edit, after, before), quote(after)
-    if None in (there, back, whole):
+    apply, undo, wanted = _script(edit, before, after), _script(edit, after, before), quote(after)
+    if None in (apply, undo, wanted):
         return None
-    found = f"LC_ALL=C grep -qxF -e {whole}"
+    found = f"LC_ALL=C grep -qxF -e {wanted}"
     return Step(
         Phase.PERSISTENT,
-        f"sed -i{BACKUP}-{edit.line_number} {there} {FSTAB}",
-        undo=f"sed -i {back} {FSTAB}",
+        f"sed -i{BACKUP}-{edit.line_number} {apply} {FSTAB}",
+        undo=f"sed -i {undo} {FSTAB}",
         done=f"sed -n {edit.line_number}p {FSTAB} | {found}"
         if edit.is_numbered
         else f"{found} {FSTAB}",
@@ -136,15 +136,15 @@ def merged(steps: Iterable[Step]) -> tuple[Step, ...]:
         edit, place = step.change, len(found)
         if isinstance(edit, LineEdit):
             place = places.setdefault(edit.line_number, place)
-        both = _both(found[place], step) if place < len(found) else None
-        if both:
-            found[place] = both
+        combined = _merged_edit(found[place], step) if place < len(found) else None
+        if combined:
+            found[place] = combined
         else:
             found.append(step)
     return tuple(found)
 
 
-def _both(first: Step, second: Step) -> Step | None:
+def _merged_edit(first: Step, second: Step) -> Step | None:
     """Return one edit for two consecutive edits of a line, or None if they cannot be merged."""
     one, other = first.change, second.change
     if not isinstance(one, LineEdit) or not isinstance(other, LineEdit):
@@ -225,8 +225,8 @@ def _replacements(before: str, after: str) -> Iterator[Replacement]:
         is_whole = (start, stop) == (0, len(before))
         if start <= min(stop, stop_after) and (names_place or is_whole):
             old = before[start:stop]
-            there, again = (_first_match(text, old, begin, end) for text in (before, after))
-            if (there, again) == (start, None):
+            matches = tuple(_first_match(text, old, begin, end) for text in (before, after))
+            if matches == (start, None):
                 yield Replacement(begin, old, end, after[start:stop_after])
 
 
@@ -335,8 +335,8 @@ def disable_writeback_throttling(disks: Sequence[tuple[str, int]]) -> tuple[Step
 
 def _set_now(attribute: str, value: int, present: int, check: str) -> Step:
     """Return the step that writes a value to a file in /sys whose current value is `present`."""
-    there, back = (f"echo {each} > {attribute}" for each in (value, present))
-    return Step(Phase.IMMEDIATE, there, back, check, Setting(f"grep -qx {present} {attribute}"))
+    change, undo = (f"echo {each} > {attribute}" for each in (value, present))
+    return Step(Phase.IMMEDIATE, change, undo, check, Setting(f"grep -qx {present} {attribute}"))
 
 
 def _set_at_boot(name: str, keys: str) -> Step:

@@ -72,7 +72,7 @@ def change_by_new_mount(
     stored = {n for n, t in wanted.items() if not explicit and (not t or is_default(fs, n, t))}
     new = [typed(token) for name, token in wanted.items() if name not in stored]
     checks = [*in_force(fs, wanted), *superblock_checks(fs, wanted)]
-    there = mount_anew(fs, mount, new, list(_tokens_now(fs, wanted)), _names(fs, wanted))
+    unmount, again = mount_anew(fs, mount, new, [*_tokens_now(fs, wanted)], _names(fs, wanted))
     writable = f'test "$(blockdev --getro {quote(fs.device)})" = 0'
     before = in_phase(Phase.IMMEDIATE, (writable,) if replay else ())
     # This fails if another namespace has it mounted or if it is damaged.
@@ -82,11 +82,11 @@ def change_by_new_mount(
         *fstab_edits(fs, wanted),
         *_in_one_phase(
             *before,
-            there[0],
+            unmount,
             *inspection,
             *superblock_steps(fs, change),
             *offline_string(fs, change),
-            there[1]._replace(done=" && ".join(checks)),
+            again._replace(done=" && ".join(checks)),
         ),
         *in_phase(Phase.VERIFY, checks),
     )

@@ -86,8 +86,8 @@ def store_default(fs: Filesystem, name: str, token: str) -> tuple[Step, ...]:
     bit = next(bit for bit, meaning in tokens.items() if meaning == token)
     old = next((bit for bit in superblock.default_mount_options if bit in tokens), f"^{bit}")
     check = f"tune2fs -l {device} | grep -qE '^Default mount options:.* {bit}( |$)'"
-    there, back = (_set_bits(device, [each]) for each in (bit, old))
-    return verified(Step(Phase.PERSISTENT, there, back, check))
+    change, undo = (_set_bits(device, [each]) for each in (bit, old))
+    return verified(Step(Phase.PERSISTENT, change, undo, check))
 
 
 def superblock_steps(fs: Filesystem, change: SuperblockChange) -> Iterator[Step]:

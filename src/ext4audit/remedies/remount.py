@@ -337,11 +337,11 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
         return ()
     end, again = f"umount {quote(mount.mount_point)}", mount_again(fs, mount, (), ())
     undo = any(step.undo for step in work)
-    there = f"mountpoint -q {quote(mount.mount_point)}"
+    is_mounted = f"mountpoint -q {quote(mount.mount_point)}"
     return (
         Step(Phase.IMMEDIATE, end, again if undo else "", change=Unmount(mount.mount_point, again)),
         *work,
-        Step(Phase.IMMEDIATE, again, end if undo else "", there),
+        Step(Phase.IMMEDIATE, again, end if undo else "", is_mounted),
     )
 
 

@@ -166,7 +166,7 @@ class FindingParts:
         first, folded = cause.first, self._style.folds(cause.first)
         places = list(dict.fromkeys(map(self._style.place, cause.found)))
         here = Place(f"{cause.rule.code}, {places[0].name}", anchor)
-        shared = _in_all([each.finding for each in cause.found])
+        shared = _shared_parts([each.finding for each in cause.found])
         if folded and self._style.brief:
             shared = Parts((), ())
         differ = len(cause.messages) > 1
@@ -199,7 +199,7 @@ class FindingParts:
         differ = len(cause.messages) > 1
         for each in cause.found:
             finding = each.finding
-            own = Parts((), ()) if brief else _without(finding, shared)
+            own = Parts((), ()) if brief else _unshared_parts(finding, shared)
             yield MemberPart(
                 place=self._style.place(each),
                 message=finding.message if differ else "",
@@ -208,9 +208,9 @@ class FindingParts:
             )
 
     def _remedies(
-        self, remedies: Sequence[Remedy], here: Place, whom: str
+        self, remedies: Sequence[Remedy], here: Place, suffix: str
     ) -> tuple[RemedyPart, ...]:
-        labels = (f"{remedy_label(index)}{whom}" for index in range(len(remedies)))
+        labels = (f"{remedy_label(index)}{suffix}" for index in range(len(remedies)))
         return tuple(
             self._remedy(label, each, here) for label, each in zip(labels, remedies, strict=True)
         )
@@ -230,7 +230,7 @@ def disruption_badge(remedy: Remedy) -> Badge:
     return Badge(text.upper(), "critical") if remedy.destructive else Badge(text, "info")
 
 
-def _in_all(findings: Sequence[Finding]) -> Parts:
+def _shared_parts(findings: Sequence[Finding]) -> Parts:
     """Return the citations and remedies that all findings share."""
     first, *others = findings
     return Parts(
@@ -239,7 +239,7 @@ def _in_all(findings: Sequence[Finding]) -> Parts:
     )
 
 
-def _without(finding: Finding, shared: Parts) -> Parts:
+def _unshared_parts(finding: Finding, shared: Parts) -> Parts:
     """Return the citations and remedies of a finding that are not shared."""
     return Parts(
         tuple(each for each in finding.citations if each not in shared.citations),

@@ -78,7 +78,7 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
         "filesystems": [filesystem_object(fs) for fs in report.host.filesystems],
         "verdicts": [verdict_object(each, fs, by_fact) for each, fs in report.judged],
         "gaps": [unknown_object(gap) for gap in report.host.gaps],
-        "fixed": None if report.fixed is None else [_gone(each) for each in report.fixed],
+        "fixed": None if report.fixed is None else [_fixed(each) for each in report.fixed],
         "notices": list(report.notices),
         "profiles": [_profile(active) for active in report.host.profiles],
         "policy": report.policy,
@@ -89,12 +89,12 @@ def report_object(report: Report, *, tool_version: str) -> dict[str, Any]:
     }
 
 
-def _gone(gone: FixedFinding) -> dict[str, Any]:
+def _fixed(fixed: FixedFinding) -> dict[str, Any]:
     return {
-        "rule": gone.rule,
-        "subject": gone.subject,
-        "fact": gone.fact,
-        "message": gone.message,
+        "rule": fixed.rule,
+        "subject": fixed.subject,
+        "fact": fixed.fact,
+        "message": fixed.message,
     }
 
 

@@ -158,8 +158,8 @@ def _fstab(fs: Filesystem) -> list[str] | None:
     """Return the options of the fstab entry, preferring one for a current mount point."""
     entries = for_wording(fs.fstab, ())
     places = {mount.mount_point for mount in fs.mounts}
-    ours = [entry for entry in entries if entry.line.mount_point in places]
-    chosen = next(iter((*ours, *entries)), None)
+    current = [entry for entry in entries if entry.line.mount_point in places]
+    chosen = next(iter((*current, *entries)), None)
     return None if chosen is None else list(chosen.line.options)
 
 

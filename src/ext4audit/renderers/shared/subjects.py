@@ -165,8 +165,8 @@ def causes_set_aside(report: Report) -> tuple[Cause, ...]:
 
 def key_of_cause(rule: Rule, finding: Finding) -> object:
     """Return a hashable key that is equal for findings with the same cause."""
-    said = (finding.severity, finding.confidence, finding.short)
-    return rule.code, *said, finding.suppression, finding.known
+    text = (finding.severity, finding.confidence, finding.short)
+    return rule.code, *text, finding.suppression, finding.known
 
 
 def _grouped(found: Iterable[tuple[Subject, Rule, Finding]]) -> tuple[Cause, ...]:

@@ -37,8 +37,8 @@ def shared_facts(cause: Cause) -> tuple[str, tuple[Citation, ...]]:
     known = set.intersection(*values)
     plain = [cited for cited in cause.first.citations if not cited.detail]
     shared = [cited for cited in plain if (cited.label, cited.value) in known]
-    whose = "" if shared or not plain else _label(cause.found[0])
-    return whose, tuple((shared or plain)[:_FACTS_SHOWN])
+    subject = "" if shared or not plain else _label(cause.found[0])
+    return subject, tuple((shared or plain)[:_FACTS_SHOWN])
 
 
 def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
@@ -54,8 +54,8 @@ def shown_remedies(cause: Cause) -> tuple[Remedy, ...]:
 
 def without_remedy(cause: Cause) -> int:
     """Return the number of findings without a remedy, or 0 if no finding of the cause has one."""
-    bare = sum(finding.main_remedy is None for _, finding in cause.found)
-    return bare if bare < len(cause.found) else 0
+    missing = sum(finding.main_remedy is None for _, finding in cause.found)
+    return missing if missing < len(cause.found) else 0
 
 
 def subjects_text(cause: Cause, total: int, look: Look, *, full: bool = False) -> str:

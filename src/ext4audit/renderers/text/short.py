@@ -133,9 +133,9 @@ class _Page:
         where = Span(f" {self.look.dot} {names}", "bold")
         yield Prose((*finding_title(cause.rule, cause.first), where))
         yield Prose((Span(message_text(cause)),), STEP)
-        whose, facts = shared_facts(cause)
-        if whose:
-            yield Prose((Span(f"For example, {whose}:"),), STEP)
+        subject, facts = shared_facts(cause)
+        if subject:
+            yield Prose((Span(f"For example, {subject}:"),), STEP)
         if facts:
             cells = ((Span(c.label), Span(c.value, "bold"), Span(c.origin, "dim")) for c in facts)
             yield Columns(tuple(cells), 2 * STEP, fixed=1)
@@ -153,9 +153,9 @@ class _Page:
                 yield remedy_title(remedy, remedy_label(0), STEP)
             label = yield from self._changes(remedy, cause.rule.code, label)
         yield from self._more(Counter(map(self._place, remedies[_REMEDIES_SHOWN:])))
-        bare = without_remedy(cause)
-        if bare:
-            yield Prose((Span(f"No remedy for {bare} of them."),), STEP)
+        missing = without_remedy(cause)
+        if missing:
+            yield Prose((Span(f"No remedy for {missing} of them."),), STEP)
         yield from _others(cause)
 
     def _place(self, remedy: Remedy) -> str:
