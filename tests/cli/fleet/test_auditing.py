@@ -19,7 +19,7 @@ from hypothesis import given
 from ext4audit.cli.captured import Place
 from ext4audit.cli.fleet import auditing as fleet
 from ext4audit.cli.fleet import one_host
-from ext4audit.cli.fleet.one_host import Job, audit_place
+from ext4audit.cli.fleet.one_host import Job, TimeLimitExceeded, audit_place, resource_limits
 from ext4audit.cli.policy import PostProcessing
 from ext4audit.engine import audit
 from ext4audit.facts.host import Host
@@ -128,6 +128,15 @@ def test_a_host_that_takes_too_long_could_not_be_read(
         f"{p.path}: takes more than 0.2 s" for p in places[:2]
     ]
     assert {line.code for line in lines} == {3}
+
+
+def test_the_limit_holds_where_the_first_alarm_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python prints an exception that a destructor raises, and goes on."""
+    monkeypatch.setattr(one_host, "_AGAIN_SECONDS", 0.05)
+    with resource_limits(0.05, 1 << 30):
+        for _ in range(2):
+            with pytest.raises(TimeLimitExceeded):
+                time.sleep(PATIENCE_SECONDS)
 
 
 def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]) -> None:

@@ -142,6 +142,8 @@ def _found(report: Report) -> tuple[FoundRule, ...]:
 
 
 LONGEST_SECONDS = 60.0
+_AGAIN_SECONDS = 2.0
+"""Interval of further alarms: Python drops an exception that a destructor raises."""
 LARGEST_BYTES = 256 << 20
 _THREAD_BYTES = 80 << 20
 """Address space that a thread reserves but hardly uses: a stack and a malloc(3) arena."""
@@ -163,7 +165,7 @@ def resource_limits(seconds: float, count_bytes: int) -> Iterator[None]:
     most = [each for each in (soft, hard) if each != resource.RLIM_INFINITY]
     before = signal.signal(signal.SIGALRM, _stop)
     resource.setrlimit(resource.RLIMIT_AS, (min([_in_use() + count_bytes, *most]), hard))
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_SECONDS)
     try:
         yield
     finally:
