@@ -114,6 +114,12 @@ class Unmount(NamedTuple):
     again: str
 
 
+class NewMount(NamedTuple):
+    """A mount of a filesystem that is not mounted there: its rollback is an unmount."""
+
+    mount_point: str
+
+
 class Check(NamedTuple):
     """A run of e2fsck that repairs what is safe to repair; if it refuses, nothing is mounted.
 
@@ -138,17 +144,32 @@ class Setting(NamedTuple):
 class Step(NamedTuple):
     """One shell command of a remedy. All names in it are quoted for a POSIX shell.
 
-    `undo` reverts the command, and does nothing if the command has not run; it is empty if there
-    is nothing to revert or no way to do so. `done` succeeds if the target state is already
-    reached; it is empty if nothing can test that. `change` is the same change as data, for kinds
-    of changes that a script can make more carefully than a single command.
+    `undo` takes back what the command did, and changes nothing where it has not run; it is empty
+    where nothing is to be taken back, or nothing can. It unmounts nothing: `undo_by_unmount`
+    takes the command back by an unmount, where `undo` is refused or empty. `done` succeeds where
+    the state that the command leads to holds already; empty where only running it tells. `change`
+    is the same change as data, where it is of a kind that a script can make more carefully than
+    one command.
     """
 
     phase: Phase
     command: str
     undo: str = ""
     done: str = ""
-    change: LineEdit | NewFile | Remount | Unmount | Check | Setting | None = None
+    change: LineEdit | NewFile | Remount | Unmount | NewMount | Check | Setting | None = None
+    undo_by_unmount: str = ""
+
+    @property
+    def rollback(self) -> str:
+        """The one command that takes it back, by an unmount where nothing else does."""
+        if self.undo and self.undo_by_unmount:
+            return f"{self.undo} || {self.last_resort}"
+        return self.undo or self.undo_by_unmount
+
+    @property
+    def last_resort(self) -> str:
+        """What takes it back by an unmount, as one member of a list; empty where nothing does."""
+        return f"{{ {self.undo_by_unmount}; }}" if self.undo_by_unmount else ""
 
 
 class Remedy(NamedTuple):
@@ -174,7 +195,7 @@ class Remedy(NamedTuple):
         edits = [step.done for step in self.steps if isinstance(step.change, LineEdit)]
         known = {step.command for step in self.steps}
         checks = (Step(Phase.VERIFY, done) for done in edits if done and done not in known)
-        undone = (step.undo for step in reversed(self.steps) if step.undo)
+        undone = (step.rollback for step in reversed(self.steps) if step.rollback)
         return (*self.steps, *checks, *(Step(Phase.ROLLBACK, command) for command in undone))
 
     @property

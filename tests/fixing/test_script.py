@@ -12,6 +12,7 @@ from ext4audit.finding import (
     Disruption,
     LineEdit,
     NewFile,
+    NewMount,
     Phase,
     Remedy,
     Remount,
@@ -86,9 +87,10 @@ def test_each_kind_of_change_has_its_function() -> None:
             Step(
                 Phase.IMMEDIATE,
                 "mount -o remount",
-                "mount -o first || mount -o second",
+                "mount -o first",
                 "grep -q y",
                 Remount("/a b", ("nobarrier",), ("barrier", "commit=5")),
+                "umount '/a b' && mount -o second",
             ),
         ),
         (
@@ -96,18 +98,19 @@ def test_each_kind_of_change_has_its_function() -> None:
             Step(Phase.IMMEDIATE, "e2fsck -p", "undo", "done", Check(device, wholes=("/dev/a b",))),
             Step(Phase.IMMEDIATE, "tune2fs -m 1", "tune2fs -m 5", "true"),
             Step(Phase.IMMEDIATE, "tune2fs -r 1", "tune2fs -r 5", "true", Setting("grep 5")),
-            Step(Phase.IMMEDIATE, again, "umount '/a b'", "mountpoint"),
+            Step(Phase.IMMEDIATE, again, "", "mountpoint", NewMount("/a b"), "umount '/a b'"),
             Step(Phase.VERIFY, "grep -q z"),
         ),
     )
     key = r"'/a\040b'"
+    by_unmount = """'{ umount '"'"'/a b'"'"' && mount -o second; }'"""
     first, second = calls(made, 1), calls(made, 2)
     assert re.findall(r"^#   (\d+)\. ", made.text, re.MULTILINE) == ["1", "2"]
     assert first["filesystems"] == f"filesystem {device} {name} {number} u-1"
     assert first["1"] == "new_file /etc/x 1"
     assert first["2"].startswith(f"remount '/a b' {key} {name} {number} ")
     assert first["2"].endswith("'barrier<nobarrier' 'commit=5<'")
-    assert " false 'mount -o second' 'grep -q y' " in first["2"]
+    assert f" false {by_unmount} 'grep -q y' " in first["2"]
     assert first["verify"] == ":"
     assert second["1"].startswith(f"unmount '/a b' {key} {name} {number} ")
     assert second["2"] == f"check {device} {name} -fp 'e2fsck -p' undo done '/dev/a b'"
@@ -120,9 +123,10 @@ def test_each_kind_of_change_has_its_function() -> None:
 
 
 def test_a_mount_without_an_unmount_names_its_directory() -> None:
-    """The last word of the command; its undo is the unmount."""
-    step = Step(Phase.IMMEDIATE, "mount /dev/a '/x y'", "umount '/x y'", "mountpoint '/x y'")
-    assert calls(script((step,)))["1"].startswith(r"mount_step '/x\040y' ")
+    """However its commands are spelled: the change has the name."""
+    step = Step(Phase.IMMEDIATE, "LANG=C mount x", "", "done", NewMount("/x y"), "umount -v x")
+    key = r"'/x\040y'"
+    assert calls(script((step,)))["1"] == f"mount_step {key} 'LANG=C mount x' 'umount -v x' done"
 
 
 @pytest.mark.parametrize(

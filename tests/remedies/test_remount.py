@@ -10,10 +10,10 @@ import pytest
 
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import SUPERBLOCK_FLAGS, EffectiveOption
+from ext4audit.remedies.flags import remount_by_fstab
 from ext4audit.remedies.remount import (
     bind_command,
     mount_again,
-    remount_by_fstab,
     remount_command,
     revert_steps,
     usable_mount,

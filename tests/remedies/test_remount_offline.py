@@ -14,7 +14,7 @@ from ext4audit.facts.devices import DmDevice
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
+from ext4audit.finding import Check, Disruption, NewMount, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import MMP_NOTE, with_bigalloc, with_mmp, with_refusal
 from ext4audit.remedies.checking import preen
 from ext4audit.remedies.remount import by_hand, unmounted_steps, unopened, why_by_hand
@@ -236,7 +236,7 @@ def test_tune2fs_is_forced_on_a_mounted_filesystem_with_mmp(
 def test_tune2fs_is_not_forced_between_unmount_and_mount() -> None:
     """The steps of one remedy follow each other."""
     there = Step(Phase.IMMEDIATE, "umount /data", change=Unmount("/data", "mount /data"))
-    back = Step(Phase.IMMEDIATE, "mount -t ext4 /dev/sda /data")
+    back = Step(Phase.IMMEDIATE, "mount -t ext4 /dev/sda /data", change=NewMount("/data"))
     write = Step(Phase.IMMEDIATE, "tune2fs -o ^acl /dev/sda")
     fs = filesystem(superblock=known(superblock(features=frozenset({"mmp"}))))
     remedy = Remedy("Do it.", Disruption.UNMOUNT, (there, write, back, write))

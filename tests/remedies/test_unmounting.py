@@ -12,7 +12,6 @@ from ext4audit.facts.host import ErrorCounters, Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Check, Disruption, Phase, Remedy, Step, Unmount
 from ext4audit.remedies import with_losses
-from ext4audit.remedies.remount import OR_UNMOUNT
 from ext4audit.remedies.unmounting import BY_FSTAB, NOT_SEEN
 from support.builders import (
     disk,
@@ -128,22 +127,42 @@ def test_options_that_only_mount_keeps_are_guessed_aloud(
 
 @pytest.mark.parametrize("fs", [on(CLEARED), filesystem(mounts=(mount("/"),))])
 @pytest.mark.parametrize(
-    ("undo", "kept"),
+    ("undo", "by_unmount"),
     [
-        (f"mount -o remount,a{OR_UNMOUNT}PLACE && mount PLACE; }}", "mount -o remount,a"),
-        ("umount PLACE && debugfs && mount PLACE", ""),
-        ("mount -o remount,a", "mount -o remount,a"),
+        ("mount -o remount,a", "umount PLACE && mount PLACE"),
+        ("", "umount PLACE && debugfs && mount PLACE"),
+        ("", "cd / && umount -v PLACE && debugfs"),
+        ("mount -o remount,a", ""),
         ("", ""),
     ],
 )
-def test_a_rollback_does_not_unmount_either(undo: str, kept: str, fs: Filesystem) -> None:
-    """The remedy itself stays."""
-    undo = undo.replace("PLACE", fs.mount_points[0])
-    remedy = Remedy("Do it.", Disruption.REMOUNT, (Step(Phase.IMMEDIATE, "work", undo),))
-    shown = with_loss(remedy, fs, host())
-    assert [step.undo for step in shown.steps] == [kept]
-    assert [step.command for step in shown.steps] == ["work"]
-    assert ("There is no rollback that unmounts: the" in shown.summary) is (undo != kept)
+def test_a_rollback_does_not_unmount_either(undo: str, by_unmount: str, fs: Filesystem) -> None:
+    """The remedy itself stays, and of its rollback what needs no unmount."""
+    step = Step(Phase.IMMEDIATE, "work", undo)
+    by_unmount = by_unmount.replace("PLACE", fs.mount_points[0])
+    both = step._replace(undo_by_unmount=by_unmount)
+    shown = with_loss(Remedy("Do it.", Disruption.REMOUNT, (both,)), fs, host())
+    assert shown.steps == (step,)
+    assert ("There is no rollback that unmounts: the" in shown.summary) is bool(by_unmount)
+
+
+@pytest.mark.parametrize(
+    ("undo", "by_unmount", "rollback"),
+    [
+        ("mount -o remount,a", "umount / && x", "mount -o remount,a || { umount / && x; }"),
+        ("", "umount / && x", "umount / && x"),
+        ("mount -o remount,a", "", "mount -o remount,a"),
+        ("", "", ""),
+    ],
+)
+def test_a_rollback_unmounts_where_nothing_else_takes_a_step_back(
+    undo: str, by_unmount: str, rollback: str
+) -> None:
+    """It is one command, which the report prints."""
+    step = Step(Phase.IMMEDIATE, "work", undo)._replace(undo_by_unmount=by_unmount)
+    assert step.rollback == rollback
+    lines = Remedy("Do it.", Disruption.REMOUNT, (step,)).lines[1:]
+    assert [line.command for line in lines] == [rollback] * bool(rollback)
 
 
 @pytest.mark.parametrize(

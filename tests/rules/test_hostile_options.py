@@ -48,7 +48,7 @@ def test_no_shell_reads_the_value_of_an_option(name: str) -> None:
         for finding in judge(rule, None if rule.scope is Scope.HOST else fs, host(fs)).findings
         for remedy in finding.remedies
         for step in (*remedy.steps, *remedy.lines)
-        for command in (step.command, step.undo, step.done)
+        for command in (step.command, step.rollback, step.done)
         if MARK in QUOTED.sub("", command)
     ]
     assert found == []

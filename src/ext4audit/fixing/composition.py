@@ -66,12 +66,12 @@ class Composition:
             if isinstance(change, NewFile):
                 self._set(self._files, change.path, change.content, change.path)
             if isinstance(change, Remount):
-                # The changes of earlier remedies of this run are in force before this one.
-                undo = self._with_options(change.mount_point, step.undo)
+                # What an earlier remedy of this run changed is in force before this one.
+                undo = self._with_options(change.mount_point, step.undo_by_unmount)
                 for word in change.after:
                     words = self._options.setdefault(change.mount_point, {})
                     self._set(words, name_of(word), word, f"{word} of {change.mount_point}")
-                yield step._replace(undo=undo)
+                yield step._replace(undo_by_unmount=undo)
                 continue
             if isinstance(change, Unmount):
                 again = change
@@ -83,14 +83,15 @@ class Composition:
             return step
         place = last.mount_point
         own = _difference(last.again, step.command)
-        undo, command = (self._with_options(place, each) for each in (step.undo, step.command))
+        commands = step.command, step.undo, step.undo_by_unmount
+        command, undo, by_unmount = (self._with_options(place, each) for each in commands)
         change = step.change
         if isinstance(change, Unmount):
             change = change._replace(again=self._with_options(place, change.again))
         for name, word in own.items():
             words = self._options.setdefault(place, {})
             self._set(words, name, word, f"{word or name} of {place}")
-        return step._replace(command=command, undo=undo, change=change)
+        return step._replace(command=command, undo=undo, undo_by_unmount=by_unmount, change=change)
 
     def _with_options(self, place: str, command: str) -> str:
         words = self._options.get(place)

@@ -10,10 +10,20 @@ from typing import NamedTuple
 
 from ext4audit.evidence import Unknown
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Check, LineEdit, NewFile, Phase, Remount, Setting, Step, Unmount
+from ext4audit.finding import (
+    Check,
+    LineEdit,
+    NewFile,
+    NewMount,
+    Phase,
+    Remount,
+    Setting,
+    Step,
+    Unmount,
+)
 from ext4audit.fixing import ChosenRemedy, LeftOut
 from ext4audit.fixing.composition import compose, name_of
-from ext4audit.remedies import images, quote, unquote
+from ext4audit.remedies import images, quote
 from ext4audit.remedies.remount import kept_by_mount
 
 TOOLS = (
@@ -27,7 +37,6 @@ ALWAYS = frozenset(
 )
 """The tools that fix.sh itself calls; the others are needed only if a remedy calls them."""
 NEW_UUID = "tune2fs -U "
-UNMOUNT = "umount "
 HEAD = """\
 #!/bin/sh
 # ext4audit {version}: remedies for {node}, as audited {taken_at}.
@@ -113,7 +122,9 @@ def _plain(text: str) -> str:
 
 def _settings(audited: AuditedHost, chosen: Sequence[ChosenRemedy]) -> Iterator[str]:
     text = "\n".join(
-        f"{step.command}\n{step.undo}\n{step.done}" for each in chosen for step in each.remedy.steps
+        f"{step.command}\n{step.rollback}\n{step.done}"
+        for each in chosen
+        for step in each.remedy.steps
     )
     called = {word for word in re.findall(r"[a-z0-9]+", text) if word in TOOLS}
     yield f"machine_id={_word(audited.machine_id or '')}"
@@ -179,7 +190,6 @@ def _preconditions(each: ChosenRemedy) -> Iterator[str]:
 def _calls(
     each: ChosenRemedy, work: Sequence[Step], chains: Mapping[tuple[str, int], list[str]]
 ) -> Iterator[str]:
-    place = ""
     for step in work:
         match step.change:
             case LineEdit() as edit:
@@ -193,15 +203,14 @@ def _calls(
                 yield _call("unmount", place, _key(place), *_names(fs), step.command, again)
             case Check(device, is_forced, wholes):
                 name, how = _on_device(each, device).name, "-fp" if is_forced else "-p"
-                commands = step.command, step.undo, step.done
+                commands = step.command, step.rollback, step.done
                 yield _call("check", device, name, how, *commands, *wholes)
             case Setting(audited):
-                yield _call("setting", step.command, step.undo, step.done, audited)
-            case _ if step.command.startswith("mount ") and (place or UNMOUNT in step.undo):
-                where = place or unquote(step.undo.removeprefix(UNMOUNT))
-                yield _call("mount_step", _key(where), step.command, step.undo, step.done)
+                yield _call("setting", step.command, step.rollback, step.done, audited)
+            case NewMount(place):
+                yield _call("mount_step", _key(place), step.command, step.rollback, step.done)
             case _:
-                yield _call("run_step", step.command, step.undo, step.done)
+                yield _call("run_step", step.command, step.rollback, step.done)
 
 
 def _edit(edit: LineEdit, chains: Mapping[tuple[str, int], list[str]]) -> str:
@@ -215,7 +224,6 @@ def _remount(fs: Filesystem, step: Step, change: Remount) -> str:
     mount = next(m for m in fs.mounts if m.mount_point == change.mount_point)
     before = {name_of(word): word for word in change.before}
     pairs = [f"{word}<{before.get(name_of(word), '')}" for word in change.after]
-    resort = step.undo.partition(" || ")[2]
     return _call(
         "remount",
         change.mount_point,
@@ -223,7 +231,7 @@ def _remount(fs: Filesystem, step: Step, change: Remount) -> str:
         *_names(fs),
         mount.source or "none",
         "true" if change.is_bind else "false",
-        resort,
+        step.last_resort,
         step.done,
         *pairs,
     )

@@ -34,7 +34,7 @@ from ext4audit.facts.mount import (
     mounts_by_id,
     propagates_anew,
 )
-from ext4audit.finding import Disruption, LineEdit, Phase, Remedy, Step, Unmount, listed
+from ext4audit.finding import Disruption, LineEdit, NewMount, Phase, Remedy, Step, Unmount, listed
 
 if TYPE_CHECKING:
     from ext4audit.remedies import checking as checking
@@ -127,7 +127,7 @@ def with_losses(found: tuple[Remedy, ...], fs: Filesystem, host: Host) -> tuple[
     """Return remedies as `unmounting.with_loss` does, which a healthy host never imports."""
     steps = [step for each in found for step in each.steps]
     unmounts = any(isinstance(step.change, Unmount) for step in steps)
-    of_root = "/" in fs.mount_points and any("umount / " in f"{s.command} {s.undo} " for s in steps)
+    of_root = "/" in fs.mount_points and (unmounts or any(step.undo_by_unmount for step in steps))
     loses = of_root or (unmounts and (len(fs.mounts) > 1 or _is_unseen(fs)))
     if not loses and not _may_lose(fs, host):
         return found
@@ -357,9 +357,9 @@ def with_bigalloc(remedy: Remedy, fs: Filesystem) -> Remedy:
     if any(re.search(_NOT_ON_BIGALLOC, each.command) for each in remedy.steps):
         note = f"No commands: e2fsprogs 1.47.0 does not do this {CORRECTLY}"
         return remedy._replace(summary=f"{remedy.summary} {note}", steps=())
-    if any(re.search(_NOT_ON_BIGALLOC, each.undo) for each in remedy.steps):
+    if any(re.search(_NOT_ON_BIGALLOC, each.rollback) for each in remedy.steps):
         note = f"There is no rollback: e2fsprogs 1.47.0 does not take this back {CORRECTLY}"
-        steps = tuple(each._replace(undo="") for each in remedy.steps)
+        steps = tuple(each._replace(undo="", undo_by_unmount="") for each in remedy.steps)
         return remedy._replace(summary=f"{remedy.summary} {note}", steps=steps)
     return remedy
 
@@ -380,8 +380,8 @@ def with_mmp(remedy: Remedy, fs: Filesystem) -> Remedy:
     held = f"test -e {quote(f'/sys/fs/ext4/{fs.name}')} && tune2fs -f "
     steps, mounted = [], True
     for step in remedy.steps:
-        mounted = (mounted and not isinstance(step.change, Unmount)) or step.command.startswith(
-            "mount "
+        mounted = isinstance(step.change, NewMount) or (
+            mounted and not isinstance(step.change, Unmount)
         )
         command, undo = (
             _WRITES.sub(held, each) if mounted and not re.search(_UNMOUNTED, each) else each
@@ -393,5 +393,5 @@ def with_mmp(remedy: Remedy, fs: Filesystem) -> Remedy:
     return remedy._replace(steps=tuple(steps), summary=f"{remedy.summary}{MMP_NOTE}")
 
 
-_UNMOUNTED = r"\bumount |test ! -e /sys/fs/ext4/"
+_UNMOUNTED = r"test ! -e /sys/fs/ext4/"
 """What commands begin with that write to an unmounted filesystem."""

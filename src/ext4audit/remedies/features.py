@@ -117,7 +117,8 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     if not taken_back:
         return ()
     back = " && ".join(step.command for step in taken_back)
-    return verified(Step(Phase.PERSISTENT, _set(fs, "dir_index"), back, _has_dir_index(fs)))
+    step = Step(Phase.PERSISTENT, _set(fs, "dir_index"), "", _has_dir_index(fs))
+    return verified(step._replace(undo_by_unmount=back))
 
 
 def index_directories(fs: Filesystem) -> tuple[Step, ...]:

@@ -21,6 +21,7 @@ from ext4audit.remedies.remount import (
     remount_command,
     remount_step,
     single_mount,
+    typed,
     usable_mount,
 )
 
@@ -152,6 +153,31 @@ def restore_flags(mount: Mount, flags: Sequence[str]) -> tuple[Step, ...]:
     apply, undo = bind_command(mount, flags), bind_command(mount, ())
     step = Step(Phase.IMMEDIATE, apply, undo, " && ".join(checks), change)
     return (step, *in_phase(Phase.VERIFY, checks))
+
+
+def remount_by_fstab(
+    fs: Filesystem, mount: Mount, changed: Sequence[tuple[str, str]], flags: Sequence[str]
+) -> tuple[Step, ...]:
+    """Return the steps that put what an fstab entry sets in force.
+
+    `changed` are the options that come into force, each with its present token; `flags` those of
+    the mount.
+    """
+    where = quote(mount.mount_point)
+    if where is None:
+        return ()
+    listed = quote(f"/proc/fs/ext4/{fs.name}/options")
+    checks = [f"grep -qx {quote(intended)} {listed}" for intended, _ in changed]
+    checks += [flag_check(where, flag) for flag in flags]
+    after = [*flags, *(typed(token) for token, _ in changed)]
+    before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
+    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
+
+
+def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
+    """Return the options that take flags back: the opposites, and the access times in force."""
+    atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
+    return [*opposites_of(flags), *(() if ATIME_OPTIONS.keys().isdisjoint(flags) else atime)]
 
 
 def set_flags_and_options(

@@ -12,7 +12,7 @@ from ext4audit.evidence import Known
 from ext4audit.facts.host import Filesystem, option_of
 from ext4audit.facts.mount import DeviceNumber, FstabEntry, Mount, Provenance
 from ext4audit.facts.options import spec_named
-from ext4audit.finding import Disruption, Phase, Step, Unmount
+from ext4audit.finding import Disruption, NewMount, Phase, Step
 from ext4audit.remedies import in_phase, mount_table, quote, verified
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.options import (
@@ -33,6 +33,7 @@ from ext4audit.remedies.remount import (
     mount_again,
     single_mount,
     typed,
+    unmount_and_mount,
     usable_mount,
     without_mount,
 )
@@ -112,13 +113,9 @@ def mount_anew(
 
     `old` has the tokens that the rollback restores; `after` is the mount with changed flags.
     """
-    end = f"umount {quote(mount.mount_point)}"
     back = mount_again(fs, mount, [typed(token) for token in old], names)
     again = mount_again(fs, after or mount, new, names)
-    return (
-        Step(Phase.IMMEDIATE, end, back, change=Unmount(mount.mount_point, back)),
-        Step(Phase.IMMEDIATE, again, end, f"mountpoint -q {quote(mount.mount_point)}"),
-    )
+    return unmount_and_mount(mount, back, again)
 
 
 def left_by_hand(fs: Filesystem) -> str:
@@ -166,12 +163,13 @@ def mount_by_fstab(entry: FstabEntry, device_number: DeviceNumber) -> tuple[Step
     where, real = quote(entry.line.mount_point), quote(entry.place)
     if where is None or real is None:
         return ()
+    new = NewMount(entry.place)
     check = f"mountpoint -d {where} | grep -qx {device_number}"
     makes = {option.partition("=")[0].lower() for option in entry.line.options} & {MAKES_DIRECTORY}
     listing = f"{{ test ! -e {where} || ls -A {where}; }}" if makes else f"ls -A {where}"
     return (
         Step(Phase.IMMEDIATE, f"{listing} && ! mountpoint -q {where}"),
-        *verified(Step(Phase.IMMEDIATE, f"mount {where}", f"umount {real}", check)),
+        *verified(Step(Phase.IMMEDIATE, f"mount {where}", "", check, new, f"umount {real}")),
     )
 
 

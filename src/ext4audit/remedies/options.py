@@ -15,12 +15,12 @@ from ext4audit.finding import Disruption, Phase, Setting, Step, Unmount
 from ext4audit.remedies import in_phase, is_writable, mounted_by, quote, verified
 from ext4audit.remedies.configuration import edit_options
 from ext4audit.remedies.remount import (
-    OR_UNMOUNT,
     is_free,
     mount_again,
     remount_step,
     replay_first,
     typed,
+    unmount_and_mount,
     usable_mount,
 )
 
@@ -113,17 +113,16 @@ def string_steps(
         return
     (step,) = offline_string(fs, change)
     before, after = change.string
-    unmount = f"umount {quote(mount.mount_point)}"
     if "," in after:
-        yield Step(Phase.PERSISTENT, unmount, again, change=Unmount(mount.mount_point, again))
-        yield step
-        yield Step(Phase.PERSISTENT, again, unmount, f"mountpoint -q {quote(mount.mount_point)}")
+        there, back = unmount_and_mount(mount, again, again, Phase.PERSISTENT)
+        yield from (there, step, back)
         return
     device = quote(fs.device) or ""
     online = _string_step(device, before, after)
-    # It is mounted again even if another mount namespace still holds it.
+    unmount = f"umount {quote(mount.mount_point)}"
+    # It is mounted again also where another mount namespace still holds it.
     offline = f"{unmount} && {{ {step.undo}; {again}; }} && {_has_string(device, before)}"
-    yield online._replace(undo=offline if "," in before else online.undo)
+    yield online._replace(undo="", undo_by_unmount=offline) if "," in before else online
 
 
 def offline_string(fs: Filesystem, change: SuperblockChange) -> tuple[Step, ...]:
@@ -332,7 +331,7 @@ def disruption(steps: tuple[Step, ...]) -> Disruption:
 
     If there are no steps, it is a manual remount in the namespace that has the mount.
     """
-    if any(step.command.startswith("umount ") for step in steps):
+    if any(isinstance(step.change, Unmount) for step in steps):
         return Disruption.UNMOUNT
     if not steps or any(step.phase is Phase.IMMEDIATE for step in steps):
         return Disruption.REMOUNT
@@ -354,17 +353,17 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[S
     if new:
         after, back = ([typed(token) for token in each.values()] for each in (new, old))
         step = remount_step(mount, after, back, tuple(in_force(fs, new)))
-        yield step._replace(undo=_back(fs, mount, old, step.undo))
+        yield step._replace(undo_by_unmount=_back_by_unmount(fs, mount, old))
 
 
-def _back(fs: Filesystem, mount: Mount, old: Mapping[str, str], command: str) -> str:
-    """Return the command that restores old tokens, even if a remount rejects nodelalloc."""
+def _back_by_unmount(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
+    """Return what restores tokens where a remount may refuse nodelalloc; empty elsewhere."""
     if old.get("delalloc") != "nodelalloc":
-        return command
+        return ""
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)
     # If another mount exists, a new one succeeds but gets the options of the other.
     check = "".join(f" && {each}" for each in in_force(fs, old) if len(fs.mounts) > 1)
-    return f"{command}{OR_UNMOUNT}{quote(mount.mount_point)} && {again}{check}; }}"
+    return f"umount {quote(mount.mount_point)} && {again}{check}"
 
 
 def in_force(fs: Filesystem, tokens: Mapping[str, str]) -> Iterator[str]:

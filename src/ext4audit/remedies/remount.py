@@ -27,7 +27,7 @@ from ext4audit.facts.mount import (
     is_user_option,
 )
 from ext4audit.facts.options import option_name
-from ext4audit.finding import Check, Phase, Remount, Step, Unmount
+from ext4audit.finding import Check, NewMount, Phase, Remount, Step, Unmount
 from ext4audit.layout import changed_settings
 from ext4audit.remedies import images, in_phase, is_writable, mount_table, quote
 
@@ -144,8 +144,6 @@ def _with(flags: Sequence[str], options: Sequence[str]) -> tuple[str, ...]:
     return (*(flag for flag in flags if flag not in replaced), *options)
 
 
-OR_UNMOUNT = " || { umount "
-"""Start of the part of a rollback that runs if a remount is rejected."""
 NOT_TYPED = frozenset({"ro", "rw", "seclabel"}) | SUPERBLOCK_FLAGS
 """Tokens of the mount table that are not filesystem options: flags, and a state of SELinux."""
 
@@ -197,31 +195,6 @@ def revert_steps(
     listed = quote(f"/proc/fs/ext4/{fs.name}/options")
     checks = [f"grep -q . {listed} && ! grep -qx {quote(o.token)} {listed}" for o in options]
     return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
-
-
-def remount_by_fstab(
-    fs: Filesystem, mount: Mount, changed: Sequence[tuple[str, str]], flags: Sequence[str]
-) -> tuple[Step, ...]:
-    """Return the steps that put the settings of an fstab entry in force.
-
-    `changed` has the options to put in force, each with its current token; `flags` has those of
-    the mount.
-    """
-    where = quote(mount.mount_point)
-    if where is None:
-        return ()
-    listed = quote(f"/proc/fs/ext4/{fs.name}/options")
-    checks = [f"grep -qx {quote(intended)} {listed}" for intended, _ in changed]
-    checks += [flag_check(where, flag) for flag in flags]
-    after = [*flags, *(typed(token) for token, _ in changed)]
-    before = [*_opposites(mount, flags), *(typed(token) for _, token in changed)]
-    return (remount_step(mount, after, before, checks), *in_phase(Phase.VERIFY, checks))
-
-
-def _opposites(mount: Mount, flags: Sequence[str]) -> list[str]:
-    """Return the options that undo flags: the opposites, and the access times in force."""
-    atime = [flag for flag in flags_in_force(mount) if flag in ATIME_OPTIONS]
-    return [*opposites_of(flags), *(() if ATIME_OPTIONS.keys().isdisjoint(flags) else atime)]
 
 
 def opposites_of(flags: Sequence[str]) -> tuple[str, ...]:
@@ -335,13 +308,22 @@ def _between(fs: Filesystem, mount: Mount, work: Sequence[Step]) -> tuple[Step, 
     """
     if not work:
         return ()
-    end, again = f"umount {quote(mount.mount_point)}", mount_again(fs, mount, (), ())
-    undo = any(step.undo for step in work)
-    is_mounted = f"mountpoint -q {quote(mount.mount_point)}"
+    again = mount_again(fs, mount, (), ())
+    there, back = unmount_and_mount(mount, again, again)
+    if not any(step.undo for step in work):
+        there, back = there._replace(undo=""), back._replace(undo_by_unmount="")
+    return (there, *work, back)
+
+
+def unmount_and_mount(
+    mount: Mount, before: str, after: str, phase: Phase = Phase.IMMEDIATE
+) -> tuple[Step, Step]:
+    """Return an unmount, and the mount by the command `after`; `before` mounts as it is now."""
+    where = quote(mount.mount_point)
+    end, there = f"umount {where}", f"mountpoint -q {where}"
     return (
-        Step(Phase.IMMEDIATE, end, again if undo else "", change=Unmount(mount.mount_point, again)),
-        *work,
-        Step(Phase.IMMEDIATE, again, end if undo else "", is_mounted),
+        Step(phase, end, before, change=Unmount(mount.mount_point, before)),
+        Step(phase, after, "", there, NewMount(mount.mount_point), undo_by_unmount=end),
     )
 
 

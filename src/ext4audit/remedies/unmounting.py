@@ -16,9 +16,9 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
-from ext4audit.finding import Check, Remedy, Step, Unmount, listed
+from ext4audit.finding import Check, Remedy, Unmount, listed
 from ext4audit.remedies import MOST_NAMED, has_errors
-from ext4audit.remedies.remount import OR_UNMOUNT, kept_by_mount
+from ext4audit.remedies.remount import kept_by_mount
 
 ROOT = "/"
 NOT_SEEN = (
@@ -48,7 +48,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
         return remedy._replace(summary=" ".join((remedy.summary, *notes)))
     if unmounts:
         return remedy._replace(summary=f"{remedy.summary} No commands: {reason}", steps=())
-    steps = tuple(step._replace(undo=_without_unmount(step)) for step in remedy.steps)
+    steps = tuple(step._replace(undo_by_unmount="") for step in remedy.steps)
     if steps == remedy.steps:
         return remedy
     note = f"There is no rollback that unmounts: {reason}"
@@ -116,8 +116,3 @@ def _spelled(propagates: frozenset[str]) -> str:
     """Return the kinds of propagation in the words of mount(8)."""
     words = sorted("slave" if kind == "master" else kind for kind in propagates)
     return " and ".join(words) or "private"
-
-
-def _without_unmount(step: Step) -> str:
-    """Return what takes a step back without an unmount; empty where nothing does."""
-    return "" if step.undo.startswith("umount ") else step.undo.partition(OR_UNMOUNT)[0]

@@ -239,7 +239,7 @@ def carry_out(cure: Remedy, stage: Stage) -> None:
     No check succeeds where the program that it asks fails.
     """
     for step in cure.steps:
-        assert "--options-source" not in step.command + step.undo + step.done
+        assert "--options-source" not in step.command + step.rollback + step.done
         assert not (step.done and isinstance(step.change, Check)), step
         before = stage.state() if step.done and succeeds(step.done) else None
         run_shell(later(step.command))

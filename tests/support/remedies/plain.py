@@ -16,7 +16,7 @@ def plain(steps: Iterable[Step]) -> list[str]:
 def there_and_back(steps: Iterable[Step]) -> list[str]:
     """Return a line for each step, and for each undo, the last one first."""
     own = tuple(steps)
-    back = [_taken_back(step) for step in reversed(own) if step.undo]
+    back = [_taken_back(step) for step in reversed(own) if step.rollback]
     return plain((*own, *back))
 
 
@@ -45,7 +45,7 @@ def commands(steps: Iterable[Step], *phases: Phase) -> list[str]:
 
 def _taken_back(step: Step) -> Step:
     """Return the undo of a step, with the change that it makes where that is a line's."""
-    undo = Step(Phase.ROLLBACK, step.undo)
+    undo = Step(Phase.ROLLBACK, step.rollback)
     if not isinstance(step.change, LineEdit):
         return undo
     before, after = step.change.before, step.change.after

@@ -262,7 +262,7 @@ def _remount(
 ) -> Iterator[Remedy]:
     """Yield the remount that applies the options of fstab, with its verification."""
     changed = [(drift.intended, drift.in_force) for drift in inactive]
-    steps = remedies.remount.remount_by_fstab(fs, intent.mount, changed, flags)
+    steps = remedies.flags.remount_by_fstab(fs, intent.mount, changed, flags)
     if steps:
         yield Remedy("Remount with the options of fstab.", Disruption.REMOUNT, steps)
 
