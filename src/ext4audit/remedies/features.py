@@ -101,7 +101,7 @@ def add_journal(fs: Filesystem) -> tuple[Step, ...]:
     return unmounted_steps(
         fs,
         (checked(fs), _set(fs, "has_journal")),
-        (f"{_feature_line(fs)} | grep -qw has_journal",),
+        (_has(fs, "has_journal"),),
         (_set(fs, "^has_journal"),),
     )
 
@@ -117,7 +117,7 @@ def enable_dir_index(fs: Filesystem) -> tuple[Step, ...]:
     if not taken_back:
         return ()
     back = " && ".join(step.command for step in taken_back)
-    step = Step(Phase.PERSISTENT, _set(fs, "dir_index"), "", _has_dir_index(fs))
+    step = Step(Phase.PERSISTENT, _set(fs, "dir_index"), "", _has(fs, "dir_index"))
     return verified(step._replace(undo_by_unmount=back))
 
 
@@ -126,7 +126,7 @@ def index_directories(fs: Filesystem) -> tuple[Step, ...]:
     return unmounted_steps(
         fs,
         (f"{_set(fs, 'dir_index')} && {_rebuilt(fs)}",),
-        (_has_dir_index(fs),),
+        (_has(fs, "dir_index"),),
         verify_is_complete=False,
     )
 
@@ -137,10 +137,6 @@ def _rebuilt(fs: Filesystem) -> str:
     It exits with 1 when it has corrected something, which is no failure (e2fsck(8)).
     """
     return f"{{ e2fsck -f -p -D {quote(fs.device)} || test $? -eq 1; }}"
-
-
-def _has_dir_index(fs: Filesystem) -> str:
-    return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw dir_index"
 
 
 def zero_inode_tables(fs: Filesystem, most_left: int) -> tuple[Step, ...]:
@@ -182,11 +178,10 @@ def without_features(fs: Filesystem, features: Sequence[str], *, planned: bool) 
             Disruption.RECREATE,
             destructive=True,
         )
-    listed = _feature_line(fs)
     steps = unmounted_steps(
         fs,
         (checked(fs), _set(fs, cleared)),
-        tuple(f"{listed} && ! {listed} | grep -qw {feature}" for feature in features),
+        tuple(_lacks(fs, feature) for feature in features),
         (checked(fs), _set(fs, ",".join(features))),
     )
     summary = f"Remove {', '.join(features)}{by_hand(fs, steps)}."
@@ -195,11 +190,10 @@ def without_features(fs: Filesystem, features: Sequence[str], *, planned: bool) 
 
 def clear_fast_commit(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that clear fast_commit; nothing else of the filesystem changes."""
-    listed = f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:'"
     return unmounted_steps(
         fs,
         (_set(fs, "^fast_commit"),),
-        (f"{listed} | grep -qvw fast_commit",),
+        (_lacks(fs, "fast_commit"),),
         (_set(fs, "fast_commit"),),
     )
 
@@ -221,7 +215,7 @@ def set_feature(fs: Filesystem, feature: str) -> tuple[Step, ...]:
     return unmounted_steps(
         fs,
         (checked(fs), _set(fs, feature)),
-        (f"{_feature_line(fs)} | grep -qw {feature}",),
+        (_has(fs, feature),),
         (checked(fs), _set(fs, f"^{feature}")),
     )
 
@@ -237,7 +231,7 @@ def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, 
     return unmounted_steps(
         fs,
         (checked(fs), f"{_set(fs, 'metadata_csum')} && {_rebuilt(fs)}"),
-        (f"{_feature_line(fs)} | grep -qw metadata_csum",),
+        (_has(fs, "metadata_csum"),),
         (checked(fs), _set(fs, f"^metadata_csum{also}")),
     )
 
@@ -245,7 +239,7 @@ def enable_metadata_csum(fs: Filesystem, superblock: Superblock) -> tuple[Step, 
 def enable_large_dir(fs: Filesystem) -> tuple[Step, ...]:
     """Return the steps that give directory indexes a third level; tune2fs cannot undo it."""
     work = _set(fs, "large_dir"), checked(fs)
-    return unmounted_steps(fs, work, (_dumped(fs, "large_dir"),))
+    return unmounted_steps(fs, work, (_has(fs, "large_dir"),))
 
 
 def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
@@ -254,7 +248,7 @@ def convert_to_64bit(fs: Filesystem) -> tuple[Step, ...]:
     return unmounted_steps(
         fs,
         (checked(fs), f"resize2fs -b {device}"),
-        (_dumped(fs, "64bit"),),
+        (_has(fs, "64bit"),),
         (checked(fs), f"resize2fs -s {device}"),
     )
 
@@ -279,7 +273,7 @@ def convert_to_ext4(
 
 def _is_ext4(fs: Filesystem) -> Iterator[str]:
     """Yield the commands that fail where extents are not set or a mount is not of ext4."""
-    yield f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:' | grep -qw extent"
+    yield _has(fs, "extent")
     for mount in fs.mounts:
         yield f"{mount_table(quote(mount.mount_point) or '', 'FSTYPE')} | grep -qx ext4"
 
@@ -289,14 +283,18 @@ def _set(fs: Filesystem, features: str) -> str:
     return f"tune2fs -O {features} {quote(fs.device)}"
 
 
+def _has(fs: Filesystem, feature: str) -> str:
+    """Return the command that fails where the superblock does not list the feature."""
+    return f"{_feature_line(fs)} | grep -qw {feature}"
+
+
+def _lacks(fs: Filesystem, feature: str) -> str:
+    """Return the command that fails where the superblock lists the feature, or was not read."""
+    return f"{_feature_line(fs)} | grep -qvw {feature}"
+
+
 def _feature_line(fs: Filesystem) -> str:
-    return f"tune2fs -l {quote(fs.device)} | grep -E '^Filesystem features:'"
-
-
-def _dumped(fs: Filesystem, feature: str) -> str:
-    """Return the command that fails where dumpe2fs does not list the feature."""
-    listing = f"dumpe2fs -h {quote(fs.device)} 2>/dev/null"
-    return f"{listing} | grep -q '^Filesystem features:.* {feature}'"
+    return f"tune2fs -l {quote(fs.device)} | grep '^Filesystem features:'"
 
 
 def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
@@ -315,5 +313,5 @@ def add_journal_while_mounted(fs: Filesystem) -> tuple[Step, ...]:
     touch = f'file=$(mktemp -p {where} .ext4audit.XXXXXX) && rm "$file"'
     return (
         Step(Phase.PERSISTENT, f"{touch} && tune2fs -O has_journal {device}"),
-        Step(Phase.VERIFY, _dumped(fs, "has_journal")),
+        Step(Phase.VERIFY, _has(fs, "has_journal")),
     )
