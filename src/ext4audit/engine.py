@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import OutOfScope, Undetermined, Unknown
+from ext4audit.evidence import MOUNT_TABLE, OutOfScope, Undetermined, Unknown
 from ext4audit.facts.host import AT_LEAST, ActiveProfile, Filesystem, Host, Profile
-from ext4audit.facts.mount import MOUNT_TABLE
 from ext4audit.finding import Citation, Disruption, Finding, Severity
 from ext4audit.report import (
     ARCHIVES,

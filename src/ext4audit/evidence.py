@@ -24,6 +24,9 @@ OUTSIDE = "run on the host, outside containers"
 UNDATED = "1970-01-01T00:00:00Z"
 """The time of evidence that has none; the current time would make old evidence look fresh."""
 
+MOUNT_TABLE = "/proc/self/mountinfo"
+"""The origin that rules cite for mounts; `Host.mount_table` is the file that was read."""
+
 
 class Why(Enum):
     """The reason why a value is unknown. Machine formats print these values: the set is closed."""

@@ -29,18 +29,20 @@ from ext4audit.assemble.superblock import (
     read_unzeroed_groups,
     read_uuid,
 )
-from ext4audit.evidence import Evidence, Known, Unknown, Why, absent_means, derive, for_wording
+from ext4audit.evidence import (
+    MOUNT_TABLE,
+    Evidence,
+    Known,
+    Unknown,
+    Why,
+    absent_means,
+    derive,
+    for_wording,
+)
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, listed_device
 from ext4audit.facts.host import ErrorCounters, Filesystem, Kernel, Usage
 from ext4audit.facts.layout import MetadataLayout
-from ext4audit.facts.mount import (
-    EXT_FSTYPES,
-    MOUNT_TABLE,
-    UTAB,
-    DeviceNumber,
-    Mount,
-    mounts_by_device,
-)
+from ext4audit.facts.mount import EXT_FSTYPES, UTAB, DeviceNumber, Mount, mounts_by_device
 from ext4audit.facts.superblock import JOURNAL_SUPERBLOCK_BYTES, SETTINGS, RecordedError, Superblock
 from ext4audit.layout import may_stripe
 from ext4audit.parsers import parse_stat_filesystem

@@ -38,6 +38,7 @@ from ext4audit.assemble.inventory import (
     take_inventory,
 )
 from ext4audit.evidence import (
+    MOUNT_TABLE,
     OUTSIDE,
     Evidence,
     Known,
@@ -58,7 +59,7 @@ from ext4audit.facts.host import (
     Memory,
     OperatingSystem,
 )
-from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber, Mount
+from ext4audit.facts.mount import DeviceNumber, Mount
 from ext4audit.parsers import (
     parse_fstrim_unit,
     parse_grub_version,

@@ -5,7 +5,7 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, for_wording
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, for_wording
 from ext4audit.facts import cached_by_identity, grouped, read_table
 from ext4audit.facts.devices import (
     BlockDevice,
@@ -16,7 +16,6 @@ from ext4audit.facts.devices import (
 )
 from ext4audit.facts.layout import MetadataLayout
 from ext4audit.facts.mount import (
-    MOUNT_TABLE,
     DeviceNumber,
     EffectiveOption,
     EffectiveOptions,

@@ -136,8 +136,6 @@ def propagates_anew(mount: Mount, mounts: tuple[Mount, ...]) -> frozenset[str]:
     return mount.propagates if around is None else around.propagates & {"shared"}
 
 
-MOUNT_TABLE = "/proc/self/mountinfo"
-"""The mount table that rules cite; `Host.mount_table` is the file that was really read."""
 BINDS = frozenset({"bind", "rbind"})
 """Options of fstab lines that mount a directory and not a device."""
 

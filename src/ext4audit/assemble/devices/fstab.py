@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 from ext4audit.assemble import ask, first_known, is_absent, is_root, read
 from ext4audit.assemble.superblock import device_node
 from ext4audit.evidence import (
+    MOUNT_TABLE,
     Evidence,
     Known,
     Unknown,
@@ -327,7 +328,7 @@ class _EntryReader(NamedTuple):
         if same or split_spec(spec):
             return same, origin
         if mount.source == spec or (spec == KERNELS_ROOT and mount.mount_point == "/"):
-            return True, "/proc/self/mountinfo"
+            return True, MOUNT_TABLE
         if is_absent(found):
             return (False if self._has_node(mount.device_number) else None), ""
         same, origin = self._is_backed_by(spec, mount.device_number)

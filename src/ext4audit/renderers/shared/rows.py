@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
-from ext4audit.evidence import Unknown, for_wording
+from ext4audit.evidence import MOUNT_TABLE, Unknown, for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber, Mount
@@ -270,7 +270,6 @@ def _group(name: str, key: tuple[str, str], same: Sequence[Gap], most: int | Non
 
 
 _FSTAB = "/etc/fstab"
-_MOUNT_TABLE = "/proc/self/mountinfo"
 _FSTAB_LINE = re.compile(r"\bfstab line ([1-9][0-9]{0,6})\b", re.ASCII)
 """How rules cite an fstab line: in the label if the origin is the file, else in the origin."""
 _FINGERPRINT_DIGITS = 32
@@ -304,7 +303,7 @@ def location_of_subject(host: str, fs: Filesystem | None, report: Report | None)
     table = () if report is None else for_wording(report.host.mounts, ())
     points = fs.mount_points if fs else ()
     number = _line_numbers(table).get((points[0], fs.device_number), 1) if fs and points else 1
-    return Location(_path(host, _MOUNT_TABLE), number)
+    return Location(_path(host, MOUNT_TABLE), number)
 
 
 @cached_by_identity

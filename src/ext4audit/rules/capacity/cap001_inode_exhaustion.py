@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import need, origin_of
+from ext4audit.evidence import MOUNT_TABLE, need, origin_of
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -121,7 +121,7 @@ def _sparse(fs: Filesystem, usage: Usage, place: str) -> Finding:
         f"most files in {place} are smaller: inodes will run out long before the space.",
         severity=Severity.MEDIUM,
         confidence=Confidence.LIKELY,
-        citations=(_cite(usage, fs), Citation("mount point", place, "/proc/self/mountinfo")),
+        citations=(_cite(usage, fs), Citation("mount point", place, MOUNT_TABLE)),
         remedies=(_recreate(usage, "while it is still empty"),),
         summary="too few inodes for many small files",
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import need, origin_of
+from ext4audit.evidence import MOUNT_TABLE, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import BINDS, MOUNT_TABLE, FstabLine
+from ext4audit.facts.mount import BINDS, FstabLine
 from ext4audit.facts.options import OptionSpec, recognize
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule

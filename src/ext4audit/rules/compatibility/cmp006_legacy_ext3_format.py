@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import for_wording, need
+from ext4audit.evidence import MOUNT_TABLE, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import FstabLine
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -50,7 +50,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     If an old system or a boot loader must read the disk, or if all files are small.
     """
     if fs.alive and (fstype := need(fs.fstype)) in OLD_TYPES:
-        seen = Citation("mounted as", fstype, "/proc/self/mountinfo")
+        seen = Citation("mounted as", fstype, MOUNT_TABLE)
         sentence = f"It is mounted as {fstype}, without extents and delayed allocation"
     else:
         has_extents = "extent" in need(fs.superblock).features

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Unknown, need, raise_for
+from ext4audit.evidence import MOUNT_TABLE, Unknown, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import ATIME_OPTIONS, EffectiveOption, Provenance, intended_flags
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -109,7 +109,7 @@ def _finding(
             (
                 *intent.cite()[:1],
                 *(Citation("in force", option.token, option.origin) for option in lost),
-                *(Citation("in force", flag, "/proc/self/mountinfo") for flag in flags),
+                *(Citation("in force", flag, MOUNT_TABLE) for flag in flags),
                 *intent.cite()[1:],
             )
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import Known, need, origin_of
+from ext4audit.evidence import MOUNT_TABLE, Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
@@ -74,7 +74,7 @@ def _finding(fs: Filesystem, mounts: int) -> Finding:
 
 def _cite(fs: Filesystem, mounts: int) -> Iterator[Citation]:
     yield Citation("active", fs.name, "/sys/fs/ext4")
-    yield Citation("mount table", f"not among its {mounts} mounts", "/proc/self/mountinfo")
+    yield Citation("mount table", f"not among its {mounts} mounts", MOUNT_TABLE)
     if isinstance(fs.fstype, Known):
         yield Citation("mounted there as", fs.fstype.value, fs.fstype.origin)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Unknown, Why, for_wording, need, raise_for
+from ext4audit.evidence import MOUNT_TABLE, Known, Unknown, Why, for_wording, need, raise_for
 from ext4audit.facts.devices import listed_device
 from ext4audit.facts.host import Host, filesystems_by_number
 from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, FstabEntry, Mount, mounts_by_device
@@ -144,7 +144,7 @@ def _finding(entry: FstabEntry, there: Sequence[Mount], cures: Iterable[Remedy])
                     "/etc/fstab",
                 ),
                 Citation("device", f"{line.spec} {where}", origin),
-                *(Citation("mount table", each, "/proc/self/mountinfo") for each in mounted),
+                *(Citation("mount table", each, MOUNT_TABLE) for each in mounted),
             )
         ),
         remedies=tuple(cures),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit.evidence import for_wording, is_surely, need
+from ext4audit.evidence import MOUNT_TABLE, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
@@ -97,9 +97,9 @@ def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
     """Cite the mount points and the container layer on the filesystem."""
     if fs.mounts:
         points = ", ".join(fs.mount_points)
-        yield Citation("mount points", points, "/proc/self/mountinfo", detail=True)
+        yield Citation("mount points", points, MOUNT_TABLE, detail=True)
     if layer:
-        yield Citation("layer of a container", layer, "/proc/self/mountinfo")
+        yield Citation("layer of a container", layer, MOUNT_TABLE)
 
 
 def _marks_unwritten(fs: Filesystem) -> bool:

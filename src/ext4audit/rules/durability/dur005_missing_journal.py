@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions, below
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -144,7 +144,7 @@ def _citations(fs: Filesystem) -> Iterator[Citation]:
     yield from cite_features(fs)
     if fs.mount_points:
         points = ", ".join(fs.mount_points)
-        yield Citation("mount points", points, "/proc/self/mountinfo", detail=True)
+        yield Citation("mount points", points, MOUNT_TABLE, detail=True)
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:

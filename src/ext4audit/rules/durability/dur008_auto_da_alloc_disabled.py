@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import below
 from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
@@ -75,7 +75,7 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
         message=f"{message}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
-        citations=(*cited, Citation("mount points", points, "/proc/self/mountinfo", detail=True)),
+        citations=(*cited, Citation("mount points", points, MOUNT_TABLE, detail=True)),
         remedies=(_remedy(fs, host),),
         summary="noauto_da_alloc: files replaced without fsync() can be empty after a crash",
     )

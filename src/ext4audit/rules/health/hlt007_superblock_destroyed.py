@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, Undetermined, need, origin_of
+from ext4audit.evidence import MOUNT_TABLE, Known, Undetermined, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation, Confidence, Finding, Severity
@@ -82,4 +82,4 @@ def _cite(fs: Filesystem, primary: PrimarySuperblock) -> Iterator[Citation]:
         blocks, origin = primary.kernel.value.size_blocks, primary.kernel.origin
         yield Citation("kernel's copy", f"a filesystem of {blocks} blocks", origin)
     if fs.mount_points:
-        yield Citation("mounted on", ", ".join(fs.mount_points), "/proc/self/mountinfo")
+        yield Citation("mounted on", ", ".join(fs.mount_points), MOUNT_TABLE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import need
+from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Disruption, Remedy, Severity
@@ -72,7 +72,7 @@ def check(host: Host) -> RuleOutput:
     yield bug_finding(
         host,
         bug,
-        Citation("mounted writable", ", ".join(points), "/proc/self/mountinfo"),
+        Citation("mounted writable", ", ".join(points), MOUNT_TABLE),
         message=f"{bug.symptom}; {exposed}",
         remedies=(update(bug), UNTIL_UPDATED),
         summary="a kernel bug makes synchronous direct writes overwrite earlier data",

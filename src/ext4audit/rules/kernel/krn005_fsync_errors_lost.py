@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit.evidence import need
+from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Host
 from ext4audit.finding import Citation, Disruption, Remedy, Severity
@@ -57,7 +57,7 @@ def check(host: Host) -> RuleOutput:
     yield bug_finding(
         host,
         bug,
-        Citation("writable filesystems", ", ".join(places), "/proc/self/mountinfo"),
+        Citation("writable filesystems", ", ".join(places), MOUNT_TABLE),
         remedies=(
             update(bug),
             Remedy(

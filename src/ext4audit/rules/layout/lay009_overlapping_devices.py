@@ -6,6 +6,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ext4audit.evidence import (
+    MOUNT_TABLE,
     Evidence,
     Known,
     Undetermined,
@@ -18,7 +19,7 @@ from ext4audit.evidence import (
 from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import MOUNT_TABLE, DeviceNumber
+from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 

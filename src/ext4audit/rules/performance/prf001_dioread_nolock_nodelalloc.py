@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import MOUNT_TABLE, Known, for_wording, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
@@ -112,7 +112,7 @@ def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> F
     severity, confidence = grade(exposed)
     severity, message = milder_while_read_only(fs, severity, exposed.symptom)
     points = ", ".join(fs.mount_points) or "none in this mount namespace"
-    where = Citation("mount points", points, "/proc/self/mountinfo", detail=True)
+    where = Citation("mount points", points, MOUNT_TABLE, detail=True)
     return Finding(
         message=f"{message}.",
         severity=severity,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ext4audit import remedies
-from ext4audit.evidence import need
+from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.facts.mount import ATIME_OPTIONS, MOUNT_TABLE, Mount
+from ext4audit.facts.mount import ATIME_OPTIONS, Mount
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared.demands import demanded

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, need
+from ext4audit.evidence import MOUNT_TABLE, Known, for_wording, need
 from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
@@ -57,7 +57,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     shown = remedies.flags.seen_here(fs)[0].super_options
     flags = [flag for flag in remedies.flags.SYNCHRONOUS if flag in shown]
     if not flags:
-        yield Citation("mount table", ",".join(shown), "/proc/self/mountinfo")
+        yield Citation("mount table", ",".join(shown), MOUNT_TABLE)
         return
     yield _finding(fs, host, flags)
 
@@ -79,7 +79,7 @@ def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
 
 def _citations(fs: Filesystem, host: Host, removable: str) -> Iterator[Citation]:
     shown = ",".join(fs.mounts[0].super_options)
-    yield Citation("mount table", shown, "/proc/self/mountinfo")
+    yield Citation("mount table", shown, MOUNT_TABLE)
     for entry in for_wording(fs.fstab, ()):
         line = entry.line
         if not set(remedies.flags.SYNCHRONOUS).isdisjoint(line.options):

@@ -9,6 +9,7 @@ from typing import NoReturn, TypeVar
 
 from ext4audit import remedies
 from ext4audit.evidence import (
+    MOUNT_TABLE,
     Evidence,
     Known,
     Undetermined,
@@ -151,8 +152,8 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
 def cite_mount_table(options: EffectiveOptions) -> Citation:
     """Cite the superblock options that the mount table shows."""
     if options.mount_table is None:
-        return Citation("mount table", "no mount of it was seen", "/proc/self/mountinfo")
-    return Citation("mount table", ",".join(options.mount_table), "/proc/self/mountinfo")
+        return Citation("mount table", "no mount of it was seen", MOUNT_TABLE)
+    return Citation("mount table", ",".join(options.mount_table), MOUNT_TABLE)
 
 
 def in_rootflags(fs: Filesystem, host: Host, name: str) -> bool:

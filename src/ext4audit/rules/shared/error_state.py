@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ext4audit.evidence import (
+    MOUNT_TABLE,
     Evidence,
     Known,
     Undetermined,
@@ -155,7 +156,7 @@ def _error_options(fs: Filesystem) -> Iterator[Citation]:
         if option is not None:
             yield Citation("in force", name, option.origin)
         if any(name in mount.super_options for mount in fs.mounts):
-            yield Citation("in force", name, "/proc/self/mountinfo")
+            yield Citation("in force", name, MOUNT_TABLE)
 
 
 def _judge_read_only(fs: Filesystem) -> WriteStop | None:
@@ -164,13 +165,13 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
         raise NotApplicable("it is read-only, and no error is recorded")
     need(fs.mounted_here)
     forced = [m for m in fs.mounts if "ro" in m.super_options and "ro" not in m.mount_options]
-    requested = next(_rw_entries(fs), None)
-    shown = Citation("superblock", "ro", "/proc/self/mountinfo")
+    requested = next(_requests_of_rw(fs), None)
+    shown = Citation("superblock", "ro", MOUNT_TABLE)
     if requested is not None:
         because = f"it is read-only, but {requested.origin} sets rw"
         return WriteStop(Confidence.CONFIRMED, Severity.CRITICAL, because, (shown, requested))
     if forced:
-        flags = Citation("mount", ",".join(forced[0].mount_options), "/proc/self/mountinfo")
+        flags = Citation("mount", ",".join(forced[0].mount_options), MOUNT_TABLE)
         because = "its superblock is ro under a mount that is rw"
         return WriteStop(Confidence.LIKELY, Severity.CRITICAL, because, (shown, flags))
     need(fs.fstab)

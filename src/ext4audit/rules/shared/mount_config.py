@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ext4audit.evidence import Known, Unknown, Why, need, raise_for
+from ext4audit.evidence import MOUNT_TABLE, Known, Unknown, Why, need, raise_for
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import (
     ATIME_OPTIONS,
@@ -116,7 +116,7 @@ class MountConfig(NamedTuple):
         return (
             Citation("fstab options", line.raw_options or "defaults", self.origin),
             *(boot if self.boot_options else ()),
-            Citation("mount table", shown, "/proc/self/mountinfo"),
+            Citation("mount table", shown, MOUNT_TABLE),
         )
 
 

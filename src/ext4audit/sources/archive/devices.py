@@ -12,6 +12,7 @@ import string
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ext4audit.evidence import MOUNT_TABLE
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.tool_output import Row, lsblk_rows
 from ext4audit.sources.containers import MOST_LINKS
@@ -24,7 +25,7 @@ _NODE = re.compile(rf"b[rwxsStT-]{{9}}\S?{_OWNER}(\d{{1,9}}),\s*(\d{{1,9}}){_TIM
 _LINK = re.compile(rf"l[rwx-]{{9}}\S?{_OWNER}\d+{_TIME}(\S.*?) -> (\S.*)")
 _KERNEL_LIST = re.compile(r"\s*(\d{1,9})\s+(\d{1,9})\s+(?:(\d{1,19})\s+)?([^\s\d]\S*)(?:\s.*)?")
 _INFO_ROW = re.compile(r"(\S+)\s+(\d{1,19})\s+(\d{1,19})\s+\S+\s+\d+\s+\d+\s+\d+(?:\s+(\S+))?\s*")
-MOUNT_TABLES = ("/proc/self/mountinfo", "/proc/1/mountinfo")
+MOUNT_TABLES = (MOUNT_TABLE, "/proc/1/mountinfo")
 _MOUNTED_MAPPER = re.compile(
     r"^\d+ \d+ (\d{1,9}:(\d{1,9})) [^\n]* - ext[234] /dev/mapper/([^ /\\\n]+) \S+$", re.MULTILINE
 )

@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why
 from ext4audit.sources.archive.capture import Capture, output_of, text_of
 from ext4audit.sources.archive.devices import MOUNT_TABLES, DeviceTable
 
-MOUNTINFO = "/proc/self/mountinfo"
 UTAB = "/run/mount/utab"
 _HOST = "/host"
 _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
@@ -90,7 +89,7 @@ def sysroot_of(capture: Capture) -> str:
     sysroot = _SYSROOT.search(text_of(capture, "/sos_reports/manifest.json"))
     if sysroot:
         return sysroot[1].rstrip("/") or "/"
-    rows = [line.split(" ") for line in text_of(capture, MOUNTINFO).split("\n")]
+    rows = [line.split(" ") for line in text_of(capture, MOUNT_TABLE).split("\n")]
     mounted = {row[4]: row[2] for row in rows if len(row) > FIXED_FIELDS}
     return _HOST if _HOST in mounted and mounted.get("/", "").startswith("0:") else "/"
 
@@ -170,7 +169,7 @@ class MountTable:
             return None
         kind = "directory" if is_point else "file"
         lines = (mount.mount_id, mount.device_number, kind)
-        return Known("mount_id={}\ndevice_number={}\ntype={}".format(*lines), MOUNTINFO)
+        return Known("mount_id={}\ndevice_number={}\ntype={}".format(*lines), MOUNT_TABLE)
 
 
 def mounted_files(capture: Capture) -> dict[str, Known[str]]:
@@ -179,7 +178,7 @@ def mounted_files(capture: Capture) -> dict[str, Known[str]]:
     mount(8) prints the image file as the source; mountinfo has the number of the device.
     """
     numbers: dict[str, set[str]] = {}
-    for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNTINFO).split("\n")):
+    for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNT_TABLE).split("\n")):
         if match:
             numbers.setdefault(match[2], set()).add(match[1])
     output = output_of(capture, "mount -l", "mount")

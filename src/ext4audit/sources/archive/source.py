@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import overload
 
-from ext4audit.evidence import Evidence, Known, Unknown, Why
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why
 from ext4audit.sources import (
     INSIGHTS_COMMANDS,
     SOS_COMMANDS,
@@ -34,7 +34,6 @@ from ext4audit.sources.archive.capture import NO_COMPLAINT, Capture, judge, outp
 from ext4audit.sources.archive.devices import DeviceTable, blkid_values, lsblk_pairs, read_devices
 from ext4audit.sources.archive.layouts import SosCapture, SupportconfigCapture
 from ext4audit.sources.archive.mounts import (
-    MOUNTINFO,
     UTAB,
     MountTable,
     read_mountinfo,
@@ -76,7 +75,7 @@ _SOS_OPTIONS = (
         ("/sys/block/", "/sys/dev/block/", "/sys/class/block/", "path /dev/"),
         "sos report -e block -e md -e devicemapper",
     ),
-    (("/proc/fs/", "statfs ", "/proc/self/mountinfo", "/etc/fstab"), "sos report -e filesys"),
+    (("/proc/fs/", "statfs ", MOUNT_TABLE, "/etc/fstab"), "sos report -e filesys"),
     (("/proc/sys/",), "sos report -e kernel"),
     (("/proc/cmdline",), "sos report -e boot -e kernel"),
     (("/etc/os-release",), "sos report -e release"),
@@ -191,7 +190,7 @@ class ArchiveSource:
                 return None
 
     def _read(self, path: str) -> Found:
-        if path == MOUNTINFO:
+        if path == MOUNT_TABLE:
             return self._mountinfo
         found = self._sysfs.read(path) if path.startswith("/sys/") else None
         found = found or self._capture.read(path)
@@ -300,8 +299,8 @@ class ArchiveSource:
         return Known(*pairs) if pairs else None
 
     def _real(self, path: str) -> Found:
-        """Return a mount point unchanged, because paths in mountinfo contain no symbolic links."""
-        return Known(path, MOUNTINFO) if path in self._mounts.at else None
+        """Return a path that the mount table shows as it is: no link is in it."""
+        return Known(path, MOUNT_TABLE) if path in self._mounts.at else None
 
 
 def host_archive(archive: Archive, root: str, kind: str) -> Captured:

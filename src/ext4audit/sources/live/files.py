@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ext4audit.evidence import Why
+from ext4audit.evidence import MOUNT_TABLE, Why
 from ext4audit.sources import Unanswered, decode, encode
 
 # The group descriptors of 64 TiB take 32 MiB. A damaged superblock can claim 1000 times as much.
@@ -162,7 +162,6 @@ def _has_bytes(mode: int) -> bool:
     return stat.S_ISBLK(mode) or stat.S_ISREG(mode)
 
 
-OWN_MOUNTS = "/proc/self/mountinfo"
 _HINT = "run the program in the mount namespace of the host"
 
 
@@ -179,7 +178,7 @@ def translated(resolved: str, read: Callable[[str], str], pid: int) -> str:
     """
     first, *others = resolved.split("\n")
     own_id = first.removeprefix("mount_id=")
-    places = {mount_id: place for place, mount_id in _mount_ids(read(OWN_MOUNTS)).items()}
+    places = {mount_id: place for place, mount_id in _mount_ids(read(MOUNT_TABLE)).items()}
     theirs = _mount_ids(read(table_of(pid))).get(places[own_id]) if own_id in places else None
     if theirs is None:
         raise Unanswered(Why.UNSUPPORTED, f"on a mount that process {pid} does not have", _HINT)
