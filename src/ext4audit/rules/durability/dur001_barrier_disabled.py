@@ -43,7 +43,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `nobarrier` (also spelled `barrier=0`) is in force on a filesystem that the ext4 driver
     serves, from fstab, a remount, or the superblock, which no mount table shows. The severity
     depends on the devices at the bottom of the stack: critical if any has a volatile write cache
-    ("write back"), high if a write cache is unknown, informational if all report "write through",
+    ("write back"), high if a write cache is unknown, info if all report "write through",
     because the option then has no effect. A loop device is graded by the filesystem that holds
     its backing file. The devices below an external journal count as well. The cache mode of a
     stacked device is not used: md always reports "write back".

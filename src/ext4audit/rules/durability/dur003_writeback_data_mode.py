@@ -39,7 +39,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `data=writeback` is in force on a filesystem with a journal. It is medium; high if
     several users or containers share the filesystem (/home, /var/lib/docker, /var/lib/kubelet and
     similar mount points, or overlays of running containers), because the stale data then belongs
-    to others; informational on a read-only mount. It is low if delayed allocation and
+    to others; info on a read-only mount. It is low if delayed allocation and
     dioread_nolock are also in force, the default since Linux 5.6: ext4 then marks new blocks of
     most files as unwritten until their data is on the disk, in this mode too.
 

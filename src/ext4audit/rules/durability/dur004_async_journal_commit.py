@@ -35,7 +35,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `journal_async_commit` is in force. It is high if a device below has a volatile or
-    unknown write cache, informational on a read-only mount, and medium otherwise. The kernel
+    unknown write cache, info on a read-only mount, and medium otherwise. The kernel
     refuses the option with data=ordered, so it always occurs with data=writeback or data=journal.
 
     ## Why it matters

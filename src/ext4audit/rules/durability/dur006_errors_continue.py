@@ -46,7 +46,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `errors=continue` is in force on a writable filesystem. It is the default of mke2fs, so
-    the finding is informational; low on volumes of an orchestrator, which CSI drivers format with
+    the finding is info; low on volumes of an orchestrator, which CSI drivers format with
     the default; medium on the data directory of a database, and if the kernel has recorded
     errors, the last of them before this mount and more than seven days ago; high if it is younger.
     Plans are not checked.

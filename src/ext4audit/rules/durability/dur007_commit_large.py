@@ -31,7 +31,7 @@ VERY_LONG_SECONDS = 300
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The `commit=` interval in force, 5 seconds by default. More than 30 seconds are informational,
+    The `commit=` interval in force, 5 seconds by default. More than 30 seconds are info,
     more than 60 low; more than 300 are medium on the root and the data directory of a database.
 
     ## Why it matters

@@ -36,7 +36,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `noauto_da_alloc` is in force together with delayed allocation. It is medium on the
     root, below /etc, /home, /root, /var, /srv and /opt, and on the data directory of a database;
-    low elsewhere, and below /var/cache, /var/log and /var/tmp; informational on a read-only mount.
+    low elsewhere, and below /var/cache, /var/log and /var/tmp; info on a read-only mount.
 
     ## Why it matters
 

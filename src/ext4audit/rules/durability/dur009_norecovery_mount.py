@@ -51,9 +51,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether `norecovery`, also spelled `noload`, is in force. On a writable mount it is critical.
     On a read-only mount it is medium if the superblock shows that the journal needs recovery,
-    and informational if the journal is empty or a device below is a snapshot. Without a journal the
-    option has no effect: it is low on a writable mount, where one may be created (DUR005), and else
-    informational.
+    and info if the journal is empty or a device below is a snapshot. Without a journal the
+    option has no effect: it is low on a writable mount, where one may be created (DUR005), and info
+    elsewhere.
 
     ## Why it matters
 

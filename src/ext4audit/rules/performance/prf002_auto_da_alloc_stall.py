@@ -54,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether auto_da_alloc is active: delayed allocation is on, and the data mode is ordered or
-    writeback, with or without a journal. This is the default, so the finding is informational.
+    writeback, with or without a journal. This is the default, so the finding is info.
     It is low when the estimate exceeds 2 seconds and there is a reason to act on it:
     a disk below is known to be slow (rotational, USB, memory card), or a profile rates this rule
     (`--profile builds`).

@@ -26,7 +26,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether `data=journal` is in force. It is medium on the data directory of a database,
-    informational on a read-only mount, and low elsewhere.
+    info on a read-only mount, and low elsewhere.
 
     ## Why it matters
 

@@ -33,7 +33,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On
-    USB disks and memory cards the finding is informational.
+    USB disks and memory cards the finding is info.
 
     ## Why it matters
 
