@@ -77,6 +77,35 @@ def test_codes_are_no_rules(rules: Any) -> None:
         audit_snapshot(SNAPSHOT, rules=rules)
 
 
+@pytest.mark.parametrize("profiles", ["tidb", ["tidb"], [all_profiles()["tidb"]]])
+def test_names_are_no_profiles(profiles: Any) -> None:
+    """The error was of an attribute that a str lacks."""
+    with pytest.raises(TypeError, match=r"^profiles: ActiveProfile\("):
+        audit_snapshot(SNAPSHOT, profiles=profiles)
+    with pytest.raises(TypeError, match=r"^profiles: ActiveProfile\("):
+        audit_host(profiles=profiles)
+
+
+def test_profiles_can_come_from_a_generator() -> None:
+    """It was used up by the choice of the rules, and no filesystem had a profile."""
+    tidb = ActiveProfile(all_profiles()["tidb"])
+    given: Any = iter([tidb])
+    assert audit_snapshot(SNAPSHOT, profiles=given) == audit_snapshot(SNAPSHOT, profiles=[tidb])
+
+
+def test_a_dash_is_standard_input(tmp_path: Path) -> None:
+    """As for `--from -`; a file of that name has a folder before it."""
+    packed = tmp_path / "-"
+    with tarfile.open(packed, "w") as tar:
+        tar.add(SNAPSHOT, "snapshot")
+    code = "import ext4audit, sys; print(len(ext4audit.audit_snapshot(sys.argv[1]).verdicts))"
+    expected = f"{len(audit_snapshot(SNAPSHOT).verdicts)}\n"
+    for path, standard_input in (("-", packed), ("./-", Path("/dev/null"))):
+        with standard_input.open("rb") as given:
+            run = run_python("-c", code, path, stdin=given, cwd=tmp_path)
+        assert (run.stdout, run.stderr) == (expected, "")
+
+
 def test_rules_can_come_from_a_generator() -> None:
     """It was used up by the first filesystem, and the others were not judged."""
     several = HOSTS / "healthy-rhel-9" / "snapshot"

@@ -70,13 +70,14 @@ def audit_host(
             raise ValueError(f"{name}_seconds: not between 0 and {LONGEST_SECONDS}: {seconds}")
     if mounts_of is not None and mounts_of < 1:
         raise ValueError(f"mounts_of: not a process: {mounts_of}")
-    chosen = _checked(rules, profiles)
+    active = _active(profiles)
+    chosen = _checked(rules, active)
     source = lazily("sources.live", "LiveSource")(
         timeout_seconds, deadline_seconds=deadline_seconds, mounts_of=mounts_of
     )
     with closing(source):
         host = assemble_host(source, utc_now(), progress=progress or (lambda _device: None))
-    return audit(ReportSource("live", host.name), host, chosen, profiles)
+    return audit(ReportSource("live", host.name), host, chosen, active)
 
 
 def audit_snapshot(
@@ -92,26 +93,36 @@ def audit_snapshot(
     """Audit the captured evidence of one host, without reading anything of this machine.
 
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
-    supportconfig. `targets` limit the audit to the filesystems with these paths, devices or UUIDs
-    on the captured host; a single string is one target. With `in_fleet`, `path` must be a file or
-    a directory, because opening a FIFO blocks. `key` identifies the host in the report; the
-    default is the last part of the path without extensions, or else the host's own name.
+    supportconfig; "-" is standard input, and "./-" a file of that name. `targets` restrict the
+    audit to the filesystems that paths, devices or UUIDs of the captured host name; a text is one.
+    `in_fleet` means that the path was found among others, and skips the search for a host below
+    it. `key` is what the host is called in the report, by default the path's last part without
+    extensions, else the name that the host itself has.
 
     `may_lack_targets` accepts targets that this host does not have, for an audit of many hosts.
 
     Raises ArchiveError, with the reason, if `path` is none of these formats, and ValueError if a
     target is not an ext4 filesystem of the host, or if `rules` is empty or has duplicates.
     """
-    chosen = _checked(rules, profiles)
-    location = os.fsdecode(path)
+    active = _active(profiles)
+    chosen = _checked(rules, active)
+    place = os.fsdecode(path)
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(location, in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)
     if terms := _terms(targets):
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
         host = only_filesystems(host, terms, may_lack_targets=may_lack_targets)
-    name = key or lazily("sources.captured", "key_of")(location) or ""
-    return audit(ReportSource(captured.kind, captured.label, name), host, chosen, profiles)
+    name = key or lazily("sources.captured", "key_of")(place) or ""
+    return audit(ReportSource(captured.kind, captured.label, name), host, chosen, active)
+
+
+def _active(profiles: Iterable[ActiveProfile]) -> tuple[ActiveProfile, ...]:
+    """Return the profiles of an audit, which are asked for more than once; raises TypeError."""
+    active = tuple(profiles)
+    if not all(isinstance(each, ActiveProfile) for each in active):
+        raise TypeError("profiles: ActiveProfile(all_profiles()[NAME]) makes one of a name")
+    return active
 
 
 def _checked(rules: Iterable[Rule] | None, profiles: Sequence[ActiveProfile]) -> tuple[Rule, ...]:
