@@ -5,7 +5,7 @@ import pytest
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.sources.archive.devices import read_devices
 from ext4audit.sources.archive.layouts import SosCapture
-from ext4audit.sources.archive.mounts import MountTable, read_mountinfo, read_utab
+from ext4audit.sources.archive.mounts import MountTable, mounted_files, read_mountinfo, read_utab
 from support.archives.contents import MOUNTINFO, PARTITIONS, archive, capture
 
 MOUNTS = (
@@ -141,3 +141,55 @@ def test_what_mount_keeps_is_in_what_it_prints(
     """In a container it is another mount(8), with a table of its own."""
     found = read_utab(capture(files), sysroot)
     assert (found.value if isinstance(found, Known) else None) == expected
+
+
+def table(*rows: str) -> str:
+    """Return a mountinfo of rows such as "7:0 /a ext4 /dev/loop0"."""
+    parts = (row.split(" ") for row in rows)
+    return "".join(
+        f"{index} 1 {number} / {place} rw - {fstype} {source} rw\n"
+        for index, (number, place, fstype, source) in enumerate(parts, 30)
+    )
+
+
+LOOP = "7:0 /a ext4 /dev/loop0"
+OVER = "7:1 /a ext4 /dev/loop1"
+DISK = "8:1 /a ext4 /dev/sda1"
+ON_A = " on /a type ext4 (rw)\n"
+BOTH = f"/x.img{ON_A}/y.img{ON_A}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "printed", "files"),
+    [
+        ((LOOP,), f"/x.img{ON_A}", {"7:0": "/x.img"}),
+        ((LOOP,), "/x.img on /a type ext4 (rw,relatime) [label]\n", {"7:0": "/x.img"}),
+        ((LOOP,), "/x.img on /elsewhere type ext4 (rw)\n", {}),
+        ((LOOP,), f"/dev/loop0{ON_A}", {}),
+        ((DISK,), f"/dev/sda1{ON_A}", {}),
+        (
+            ("7:0 /a\\040b ext4 /dev/loop0",),
+            "/x y.img on /a b type ext4 (rw)\n",
+            {"7:0": "/x y.img"},
+        ),
+        # Mounted over each other.
+        ((LOOP, OVER), BOTH, {"7:0": "/x.img", "7:1": "/y.img"}),
+        ((DISK, LOOP), f"/dev/sda1{ON_A}/x.img{ON_A}", {"7:0": "/x.img"}),
+        ((LOOP, OVER), f"/y.img{ON_A}", {}),
+        ((LOOP,), BOTH, {}),
+        # By an automount, which mount(8) prints or not.
+        (("0:40 /a autofs systemd-1", LOOP), f"/x.img{ON_A}", {"7:0": "/x.img"}),
+        ((LOOP,), f"systemd-1 on /a type autofs (rw)\n/x.img{ON_A}", {"7:0": "/x.img"}),
+        # On several directories.
+        ((LOOP, LOOP.replace("/a", "/b")), f"/x.img{ON_A}", {"7:0": "/x.img"}),
+        ((), f"/x.img{ON_A}", {}),
+        ((LOOP,), "mount: not found\n", {}),
+    ],
+)
+def test_the_file_behind_a_loop_device_is_what_mount_prints(
+    rows: tuple[str, ...], printed: str, files: dict[str, str]
+) -> None:
+    """The kernel's table has the device in its place."""
+    held = capture({"proc/self/mountinfo": table(*rows), "sos_commands/filesys/mount_-l": printed})
+    origin = "sos_commands/filesys/mount_-l"
+    assert mounted_files(held) == {number: Known(file, origin) for number, file in files.items()}

@@ -23,7 +23,8 @@ _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
 """The device number in the mountinfo line of a mount whose device is in no listing."""
 FIXED_FIELDS = 6
-"""The number of fields before the optional fields of a line (proc_pid_mountinfo(5))."""
+"""Before the optional fields of a line (proc_pid_mountinfo(5))."""
+_AUTOMOUNT = "autofs"
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 _OF_A_MOUNT = frozenset(
     ("nosuid nodev noexec noatime nodiratime relatime strictatime nosymfollow idmapped").split()
@@ -175,19 +176,28 @@ class MountTable:
 def mounted_files(capture: Capture) -> dict[str, Known[str]]:
     """Return the image files behind mounted loop devices, by device number.
 
-    mount(8) prints the image file as the source; mountinfo has the number of the device.
+    mountinfo names the devices. Mounts on one directory are in the same order in both; where one
+    lists more of them, which belong together is not known. mount(8) can leave out automounts.
     """
-    numbers: dict[str, set[str]] = {}
+    numbers, sources = dict[str, list[str]](), dict[str, list[str]]()
     for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNT_TABLE).split("\n")):
-        if match:
-            numbers.setdefault(match[2], set()).add(match[1])
+        if match and match[3] != _AUTOMOUNT:
+            numbers.setdefault(match[2], []).append(match[1])
     output = output_of(capture, "mount -l", "mount")
-    found: dict[str, Known[str]] = {}
-    for source, mount_point, _, _ in _parse_mount_output(output.text):
-        if source.startswith("/") and not source.startswith("/dev/"):
-            for number in numbers.get(mount_point, ()):
-                found.setdefault(number, Known(_unescaped(source), output.origin))
-    return found
+    for source, mount_point, fstype, _ in _parse_mount_output(output.text):
+        if fstype != _AUTOMOUNT:
+            sources.setdefault(mount_point, []).append(source)
+    pairs = (
+        pair
+        for place, here in sources.items()
+        if len(here) == len(numbers.get(place, ()))
+        for pair in zip(numbers[place], here, strict=True)
+    )
+    return {
+        number: Known(_unescaped(source), output.origin)
+        for number, source in pairs
+        if source.startswith("/") and not source.startswith("/dev/")
+    }
 
 
 def _parse_mount_table(text: str) -> list[Line]:
