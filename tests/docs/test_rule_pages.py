@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from ext4audit.rule import Rule
-from ext4audit.rules import all_rules
+from ext4audit.rules import all_rules, default_rules
 from support.docs.generated_files import write, written
-from support.docs.pages import PAGES, name
+from support.docs.pages import PAGES, ROOT, name
 from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, runs
 
+IN_0_1_0 = 8
 ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr]|thead|tbody)\b)")
 
 
@@ -59,3 +60,15 @@ def test_the_index_lists_every_rule_once() -> None:
         row = f"| {rule.name} | {rule.severity.value} | {runs(rule)} | {rule.summary} |"
         assert f"| [{rule.code}]({rule.code}.md) {row}\n" in sections[FAMILIES[rule.family]]
     assert len(re.findall(r"^\| \[", text, re.MULTILINE)) == len(all_rules())
+
+
+def test_the_changelog_counts_the_rules() -> None:
+    """Until a release, whose numbers stay."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    new = text.partition(" (unreleased)\n")[2].partition("\n## ")[0]
+    if not new:
+        pytest.skip("everything is released")
+    every, usual = len(all_rules()), len(default_rules())
+    assert f"\n{every} rules instead of {IN_0_1_0}, " in new
+    assert f"\n- {every - IN_0_1_0} more rules: " in new
+    assert f" Of all {every}, {usual} judge by default, " in new
