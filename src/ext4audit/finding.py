@@ -277,3 +277,13 @@ def listed(names: Sequence[str], limit: int | None = None) -> str:
     if limit is None or len(names) <= limit:
         return ", ".join(names)
     return f"{', '.join(names[:limit])} and {len(names) - limit} more"
+
+
+MOST_NAMED = 3
+"""More users or mount points of a filesystem are counted and not named: a host of containers has
+hundreds of overlays, and of bind mounts."""
+
+
+def few(names: Sequence[str]) -> str:
+    """Return the first of the names for a sentence, and how many more there are."""
+    return listed(names, MOST_NAMED)

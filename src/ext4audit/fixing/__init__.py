@@ -9,8 +9,7 @@ from typing import NamedTuple
 from ext4audit.evidence import for_wording
 from ext4audit.facts import cached_by_identity
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, listed, safest
-from ext4audit.remedies import MOST_NAMED
+from ext4audit.finding import Disruption, Finding, Remedy, Remount, Severity, few, safest
 from ext4audit.report import Report, Verdict
 from ext4audit.rule import Rule
 
@@ -129,7 +128,7 @@ def _matching(candidates: Sequence[Remedy], words: str, code: str) -> list[Remed
 def _subject(fs: Filesystem | None, finding: Finding) -> str:
     if fs is None:
         return finding.fact or "the host"
-    return listed(fs.mount_points, MOST_NAMED) or fs.device
+    return few(fs.mount_points) or fs.device
 
 
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:

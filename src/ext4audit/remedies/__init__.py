@@ -34,7 +34,7 @@ from ext4audit.facts.mount import (
     mounts_by_id,
     propagates_anew,
 )
-from ext4audit.finding import Disruption, LineEdit, NewMount, Phase, Remedy, Step, Unmount, listed
+from ext4audit.finding import Disruption, LineEdit, NewMount, Phase, Remedy, Step, Unmount, few
 
 if TYPE_CHECKING:
     from ext4audit.remedies import checking as checking
@@ -176,8 +176,6 @@ def images(fs: Filesystem) -> list[BlockDevice]:
     return [stack.image] if stack and stack.image else []
 
 
-MOST_NAMED = 3
-"""More users are counted and not named: a host of containers has hundreds of overlays."""
 LAYERS = ("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir")
 """Options of an overlay that name directories; lowerdir names several, with colons."""
 
@@ -210,7 +208,7 @@ def _then_quotas(fs: Filesystem) -> str:
 
 def users_sentence(fs: Filesystem, host: Host) -> str:
     """Return the sentence that names the users of a filesystem; empty if none is known."""
-    names = listed(tuple(users_of(fs, host)), MOST_NAMED)
+    names = few(tuple(users_of(fs, host)))
     return f" First stop everything that uses it: {names}." if names else ""
 
 

@@ -16,8 +16,8 @@ from ext4audit.evidence import Known, Unknown, for_wording
 from ext4audit.facts.devices import BlockDevice
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import propagates_anew
-from ext4audit.finding import Check, Remedy, Unmount, listed
-from ext4audit.remedies import MOST_NAMED, has_errors
+from ext4audit.finding import Check, Remedy, Unmount, few
+from ext4audit.remedies import has_errors
 from ext4audit.remedies.remount import kept_by_mount
 
 ROOT = "/"
@@ -39,7 +39,7 @@ def with_loss(remedy: Remedy, fs: Filesystem, host: Host) -> Remedy:
     unmounts = any(isinstance(step.change, Unmount) for step in remedy.steps)
     reason = next(losses(fs, host), None) or _unchecked(remedy, fs)
     if unmounts and len(fs.mounts) > 1 and ROOT not in fs.mount_points:
-        places = listed(fs.mount_points, MOST_NAMED)
+        places = few(fs.mount_points)
         reason = f"it is mounted on {places}, and stays in use until all of these are unmounted."
     if not fs.alive:
         return remedy

@@ -56,6 +56,14 @@ def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
     ]
 
 
+def test_verbose_counts_the_mount_points_beyond_the_first() -> None:
+    """A filesystem of containers has thousands of bind mounts."""
+    mounts = tuple(mount(f"/b/{n}", mount_id=n) for n in range(100, 5000))
+    shown = as_text(report(host(filesystem(mounts=mounts)), renames), verbosity=1)
+    assert "/b/106, /b/107 and 4892 more: ext4" in shown
+    assert "/b/108" not in shown
+
+
 EDITED = """\
     Remedy (needs a remount): Take nodelalloc away.
       now:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ext4audit.evidence import UNDATED, Known, Unknown, for_wording
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Severity, listed
+from ext4audit.finding import Severity, few, listed
 from ext4audit.renderers import Page, in_force_of
 from ext4audit.renderers.html.filesystem import (
     FilesystemLine,
@@ -39,8 +39,6 @@ from ext4audit.renderers.shared.subjects import (
 )
 from ext4audit.report import EXIT_FINDINGS, FixedFinding, Outcome, Report, Verdict, exit_code
 from ext4audit.rule import Rule
-
-_POINTS_IN_TITLE = 3
 
 
 class HostSection(NamedTuple):
@@ -260,7 +258,7 @@ def subject_name(fs: Filesystem | None) -> str:
     """Return the name of a subject: its device and mount points, or "The host itself"."""
     if fs is None:
         return "The host itself"
-    where = f" on {listed(fs.mount_points, _POINTS_IN_TITLE)}" if fs.mount_points else ""
+    where = f" on {few(fs.mount_points)}" if fs.mount_points else ""
     return f"{fs.device}{where}"
 
 

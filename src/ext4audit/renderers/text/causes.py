@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ext4audit.finding import Citation, Remedy, listed
+from ext4audit.finding import Citation, Remedy, few
 from ext4audit.renderers.shared.rows import THE_HOST
 from ext4audit.renderers.shared.subjects import Cause, Found
 from ext4audit.renderers.text.blocks import Look
 
 _FACTS_SHOWN = 4
 _SUBJECTS_SHOWN = 3
-_MOUNT_POINTS_SHOWN = 3
 _LONGEST_MOUNT_POINT = 32
 """Maximum characters of a mount point next to a count: two of them with it fit into a line."""
 
@@ -106,7 +105,7 @@ def _full_label(each: Found) -> str:
     """Return the mount points, followed by the device."""
     if each.filesystem is None or not each.filesystem.mount_points:
         return _label(each)
-    points = listed(each.filesystem.mount_points, _MOUNT_POINTS_SHOWN)
+    points = few(each.filesystem.mount_points)
     return f"{points} ({each.filesystem.device})"
 
 

@@ -38,6 +38,9 @@ from ext4audit.renderers.text.blocks import (
 from ext4audit.report import Outcome
 from ext4audit.rule import Rule
 
+_POINTS_IN_TITLE = 8
+"""A filesystem of containers has thousands of bind mounts: the others are counted."""
+
 ShownSteps: TypeAlias = dict[tuple[Step, ...], str]
 """The finding that shows the steps of each remedy, to show those of the whole host only once."""
 
@@ -66,7 +69,7 @@ def _subject_title(subject: Subject, host: Host) -> tuple[Span, ...]:
     if subject.filesystem is None:
         return (Span(f"host {host.name}", "bold"),)
     fs = subject.filesystem
-    where = f" on {listed(fs.mount_points)}" if fs.mount_points else ""
+    where = f" on {listed(fs.mount_points, _POINTS_IN_TITLE)}" if fs.mount_points else ""
     return (Span(fs.device, "bold"), Span(where, "bold"), Span(f": {_filesystem_facts(fs)}"))
 
 

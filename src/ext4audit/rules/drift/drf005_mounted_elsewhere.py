@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import MOUNT_TABLE, Known, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
 from ext4audit.rule import RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import refuse_container
 
@@ -47,7 +47,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     refuse_unmounted(fs)
     mounts = need(host.mounts)
     if fs.mounts:
-        yield Citation("mounted on", ", ".join(fs.mount_points), origin_of(host.mounts))
+        yield Citation("mounted on", few(fs.mount_points), origin_of(host.mounts))
         return
     yield _finding(fs, len(mounts))
 

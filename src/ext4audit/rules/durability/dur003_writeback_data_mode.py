@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import MOUNT_TABLE, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Severity, few
 from ext4audit.rule import RuleOutput, rule
 from ext4audit.rules.shared import cite_option, milder_while_read_only
 from ext4audit.rules.shared.demands import (
@@ -96,7 +96,7 @@ def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
 def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
     """Cite the mount points and the container layer on the filesystem."""
     if fs.mounts:
-        points = ", ".join(fs.mount_points)
+        points = few(fs.mount_points)
         yield Citation("mount points", points, MOUNT_TABLE, detail=True)
     if layer:
         yield Citation("layer of a container", layer, MOUNT_TABLE)

@@ -6,7 +6,7 @@ from ext4audit import remedies
 from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import below
-from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
 from ext4audit.rules.shared.demands import holds_database
@@ -69,7 +69,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host) -> Finding:
     severity = Severity.MEDIUM if _holds_persistent_data(fs) else Severity.LOW
     severity, message = milder_while_read_only(fs, severity, MESSAGE)
-    points = ", ".join(fs.mount_points) or "none in this mount namespace"
+    points = few(fs.mount_points) or "none in this mount namespace"
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
     return Finding(
         message=f"{message}.",

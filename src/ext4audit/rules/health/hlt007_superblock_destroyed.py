@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import MOUNT_TABLE, Known, Undetermined, need, origin_of
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import PrimarySuperblock
-from ext4audit.finding import Citation, Confidence, Finding, Severity
+from ext4audit.finding import Citation, Confidence, Finding, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared.quantities import block_bytes, is_image
 
@@ -82,4 +82,4 @@ def _cite(fs: Filesystem, primary: PrimarySuperblock) -> Iterator[Citation]:
         blocks, origin = primary.kernel.value.size_blocks, primary.kernel.origin
         yield Citation("kernel's copy", f"a filesystem of {blocks} blocks", origin)
     if fs.mount_points:
-        yield Citation("mounted on", ", ".join(fs.mount_points), MOUNT_TABLE)
+        yield Citation("mounted on", few(fs.mount_points), MOUNT_TABLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ext4audit.evidence import MOUNT_TABLE, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Host
-from ext4audit.finding import Citation, Disruption, Remedy, Severity
+from ext4audit.finding import Citation, Disruption, Remedy, Severity, few
 from ext4audit.rule import RuleOutput, host_rule
 from ext4audit.rules.kernel import bug_finding
 from ext4audit.rules.shared import cite_kernel, mounted_on, update, writable_of
@@ -68,7 +68,7 @@ def check(host: Host) -> RuleOutput:
     writable = writable_of(host)
     count = len(writable)
     exposed = f"{count} writable ext4 filesystem{'s are' if count > 1 else ' is'} exposed"
-    points = [point for fs in writable for point in fs.mount_points or (fs.device,)]
+    points = [few(fs.mount_points) or fs.device for fs in writable]
     yield bug_finding(
         host,
         bug,

@@ -20,7 +20,7 @@ from ext4audit.facts import cached_by_identity, whole_number
 from ext4audit.facts.devices import BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
 
@@ -299,7 +299,7 @@ def _twice(fs: Filesystem, other: Filesystem) -> Finding:
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(
-            Citation(each.device, f"{each.uuid} on {', '.join(each.mount_points)}", MOUNT_TABLE)
+            Citation(each.device, f"{each.uuid} on {few(each.mount_points)}", MOUNT_TABLE)
             for each in (fs, other)
         ),
         remedies=(
@@ -315,7 +315,7 @@ def _twice(fs: Filesystem, other: Filesystem) -> Finding:
 
 
 def _finding(other: Filesystem, own: Part, its: Part) -> Finding:
-    where = ", ".join(other.mount_points) or other.device
+    where = few(other.mount_points) or other.device
     return Finding(
         message=f"{own.device.name} and {its.device.name} overlap on the same disk, and both hold "
         f"mounted filesystems (the other is {where}): they overwrite each other.",

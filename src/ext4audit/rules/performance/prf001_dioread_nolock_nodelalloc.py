@@ -10,7 +10,7 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import (
@@ -111,7 +111,7 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
     severity, confidence = grade(exposed)
     severity, message = milder_while_read_only(fs, severity, exposed.symptom)
-    points = ", ".join(fs.mount_points) or "none in this mount namespace"
+    points = few(fs.mount_points) or "none in this mount namespace"
     where = Citation("mount points", points, MOUNT_TABLE, detail=True)
     return Finding(
         message=f"{message}.",

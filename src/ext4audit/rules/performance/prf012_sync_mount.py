@@ -8,7 +8,7 @@ from ext4audit import remedies
 from ext4audit.evidence import MOUNT_TABLE, Known, for_wording, need
 from ext4audit.facts.devices import devices_by_number
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import is_removable
 from ext4audit.rules.shared import IN_BOOT_LOADER, rootflags
@@ -65,7 +65,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, flags: list[str]) -> Finding:
     severity = Severity.MEDIUM if "sync" in flags else Severity.LOW
     removable = _removable(fs, host)
-    points = ", ".join(fs.mount_points)
+    points = few(fs.mount_points)
     return Finding(
         message=f"{points} is mounted with {' and '.join(flags)}: {EFFECT[flags[0]]}.",
         severity=Severity.INFO if removable else severity,
