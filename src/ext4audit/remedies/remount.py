@@ -78,8 +78,8 @@ def without_mount(fs: Filesystem) -> str:
 
 
 def elsewhere(fs: Filesystem) -> str:
-    """Return the clause of `without_mount` to end a summary, or "" if there is a usable mount."""
-    return "" if usable_mount(fs) else f", {without_mount(fs)}"
+    """Return that clause as the end of a summary; empty where one is found, or none is needed."""
+    return "" if usable_mount(fs) or not fs.alive else f", {without_mount(fs)}"
 
 
 def fstab_line(fs: Filesystem, mount: Mount) -> FstabLine | None:

@@ -252,11 +252,21 @@ def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
     assert "stripe=64" in commands[-1][1]
 
 
-@pytest.mark.parametrize("change", [{"device": "/dev/a\0b"}, {"mounts": ()}])
-def test_lay002_prints_no_command_without_a_place_to_run_it(change: dict[str, Any]) -> None:
-    """No name that a shell can take, or no mount here: advice only."""
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"device": "/dev/a\0b"}, ""),
+        ({"mounts": ()}, ", in the mount namespace that has it mounted"),
+    ],
+)
+def test_lay002_prints_no_command_without_a_place_to_run_it(
+    change: dict[str, Any], where: str
+) -> None:
+    """No name that a shell can take, or no mount here: advice only, which names the place."""
     (finding,) = verdict(on(RAID5, 16, 64, **change)).findings
-    assert finding.remedies[0].steps == ()
+    (remedy,) = finding.remedies
+    assert remedy.steps == ()
+    assert remedy.summary.endswith(f"(stride=16,stripe_width=48){where}.")
 
 
 REMEDIES_NOT_RUN = (

@@ -21,6 +21,7 @@ from support.builders import (
     host,
     kernel,
     known,
+    mount,
     options,
     queue,
     raid,
@@ -218,3 +219,29 @@ REMEDY_CASES = (
         mounted=False,
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({}, ""),
+        ({"mounts": ()}, ", in the mount namespace that has it mounted"),
+        ({"mounts": (), "alive": False}, ""),
+    ],
+)
+def test_lay003_names_the_place_where_a_command_would_work(
+    changes: dict[str, Any], where: str
+) -> None:
+    """A remount needs the mount point; what is not mounted needs none."""
+    (finding,) = verdict(having(8191, 0, 8191, **changes)).findings
+    (remedy,) = finding.remedies
+    assert remedy.summary == f"Turn the stripe off, now and where it is set{where}."
+    assert bool(remedy.steps) is (not where)
+
+
+def test_lay003_names_what_the_boot_loader_sets() -> None:
+    """The kernel would set it again at the next start."""
+    root = having(8191, 0, 8191, mounts=(mount("/"),))
+    of = host(root, kernel_arguments=known(("rootflags=stripe=8191",)))
+    (finding,) = judge(check, root, of).findings
+    assert "Also remove stripe= from rootflags=" in finding.remedies[0].summary

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ext4audit import remedies
-from ext4audit.evidence import Known, for_wording, is_surely, need
+from ext4audit.evidence import Known, is_surely, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.versions import Exposure
@@ -15,10 +14,9 @@ from ext4audit.rules.shared import (
     cite_option,
     grade,
     in_brief,
-    in_rootflags,
     update,
 )
-from ext4audit.rules.shared.quantities import cite_stripe, stripe_in_force
+from ext4audit.rules.shared.quantities import cite_stripe, stripe_in_force, stripe_off
 
 
 @rule(
@@ -90,15 +88,7 @@ def _finding(fs: Filesystem, host: Host, bug: Exposure, stripe: int) -> Finding:
 
 
 def _stripe_off(fs: Filesystem, host: Host) -> Remedy:
-    superblock = for_wording(fs.superblock, None)
-    steps = remedies.superblock_fields.set_stripe(fs, superblock, 0, 0) if superblock else ()
-    more = "" if superblock else " The superblock was not read: scan as root for the commands."
-    if in_rootflags(fs, host, "stripe"):
-        more += " Also remove stripe= from rootflags= in the boot loader's configuration."
-    return Remedy(
-        f"Turn the stripe off, now and where it is set{remedies.remount.elsewhere(fs)}.{more}",
-        remedies.options.disruption(steps),
-        steps,
+    return stripe_off(fs, host)._replace(
         trade_off="Files are no longer aligned to the stripe: large writes to RAID5 or RAID6 read "
         "and rewrite parity more often. Turn the stripe on again after the kernel update.",
     )

@@ -205,8 +205,9 @@ def _remedy(case: Case, host: Host) -> Remedy:
     if not isinstance(costs_cpu, Known) or costs_cpu.value:
         return Remedy(f"{NOT_YET} (tune2fs -E {hints}).", Disruption.ONLINE)
     known = for_wording(superblock, None)
+    where = remedies.remount.elsewhere(case.fs)
     return Remedy(
-        f"Set the stripe of the array in the superblock and remount ({hints}).",
+        f"Set the stripe of the array in the superblock and remount ({hints}){where}.",
         Disruption.REMOUNT if case.fs.alive else Disruption.ONLINE,
         remedies.superblock_fields.set_stripe(case.fs, known, case.stride, case.width)
         if known

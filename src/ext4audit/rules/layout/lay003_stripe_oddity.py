@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ext4audit import remedies
 from ext4audit.evidence import Known, need, raise_for
 from ext4audit.facts.devices import IMAGES, BlockDevice
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Confidence, Disruption, Finding, Remedy, Severity
+from ext4audit.finding import Confidence, Finding, Severity
 from ext4audit.layout import hidden_levels, may_stripe
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.shared import cite_option, in_brief
@@ -22,6 +21,7 @@ from ext4audit.rules.shared.quantities import (
     hides_stripe,
     recommended_stripe,
     stripe_in_force,
+    stripe_off,
 )
 
 LARGEST_TRANSFER_BYTES = 65535 * 512
@@ -80,7 +80,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     odd = next(_oddities(now, superblock), None)
     odd = odd or _unstriped(stack, now * block_bytes_of(superblock))
     if odd:
-        yield _finding(fs, host, superblock, f"A stripe of {now} blocks is in force, {odd}")
+        yield _finding(fs, host, f"A stripe of {now} blocks is in force, {odd}")
         need(exposure("KRN002", host.kernel))
     else:
         yield from in_brief(cite_stripe(fs))
@@ -120,8 +120,8 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
     return f"but {stack.name} is not on a striped array"
 
 
-def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> Finding:
-    """Return the finding; severity is higher on kernels where any stripe may keep a CPU busy."""
+def _finding(fs: Filesystem, host: Host, what: str) -> Finding:
+    """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
     costs_cpu = _costs_cpu(host)
     then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
     gains = "aligning large files to it has no benefit"
@@ -130,13 +130,7 @@ def _finding(fs: Filesystem, host: Host, superblock: Superblock, what: str) -> F
         severity=Severity.MEDIUM if costs_cpu else Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=in_brief(cite_stripe(fs)),
-        remedies=(
-            Remedy(
-                "Turn the stripe off, now and where it is set.",
-                Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
-                remedies.superblock_fields.set_stripe(fs, superblock, 0, 0),
-            ),
-        ),
+        remedies=(stripe_off(fs, host),),
         summary="ext4 aligns files to a stripe size that no array has",
     )
 

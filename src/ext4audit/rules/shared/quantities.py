@@ -5,6 +5,7 @@ from calendar import timegm
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ext4audit import remedies
 from ext4audit.evidence import (
     Evidence,
     Known,
@@ -23,9 +24,9 @@ from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host, Usage
 from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import Superblock
-from ext4audit.finding import Citation
+from ext4audit.finding import Citation, Disruption, Remedy
 from ext4audit.layout import MOST_COLUMNS, journal_blocks_of, may_stripe
-from ext4audit.rules.shared import cite_option, superblock_field
+from ext4audit.rules.shared import cite_option, in_rootflags, superblock_field
 
 GIB = 1 << 30
 UNITS = ("TiB", 1 << 40), ("GiB", GIB), ("MiB", 1 << 20)
@@ -293,3 +294,16 @@ def stripe_at_mount(superblock: Superblock) -> int:
 def group_blocks(superblock: Superblock) -> int:
     """Return the blocks per group; by default as many as one bitmap block describes."""
     return superblock.blocks_per_group or 8 * block_bytes_of(superblock)
+
+
+def stripe_off(fs: Filesystem, host: Host) -> Remedy:
+    """Return the remedy that turns a stripe off, with what a person has to do for it."""
+    superblock = for_wording(fs.superblock, None)
+    more = "" if superblock else " The superblock was not read: scan as root for the commands."
+    if in_rootflags(fs, host, "stripe"):
+        more += " Also remove stripe= from rootflags= in the boot loader's configuration."
+    return Remedy(
+        f"Turn the stripe off, now and where it is set{remedies.remount.elsewhere(fs)}.{more}",
+        Disruption.REMOUNT if fs.alive else Disruption.ONLINE,
+        remedies.superblock_fields.set_stripe(fs, superblock, 0, 0) if superblock else (),
+    )
