@@ -12,7 +12,17 @@ import pytest
 from ext4audit import remedies
 from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem
-from ext4audit.finding import Check, Disruption, LineEdit, NewFile, Phase, Remedy, Step, Unmount
+from ext4audit.finding import (
+    Check,
+    Disruption,
+    LineEdit,
+    NewFile,
+    NewMount,
+    Phase,
+    Remedy,
+    Step,
+    Unmount,
+)
 from ext4audit.fixing import ChosenRemedy
 from ext4audit.fixing.script import AuditedHost, build_script
 from ext4audit.remedies import superblock_fields as fields
@@ -56,7 +66,12 @@ def check_steps(scene: Scene) -> tuple[Step, ...]:
     return (
         Step(Phase.IMMEDIATE, f"umount {scene.where}", change=Unmount(str(scene.where), again)),
         Step(Phase.IMMEDIATE, f"e2fsck -f -p {scene.device}", change=Check(scene.device)),
-        Step(Phase.IMMEDIATE, again, "", f"mountpoint -q {scene.where}"),
+        Step(
+            Phase.IMMEDIATE,
+            again,
+            done=f"mountpoint -q {scene.where}",
+            change=NewMount(str(scene.where)),
+        ),
     )
 
 
