@@ -93,11 +93,11 @@ def audit_snapshot(
     """Audit the captured evidence of one host, without reading anything of this machine.
 
     `path` is a snapshot (directory, tar or text), a sosreport, an Insights archive or a
-    supportconfig; "-" is standard input, and "./-" a file of that name. `targets` restrict the
-    audit to the filesystems that paths, devices or UUIDs of the captured host name; a text is one.
-    `in_fleet` means that the path was found among others, and skips the search for a host below
-    it. `key` is what the host is called in the report, by default the path's last part without
-    extensions, else the name that the host itself has.
+    supportconfig; "-" is standard input, and "./-" a file of that name. `targets` limit the audit
+    to the filesystems with these paths, devices or UUIDs on the captured host; a single string is
+    one target. With `in_fleet`, `path` must be a file or a directory, because opening a FIFO
+    blocks. `key` identifies the host in the report; the default is the last part of the path
+    without extensions, or else the host's own name.
 
     `may_lack_targets` accepts targets that this host does not have, for an audit of many hosts.
 
@@ -106,7 +106,7 @@ def audit_snapshot(
     """
     active = _active(profiles)
     chosen = _checked(rules, active)
-    place = os.fsdecode(path)
+    location = os.fsdecode(path)
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(location, in_fleet=in_fleet)
     host = assemble_host(captured.source, captured.taken_at)

@@ -144,12 +144,11 @@ class Setting(NamedTuple):
 class Step(NamedTuple):
     """One shell command of a remedy. All names in it are quoted for a POSIX shell.
 
-    `undo` takes back what the command did, and changes nothing where it has not run; it is empty
-    where nothing is to be taken back, or nothing can. It unmounts nothing: `undo_by_unmount`
-    takes the command back by an unmount, where `undo` is refused or empty. `done` succeeds where
-    the state that the command leads to holds already; empty where only running it tells. `change`
-    is the same change as data, where it is of a kind that a script can make more carefully than
-    one command.
+    `undo` reverts the command, and does nothing if the command has not run; it is empty if there
+    is nothing to revert or no way to do so. It unmounts nothing: `undo_by_unmount` reverts the
+    command by an unmount, if `undo` is empty or fails. `done` succeeds if the target state is
+    already reached; it is empty if nothing can test that. `change` is the same change as data, for
+    kinds of changes that a script can make more carefully than a single command.
     """
 
     phase: Phase

@@ -132,7 +132,7 @@ def _subject(fs: Filesystem | None, finding: Finding) -> str:
 
 
 def _filesystems(host: Host, fs: Filesystem | None, remedy: Remedy) -> tuple[Filesystem, ...]:
-    """Return the finding's filesystem, and those whose devices the commands name."""
+    """Return the finding's filesystem, and those whose devices occur in the commands."""
     text = "\n".join(f"{step.command}\n{step.rollback}" for step in remedy.steps)
     by_device = _by_device(host)
     found = [each for word in {*text.split()} for each in by_device.get(word, ())]

@@ -66,7 +66,7 @@ class Composition:
             if isinstance(change, NewFile):
                 self._set(self._files, change.path, change.content, change.path)
             if isinstance(change, Remount):
-                # What an earlier remedy of this run changed is in force before this one.
+                # The changes of earlier remedies of this run are in force before this one.
                 undo = self._with_options(change.mount_point, step.undo_by_unmount)
                 for word in change.after:
                     words = self._options.setdefault(change.mount_point, {})

@@ -120,7 +120,7 @@ def string_steps(
     device = quote(fs.device) or ""
     online = _string_step(device, before, after)
     unmount = f"umount {quote(mount.mount_point)}"
-    # It is mounted again also where another mount namespace still holds it.
+    # It is mounted again even if another mount namespace still holds it.
     offline = f"{unmount} && {{ {step.undo}; {again}; }} && {_has_string(device, before)}"
     yield online._replace(undo="", undo_by_unmount=offline) if "," in before else online
 
@@ -357,7 +357,7 @@ def _live(fs: Filesystem, mount: Mount, tokens: Mapping[str, str]) -> Iterator[S
 
 
 def _back_by_unmount(fs: Filesystem, mount: Mount, old: Mapping[str, str]) -> str:
-    """Return what restores tokens where a remount may refuse nodelalloc; empty elsewhere."""
+    """Return the commands that restore tokens if a remount may refuse nodelalloc, else ""."""
     if old.get("delalloc") != "nodelalloc":
         return ""
     again = mount_again(fs, mount, [typed(token) for token in old.values()], old)

@@ -78,7 +78,7 @@ def without_mount(fs: Filesystem) -> str:
 
 
 def elsewhere(fs: Filesystem) -> str:
-    """Return that clause as the end of a summary; empty where one is found, or none is needed."""
+    """Return the clause of `without_mount` to end a summary, or "" if none is needed."""
     return "" if usable_mount(fs) or not fs.alive else f", {without_mount(fs)}"
 
 

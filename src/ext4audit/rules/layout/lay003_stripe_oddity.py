@@ -121,7 +121,7 @@ def _unstriped(stack: BlockDevice, stripe_bytes: int) -> str | None:
 
 
 def _finding(fs: Filesystem, host: Host, what: str) -> Finding:
-    """Make the finding; its severity is higher on kernels where any stripe may cost a CPU."""
+    """Return the finding; severity is higher on kernels where any stripe may keep a CPU busy."""
     costs_cpu = _costs_cpu(host)
     then = "and on this kernel any stripe can make writeback use 100 % of a CPU (KRN002)"
     gains = "aligning large files to it has no benefit"

@@ -165,7 +165,7 @@ def _judge_read_only(fs: Filesystem) -> WriteStop | None:
         raise NotApplicable("it is read-only, and no error is recorded")
     need(fs.mounted_here)
     forced = [m for m in fs.mounts if "ro" in m.super_options and "ro" not in m.mount_options]
-    requested = next(_requests_of_rw(fs), None)
+    requested = next(_rw_entries(fs), None)
     shown = Citation("superblock", "ro", MOUNT_TABLE)
     if requested is not None:
         because = f"it is read-only, but {requested.origin} sets rw"

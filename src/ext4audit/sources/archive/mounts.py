@@ -23,7 +23,7 @@ _SYSROOT = re.compile(r'"sysroot": "(/[^"\\]*)"')
 UNKNOWN_NUMBER = "?:?"
 """The device number in the mountinfo line of a mount whose device is in no listing."""
 FIXED_FIELDS = 6
-"""Before the optional fields of a line (proc_pid_mountinfo(5))."""
+"""The number of fields before the optional fields of a line (proc_pid_mountinfo(5))."""
 _AUTOMOUNT = "autofs"
 _EXT = frozenset({"ext2", "ext3", "ext4"})
 _OF_A_MOUNT = frozenset(
@@ -176,8 +176,9 @@ class MountTable:
 def mounted_files(capture: Capture) -> dict[str, Known[str]]:
     """Return the image files behind mounted loop devices, by device number.
 
-    mountinfo names the devices. Mounts on one directory are in the same order in both; where one
-    lists more of them, which belong together is not known. mount(8) can leave out automounts.
+    mount(8) prints the image file as the source; mountinfo has the number of the device. Both list
+    the mounts on one directory in the same order. If their counts differ, the pairs are unknown:
+    mount(8) can omit automounts.
     """
     numbers, sources = dict[str, list[str]](), dict[str, list[str]]()
     for match in map(_NUMBERED.fullmatch, text_of(capture, MOUNT_TABLE).split("\n")):

@@ -299,7 +299,7 @@ class ArchiveSource:
         return Known(*pairs) if pairs else None
 
     def _real(self, path: str) -> Found:
-        """Return a path that the mount table shows as it is: no link is in it."""
+        """Return a mount point unchanged, because paths in mountinfo contain no symbolic links."""
         return Known(path, MOUNT_TABLE) if path in self._mounts.at else None
 
 
