@@ -113,7 +113,7 @@ def audit_snapshot(
     if terms := _terms(targets):
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
         host = only_filesystems(host, terms, may_lack_targets=may_lack_targets)
-    name = key or lazily("sources.captured", "key_of")(place) or ""
+    name = key or lazily("sources.captured", "key_of")(location) or ""
     return audit(ReportSource(captured.kind, captured.label, name), host, chosen, active)
 
 
