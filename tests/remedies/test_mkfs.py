@@ -23,6 +23,15 @@ from support.images.mke2fs import (
 FEATURES = superblock().features
 FAST_COMMIT = FEATURES | {"fast_commit"}
 SIX_MIRRORS = tuple((f"vd{a}", f"vd{b}") for a, b in zip("bdfhjl", "cegikm", strict=True))
+GROWN: dict[str, Any] = {"reserved_gdt_blocks": 256 - 13}
+"""From 2 GiB, with which mke2fs reserves 255 blocks beside one of descriptors."""
+CONVERTED: dict[str, Any] = {
+    "features": FEATURES - {"resize_inode"} | {"meta_bg"},
+    "first_meta_bg": 256,
+    "reserved_gdt_blocks": 0,
+    "size_blocks": 1 << 30,
+}
+"""From 2 GiB to 4 TiB: the blocks of descriptors reached as far as 2 TiB."""
 HOT = (6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0)
 
 
@@ -82,8 +91,11 @@ def test_the_stripe_width_counts_members_with_data(geometry: dict[str, Any], col
         ({"label": "my data"}, " -L 'my data' "),
         ({"journal_bytes": 2 << 30}, " -J size=2048 "),
         ({"journal_bytes": 64 << 20}, " -J size=64 "),
-        ({"journal_bytes": 64 << 20, "reserved_gdt_blocks": 115}, "-G 16 -i 16384 -E"),
-        ({"journal_bytes": 65 << 20, "reserved_gdt_blocks": 115}, " -J size=65 "),
+        ({"journal_bytes": 64 << 20, **GROWN}, "-G 16 -i 16384 -E"),
+        ({"journal_bytes": 65 << 20, **GROWN}, " -J size=65 "),
+        ({"journal_bytes": 256 << 20, **GROWN}, " -J size=256 "),  # not that of 2 GiB
+        ({"journal_bytes": 64 << 20, **CONVERTED}, "-G 16 -O meta_bg,^resize_inode -i"),
+        ({"journal_bytes": 16 << 20, **CONVERTED}, " -J size=16 "),
         ({"reserved_blocks": 1309619}, "-G 16 -i 16384 -E"),  # resize2fs rounds 5 % of 26214400
         ({"journal_bytes": 128 << 20}, "-G 16 -i 16384 -E"),
         ({"journal_bytes": 128 << 20, "size_blocks": 1 << 18}, " -J size=128 "),
@@ -145,6 +157,31 @@ def test_small_groups_and_odd_densities_keep_what_they_have(
     assert new.features == old.features
     assert new.journal_bytes == old.journal_bytes
     assert (new.inode_count or 0) == pytest.approx(old.inode_count, rel=0.05)
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    ("gib", "grown_gib", "options", "words"),
+    [
+        pytest.param(2, 100, "", "", id="grown"),
+        pytest.param(2, 100, "-J size=16", " -J size=16 ", id="that of fewer than 2 GiB"),
+        pytest.param(100, 100, "-J size=64 -E resize=52428800", " -J size=64 ", id="-E resize"),
+        pytest.param(50, 100, "-E resize=52428800", " -J size=256 ", id="a step of -E resize"),
+        pytest.param(2, 100, "-O ^resize_inode", " -J size=64 ", id="no trace"),
+        pytest.param(2, 100, "-O meta_bg,^resize_inode", " -J size=64 ", id="no trace in meta_bg"),
+    ],
+)
+def test_the_journal_of_a_grown_filesystem_was_chosen_where_the_first_size_has_another(
+    gib: int, grown_gib: int, options: str, words: str
+) -> None:
+    """-E resize counted as growth, and then any journal of a smaller filesystem as the usual."""
+    with sparse_image(gib << 30) as image:
+        run(f"mkfs.ext4 -q -b 4096 -E lazy_itable_init=1,nodiscard {options} {image}")
+        run(f"truncate -s {grown_gib}G {image} && resize2fs {image}")
+        command = mkfs_line(str(image), measure_image(image, 12, 512), read_superblock(image))
+    assert command is not None
+    assert words in command
+    assert bool(words) == (" -J " in command)
 
 
 @needs_e2fsprogs

@@ -6,7 +6,9 @@ The rules are those of mke2fs(8) and mke2fs.conf(5) with the settings that upstr
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from functools import partial
 
 from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP, Sizes, Superblock
 from ext4audit.layout import (
@@ -234,9 +236,32 @@ def _reserved_for_growth(made: Sizes, most_blocks: int | None) -> int:
     return max(0, min(more, made.block_bytes // BLOCK_NUMBER_BYTES))
 
 
-def has_grown(sizes: Sizes) -> bool:
-    """Whether a resize has used descriptors that mke2fs reserves at this size."""
-    return sizes.reserved_gdt_blocks < _reserved_for_growth(sizes, None)
+def sizes_before_growth(sizes: Sizes) -> range:
+    """Return the numbers of blocks that mke2fs made it with; empty where growth is not shown.
+
+    A resize takes each block of descriptors from the reserve, so both together remain what the
+    first size made of them, to one such block. When none is left the kernel turns to meta_bg and
+    records them in first_meta_bg. Without resize_inode, and within meta_bg, growth leaves no
+    trace. `-E resize` looks like growth from a thousandth of what it names.
+    """
+    together = sizes.first_meta_bg
+    if "meta_bg" not in sizes.features:
+        together = descriptor_table_blocks(sizes) + sizes.reserved_gdt_blocks
+    made = sizes._replace(features=sizes.features - {"meta_bg"} | {"resize_inode"})
+    has_trace = "resize_inode" in sizes.features or sizes.first_meta_bg
+    if not has_trace or together >= _growing_blocks(made, sizes.size_blocks):
+        return range(0)
+    smaller = range(sizes.first_block + 1, sizes.size_blocks)
+    key = partial(_growing_blocks, made)
+    return smaller[
+        bisect_left(smaller, together, key=key) : bisect_right(smaller, together, key=key)
+    ]
+
+
+def _growing_blocks(made: Sizes, size_blocks: int) -> int:
+    """Return the blocks of descriptors of a size, those in use and those that are reserved."""
+    sized = made._replace(size_blocks=size_blocks)
+    return descriptor_table_blocks(sized) + _reserved_for_growth(sized, None)
 
 
 def _refuse_full_groups(made: Sizes) -> None:

@@ -15,8 +15,8 @@ from ext4audit.layout.mkfs_parameters import (
     LARGEST_OLD_JOURNAL_BLOCKS,
     LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL,
     fast_commit_blocks_of,
-    has_grown,
     largest_journal_blocks,
+    sizes_before_growth,
 )
 from ext4audit.remedies import quote
 
@@ -181,9 +181,10 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     """Yield the device of an external journal, or a journal size that was chosen explicitly.
 
-    A size is chosen unless it is the default of mke2fs, of an older mke2fs, or for the size before
-    the filesystem grew. With fast_commit, the known size includes both parts: mke2fs 1.47.0 adds a
-    64th of its default size.
+    Chosen is what neither mke2fs nor an older one makes, nor made before the filesystem grew; where
+    growth leaves no trace, a journal of a smaller filesystem counts as chosen. With fast_commit the
+    size that is known is that of both parts: mke2fs 1.47.0 adds a 64th of the size that it would
+    have chosen.
     """
     if superblock.external_journal:
         yield f"-J device=UUID={quote(superblock.journal_uuid or '')}"
@@ -194,8 +195,9 @@ def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     fast_bytes = fast_commit_blocks_of(superblock.size_blocks, superblock.features) * block
     # dumpe2fs rounds to MiB, which drops a part that is smaller.
     size -= 0 if (size - fast_bytes) % MIB else fast_bytes
-    if has_grown(sizes_of(superblock)):
-        usual |= {smaller for _, smaller in JOURNAL_BLOCKS}
+    before = sizes_before_growth(sizes_of(superblock))
+    steps = (*before[:1], *(blocks for blocks, _ in JOURNAL_BLOCKS if blocks in before))
+    usual |= {journal_blocks_of(blocks) for blocks in steps}
     if superblock.size_blocks >= LEAST_BLOCKS_OF_LARGEST_OLD_JOURNAL:
         usual.add(LARGEST_OLD_JOURNAL_BLOCKS)
     if size > 0 and size % MIB == 0 and size not in {blocks * block for blocks in usual}:
