@@ -68,9 +68,9 @@ class MkfsOptions:
 
     `group_option` is -g, which counts clusters with bigalloc. `flex_bg_groups` is -G,
     `bytes_per_inode` -i, `inode_count` -N, `inode_bytes` -I, `cluster_bytes` -C,
-    `backup_superblocks` is -E num_backup_sb, `most_blocks` -E resize, and
-    `descriptor_bytes` -E desc_size, which counts with 64bit only. `features` are all that will be
-    set.
+    `backup_superblocks` is -E num_backup_sb, and `descriptor_bytes` -E desc_size, which counts
+    with 64bit only. `reserved_gdt_blocks` is what -E resize makes (`reserved_by_resize`).
+    `features` are all that will be set.
     """
 
     features: frozenset[str] = DEFAULT_FEATURES
@@ -82,7 +82,7 @@ class MkfsOptions:
     inode_bytes: int = 256
     cluster_bytes: int | None = None
     backup_superblocks: int = 2
-    most_blocks: int | None = None
+    reserved_gdt_blocks: int | None = None
     descriptor_bytes: int = DESCRIPTOR_BYTES
     stride_blocks: int = 0
     stripe_width_blocks: int = 0
@@ -104,20 +104,28 @@ def mke2fs_sizes(size_bytes: int, options: MkfsOptions | None = None) -> Sizes:
     groups, no room for the filesystem's own metadata.
     """
     chosen = options or MkfsOptions()
-    requested = draft = _requested(size_bytes, chosen)
+    return _settled(_requested(size_bytes, chosen), chosen)[0]
+
+
+def _settled(requested: Sizes, chosen: MkfsOptions) -> tuple[Sizes, int]:
+    """Return the sizes, and the blocks that the last group that was left out had left.
+
+    mke2fs may have made such a group part of the filesystem again, by smaller groups.
+    """
+    draft, left_blocks = requested, requested.size_blocks
     while True:
         inodes = _inodes_per_group(draft)
         if inodes > BITS_PER_BYTE * draft.block_bytes:
             draft = _with_smaller_groups(requested, draft)
             continue
-        made = _with_descriptors(_with_inodes(draft, inodes), chosen.most_blocks)
+        made = _with_descriptors(_with_inodes(draft, inodes), chosen.reserved_gdt_blocks)
         _refuse_full_groups(made)
         excess_blocks = _tail_blocks(made)
         if not excess_blocks:
-            return made
+            return made, left_blocks
         # What a larger filesystem has lost of its features does not come back (1.47.0).
-        size_blocks = draft.size_blocks - excess_blocks
-        draft = draft._replace(size_blocks=size_blocks, features=made.features)
+        left_blocks = draft.size_blocks - excess_blocks
+        draft = draft._replace(size_blocks=left_blocks, features=made.features)
 
 
 def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
@@ -128,8 +136,7 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
     usual_block_bytes, usual_ratio = _usage(size_bytes)
     block_bytes = options.block_bytes or usual_block_bytes
     cluster_blocks = _cluster_blocks(options, block_bytes)
-    page_blocks = max(PAGE_BYTES // block_bytes, 1)
-    device_blocks = size_bytes // block_bytes // page_blocks * page_blocks
+    device_blocks = _device_blocks(size_bytes, block_bytes)
     size_blocks = device_blocks // cluster_blocks * cluster_blocks
     ratio = options.bytes_per_inode or max(usual_ratio, block_bytes * cluster_blocks)
     inodes = options.inode_count or min(device_blocks * block_bytes // ratio, MOST_OF_32_BITS)
@@ -157,6 +164,12 @@ def _requested(size_bytes: int, options: MkfsOptions) -> Sizes:
         else (),
         stride_blocks=options.stride_blocks,
     )
+
+
+def _device_blocks(size_bytes: int, block_bytes: int) -> int:
+    """Return the blocks of whole pages."""
+    page_blocks = max(PAGE_BYTES // block_bytes, 1)
+    return size_bytes // block_bytes // page_blocks * page_blocks
 
 
 def _usage(size_bytes: int) -> tuple[int, int]:
@@ -212,28 +225,45 @@ def _with_inodes(draft: Sizes, wanted: int) -> Sizes:
     return draft._replace(inodes_per_group=filled, inode_count=filled * draft.groups)
 
 
-def _with_descriptors(draft: Sizes, most_blocks: int | None) -> Sizes:
+def _with_descriptors(draft: Sizes, reserved_gdt_blocks: int | None) -> Sizes:
     """Choose what follows every copy of the superblock: descriptors, and reserved blocks."""
     last = draft.groups - 1
     named = (last if group == LAST_GROUP else group for group in draft.backup_bgs)
     backups = tuple(sorted({group for group in named if 0 < group <= last}))
     made = draft._replace(backup_bgs=backups)
-    reserved = _reserved_for_growth(made, most_blocks)
+    reserved = reserved_gdt_blocks or _reserved_for_growth(made)
     together = reserved + descriptor_table_blocks(made)
     if "meta_bg" not in made.features and together > made.blocks_per_group * 3 // 4:
         features = made.features - {"resize_inode"} | {"meta_bg"}
-        return made._replace(features=features, reserved_gdt_blocks=0)
+        return made._replace(features=features, reserved_gdt_blocks=reserved_gdt_blocks or 0)
     return made._replace(reserved_gdt_blocks=reserved)
 
 
-def _reserved_for_growth(made: Sizes, most_blocks: int | None) -> int:
+def _reserved_for_growth(made: Sizes) -> int:
     """Return the descriptor blocks reserved for a later resize (mke2fs(8), -E resize)."""
     if "resize_inode" not in made.features:
         return 0
-    usual_blocks = min(made.size_blocks * GROWTH, MOST_OF_32_BITS)
-    grown = made._replace(size_blocks=most_blocks or usual_blocks)
-    more = -(-grown.groups // descriptors_per_block(made)) - descriptor_table_blocks(made)
-    return max(0, min(more, made.block_bytes // BLOCK_NUMBER_BYTES))
+    return _more_descriptors(made, min(made.size_blocks * GROWTH, MOST_OF_32_BITS))
+
+
+def _more_descriptors(sizes: Sizes, most_blocks: int) -> int:
+    """Return the descriptor blocks for growth, as many as the resize inode can hold."""
+    grown = sizes._replace(size_blocks=most_blocks)
+    more = -(-grown.groups // descriptors_per_block(sizes)) - descriptor_table_blocks(sizes)
+    return max(0, min(more, sizes.block_bytes // BLOCK_NUMBER_BYTES))
+
+
+def reserved_by_resize(size_bytes: int, options: MkfsOptions, most_blocks: int) -> int | None:
+    """Return the descriptor blocks that -E resize reserves; None where it leaves the default.
+
+    It counts blocks before a last group is left out, and -g as blocks with bigalloc, too (1.47.0).
+    """
+    requested = _requested(size_bytes, options)
+    if most_blocks <= requested.size_blocks:
+        raise ValueError("-E resize: it must be more than the size of the filesystem")
+    group_blocks = options.group_option or BITS_PER_BYTE * requested.block_bytes
+    counted = requested._replace(first_block=0, blocks_per_group=group_blocks)
+    return _more_descriptors(counted, most_blocks) or None
 
 
 def sizes_before_growth(sizes: Sizes) -> range:
@@ -261,7 +291,7 @@ def sizes_before_growth(sizes: Sizes) -> range:
 def _growing_blocks(made: Sizes, size_blocks: int) -> int:
     """Return the blocks of descriptors of a size, those in use and those that are reserved."""
     sized = made._replace(size_blocks=size_blocks)
-    return descriptor_table_blocks(sized) + _reserved_for_growth(sized, None)
+    return descriptor_table_blocks(sized) + _reserved_for_growth(sized)
 
 
 def _refuse_full_groups(made: Sizes) -> None:
@@ -274,6 +304,16 @@ def _refuse_full_groups(made: Sizes) -> None:
     metadata = 1 + before + made.reserved_gdt_blocks + 2 + inode_table_blocks(made)
     if metadata > made.blocks_per_group:
         raise ValueError("too many inodes for the groups")
+
+
+def blocks_for_root(size_bytes: int, options: MkfsOptions, percent: float) -> int:
+    """Return the blocks that -m reserves.
+
+    It counts clusters that are not whole, too; a last group that is left out takes its share.
+    """
+    requested = _requested(size_bytes, options)
+    reserved = int(percent * _device_blocks(size_bytes, requested.block_bytes) / 100)
+    return reserved * _settled(requested, options)[1] // requested.size_blocks
 
 
 def metadata_blocks(made: Sizes) -> int:

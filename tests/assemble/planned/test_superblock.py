@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from ext4audit.assemble.planned import simulation as planned_simulation
 from ext4audit.assemble.planned.simulation import Prediction
-from ext4audit.assemble.planned.superblock import without_mke2fs
 from ext4audit.evidence import Known, Unknown, Why
 from ext4audit.facts.plan import Plan
 from ext4audit.facts.superblock import GroupTable, Superblock
@@ -20,7 +19,6 @@ from support.hosts.plans import disk_plan, plan, predict
 from support.images.mke2fs import needs_e2fsprogs
 
 GIB, TIB = 1 << 30, 1 << 40
-NO_MKE2FS = Unknown("mke2fs", Why.ABSENT, "not found")
 UUID = "c0ffee00-1111-2222-3333-444455556666"
 PLACED = (
     "size_blocks block_bytes first_block blocks_per_group inodes_per_group inode_bytes "
@@ -60,18 +58,6 @@ def test_the_real_mke2fs_makes_it() -> None:
     assert (superblock.stride_blocks, superblock.stripe_width_blocks) == (128, 1536)
     assert [len(each) for each in columns(made)] == [9594, 9594, 9594]
     assert made.assumed[0].startswith("simulated in memory by mke2fs 1.")
-
-
-@pytest.mark.parametrize(
-    ("of", "stride", "width"),
-    [(plan(), 128, 1536), (plan(level="raid5", members=4), 128, 384), (disk_plan(), 0, 0)],
-)
-def test_the_stripe_of_an_array_is_computed_without_mke2fs(
-    of: Plan, stride: int, width: int
-) -> None:
-    """A chunk, and the chunks of data in a stripe; one disk has none."""
-    made = superblock_of(without_mke2fs(of, NO_MKE2FS))
-    assert (made.stride_blocks, made.stripe_width_blocks) == (stride, width)
 
 
 @needs_e2fsprogs
@@ -348,52 +334,6 @@ def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
     found = predict(plan("-g 100"), search_path=(str(tmp_path),)).superblock
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
-
-
-@pytest.mark.parametrize(
-    ("words", "reported"),
-    [
-        ("-b 1000", "1000 is not a size of blocks"),
-        ("-i x", "-i x: not a number"),
-        ("-N 5m", "-N 5m: not a number"),
-        ("-m 51", "-m 51: not a percentage of at most 50"),
-        ("-E num_backup_sb=x", "num_backup_sb= x: not a number"),
-    ],
-)
-def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) -> None:
-    """And not a function of Python."""
-    found = without_mke2fs(disk_plan(words), NO_MKE2FS).superblock
-    assert isinstance(found, Unknown)
-    assert reported in found.detail
-
-
-@needs_e2fsprogs
-@pytest.mark.parametrize(
-    "words",
-    [
-        "-t ext3",
-        "-t ext2 -J size=64",
-        "-b 4k -i 16k -E stride=16,stripe-width=64",
-        "-O bigalloc -C 64k",
-        "-i 1M -J size=64 -m 0.5",
-    ],
-)
-def test_without_mke2fs_options_mean_the_same(words: str) -> None:
-    """Units, and the features of each type."""
-    of = disk_plan(words, size_bytes=40 * GIB)
-    one, other = superblock_of(predict(of)), superblock_of(without_mke2fs(of, NO_MKE2FS))
-    names = "block_bytes cluster_blocks inode_count journal_bytes groups reserved_blocks".split()
-    names += ["stride_blocks", "stripe_width_blocks"]
-    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
-    newer = {"metadata_csum_seed", "orphan_file"}
-    assert one.features - newer == other.features - newer
-
-
-def test_without_mke2fs_a_type_of_usage_is_not_known() -> None:
-    """What -T means is in a file of mke2fs."""
-    found = without_mke2fs(disk_plan("-T largefile4"), NO_MKE2FS).superblock
-    assert isinstance(found, Unknown)
-    assert (found.why, found.hint) == (Why.UNSUPPORTED, "install e2fsprogs")
 
 
 @needs_e2fsprogs

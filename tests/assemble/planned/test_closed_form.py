@@ -1,0 +1,130 @@
+"""without_mke2fs: what mke2fs will make, computed by the rules of upstream."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from ext4audit.assemble.planned.closed_form import without_mke2fs
+from ext4audit.evidence import Known, Unknown, Why
+from ext4audit.facts.plan import Plan
+from ext4audit.facts.superblock import Sizes, Superblock
+from support.examples import examples
+from support.hosts.plans import disk_plan, plan, predict
+from support.images.mke2fs import needs_e2fsprogs
+
+GIB = 1 << 30
+NO_MKE2FS = Unknown("mke2fs", Why.ABSENT, "not found")
+NEWER = {"metadata_csum_seed", "orphan_file"}
+
+
+def superblock_of(of: Plan, *, simulated: bool = False) -> Superblock:
+    """Return the superblock, which must be known."""
+    found = (predict(of) if simulated else without_mke2fs(of, NO_MKE2FS)).superblock
+    assert isinstance(found, Known), found
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("of", "stride", "width"),
+    [(plan(), 128, 1536), (plan(level="raid5", members=4), 128, 384), (disk_plan(), 0, 0)],
+)
+def test_the_stripe_of_an_array_is_computed_without_mke2fs(
+    of: Plan, stride: int, width: int
+) -> None:
+    """A chunk, and the chunks of data in a stripe; one disk has none."""
+    made = superblock_of(of)
+    assert (made.stride_blocks, made.stripe_width_blocks) == (stride, width)
+
+
+@pytest.mark.parametrize(
+    ("words", "reported"),
+    [
+        ("-b 1000", "1000 is not a size of blocks"),
+        ("-i x", "-i x: not a number"),
+        ("-N 5m", "-N 5m: not a number"),
+        ("-m 51", "-m 51: not a percentage of at most 50"),
+        ("-E num_backup_sb=x", "num_backup_sb= x: not a number"),
+        ("-E resize=x", "-E resize x: not a number"),
+        ("-E resize=1000", "-E resize: it must be more than the size"),
+        ("-E desc_size=48", "48 is not a size of group descriptors"),
+        ("-E desc_size=128 -O ^64bit", "-E desc_size needs 64bit"),
+        ("-E resize=1g,desc-size=128 -b 1k", "-E desc_size must be before resize"),
+        ("-O meta_bg", "meta_bg and resize_inode exclude each other"),
+        ("-E resize=1g -O meta_bg,^resize_inode", "meta_bg and resize_inode exclude each other"),
+        ("-O ^sparse_super", "-O resize_inode needs sparse_super"),
+        ("-t ext3 -O bigalloc", "-O bigalloc needs extent"),
+        ("-t ext2 -O 64bit", "-O 64bit needs extent"),
+    ],
+)
+def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) -> None:
+    """And not a function of Python."""
+    found = without_mke2fs(disk_plan(words, size_bytes=100 << 20), NO_MKE2FS).superblock
+    assert isinstance(found, Unknown)
+    assert reported in found.detail
+
+
+@needs_e2fsprogs
+@pytest.mark.parametrize(
+    "words",
+    [
+        "-t ext3",
+        "-t ext2 -J size=64",
+        "-b 4k -i 16k -E stride=16,stripe-width=64",
+        "-O bigalloc -C 64k",
+        "-i 1M -J size=64 -m 0.5",
+    ],
+)
+def test_without_mke2fs_options_mean_the_same(words: str) -> None:
+    """Units, and the features of each type."""
+    of = disk_plan(words, size_bytes=40 * GIB)
+    one, other = superblock_of(of, simulated=True), superblock_of(of)
+    names = "block_bytes cluster_blocks inode_count journal_bytes groups reserved_blocks".split()
+    names += ["stride_blocks", "stripe_width_blocks"]
+    assert [getattr(one, name) for name in names] == [getattr(other, name) for name in names]
+    assert one.features - NEWER == other.features - NEWER
+
+
+def test_without_mke2fs_a_type_of_usage_is_not_known() -> None:
+    """What -T means is in a file of mke2fs."""
+    found = without_mke2fs(disk_plan("-T largefile4"), NO_MKE2FS).superblock
+    assert isinstance(found, Unknown)
+    assert (found.why, found.hint) == (Why.UNSUPPORTED, "install e2fsprogs")
+
+
+FEATURES = ("", "", "^resize_inode", "^64bit", "bigalloc", "sparse_super2", "^sparse_super")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Plan:
+    """Draw a plan from what decides how many descriptors and blocks mke2fs reserves."""
+    block_bytes = draw(st.sampled_from((1024, 2048, 4096)))
+    size_bytes = draw(st.integers(3 << 20, 1 << draw(st.integers(23, 35))))
+    extended = draw(st.sampled_from(((), (), ("desc_size=128",), ("desc_size=1024",))))
+    times = draw(st.none() | st.floats(1.1, 4000))
+    if times is not None:
+        kib = draw(st.booleans())
+        most = int(size_bytes * times) // (1024 if kib else block_bytes)
+        extended = (*extended, f"resize={most}{'k' if kib else ''}")
+    words = [f"-b {block_bytes} -m {draw(st.sampled_from(('5', '1', '7.3')))}"]
+    words += [f"-O {feature}" for feature in (draw(st.sampled_from(FEATURES)),) if feature]
+    words += [f"-g {8 * draw(st.integers(100, block_bytes))}"] * draw(st.booleans())
+    words += [f"-E {','.join(extended)}"] * bool(extended)
+    return disk_plan(" ".join(words), size_bytes=size_bytes)
+
+
+@needs_e2fsprogs
+@examples(60)
+@given(cases())
+@example(disk_plan("-b 4096", size_bytes=408604911))  # with smaller groups than at first
+def test_without_mke2fs_the_sizes_are_those_of_mke2fs(of: Plan) -> None:
+    """-E resize, -E desc_size and 64bit, and a last group that is left out; or both refuse."""
+    one, other = predict(of).superblock, without_mke2fs(of, NO_MKE2FS).superblock
+    assert isinstance(one, Known) == isinstance(other, Known), (one, other)
+    assume(isinstance(one, Known))
+    made, computed = superblock_of(of, simulated=True), superblock_of(of)
+    for name in (*Sizes._fields, "journal_bytes", "reserved_blocks"):
+        if name != "features":
+            assert getattr(made, name) == getattr(computed, name), name
+    assert made.features - NEWER == computed.features - NEWER
