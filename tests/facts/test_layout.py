@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ext4audit.facts.layout import MemberLoad, Spread
+from ext4audit.facts.layout import MemberLoad, Spread, StripeGeometry, judged_members
 from support.builders import layout
 
 
@@ -58,6 +58,16 @@ def test_each_kind_of_metadata_has_its_own_spread() -> None:
     assert measured.inode_tables.loads == (30, 3)
     assert measured.descriptors.loads == (40, 0)
     assert measured.touches.loads == (107, 6)
+
+
+def test_a_disk_with_parity_of_one_array_and_data_of_another_is_judged() -> None:
+    """Two arrays on slices of the same disks, below a stripe."""
+    one = StripeGeometry("md1", "raid4", 1 << 16, 0, ("sda", "sdb", "sdc"))
+    two = one._replace(device="md2", members=("sdc", "sda", "sdb"))
+    over = StripeGeometry("md0", "raid0", 1 << 16, 0, one.members, None, (one, two))
+    assert judged_members(over) == (0, 1, 2)
+    assert judged_members(over._replace(components=(one, one))) == (0, 1)
+    assert judged_members(over._replace(components=(one, ()))) == (0, 1)
 
 
 def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:

@@ -300,6 +300,39 @@ def test_a_disk_of_parity_is_none_to_spread_over(
     assert measure(predict_table(new), new, found.value).evenness > EVEN
 
 
+@pytest.mark.parametrize(
+    ("level", "layout", "judged"),
+    [
+        ("raid4", 0, "abcdfghi"),
+        ("raid5", 2, "abcdefghij"),
+        ("raid5", 4, "bcdeghij"),
+        ("raid5", 5, "abcdfghi"),
+        ("raid6", 5, "abcfgh"),
+        ("raid6", 16, "abcdfghi"),
+        ("raid6", 20, "bcdghi"),
+    ],
+)
+@pytest.mark.parametrize("upper", ["md", "LVM"])
+def test_disks_of_parity_below_a_stripe_are_none_to_spread_over(
+    level: str, layout: int, judged: str, upper: str
+) -> None:
+    """They counted as disks that no layout reaches: of RAID 40 nothing was advised."""
+    options: dict[str, Any] = {"level": level, "layout": layout, "chunk_bytes": 64 << 10}
+    one = md(*map(sd, "abcde"), number=1, **options)
+    other = md(*map(sd, "fghij"), number=2, **options)
+    lines = "0 1000000000 striped 2 128 9:1 0 9:2 0"
+    over = dm(lines, one, other) if upper == "LVM" else md(one, other, chunk_bytes=64 << 10)
+    found = map_stack(over)
+    assert isinstance(found, Known)
+    of = made(300 << 30, group_option=32760)
+    now = measure(predict_table(of), of, found.value)
+    assert [member.name for member in now.judged] == [f"sd{letter}" for letter in judged]
+    advice = layout_advice(now, of).advice
+    assert advice is not None
+    new = as_advised(of, advice)
+    assert measure(predict_table(new), new, found.value).evenness > EVEN > now.evenness
+
+
 def test_arrays_that_repeat_together_late_are_not_computed() -> None:
     """A search over them took minutes."""
     names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]

@@ -1,6 +1,6 @@
 """Types for the layout of block-group metadata on the members of a stripe, and for the advice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -155,14 +155,26 @@ converts a stripe (raid5_n, raid6_n_6). In RAID4 it is the last one (drivers/md/
 def judged_members(geometry: StripeGeometry) -> tuple[int, ...]:
     """Return the slots of the members that can hold metadata, without those with parity only.
 
-    A component with nothing but parity may be a mirror or an array of several members.
+    A device with nothing but parity may be a mirror or an array, and have several members; so may
+    each array below a stripe have such a device.
     """
+    uses = set(_uses(geometry))
+    parity = {name for name, is_parity in uses if is_parity and (name, False) not in uses}
+    return tuple(slot for slot, name in enumerate(geometry.members) if name not in parity)
+
+
+def _uses(geometry: StripeGeometry) -> Iterator[tuple[str, bool]]:
+    """Yield members, each with whether it holds nothing but parity of one of the stripes."""
     below = geometry.components or tuple((name,) for name in geometry.members)
-    names = [each.members if isinstance(each, StripeGeometry) else each for each in below]
     layout = None if geometry.level == "raid4" else geometry.layout
     fixed = _FIXED_PARITY.get((geometry.level, layout), ())
-    parity = {name for index in fixed for name in names[index]}
-    return tuple(slot for slot, name in enumerate(geometry.members) if name not in parity)
+    parity = {index % len(below) for index in fixed}
+    for index, each in enumerate(below):
+        if isinstance(each, StripeGeometry):
+            found: Iterable[tuple[str, bool]] = _uses(each)
+        else:
+            found = ((name, False) for name in each)
+        yield from ((name, only_parity or index in parity) for name, only_parity in found)
 
 
 class Spread(NamedTuple):
