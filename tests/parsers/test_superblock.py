@@ -452,7 +452,10 @@ def test_damage_is_named_and_none_is_nothing(real: bytes) -> None:
 
 def test_a_backup_knows_its_place(real: bytes) -> None:
     """The primary is the one of group 0, and a copy of it elsewhere is no backup."""
-    assert parse_backup_superblock(changed(real, 0x5A, "H", 3), (3, 4096)).block_bytes == 4096
-    for place in ((3, 4096), (0, 1024)):
+    third = changed(real, 0x5A, "H", 3)
+    assert parse_backup_superblock(third, (3, 3 * 32768, 4096)).block_bytes == 4096
+    with pytest.raises(ValueError, match="groups of 32768 blocks"):
+        parse_backup_superblock(third, (3, 32768, 4096))
+    for place in ((3, 3 * 32768, 4096), (0, 0, 1024)):
         with pytest.raises(ValueError, match="backup of group 0"):
             parse_backup_superblock(real, place)

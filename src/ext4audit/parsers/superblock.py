@@ -15,9 +15,9 @@ from uuid import UUID
 
 from ext4audit.facts.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
-    MOST_CLUSTERS_PER_GROUP,
     RecordedError,
     Superblock,
+    sizes_of,
 )
 from ext4audit.parsers import errors_behaviour, feature_names, mount_option_names, state_text
 
@@ -139,15 +139,16 @@ def damage_of(data: bytes) -> str:
     return ""
 
 
-def parse_backup_superblock(data: bytes, place: tuple[int, int]) -> Superblock:
-    """Parse a backup; raise ValueError unless it has this group number and block size."""
+def parse_backup_superblock(data: bytes, place: tuple[int, int, int]) -> Superblock:
+    """Parse a backup at a group, block and block size; ValueError where it belongs elsewhere."""
     superblock = parse_image_superblock(data)
-    group, block_bytes = place
+    group, block, block_bytes = place
     at = _Fields(data)
     if (at.u16(0x5A), superblock.block_bytes) != (group, block_bytes):
         raise ValueError(f"it is the backup of group {at.u16(0x5A)}")
-    if superblock.blocks_per_group != min(_BITS * block_bytes, MOST_CLUSTERS_PER_GROUP):
-        raise ValueError(f"groups of {superblock.blocks_per_group} blocks")
+    sizes = sizes_of(superblock)
+    if sizes.first_block + group * sizes.blocks_per_group != block:
+        raise ValueError(f"groups of {sizes.blocks_per_group} blocks")
     return superblock
 
 

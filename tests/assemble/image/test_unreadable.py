@@ -8,7 +8,7 @@ import pytest
 
 from ext4audit.assemble.devices.target import BadImage, PlainFile
 from ext4audit.assemble.image import find_image
-from ext4audit.assemble.image.unreadable import explain
+from ext4audit.assemble.image.unreadable import NO_BACKUP, explain
 from ext4audit.sources.live import LiveSource
 from support.filesystems.scratch import run
 from support.images.mke2fs import needs_e2fsprogs, sparse_image
@@ -32,6 +32,12 @@ def reason(path: Path) -> str:
         (("-b", "2048"), "backups can be read, blocks 16384, 49152, 81920 of 2048 bytes"),
         (("-b", "4096"), "backups can be read, blocks 32768, 98304 of 4096 bytes"),
         (("-b", "4096", "-O", "^metadata_csum"), "backups can be read, blocks 32768, 98304 of"),
+        (("-b", "4096", "-g", "8192"), "backups can be read, blocks 8192, 24576, 40960 of 4096"),
+        (("-b", "1024", "-g", "8184"), "backups can be read, blocks 8185, 24553, 40921 of 1024"),
+        (("-b", "4096", "-g", "32720"), "backups can be read, blocks 32720, 98160 of 4096 bytes"),
+        (("-b", "1024", "-O", "bigalloc"), "backups can be read, blocks 131072, 393216 of 1024"),
+        (("-b", "1024", "-O", "bigalloc", "-C", "4k"), "backups can be read, blocks 32768, 98304,"),
+        (("-b", "4096", "-O", "sparse_super2"), "backups can be read, blocks 32768, 98304 of"),
         (("-b", "65536", "-O", "^has_journal"), "a backup can be read, block 65528 of 65536 bytes"),
     ],
 )
@@ -56,6 +62,15 @@ def test_a_damaged_backup_is_not_named(tmp_path: Path) -> None:
     data = image.read_bytes()
     write_at(image, {8193 * 1024: data[24577 * 1024 : 24578 * 1024]})
     assert "8193" not in reason(image)
+
+
+@needs_e2fsprogs
+def test_where_no_backup_is_found_the_places_are_named(tmp_path: Path) -> None:
+    """Any multiple of 8 may be the size of a group."""
+    image = tmp_path / "fs"
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", "-g", "5000", image, "64M")
+    write_at(image, {1024: bytes(1024)})
+    assert reason(image).endswith("only zeros at byte 1024, and " + NO_BACKUP)
 
 
 @pytest.mark.parametrize("start", [b"LUKS\xba\xbe", b"XFSB"])

@@ -7,14 +7,21 @@ image must not do that: the audit would be of a filesystem that the user did not
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 from ext4audit.assemble.devices.target import BadImage, ImageFilesystem, PlainFile
 from ext4audit.evidence import Known, Unknown, Why, derive, for_wording
+from ext4audit.facts.superblock import MOST_CLUSTERS_PER_GROUP
 from ext4audit.layout import (
     SUPERBLOCK_BYTES,
     SUPERBLOCK_OFFSET_BYTES,
     USUAL_BLOCK_BYTES,
     usual_backups,
+)
+from ext4audit.layout.mkfs_parameters import (
+    BITS_PER_BYTE,
+    GROUP_STEP,
+    LEAST_CLUSTERS_PER_GROUP,
 )
 from ext4audit.parsers.disk_image import SIGNATURES, is_named_as_image, is_text, is_zero
 from ext4audit.parsers.superblock import parse_backup_superblock
@@ -25,6 +32,13 @@ SMALLEST_BYTES = 64 << 10
 _BEGINNINGS_BYTES = (4136, 512)
 """Lengths to read: one covers most magic numbers, the other is for shorter files."""
 _BACKUPS_SHOWN = 3
+_MOST_CLUSTER_POWER = 10
+_GROUPS_BELOW = 8
+NO_BACKUP = (
+    "no backup superblock where mke2fs puts it by default, with clusters of 2 to 1024 blocks, or "
+    "with groups of a power of two or of 8 to 64 blocks less than the default"
+)
+"""What was searched, and where."""
 
 
 def is_read(source: Source, path: str, byte: int) -> bool:
@@ -62,7 +76,7 @@ def explain(source: Source, path: str) -> BadImage | PlainFile:
         if not is_read(source, path, 0):
             return BadImage("the file is empty")
         what = "only zeros" if _is_zeroed(source, path, 0) else "no superblock"
-        return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and no backup superblock")
+        return BadImage(f"no ext2, ext3 or ext4: {what} at byte 1024, and {NO_BACKUP}")
     return PlainFile()
 
 
@@ -86,7 +100,8 @@ def damaged(source: Source, path: str, damage: str) -> str:
 
 def _readable_backups(source: Source, path: str, start_bytes: int) -> str:
     for block_bytes in USUAL_BLOCK_BYTES:
-        blocks = tuple(_backups(source, path, start_bytes, block_bytes))
+        found = _backups(source, path, start_bytes, block_bytes)
+        blocks = tuple(islice(found, _BACKUPS_SHOWN))
         if blocks:
             shown = ", ".join(map(str, blocks))
             what = "backups can be read, blocks" if blocks[1:] else "a backup can be read, block"
@@ -123,13 +138,41 @@ def _is_zeroed(source: Source, path: str, start_bytes: int) -> bool:
 
 
 def _backups(source: Source, path: str, start_bytes: int, block_bytes: int) -> Iterator[int]:
-    """Yield the blocks of the first backups whose group, block size and checksum are right."""
-    found = 0
-    for group, block in usual_backups(block_bytes):
+    """Yield the blocks of the first backups whose place, size and checksum are right.
+
+    Groups of another size than the usual are known by the backup of group 1.
+    """
+
+    def is_one(group: int, block: int) -> bool:
         answer = source.fetch(ReadBytes(path, start_bytes + block * block_bytes, SUPERBLOCK_BYTES))
-        place = Known((group, block_bytes), "")
-        if isinstance(derive("backup superblock", parse_backup_superblock, answer, place), Known):
-            yield block
-            found += 1
-        if found == _BACKUPS_SHOWN:
+        place = Known((group, block, block_bytes), "")
+        found = derive("backup superblock", parse_backup_superblock, answer, place)
+        return isinstance(found, Known)
+
+    usual = usual_backups(block_bytes)
+    blocks = [block for group, block in usual if is_one(group, block)]
+    if blocks:
+        yield from blocks
+        return
+    for first_block, group_blocks in _other_groups(block_bytes):
+        if is_one(1, first_block + group_blocks):
+            places = ((group, first_block + group * group_blocks) for group, _ in usual)
+            yield from (block for group, block in places if is_one(group, block))
             return
+
+
+def _other_groups(block_bytes: int) -> Iterator[tuple[int, int]]:
+    """Yield first block and size of the groups that options of mke2fs make; see `NO_BACKUP`.
+
+    Any multiple of 8 is legal, and each read takes a millisecond: this is no search over all.
+    """
+    largest = min(BITS_PER_BYTE * block_bytes, MOST_CLUSTERS_PER_GROUP)
+    first_block = int(block_bytes == SUPERBLOCK_OFFSET_BYTES)
+    for power in range(1, _MOST_CLUSTER_POWER + 1):
+        yield 0, largest << power
+    for less in range(GROUP_STEP, (_GROUPS_BELOW + 1) * GROUP_STEP, GROUP_STEP):
+        yield first_block, largest - less
+    group_blocks = LEAST_CLUSTERS_PER_GROUP
+    while group_blocks < largest:
+        yield first_block, group_blocks
+        group_blocks *= 2
