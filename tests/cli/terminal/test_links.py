@@ -23,6 +23,7 @@ SHORT = ("explain", "LAY", "--no-pager")
         ({"VTE_VERSION": "7600"}, True),
         ({"VTE_VERSION": "5000"}, False),
         ({"VTE_VERSION": "new"}, False),
+        ({"VTE_VERSION": "9" * 5000}, False),
         ({"TERM_PROGRAM": "WezTerm"}, True),
         ({"TERM_PROGRAM": "Apple_Terminal"}, False),
         ({"KONSOLE_VERSION": "220401"}, True),

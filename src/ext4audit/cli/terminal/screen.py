@@ -20,6 +20,7 @@ from rich.text import Text
 
 from ext4audit.cli import NO_PAGER
 from ext4audit.cli.output import is_ascii_only, width
+from ext4audit.facts import whole_number
 from ext4audit.renderers.text.blocks import SEVERITY_STYLES
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules
@@ -91,11 +92,11 @@ def terminal_has_links() -> bool:
     forced = os.environ.get(FORCED)
     if forced is not None:
         return forced != "0"
-    vte = os.environ.get("VTE_VERSION", "")
+    vte = whole_number(os.environ.get("VTE_VERSION", ""))
     return (
         os.environ.get("TERM_PROGRAM") in PROGRAMS
         or any(os.environ.get(name) for name in VARIABLES)
-        or (vte.isdecimal() and int(vte) >= FIRST_VTE)
+        or (vte is not None and vte >= FIRST_VTE)
     )
 
 
