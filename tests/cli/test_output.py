@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -80,6 +81,36 @@ def test_a_report_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     assert done.stderr == f"ext4audit: cannot write to {path}: File too large\n"
     assert path.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.EMFILE, "Too many open files"),
+        (errno.ENFILE, "Too many open files in system"),
+        (errno.ENOSPC, "cannot write to standard output: No space left on device"),
+    ],
+)
+def test_too_few_open_files_are_no_fault_of_the_place(number: int, message: str) -> None:
+    """The hosts of a fleet are audited while their lines are written."""
+    with pytest.raises(OutputFailed) as failed, writing(None):
+        raise OSError(number, os.strerror(number))
+    assert str(failed.value) == message
+
+
+OUT_OF_MEMORY = """
+from ext4audit import cli
+def run_out(arguments):
+    raise MemoryError
+cli._run = run_out
+raise SystemExit(cli.run_program(["scan"]))
+"""
+
+
+def test_too_little_memory_is_told_in_one_line() -> None:
+    """It is no internal error to report."""
+    done = run_python("-c", OUT_OF_MEMORY)
+    assert (done.returncode, done.stderr) == (70, "ext4audit: out of memory\n")
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:

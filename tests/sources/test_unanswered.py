@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ext4audit.evidence import Why
-from ext4audit.sources import decode, denied_hint, encode, from_os_error
+from ext4audit.sources import decode, denied_hint, encode, from_os_error, read_most
 
 
 @given(st.binary().filter(lambda raw: b"\0" not in raw))
@@ -68,3 +69,23 @@ def test_an_error_without_a_number_is_a_failure() -> None:
 def test_root_is_not_told_to_become_root(is_root: bool, hint: str) -> None:
     """A recorded refusal is about the user who captured, and not the one who reads."""
     assert denied_hint(is_root=is_root) == hint
+
+
+@pytest.mark.parametrize(("most_bytes", "length"), [(1 << 62, 5000), (5000, 5000), (40, 40)])
+def test_a_short_file_takes_no_memory_for_the_longest(
+    tmp_path: Path, most_bytes: int, length: int
+) -> None:
+    """A manifest may have 128 MiB: a process with little memory read none."""
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 5000)
+    with path.open("rb") as file:
+        assert len(read_most(file, most_bytes)) == length
+
+
+def test_a_pipe_has_no_size_and_is_read() -> None:
+    """Up to the limit."""
+    reader, writer = os.pipe()
+    os.write(writer, b"abc")
+    os.close(writer)
+    with open(reader, "rb") as file:  # noqa: PTH123 - a descriptor
+        assert read_most(file, 100) == b"abc"

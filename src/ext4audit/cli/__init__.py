@@ -327,8 +327,8 @@ def run_program(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         discard(sys.stdout)
         return EXIT_CLOSED_PIPE
-    except OutputFailed as error:
-        print_diagnostic(str(error), color=RED)
+    except (OutputFailed, MemoryError) as error:
+        print_diagnostic(str(error) or "out of memory", color=RED)
         discard(sys.stdout)
         return EXIT_INTERNAL
     except BaseException:  # noqa: BLE001 - outermost boundary: a crash has its own exit code

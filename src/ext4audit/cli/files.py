@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ext4audit.sources import read_most
 from ext4audit.sources.timeouts import BoundedCalls, answered_for, undo
 
 MOST_LINKS = 40
@@ -78,7 +79,7 @@ def read_bytes(path: str, largest_bytes: int) -> bytes:
 
 def _content(path: str, most_bytes: int) -> bytes:
     with Path(path).open("rb") as file:
-        return file.read(most_bytes)
+        return read_most(file, most_bytes)
 
 
 def _refusal(path: str) -> str | None:

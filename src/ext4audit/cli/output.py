@@ -3,6 +3,7 @@
 A report can also be appended to the step summary of GitHub Actions.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -37,15 +38,26 @@ def check_destination(path: str) -> None:
             raise click.UsageError(reason)
 
 
+NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""Limits of the process and of the host, and no fault of the place that is written to."""
+
+
 @contextmanager
 def written_to(place: str) -> Iterator[None]:
-    """Convert OSError to OutputFailed, which names the place; BrokenPipeError is passed on."""
+    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on.
+
+    What is written is often made meanwhile, and needs files of its own.
+    """
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise OutputFailed(f"cannot write to {place}: {error.strerror or error}") from error
+        reason = error.strerror or str(error)
+        is_of_place = error.errno not in NO_MORE_FILES
+        raise OutputFailed(
+            f"cannot write to {place}: {reason}" if is_of_place else reason
+        ) from error
 
 
 STANDARD_OUTPUT = "standard output"

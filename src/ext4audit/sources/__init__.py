@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Protocol, TypeAlias, cast, overload
+from typing import BinaryIO, Protocol, TypeAlias, cast, overload
 
 from ext4audit.evidence import OUTSIDE, Evidence, Unknown, Why
 
@@ -290,6 +290,12 @@ def from_os_error(error: OSError) -> Unanswered:
     why = _WHY.get(error.errno or 0, Why.FAILED)
     hint = denied_hint() if why is Why.DENIED else ""
     return Unanswered(why, error.strerror or str(error), hint)
+
+
+def read_most(file: BinaryIO, most_bytes: int) -> bytes:
+    """Return the content of a file, or the first bytes; read() has memory for all that it may."""
+    size_bytes = os.fstat(file.fileno()).st_size
+    return file.read(min(size_bytes + 1, most_bytes) if size_bytes else most_bytes)
 
 
 def utc_now() -> str:

@@ -31,6 +31,7 @@ from ext4audit.sources import (
     TextAsk,
     describe,
     encode,
+    read_most,
 )
 from ext4audit.sources.snapshot import (
     ANSWERS,
@@ -251,7 +252,7 @@ def _content(path: Path, limit_bytes: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, opened with NOFOLLOW
-            return file.read(limit_bytes)
+            return read_most(file, limit_bytes)
     except OSError as error:
         raise SnapshotError(f"{path.name}: {error.strerror}") from None
 

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from ext4audit.sources import ArchiveError, decode, encode
+from ext4audit.sources import ArchiveError, decode, encode, read_most
 from ext4audit.sources.containers import (
     Directory,
     File,
@@ -179,4 +179,4 @@ def _content(top: str, parts: list[str], limit_bytes: int) -> bytes:
             raise ArchiveError("not a regular file")
         if status.st_size > limit_bytes:
             raise ArchiveError(f"larger than {limit_bytes} bytes")
-        return file.read(limit_bytes)
+        return read_most(file, limit_bytes)
