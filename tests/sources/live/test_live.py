@@ -31,7 +31,8 @@ from ext4audit.sources import (
     describe,
     live,
 )
-from ext4audit.sources.live import LARGEST_FILE_BYTES, LiveSource
+from ext4audit.sources.live import LiveSource
+from ext4audit.sources.live.files import LARGEST_FILE_BYTES
 from ext4audit.sources.timeouts import WaitBudget
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS, without_waiting
 
@@ -151,7 +152,7 @@ def test_a_path_that_does_not_answer_is_given_up(
 ) -> None:
     """/etc can lie on a server that is gone."""
     for name in ("read_file", "list_directory"):
-        monkeypatch.setattr(live, name, hang)
+        monkeypatch.setattr(live.files, name, hang)
     answer = LiveSource(0.1).fetch(ask("/etc/fstab"))
     assert isinstance(answer, Unknown)
     assert (answer.why, answer.detail) == (Why.TIMED_OUT, "no answer within 0.1 s")

@@ -40,7 +40,6 @@ from ext4audit.sources import (
     VirtualMemory,
     decode,
     describe,
-    encode,
     from_os_error,
 )
 from ext4audit.sources.live import commands, files
@@ -109,8 +108,6 @@ def _can_be_mount_point(mode: int) -> bool:
     return stat.S_ISDIR(mode) or stat.S_ISREG(mode)
 
 
-# The largest text of any ask is a mount table; 30,000 container mounts are 8 MiB.
-LARGEST_FILE_BYTES = 8 << 20
 # Superblocks and single descriptor blocks are kept; all descriptors of 64 TiB are 32 MiB.
 _LONGEST_KEPT_BYTES = 64 << 10
 OF_THE_KERNEL = ("/proc/", "/sys/")
@@ -221,12 +218,12 @@ class LiveSource:
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
-            case ReadFile(path) if path == MOUNT_TABLE and self._mounts_of is not None:
-                return read_mount_table(files.table_of(self._mounts_of))
+            case ReadFile(files.OWN_MOUNTS) if self._mounts_of is not None:
+                return files.read_mount_table(files.table_of(self._mounts_of))
             case ReadFile(path):
-                return self._of_path(path, read_file)
+                return self._of_path(path, files.read_file)
             case ListDir(path):
-                return self._of_path(path, list_directory)
+                return self._of_path(path, files.list_directory)
             case RunCommand(argv):
                 return self._run(argv)
             case Uname():
@@ -251,7 +248,7 @@ class LiveSource:
         found = self._bounded(path, partial(files.resolve_path, path))
         if self._mounts_of is None:
             return found
-        return files.translated(found, read_mount_table, self._mounts_of)
+        return files.translated(found, files.read_mount_table, self._mounts_of)
 
     def _of_path(self, path: str, read: Callable[[str], str]) -> str:
         """Read a path, one of the kernel's own tables in this thread: they are read by the 100."""
@@ -268,37 +265,6 @@ class LiveSource:
             case ReadBytes(path, offset_bytes, length_bytes):
                 call = partial(files.read_bytes, path, offset_bytes, length_bytes)
                 return self._bounded(path, call)
-
-
-def read_file(path: str) -> str:
-    """Return the text of a regular file; raises OSError.
-
-    The size that stat reports is not used: files of /proc and sysfs report 0.
-    """
-    raw = bytearray()
-    descriptor = open_checked(path, stat.S_ISREG, "a regular file")
-    try:
-        while chunk := os.read(descriptor, 1 << 16):
-            raw += chunk
-            if len(raw) > LARGEST_FILE_BYTES:
-                raise OSError(errno.EFBIG, f"larger than {LARGEST_FILE_BYTES} bytes")
-    finally:
-        os.close(descriptor)
-    return decode(bytes(raw))
-
-
-def read_mount_table(path: str) -> str:
-    """Return a mount table; the error names its file, for the ask names that of this process."""
-    try:
-        return read_file(path)
-    except OSError as error:
-        raise OSError(error.errno, f"{path}: {error.strerror}") from error
-
-
-def list_directory(path: str) -> str:
-    """Return the names in a directory, sorted and joined by NUL; raises OSError."""
-    names = os.listdir(encode(path))  # noqa: PTH208 - pathlib decodes by the locale
-    return "\0".join(decode(name) for name in sorted(names))
 
 
 def uname() -> str:

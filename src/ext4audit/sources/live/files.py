@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from ext4audit.evidence import MOUNT_TABLE, Why
 from ext4audit.sources import Unanswered, decode, encode
 
-# The group descriptors of 64 TiB take 32 MiB. A damaged superblock can claim 1000 times as much.
+# The descriptors of 64 TiB are 32 MiB. A damaged superblock can claim a thousand times that.
+# The largest text of any ask is a mount table; 30,000 container mounts are 8 MiB.
+LARGEST_FILE_BYTES = 8 << 20
 LARGEST_READ_BYTES = 64 << 20
 _LARGEST_OFFSET = (1 << 63) - 1
 _NO_PROC = "/proc/self is missing: /proc is not mounted, or is that of another PID namespace"
@@ -216,3 +218,34 @@ def virtual_memory() -> str:
     if not available:
         raise Unanswered(Why.FAILED, f"no memory in {MEMINFO}", "mount /proc")
     return f"{total * BYTES_PER_KIB}\n{available * BYTES_PER_KIB}"
+
+
+def read_file(path: str) -> str:
+    """Return the text of a regular file; raises OSError.
+
+    The size that stat reports is not used: files of /proc and sysfs report 0.
+    """
+    raw = bytearray()
+    descriptor = open_checked(path, stat.S_ISREG, "a regular file")
+    try:
+        while chunk := os.read(descriptor, 1 << 16):
+            raw += chunk
+            if len(raw) > LARGEST_FILE_BYTES:
+                raise OSError(errno.EFBIG, f"larger than {LARGEST_FILE_BYTES} bytes")
+    finally:
+        os.close(descriptor)
+    return decode(bytes(raw))
+
+
+def read_mount_table(path: str) -> str:
+    """Return a mount table; the error names its file, for the ask names that of this process."""
+    try:
+        return read_file(path)
+    except OSError as error:
+        raise OSError(error.errno, f"{path}: {error.strerror}") from error
+
+
+def list_directory(path: str) -> str:
+    """Return the names in a directory, sorted and joined by NUL; raises OSError."""
+    names = os.listdir(encode(path))  # noqa: PTH208 - pathlib decodes by the locale
+    return "\0".join(decode(name) for name in sorted(names))
