@@ -13,17 +13,18 @@ and a mount hides all mounts below its directory. A command by mount point acts 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from ext4audit.assemble import ask, first_known, list_directory, read, read_integer
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, for_wording
-from ext4audit.facts import cached_by_identity, grouped
+from ext4audit.assemble import ask, list_directory, read, read_integer
+from ext4audit.assemble.superblock import HINT_HOST, name_of, number_of
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.facts import grouped
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
-from ext4audit.parsers import parse_device_names, parse_device_number
+from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
+from ext4audit.parsers import parse_device_names
 from ext4audit.parsers.devices_and_mounts import (
     MountTable,
     NumberNotCapturedError,
@@ -34,10 +35,8 @@ from ext4audit.sources import ListDir, Source
 PROC_EXT4 = "/proc/fs/ext4"
 SYS_EXT4 = "/sys/fs/ext4"
 NOT_DEVICES = frozenset({"features"})
-HINT_HOST = "mount /proc and /sys"
 UNMOUNTED_FILESYSTEMS = "filesystems that are not mounted"
 MOST_UNMOUNTED = 256
-_PLAIN_NODE = re.compile(r"/dev/([^/]+)")
 _PARTITION = r"(.+?)(?:(?<=[0-9])p)?[0-9]+"
 
 
@@ -75,14 +74,14 @@ def take_inventory(source: Source) -> Inventory:
         {n for place in listed.values() for n in for_wording(place, ())} - NOT_DEVICES
     )
     for name in in_kernel:
-        number = _number_of(source, name, visible, origin)
+        number = number_of(source, name, visible, origin)
         if isinstance(number, Known):
             found[number.value] = name
         else:
             gaps.append(replace(number, what=f"ext4 superblock on {name}"))
     for mount in visible:
         if mount.fstype in EXT_FSTYPES and mount.device_number not in found:
-            found[mount.device_number] = _name_of(source, mount)
+            found[mount.device_number] = name_of(source, mount)
     return Inventory(mounts, found, (*gaps, *_masked(source, listed, visible)), visible, origin)
 
 
@@ -96,52 +95,6 @@ def _unread_lines(table: Evidence[MountTable]) -> tuple[Unknown, ...]:
         )
         for number, error in for_wording(table, MountTable(())).unread
     )
-
-
-def _number_of(
-    source: Source, name: str, mounts: tuple[Mount, ...], origin: str
-) -> Evidence[DeviceNumber]:
-    """Return the device number of a kernel name by sysfs, else by a mount with that source.
-
-    sysfs comes first because the source of a mount is arbitrary: in a container, /dev/sda1 can be
-    the node of another device.
-    """
-    known = first_known(
-        lambda: read(source, f"/sys/class/block/{name}/dev", parse_device_number),
-        lambda: read(source, f"/sys/block/{name}/dev", parse_device_number),
-    )
-    if isinstance(known, Known):
-        return known
-    number = _by_source(mounts).get(f"/dev/{name.replace('!', '/')}")
-    return replace(known, hint=known.hint or HINT_HOST) if number is None else Known(number, origin)
-
-
-@cached_by_identity
-def _by_source(mounts: tuple[Mount, ...]) -> Mapping[str, DeviceNumber]:
-    """Return the device of the first ext4 mount with each source."""
-    ext = (mount for mount in reversed(mounts) if mount.fstype in EXT_FSTYPES)
-    return {mount.source: mount.device_number for mount in ext}
-
-
-def _name_of(source: Source, mount: Mount) -> str:
-    """Return the kernel's name of a mounted device by sysfs, else by the source of the mount.
-
-    A mapped device is called by its minor number (alloc_dev() of drivers/md/dm.c), whatever its
-    node. /dev/root and links such as /dev/vg/lv tell no name of the kernel: the number stands for
-    the name then, and no path is made of it.
-    """
-    uevent = read(source, f"/sys/dev/block/{mount.device_number}/uevent", _device_name)
-    if isinstance(uevent, Known):
-        return uevent.value
-    if mount.source.startswith("/dev/mapper/"):
-        return f"dm-{mount.device_number.minor}"
-    node = _PLAIN_NODE.fullmatch(mount.source)
-    return node[1] if node and node[1] != "root" else str(mount.device_number)
-
-
-def _device_name(text: str) -> str:
-    lines = (line.partition("=") for line in text.split("\n"))
-    return next(value for key, _, value in lines if key == "DEVNAME").replace("/", "!")
 
 
 def _has_no_ext4(source: Source, visible: tuple[Mount, ...]) -> bool:

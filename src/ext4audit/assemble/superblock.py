@@ -1,19 +1,24 @@
 """One superblock, read with dumpe2fs, from raw bytes or from the kernel; unzeroed inode tables.
 
-Before a path is read, its device number is checked: in a container, /dev can contain another
-device under the same name.
+Here is also what its device is called: by number, by the kernel's name, by path.
+
+A path is checked against the device number before it is read: in a container, /dev can hold
+another device under the same name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from ext4audit import lazily
-from ext4audit.assemble import ask, is_root
+from ext4audit.assemble import ask, first_known, is_root, read
 from ext4audit.evidence import OUTSIDE, Evidence, Known, Unknown, Why, derive
+from ext4audit.facts import cached_by_identity
 from ext4audit.facts.devices import BlockDevice
-from ext4audit.facts.mount import DeviceNumber, Mount, ResolvedPath
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount, ResolvedPath
 from ext4audit.facts.superblock import PrimarySuperblock, Sizes, Superblock
 from ext4audit.layout import (
     SUPERBLOCK_BYTES,
@@ -22,7 +27,7 @@ from ext4audit.layout import (
     descriptor_extents,
     descriptors_per_block,
 )
-from ext4audit.parsers import parse_resolved_path
+from ext4audit.parsers import parse_device_number, parse_resolved_path
 from ext4audit.parsers.dumpe2fs import (
     count_unzeroed,
     damage_in_message,
@@ -151,6 +156,56 @@ def device_path(stack: Evidence[BlockDevice], name: str) -> str:
     if isinstance(stack, Known):
         return stack.value.path
     return f"/dev/block/{name}" if ":" in name else f"/dev/{name}"
+
+
+HINT_HOST = "mount /proc and /sys"
+_PLAIN_NODE = re.compile(r"/dev/([^/]+)")
+
+
+def number_of(
+    source: Source, name: str, mounts: tuple[Mount, ...], origin: str
+) -> Evidence[DeviceNumber]:
+    """Return the device number of a kernel name by sysfs, else by a mount with that source.
+
+    sysfs comes first because the source of a mount is arbitrary: in a container, /dev/sda1 can be
+    the node of another device.
+    """
+    known = first_known(
+        lambda: read(source, f"/sys/class/block/{name}/dev", parse_device_number),
+        lambda: read(source, f"/sys/block/{name}/dev", parse_device_number),
+    )
+    if isinstance(known, Known):
+        return known
+    number = _by_source(mounts).get(f"/dev/{name.replace('!', '/')}")
+    return replace(known, hint=known.hint or HINT_HOST) if number is None else Known(number, origin)
+
+
+@cached_by_identity
+def _by_source(mounts: tuple[Mount, ...]) -> Mapping[str, DeviceNumber]:
+    """Return the device of the first ext4 mount with each source."""
+    ext = (mount for mount in reversed(mounts) if mount.fstype in EXT_FSTYPES)
+    return {mount.source: mount.device_number for mount in ext}
+
+
+def name_of(source: Source, mount: Mount) -> str:
+    """Return the kernel's name of a mounted device by sysfs, else by the source of the mount.
+
+    A mapped device is called by its minor number (alloc_dev() of drivers/md/dm.c), whatever its
+    node. /dev/root and links such as /dev/vg/lv tell no name of the kernel: the number stands for
+    the name then, and no path is made of it.
+    """
+    uevent = read(source, f"/sys/dev/block/{mount.device_number}/uevent", _device_name)
+    if isinstance(uevent, Known):
+        return uevent.value
+    if mount.source.startswith("/dev/mapper/"):
+        return f"dm-{mount.device_number.minor}"
+    node = _PLAIN_NODE.fullmatch(mount.source)
+    return node[1] if node and node[1] != "root" else str(mount.device_number)
+
+
+def _device_name(text: str) -> str:
+    lines = (line.partition("=") for line in text.split("\n"))
+    return next(value for key, _, value in lines if key == "DEVNAME").replace("/", "!")
 
 
 def own_mount_point(source: Source, number: DeviceNumber, mounts: tuple[Mount, ...]) -> str | None:
