@@ -71,6 +71,7 @@ def test_without_mke2fs_a_refusal_names_the_option(words: str, reported: str) ->
     [
         "-t ext3",
         "-t ext2 -J size=64",
+        "-t ext3 -O extents,64bit",
         "-b 4k -i 16k -E stride=16,stripe-width=64",
         "-O bigalloc -C 64k",
         "-i 1M -J size=64 -m 0.5",

@@ -37,6 +37,8 @@ LEAST_BLOCK_BYTES, MOST_BLOCK_BYTES = 1024, 65536
 DESCRIPTOR_SIZE = "desc_size"
 NEEDED = (("64bit", "extent"), ("bigalloc", "extent"), ("resize_inode", "sparse_super"))
 """A feature, and another without which mke2fs refuses it."""
+_NAMES = {"extents": "extent", "uninit_groups": "uninit_bg"}
+"""What mke2fs calls some features by as well (lib/e2p/feature.c)."""
 _WITH_UNITS = frozenset({"-b", "-C", "-i", "-E resize"})
 _BINARY_UNITS = {"": 0, "k": 10, "m": 20, "g": 30}
 SMALLER = "use a machine with more memory, or a smaller -G"
@@ -77,9 +79,10 @@ def _upstream(plan: Plan) -> MkfsOptions:
         if word == "none":
             features.clear()
         elif word.startswith("^"):
-            features.discard(word[1:])
+            features.discard(_NAMES.get(word[1:], word[1:]))
         else:
-            features.add(word.removeprefix("+"))
+            name = word.removeprefix("+")
+            features.add(_NAMES.get(name, name))
     features |= {"has_journal"} if journal_mib(words) else set()
     _refuse_combined(features)
     backups = _extended(words, "num_backup_sb")
