@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
 from ext4audit.facts.mount import DeviceNumber
+from ext4audit.parsers import parse_dm_table, parse_thin_pool
 from ext4audit.parsers.devices_and_mounts import (
-    parse_dm_table,
     parse_lsblk_json,
     parse_lsblk_pairs,
     parse_md_arrays,
-    parse_thin_pool,
 )
 from support.timing import without_waiting
 

@@ -275,6 +275,77 @@ class GroupTable(NamedTuple):
         return self
 
 
+_COMPAT = (
+    "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index lazy_bg FEATURE_C7 "
+    "snapshot_bitmap sparse_super2 fast_commit stable_inodes orphan_file"
+).split()
+_INCOMPAT = (
+    "compression filetype needs_recovery journal_dev meta_bg FEATURE_I5 extent 64bit mmp flex_bg "
+    "ea_inode FEATURE_I11 dirdata metadata_csum_seed large_dir inline_data encrypt casefold"
+).split()
+_RO_COMPAT = (
+    "sparse_super large_file FEATURE_R2 huge_file uninit_bg dir_nlink extra_isize FEATURE_R7 "
+    "quota bigalloc metadata_csum replica read-only project shared_blocks verity orphan_present"
+).split()
+_JOURNAL_MODES = {
+    0x20: "journal_data",
+    0x40: "journal_data_ordered",
+    0x60: "journal_data_writeback",
+}
+_JOURNAL_MODE_MASK = 0x60
+_MOUNT_OPTIONS = {
+    **dict(enumerate("debug bsdgroups user_xattr acl uid16".split())),
+    **dict(enumerate("nobarrier block_validity discard nodelalloc".split(), start=8)),
+}
+_ERRORS = {1: "continue", 3: "panic"}
+_CLEAN, _WITH_ERRORS = 1, 2
+
+
+def feature_names(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
+    """Name the features; an unknown bit 12 of the compatible ones is "FEATURE_C12"."""
+    kinds = ((compat, _COMPAT, "C"), (incompat, _INCOMPAT, "I"), (ro_compat, _RO_COMPAT, "R"))
+    return frozenset(
+        names[bit] if bit < len(names) else f"FEATURE_{letter}{bit}"
+        for bits, names, letter in kinds
+        for bit in _bits(bits)
+    )
+
+
+def mount_option_names(bits: int) -> tuple[str, ...]:
+    """Name the default mount options: the journal mode, then bit by bit."""
+    mode = bits & _JOURNAL_MODE_MASK
+    names = [_JOURNAL_MODES[mode]] if mode else []
+    names += [_MOUNT_OPTIONS.get(bit, f"MNTOPT_{bit}") for bit in _bits(bits & ~_JOURNAL_MODE_MASK)]
+    return tuple(names)
+
+
+def spelt_out(word: str) -> str:
+    """Name what a dumpe2fs older than the feature prints by its bit: FEATURE_C12, MNTOPT_8."""
+    found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
+    if found is None:
+        return word
+    bit = 1 << int(found[2])
+    if found[1] is None:
+        return mount_option_names(bit)[0]
+    return next(iter(feature_names(*(bit * (letter == found[1]) for letter in "CIR"))))
+
+
+def errors_behaviour(number: int) -> str:
+    """Name the errors behaviour as ext4_fill_super() takes it: any other value is remount-ro."""
+    return _ERRORS.get(number, "remount-ro")
+
+
+def state_text(bits: int) -> str:
+    """Name the state: whether it was unmounted cleanly, and whether errors were found."""
+    clean = "clean" if bits & _CLEAN else "not clean"
+    return f"{clean} with errors" if bits & _WITH_ERRORS else clean
+
+
+def _bits(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, lowest first."""
+    return [bit for bit in range(32) if bits >> bit & 1]
+
+
 LINKS = "/dev/disk/by-"
 """The prefix of the directories in which udev links to devices by UUID, label and so on."""
 NO_LINKS = Unknown(

@@ -1,7 +1,7 @@
 """Parsers that turn one text into a fact; they are pure and raise ValueError for other input.
 
-This module parses short texts of the kernel and the system (sysfs, uname, os-release, the command
-line, GRUB), and superblock vocabulary that several formats share.
+Here, the short texts of the kernel and the system (sysfs, uname, os-release, the command line,
+GRUB, tables of device mapper), and the escapes and times that several formats share.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from calendar import timegm
 
+from ext4audit.facts.devices import DmSegment, ThinPool
 from ext4audit.facts.host import Kernel, OperatingSystem, Usage
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 
@@ -230,76 +231,12 @@ def parse_resolved_path(text: str) -> ResolvedPath:
     )
 
 
-_COMPAT = (
-    "dir_prealloc imagic_inodes has_journal ext_attr resize_inode dir_index lazy_bg FEATURE_C7 "
-    "snapshot_bitmap sparse_super2 fast_commit stable_inodes orphan_file"
-).split()
-_INCOMPAT = (
-    "compression filetype needs_recovery journal_dev meta_bg FEATURE_I5 extent 64bit mmp flex_bg "
-    "ea_inode FEATURE_I11 dirdata metadata_csum_seed large_dir inline_data encrypt casefold"
-).split()
-_RO_COMPAT = (
-    "sparse_super large_file FEATURE_R2 huge_file uninit_bg dir_nlink extra_isize FEATURE_R7 "
-    "quota bigalloc metadata_csum replica read-only project shared_blocks verity orphan_present"
-).split()
-_JOURNAL_MODES = {
-    0x20: "journal_data",
-    0x40: "journal_data_ordered",
-    0x60: "journal_data_writeback",
-}
-_JOURNAL_MODE_MASK = 0x60
-_MOUNT_OPTIONS = {
-    **dict(enumerate("debug bsdgroups user_xattr acl uid16".split())),
-    **dict(enumerate("nobarrier block_validity discard nodelalloc".split(), start=8)),
-}
-_ERRORS = {1: "continue", 3: "panic"}
-_CLEAN, _WITH_ERRORS = 1, 2
 _TIME = re.compile(
     r"[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2}) (?P<day>[ 0-9][0-9]) "
     r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2}):(?P<second>[0-9]{2}) (?P<year>[0-9]{4})"
 )
 _MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
 _FIRST_YEAR = 1970
-
-
-def feature_names(compat: int, incompat: int, ro_compat: int) -> frozenset[str]:
-    """Return the names of the set features; unknown bits are named like "FEATURE_C12"."""
-    kinds = ((compat, _COMPAT, "C"), (incompat, _INCOMPAT, "I"), (ro_compat, _RO_COMPAT, "R"))
-    return frozenset(
-        names[bit] if bit < len(names) else f"FEATURE_{letter}{bit}"
-        for bits, names, letter in kinds
-        for bit in _bits(bits)
-    )
-
-
-def mount_option_names(bits: int) -> tuple[str, ...]:
-    """Return the names of the default mount options: the journal mode, then the other bits."""
-    mode = bits & _JOURNAL_MODE_MASK
-    names = [_JOURNAL_MODES[mode]] if mode else []
-    names += [_MOUNT_OPTIONS.get(bit, f"MNTOPT_{bit}") for bit in _bits(bits & ~_JOURNAL_MODE_MASK)]
-    return tuple(names)
-
-
-def spelt_out(word: str) -> str:
-    """Return the name of FEATURE_C12 or MNTOPT_8, as dumpe2fs prints bits newer than itself."""
-    found = re.fullmatch(r"(?:FEATURE_([CIR])|MNTOPT_)([12]?[0-9]|3[01])", word)
-    if found is None:
-        return word
-    bit = 1 << int(found[2])
-    if found[1] is None:
-        return mount_option_names(bit)[0]
-    return next(iter(feature_names(*(bit * (letter == found[1]) for letter in "CIR"))))
-
-
-def errors_behaviour(number: int) -> str:
-    """Return the errors behaviour; like ext4_fill_super(), treat other values as remount-ro."""
-    return _ERRORS.get(number, "remount-ro")
-
-
-def state_text(bits: int) -> str:
-    """Return the state as text: whether it was unmounted cleanly, and whether it has errors."""
-    clean = "clean" if bits & _CLEAN else "not clean"
-    return f"{clean} with errors" if bits & _WITH_ERRORS else clean
 
 
 def parse_ctime(text: str) -> int | None:
@@ -342,9 +279,60 @@ def parse_fstrim_unit(text: str) -> str:
     raise ValueError("it runs fstrim for single mount points")
 
 
-def _bits(bits: int) -> list[int]:
-    """Return the numbers of the set bits, lowest first."""
-    return [bit for bit in range(32) if bits >> bit & 1]
+_FIXED_FIELDS = 3
+_POOL_MODES, _FAILED_POOLS = frozenset({"rw", "ro", "out_of_data_space"}), {"Fail", "Error"}
+
+
+def parse_dm_table(text: str) -> tuple[DmSegment, ...]:
+    """Parse the table of one device: "0 1024000 linear 9:127 618496" a line, in sectors.
+
+    ValueError for another text, and for an empty one: a device without a live table holds no
+    filesystem.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines:
+        raise ValueError("the device has no live table")
+    return tuple(_segment(line) for line in lines)
+
+
+def _segment(line: str) -> DmSegment:
+    """Parse one line: start, length, target type, and the target's own arguments."""
+    fields = line.split()
+    if len(fields) < _FIXED_FIELDS:
+        raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
+    start, length, target, *arguments = fields
+    return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
+
+
+def parse_thin_pool(text: str) -> ThinPool:
+    """Parse `dmsetup status` of a thin pool; ValueError for another device.
+
+    "0 409600 thin-pool 1 173/1024 80/3200 - rw no_discard_passdown queue_if_no_space - 1024".
+    """
+    fields = text.split()
+    if len(fields) < _FIXED_FIELDS + 1 or fields[2] != "thin-pool":
+        raise ValueError(f"{text[:60]!r} is not the status of a thin pool")
+    if fields[3] in _FAILED_POOLS:
+        return ThinPool("Fail")
+    (used_metadata, metadata), (used_data, data) = map(_share, fields[4:6])
+    words = fields[7:]
+    if not words or words[0] not in _POOL_MODES:
+        raise ValueError(f"{text[:60]!r} names no mode of the pool")
+    checked = {"needs_check": True, "-": False}
+    return ThinPool(
+        mode=words[0],
+        used_data=used_data,
+        data=data,
+        used_metadata=used_metadata,
+        metadata=metadata,
+        queues="error_if_no_space" not in words,
+        needs_check=next((checked[word] for word in words if word in checked), None),
+    )
+
+
+def _share(text: str) -> tuple[int, int]:
+    used, _, whole = text.partition("/")
+    return parse_integer(used), parse_integer(whole)
 
 
 _OCTAL = rb"\\([0-7]{3})"

@@ -1,4 +1,4 @@
-"""Tables of mounts and devices, as the kernel, fstab, mdadm.conf, lsblk and dmsetup have them.
+"""Tables of mounts and devices, as the kernel, fstab, mdadm.conf and lsblk have them.
 
 Mount tables are mountinfo, fstab and /proc/fs/ext4/*/options, with their escapes.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 
-from ext4audit.facts.devices import DmSegment, LsblkDevice, ThinPool
+from ext4audit.facts.devices import LsblkDevice
 from ext4audit.facts.mount import (
     EXT_FSTYPES,
     DeviceNumber,
@@ -219,8 +219,6 @@ _PAIR = r'(?<![A-Z0-9:_-])([A-Z][A-Z0-9:_-]*)="([^"]*)"'
 _HEX = rb"\\x([0-9a-fA-F]{2})"
 _MORE_COLUMNS = frozenset({"FSTYPE", "UUID", "LABEL", "PARTUUID", "PARTLABEL", "MODEL", "TRAN"})
 _NEVER_NULL = ("UUID", "PARTUUID", "FSTYPE")
-_FIXED_FIELDS = 3
-_POOL_MODES, _FAILED_POOLS = frozenset({"rw", "ro", "out_of_data_space"}), {"Fail", "Error"}
 _ARRAY = "arr(a|ay)?"
 _STANDARD_FOLDER = "/dev/md/"
 
@@ -310,58 +308,6 @@ def _list(parent: object, key: str) -> list[dict[str, object]]:
 def _text(value: object) -> str:
     """Return a string, empty for another JSON type; before 2.33 lsblk printed only strings."""
     return value if isinstance(value, str) else ""
-
-
-def parse_dm_table(text: str) -> tuple[DmSegment, ...]:
-    """Parse the table of one device: "0 1024000 linear 9:127 618496" a line, in sectors.
-
-    ValueError for another text, and for an empty one: a device without a live table holds no
-    filesystem.
-    """
-    lines = [line for line in text.split("\n") if line.strip()]
-    if not lines:
-        raise ValueError("the device has no live table")
-    return tuple(_segment(line) for line in lines)
-
-
-def _segment(line: str) -> DmSegment:
-    """Parse one line: start, length, target type, and the target's own arguments."""
-    fields = line.split()
-    if len(fields) < _FIXED_FIELDS:
-        raise ValueError(f"{line[:60]!r} is not a line of a device-mapper table")
-    start, length, target, *arguments = fields
-    return DmSegment(parse_integer(start), parse_integer(length), target, tuple(arguments))
-
-
-def parse_thin_pool(text: str) -> ThinPool:
-    """Parse `dmsetup status` of a thin pool; ValueError for another device.
-
-    "0 409600 thin-pool 1 173/1024 80/3200 - rw no_discard_passdown queue_if_no_space - 1024".
-    """
-    fields = text.split()
-    if len(fields) < _FIXED_FIELDS + 1 or fields[2] != "thin-pool":
-        raise ValueError(f"{text[:60]!r} is not the status of a thin pool")
-    if fields[3] in _FAILED_POOLS:
-        return ThinPool("Fail")
-    (used_metadata, metadata), (used_data, data) = map(_share, fields[4:6])
-    words = fields[7:]
-    if not words or words[0] not in _POOL_MODES:
-        raise ValueError(f"{text[:60]!r} names no mode of the pool")
-    checked = {"needs_check": True, "-": False}
-    return ThinPool(
-        mode=words[0],
-        used_data=used_data,
-        data=data,
-        used_metadata=used_metadata,
-        metadata=metadata,
-        queues="error_if_no_space" not in words,
-        needs_check=next((checked[word] for word in words if word in checked), None),
-    )
-
-
-def _share(text: str) -> tuple[int, int]:
-    used, _, whole = text.partition("/")
-    return parse_integer(used), parse_integer(whole)
 
 
 def parse_md_arrays(text: str) -> tuple[str, ...]:

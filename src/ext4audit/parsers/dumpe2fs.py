@@ -16,8 +16,8 @@ from array import array
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock
-from ext4audit.parsers import parse_ctime, parse_integer, spelt_out
+from ext4audit.facts.superblock import GroupTable, RecordedError, Superblock, spelt_out
+from ext4audit.parsers import parse_ctime, parse_integer
 
 
 def _error_pattern(which: str) -> str:

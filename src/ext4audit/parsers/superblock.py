@@ -17,9 +17,12 @@ from ext4audit.facts.superblock import (
     JOURNAL_SUPERBLOCK_BYTES,
     RecordedError,
     Superblock,
+    errors_behaviour,
+    feature_names,
+    mount_option_names,
     sizes_of,
+    state_text,
 )
-from ext4audit.parsers import errors_behaviour, feature_names, mount_option_names, state_text
 
 _BYTES = 1024
 _EXT4_MAGIC = 0xEF53

@@ -26,7 +26,13 @@ from ext4audit.cli import did_you_mean
 from ext4audit.cli.policy.baseline import read_baselines
 from ext4audit.engine import audit
 from ext4audit.facts import parse_toml
-from ext4audit.parsers import devices_and_mounts, disk_image, parse_os_release, superblock
+from ext4audit.parsers import (
+    devices_and_mounts,
+    disk_image,
+    parse_dm_table,
+    parse_os_release,
+    superblock,
+)
 from ext4audit.parsers.probe_run import parse_probe_run
 from ext4audit.policy import parse_policy
 from ext4audit.report import Outcome, ReportSource
@@ -149,7 +155,7 @@ def targets() -> dict[str, tuple[str, Target]]:
             'NAME="sda" MAJ:MIN="8:0" UUID="a"\n',
             devices_and_mounts.parse_lsblk_pairs,
         ),
-        "dm table": ("0 8 striped 2 128 8:0 0 8:16 0\n", devices_and_mounts.parse_dm_table),
+        "dm table": ("0 8 striped 2 128 8:0 0 8:16 0\n", parse_dm_table),
         "mountinfo": (
             "1 2 8:1 / / rw shared:1 - ext4 /dev/sda rw\n",
             devices_and_mounts.parse_mount_table,

@@ -8,7 +8,7 @@ from ext4audit.evidence import Evidence
 from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment, MdArray, MdMember
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.layout.byte_map import Layer
-from ext4audit.parsers.devices_and_mounts import parse_dm_table
+from ext4audit.parsers import parse_dm_table
 from support.builders import disk, known, unknown
 
 CHUNK_BYTES = 65536

@@ -30,15 +30,16 @@ from ext4audit.facts.devices import (
 from ext4audit.facts.mount import DeviceNumber, ResolvedPath
 from ext4audit.parsers import (
     parse_device_number,
+    parse_dm_table,
     parse_flag,
     parse_integer,
     parse_key_values,
     parse_resolved_path,
     parse_scheduler,
+    parse_thin_pool,
     parse_word,
     parse_write_cache,
 )
-from ext4audit.parsers.devices_and_mounts import parse_dm_table, parse_thin_pool
 from ext4audit.sources import ReadFile, ResolvePath, RunCommand, Source, UdevDatabase
 
 MEMBER_PREFIX = "dev-"
