@@ -19,11 +19,11 @@ from typing import NamedTuple
 
 from ext4audit.assemble import ask, list_directory, read, read_integer
 from ext4audit.assemble.superblock import HINT_HOST, name_of, number_of
-from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, for_wording
 from ext4audit.facts import grouped
 from ext4audit.facts.devices import BlockDevice, LsblkDevice, is_same_storage, storage_keys
 from ext4audit.facts.host import Filesystem
-from ext4audit.facts.mount import EXT_FSTYPES, MOUNT_TABLE, DeviceNumber, Mount
+from ext4audit.facts.mount import EXT_FSTYPES, DeviceNumber, Mount
 from ext4audit.parsers import parse_device_names
 from ext4audit.parsers.devices_and_mounts import (
     MountTable,

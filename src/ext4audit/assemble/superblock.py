@@ -1,9 +1,9 @@
 """One superblock, read with dumpe2fs, from raw bytes or from the kernel; unzeroed inode tables.
 
-Here is also what its device is called: by number, by the kernel's name, by path.
+It also finds the names of its device: by number, by the kernel's name, by path.
 
-A path is checked against the device number before it is read: in a container, /dev can hold
-another device under the same name.
+Before a path is read, its device number is checked: in a container, /dev can contain another
+device under the same name.
 """
 
 from __future__ import annotations

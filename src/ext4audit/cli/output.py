@@ -44,9 +44,9 @@ NO_MORE_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 @contextmanager
 def written_to(place: str) -> Iterator[None]:
-    """Raise OutputFailed, which names the place, for an OSError; BrokenPipeError is passed on.
+    """Convert OSError to OutputFailed, which names the place; BrokenPipeError is passed on.
 
-    What is written is often made meanwhile, and needs files of its own.
+    The block often also creates its content, and opens other files for that.
     """
     try:
         yield

@@ -155,8 +155,8 @@ converts a stripe (raid5_n, raid6_n_6). In RAID4 it is the last one (drivers/md/
 def judged_members(geometry: StripeGeometry) -> tuple[int, ...]:
     """Return the slots of the members that can hold metadata, without those with parity only.
 
-    A device with nothing but parity may be a mirror or an array, and have several members; so may
-    each array below a stripe have such a device.
+    A component with nothing but parity may be a mirror or an array of several members, and each
+    array below a stripe may have one.
     """
     uses = set(_uses(geometry))
     parity = {name for name, is_parity in uses if is_parity and (name, False) not in uses}

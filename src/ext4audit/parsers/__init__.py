@@ -1,7 +1,7 @@
 """Parsers that turn one text into a fact; they are pure and raise ValueError for other input.
 
-Here, the short texts of the kernel and the system (sysfs, uname, os-release, the command line,
-GRUB, tables of device mapper), and the escapes and times that several formats share.
+This module parses short texts of the kernel and the system (sysfs, uname, os-release, the command
+line, GRUB, device-mapper tables), and escapes and times that several formats share.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def damage_of(data: bytes) -> str:
 
 
 def parse_backup_superblock(data: bytes, place: tuple[int, int, int]) -> Superblock:
-    """Parse a backup at a group, block and block size; ValueError where it belongs elsewhere."""
+    """Parse a backup; raise ValueError unless it has this group number, place and block size."""
     superblock = parse_image_superblock(data)
     group, block, block_bytes = place
     at = _Fields(data)

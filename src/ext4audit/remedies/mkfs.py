@@ -181,10 +181,10 @@ def _kept(layout: MetadataLayout, superblock: Superblock, advice: MkfsAdvice) ->
 def _journal(superblock: Superblock, largest_bytes: int) -> Iterator[str]:
     """Yield the device of an external journal, or a journal size that was chosen explicitly.
 
-    Chosen is what neither mke2fs nor an older one makes, nor made before the filesystem grew; where
-    growth leaves no trace, a journal of a smaller filesystem counts as chosen. With fast_commit the
-    size that is known is that of both parts: mke2fs 1.47.0 adds a 64th of the size that it would
-    have chosen.
+    A size is chosen unless it is the default of mke2fs, of an older mke2fs, or for the size before
+    the filesystem grew; if growth leaves no trace, the default of a smaller filesystem counts as
+    chosen. With fast_commit, the known size includes both parts: mke2fs 1.47.0 adds a 64th of its
+    default size.
     """
     if superblock.external_journal:
         yield f"-J device=UUID={quote(superblock.journal_uuid or '')}"

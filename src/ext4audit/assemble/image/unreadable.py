@@ -140,7 +140,7 @@ def _is_zeroed(source: Source, path: str, start_bytes: int) -> bool:
 def _backups(source: Source, path: str, start_bytes: int, block_bytes: int) -> Iterator[int]:
     """Yield the blocks of the first backups whose place, size and checksum are right.
 
-    Groups of another size than the usual are known by the backup of group 1.
+    A group size other than the default is taken from the backup of group 1.
     """
 
     def is_one(group: int, block: int) -> bool:

@@ -48,11 +48,11 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_warnings
 from ext4audit.sources import RunCommand, Source
 
 SMALL_BYTES = 1 << 30
-"""The size of the simulation for the features, where the real size cannot be simulated."""
+"""The size of the simulation that finds the features if the real size cannot be simulated."""
 BROKEN_CONFIGURATION = "mke2fs config file"
-"""In what mke2fs prints of an mke2fs.conf that it cannot parse: it then makes nothing."""
+"""Text that mke2fs prints if it cannot parse mke2fs.conf; it then makes no filesystem."""
 AT_REAL_SIZE_ONLY = ("-N", "-i", "-J"), ("resize", "orphan_file_size")
-"""Flags and parameters of -E that may not fit a smaller size, and decide none of the features."""
+"""Flags and -E parameters that may not fit a smaller size; they do not affect the features."""
 
 
 def predict_superblock(source: Source, plan: Plan) -> Prediction:
@@ -152,7 +152,7 @@ def computed(source: Source, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Pr
     for flag in flags:
         usage = usage.without_value(flag)
     usage = usage.without_extended(*parameters_of_size)
-    if journal_mib(words):  # it makes a journal, whatever -O says
+    if journal_mib(mkfs):  # -J size= makes a journal regardless of -O
         usage = replace(usage, features=(*usage.features, "has_journal"))
     done = run_mke2fs(source, plan, usage, "-q", size_bytes=size_bytes)
     small = made_superblock(source, plan.device, done, "mke2fs at a smaller size")
@@ -162,7 +162,7 @@ def computed(source: Source, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Pr
     )
     foreseen = is_foreseen(source, plan, usage, size_bytes)
     doubts = _disagreement(superblock, dry)
-    return placed(superblock, origin, doubts, packed_by(words, foreseen))
+    return placed(superblock, origin, doubts, packed_by(mkfs, foreseen))
 
 
 def _scaled(small: Superblock, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> Superblock:
@@ -193,7 +193,7 @@ def _scaled(small: Superblock, plan: Plan, mkfs: MkfsArguments, dry: DryRun) -> 
     made = parameters(plan.size_bytes, options)
     return small._replace(
         **sizes_of(made)._asdict(),
-        journal_bytes=journal_bytes_of(words, made),
+        journal_bytes=journal_bytes_of(mkfs, made),
         reserved_blocks=dry.reserved_blocks,
         free_blocks=None,
         free_inodes=None,

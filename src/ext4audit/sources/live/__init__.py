@@ -15,7 +15,8 @@ from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, overload
 
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Why
+from ext4audit import evidence
+from ext4audit.evidence import Evidence, Known, Why
 from ext4audit.sources import (
     DEFAULT_DEADLINE_SECONDS,
     SYSTEM_PATH,
@@ -218,7 +219,7 @@ class LiveSource:
 
     def _text(self, ask: TextAsk) -> str:  # noqa: C901, PLR0911 - one line an ask
         match ask:
-            case ReadFile(files.OWN_MOUNTS) if self._mounts_of is not None:
+            case ReadFile(evidence.MOUNT_TABLE) if self._mounts_of is not None:
                 return files.read_mount_table(files.table_of(self._mounts_of))
             case ReadFile(path):
                 return self._of_path(path, files.read_file)
