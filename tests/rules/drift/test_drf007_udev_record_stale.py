@@ -79,11 +79,11 @@ def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
     assert (medium.severity, low.severity) == (Severity.MEDIUM, Severity.LOW)
     assert medium.summary == "udev's record of the device names another filesystem"
     assert medium.message == (
-        f"udev's record of /dev/sda is not that of its filesystem, but another one (xfs, {OTHER}); "
-        f"the next mount of UUID={UUID} fails or finds another device."
+        "udev's record of /dev/sda does not match its filesystem, but shows another one "
+        f"(xfs, {OTHER}); the next mount of UUID={UUID} fails or finds another device."
     )
     (gone,) = verdict(BARE).findings
-    assert "not that of its filesystem, but none" in gone.message
+    assert "does not match its filesystem, but shows none" in gone.message
     assert gone.summary == "udev does not know the filesystem on the device"
 
 

@@ -84,7 +84,7 @@ def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> N
         "in force, although the superblock no longer sets them: discard, nobarrier"
     )
     assert finding.remedies[0].summary == (
-        "Put the kernel's defaults in force, which the superblock has again."
+        "Remount with the kernel's defaults; the superblock no longer overrides them."
     )
 
 

@@ -124,7 +124,7 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
     ):
         found = verdict(on)
         assert found.outcome is outcome
-        doubts = ["another way to the same disk" in each.message for each in found.findings]
+        doubts = ["a second path to the same disk" in each.message for each in found.findings]
         assert any(doubts) is has_doubt
 
 

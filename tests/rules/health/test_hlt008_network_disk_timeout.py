@@ -98,7 +98,7 @@ def test_hlt008_says_what_is_assumed() -> None:
     assert [r.steps for r in assumed.remedies] == [()]
     assert shown.message == (
         "nvme1n1 is a network volume (Amazon Elastic Block Store), and the driver waits only 30 s "
-        "for it: a longer stall is an I/O error, and ext4 becomes read-only."
+        "for it: a longer stall causes an I/O error, and ext4 becomes read-only."
     )
 
 

@@ -170,7 +170,7 @@ def test_discards_that_return_space_to_the_layer_below_pass(
 @pytest.mark.parametrize(
     ("own", "on_host", "severity", "words"),
     [
-        ((), (fstab_entry(),), Severity.LOW, "first make a job for this filesystem"),
+        ((), (fstab_entry(),), Severity.LOW, "first create a job for it"),
         ((), (), Severity.MEDIUM, "Disable online discard."),
         ((fstab_entry(),), (fstab_entry(),), Severity.MEDIUM, "Disable online discard."),
         (None, (fstab_entry(),), Severity.MEDIUM, "Disable online discard."),

@@ -122,7 +122,7 @@ def test_the_finding_is_low_and_likely() -> None:
 def test_what_the_timer_leaves_out_is_not_told_to_enable_it() -> None:
     """A job of its own is what it needs."""
     (finding,) = verdict_of(on(fstab=NOT_NAMED), **TIMED).findings
-    assert "leaves this filesystem out" in finding.message
+    assert "skips this filesystem" in finding.message
     assert not any("enable --now" in remedy.summary for remedy in finding.remedies)
 
 

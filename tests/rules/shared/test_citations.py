@@ -97,7 +97,7 @@ def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
     """Its options are unknown there, as where the table could not be read: both are cited so."""
     elsewhere = options("barrier")._replace(mount_table=None)
     assert cite_mount_table(elsewhere) == Citation(
-        "mount table", "no mount of it was seen", "/proc/self/mountinfo"
+        "mount table", "no mount was found", "/proc/self/mountinfo"
     )
     assert cite_mount_table(elsewhere._replace(mount_table=("rw", "stripe=4"))) == Citation(
         "mount table", "rw,stripe=4", "/proc/self/mountinfo"

@@ -61,11 +61,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     device = need(device_bytes(fs))
     smallest = BLOCKS_OF_32_BITS * _smallest_block_bytes(fs)
     if device * NEAR < smallest and not host.planned:
-        raise NotApplicable(f"{size(device)} is far from {size(smallest)}")
+        raise NotApplicable(f"{size(device)} is far below {size(smallest)}")
     superblock, each = need(fs.superblock, block_bytes(fs))
     limit = BLOCKS_OF_32_BITS * each
     if device * NEAR < limit and not host.planned:
-        raise NotApplicable(f"{size(device)} is far from {size(limit)}")
+        raise NotApplicable(f"{size(device)} is far below {size(limit)}")
     yield _finding(fs, superblock, device, limit)
 
 

@@ -60,7 +60,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     5.4.274 and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
     resize_inode, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB of
     growth, or 16 TiB in total). In these cases, and where the kernel or the features are unknown,
-    unmount it first; so do with sparse_super2, which no kernel grows while it is mounted.
+    unmount it first, also if it has sparse_super2, which no kernel can grow online.
 
     ## When to ignore
 

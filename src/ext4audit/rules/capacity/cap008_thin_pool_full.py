@@ -52,7 +52,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the pool has at least the size of all its volumes: then it can be full without harm.
+    If the pool is at least as large as all its volumes together: it can then be full without harm.
     """
     pools = list(_pools(need(fs.stack)))
     if not pools:
@@ -129,7 +129,7 @@ def _fullness(pool: ThinPool) -> tuple[Severity, str, str] | None:
         return None
     clause = (
         f"is {percent(used, whole)} full ({name}): when it is full, writes fail and ext4 becomes "
-        "read-only, whatever df shows"
+        "read-only, even if df shows free space"
     )
     return severity, clause, "the thin pool below is nearly full"
 

@@ -31,7 +31,7 @@ SWAPPED = (
     "after a reboot the name may belong to another device, so the boot mounts the wrong filesystem "
     "or stops"
 )
-UNSOUGHT = "It stops where another device has this UUID: not all devices were read."
+UNSOUGHT = "The command stops if another device has this UUID, because not all devices were read."
 MOVED = (
     "the hypervisor gives the name, and another configuration or type of instance changes it, so "
     "the boot then stops"

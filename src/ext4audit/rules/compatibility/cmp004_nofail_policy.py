@@ -18,7 +18,7 @@ DECIDED = frozenset({"nofail", "noauto", "_netdev", "x-systemd.automount", "x-in
 
 _netdev moves an entry to remote-fs.target, whose failure is not fatal (systemd.special(7))."""
 NOT_VIRTUAL = "it is not a virtual machine"
-NO_SYSTEMD = "no systemd-detect-virt is here: it is systemd whose boot stops for a volume"
+NO_SYSTEMD = "systemd-detect-virt is missing, and only systemd stops the boot for a missing volume"
 NEEDED = frozenset("/ /etc /nix /nix/store /tmp /var /var/lib /var/log /var/tmp".split())
 NEEDED_BELOW = ("/boot", "/usr")
 """Mount points that a system needs to run: the boot should stop without them."""

@@ -163,7 +163,7 @@ def _mounts_with_flag(fs: Filesystem, host: Host, token: str) -> tuple[Mount, ..
 def _remedy_without(fs: Filesystem, host: Host, token: str, wanted: str | None) -> Remedy:
     """Return the remedy that sets `wanted` instead of a token, or removes the token."""
     if wanted is None:
-        return Remedy(f"Set another value than {token} where it is set.", Disruption.REMOUNT)
+        return Remedy(f"Change {token} to another value wherever it is set.", Disruption.REMOUNT)
     if wanted:
         concerned = _mounts_with_flag(fs, host, token) if token in ATIME_OPTIONS else None
         return in_force_remedy(fs, host, [wanted], concerned)

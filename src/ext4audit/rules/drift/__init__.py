@@ -177,7 +177,7 @@ def _by_size(
         elif isinstance(inode, Unknown):
             gaps.append(inode)
         elif not _fits(number, inode.value):
-            yield token, f"it takes even numbers that an inode of {inode.value} bytes has room for"
+            yield token, f"the value must be even and fit into an inode of {inode.value} bytes"
 
 
 def _has_copy(sizes: Sizes, byte: int) -> bool:

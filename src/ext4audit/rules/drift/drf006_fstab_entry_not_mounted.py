@@ -19,7 +19,7 @@ OTHER_MOUNTED = "Compare fstab with the mount table (findmnt): correct the line,
 NOT_AT_BOOT = (
     "If the host is to boot without it, add nofail to its line of fstab, or remove the line."
 )
-NOT_READ = "was not read, and may be another way to a mounted filesystem"
+NOT_READ = "was not read, and may be a second path to a mounted filesystem"
 IN_CAPITALS = "Write its UUID in lower case, because mount(8) compares UUIDs as text."
 NOT_NEEDED = "If it will not come back, remove its line from fstab."
 

@@ -87,12 +87,13 @@ def _finding(
     cited: tuple[Citation, ...],
 ) -> Finding:
     known = record.get(UUID)
-    names = f"another one ({record.get(TYPE, 'unknown type')}, {known})" if known else "none"
+    shown = f"another one ({record.get(TYPE, 'unknown type')}, {known})" if known else "none"
     then = (
         f"; the next mount of {by_content[0]} fails or finds another device" if by_content else ""
     )
     return Finding(
-        message=f"udev's record of {fs.device} is not that of its filesystem, but {names}{then}.",
+        message=f"udev's record of {fs.device} does not match its filesystem, but shows {shown}"
+        f"{then}.",
         severity=Severity.MEDIUM if by_content else Severity.LOW,
         confidence=Confidence.LIKELY,
         citations=(*cited, *(Citation("fstab", spec, "/etc/fstab") for spec in by_content)),

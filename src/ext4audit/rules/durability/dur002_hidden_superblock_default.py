@@ -32,7 +32,7 @@ Others (acl, errors=remount-ro) are good superblock defaults."""
 NAMED = 2
 BEFORE_THE_MOUNT = "Reset the superblock to the kernel's defaults before it is mounted."
 TO_DEFAULTS = "Reset the superblock to the kernel's defaults."
-IN_FORCE = "Put the kernel's defaults in force, which the superblock has again."
+IN_FORCE = "Remount with the kernel's defaults; the superblock no longer overrides them."
 TRADE_OFF = "The options may have been set on purpose: check what the host is used for."
 IN_FSTAB = Remedy(
     "If the options are wanted: set them in fstab, where they are visible, and clear the "

@@ -98,7 +98,7 @@ def _in_force(options: EffectiveOptions) -> str:
     """Return the errors= token; raises Undetermined for a value that ext4 does not define."""
     token = need(options.token("errors"))
     if token not in {CONTINUE, *STOPPING}:
-        detail = f"{token!r} is no behaviour at errors"
+        detail = f"{token!r} is not a valid errors= value"
         raise Undetermined((Unknown("option errors", Why.UNPARSABLE, detail),))
     return token
 

@@ -43,8 +43,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Programs replace a file by writing a new one and renaming it over the old one. With delayed
     allocation the rename may reach the disk half a minute before the data, so a crash leaves
     neither the old content nor the new: desktop settings were lost that way in 2009.
-    auto_da_alloc, on by default since, starts writeback at the rename, and at the close of a file
-    that was truncated. It is a safety net, not a substitute for fsync().
+    auto_da_alloc, on by default since then, starts writeback at rename(), and at the close of a
+    truncated file. It is a safety net, not a substitute for fsync().
 
     ## Remedy
 

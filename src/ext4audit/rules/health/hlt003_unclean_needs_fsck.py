@@ -97,7 +97,7 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
         yield Citation(fs.device, same, origin_of(fs.superblock))
     else:
         sure = host.is_same_storage(fs, twin) is False
-        yield _snapshot(fs, twin, signs, "" if sure else ", or another way to the same disk")
+        yield _snapshot(fs, twin, signs, "" if sure else ", or a second path to the same disk")
 
 
 def _was_mounted_meanwhile(superblock: Superblock, host: Host) -> bool:

@@ -125,7 +125,7 @@ def _finding(disk: BlockDevice, model: Known[str], waits: Known[int]) -> Finding
     seconds = waits.value // 1000
     return Finding(
         message=f"{disk.name} is a network volume ({model.value}), and the driver waits only "
-        f"{seconds} s for it: a longer stall is an I/O error, and ext4 becomes read-only.",
+        f"{seconds} s for it: a longer stall causes an I/O error, and ext4 becomes read-only.",
         severity=Severity.MEDIUM,
         confidence=Confidence.CONFIRMED if is_shown else Confidence.LIKELY,
         citations=(

@@ -1,4 +1,4 @@
-"""KRN001: On this kernel, synchronous direct writes can overwrite the data of the write before."""
+"""KRN001: On this kernel, synchronous direct writes can overwrite the previous write's data."""
 
 from __future__ import annotations
 

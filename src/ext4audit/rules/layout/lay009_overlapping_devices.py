@@ -168,7 +168,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
         raise_for(host.unplaced_twins(fs))
         if twice:
             return
-        raise NotApplicable("it is on no disk")
+        raise NotApplicable("no disk is below it")
     taken = _taken(_seen(host))
     gaps, met = taken.gaps, 0
     for other, parts in taken.overlapping(fs, own):
@@ -295,7 +295,7 @@ def _cite(part: Part) -> Citation:
 def _twice(fs: Filesystem, other: Filesystem) -> Finding:
     return Finding(
         message=f"{fs.device} and {other.device} are the same storage, and both are mounted: the "
-        "kernel takes them for two filesystems, which overwrite each other.",
+        "kernel treats them as two filesystems, and their writes overwrite each other.",
         severity=Severity.CRITICAL,
         confidence=Confidence.CONFIRMED,
         citations=tuple(

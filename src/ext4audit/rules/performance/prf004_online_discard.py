@@ -62,7 +62,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     Whether `discard` is in force on a writable filesystem whose device supports discards. It is
     medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
     also runs regularly, which trims what fstab names; low on other disks of a physical machine.
-    Virtual disks, Ceph's, thin volumes, loop devices and disks in memory (zram) pass, because
+    Virtual disks, Ceph RBD, thin volumes, loop devices and disks in memory (zram) pass, because
     discards return space to the layer below: Debian's and Ubuntu's cloud images and zram-generator
     set the option for that reason.
 
@@ -194,5 +194,5 @@ def _trim_instead(fs: Filesystem, host: Host) -> str:
     if not host.fstrim.value:
         return f" Nothing else trims it: first {enable}, or a cron job."
     if not _is_trimmed(fs, host):
-        return " The regular fstrim trims what fstab names: first make a job for this filesystem."
+        return " The regular fstrim covers only fstab entries: first create a job for it."
     return ""

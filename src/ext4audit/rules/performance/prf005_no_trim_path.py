@@ -67,7 +67,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Enable fstrim.timer. It causes less latency than the option discard, which PRF004 checks.
-    For a filesystem that fstab does not name, make a job of its own.
+    For a filesystem without an fstab entry, create a separate fstrim job.
 
     ## When to ignore
 
@@ -97,7 +97,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host, device: BlockDevice, *, left_out: bool) -> Finding:
     """Return the finding; `left_out` means that fstrim runs, but not for this filesystem."""
     neither = "neither the option discard nor a regular fstrim tells it which blocks are free"
-    but = "the regular fstrim trims what fstab names, and leaves this filesystem out"
+    but = "the regular fstrim covers only fstab entries and skips this filesystem"
     remedies = (OF_ITS_OWN,) if left_out else (BY_TIMER, BY_HAND)
     return Finding(
         message=f"{device.name} supports discards, but {but if left_out else neither}.",

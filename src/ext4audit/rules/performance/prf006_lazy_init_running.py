@@ -58,9 +58,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
         return
     option = option_of(fs, "init_itable")
     stopped = option is not None and option.token == STOPPED
+    state = "noinit_itable prevents it" if stopped else "the kernel is zeroing them"
     yield Finding(
-        message=f"{groups} block groups have inode tables that are not zeroed yet, and "
-        f"{'noinit_itable stops the kernel from it' if stopped else 'the kernel is zeroing them'}.",
+        message=f"{groups} block groups have inode tables that are not zeroed yet, and {state}.",
         severity=Severity.INFO,
         confidence=Confidence.CONFIRMED,
         citations=(seen,),

@@ -152,7 +152,7 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
 def cite_mount_table(options: EffectiveOptions) -> Citation:
     """Cite the superblock options that the mount table shows."""
     if options.mount_table is None:
-        return Citation("mount table", "no mount of it was seen", MOUNT_TABLE)
+        return Citation("mount table", "no mount was found", MOUNT_TABLE)
     return Citation("mount table", ",".join(options.mount_table), MOUNT_TABLE)
 
 
