@@ -1,4 +1,4 @@
-"""What all tests share: which of them can run here, and the private mount namespace."""
+"""Shared test setup: selection and scheduling of tests, and the private mount namespace."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from support.program import steers_the_program
 from support.remedies import dirty_limits
 from support.scheduler import ByFunction
 
-# A busy machine is no failure of a property: hypothesis gives each example 200 ms by default, and
-# calls data slow to draw when a core is shared.
+# A property must not fail because the machine is busy: by default, Hypothesis allows 200 ms for
+# each example and complains of slow data generation on a shared core.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# In CI the examples are the same each time: what fails there fails here. Whoever runs the tests
-# without it draws new ones, an eighth of them: the examples of CI take a minute.
+# CI draws the same examples each time, so that its failures can be reproduced. Other runs draw new
+# examples, and only an eighth as many: those of CI take a minute.
 settings.register_profile("same", settings.get_profile("unhurried"), derandomize=True)
 settings.register_profile("eighth", settings.get_profile("unhurried"), max_examples=12)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "eighth"))
 
-# Whoever runs the tests under nohup or in the background of a shell has these ignored, and
-# every process that a test starts inherits it: Ctrl-C and a hang-up would then be no events.
+# Under nohup and in the background of a shell these signals are ignored, and every process that a
+# test starts inherits this: Ctrl-C and a hang-up would have no effect.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
-# Whoever runs the tests may have set options of the program, colours or a language for themselves.
+# The environment of the user may set options of the program, colours or a language.
 for name in filter(steers_the_program, list(os.environ)):
     del os.environ[name]
 
@@ -49,31 +49,31 @@ for name in filter(steers_the_program, list(os.environ)):
 os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 
 HAS_PRIVATE_MOUNTS = pytest.StashKey[bool]()
-# Hundreds of tests start the program: without kept bytecode each of them compiles it anew. Some
-# environments, containers above all, forbid to write it.
+# Hundreds of tests start the program: without cached bytecode each of them compiles it again. Some
+# environments, containers above all, disable writing it.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 ASKED_FOR = ("bench", "lab", "packages", "fleet")
-"""The marks of tests that run only where `-m` names them: they take long, or need much."""
+"""The marks of tests that run only if `-m` names them: they are slow or need special resources."""
 ALONE = ("kernel", "browser", "shells")
-"""The marks of tests that run one after the other. Those of the kernel have groups beside it: tests
-of remedies change no more than their own device, and look at no other; some tests only wait."""
+"""The marks of tests that run one after the other. Some kernel tests have groups of their own
+instead: tests of remedies use only their own device, and others mostly wait."""
 
 LONGEST_ID = 60
-"""Characters of a parameter in the id of its test: texts that attack a parser have millions."""
+"""Maximum characters of a parameter in a test id; texts that attack a parser have millions."""
 CLONE = f"{Path(__file__).parents[1]}/"
 
 
 PART = os.environ.get("EXT4AUDIT_PART", "1/1")
-"""The part of the test functions to run, "2/3" for the second third: which ones is decided by
-their names, so that the parts of several runs are all of them."""
+"""The part of the test functions to run, such as "2/3" for the second third. A hash of its name
+assigns each function to a part, so all parts together run every function."""
 
 
 WORKER = "PYTEST_XDIST_WORKER"
 """The variable that pytest-xdist sets in its workers."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1"
-"""In CI a test that needs the real kernel must run: a skip would read as a pass."""
+"""Whether tests that need the real kernel must run, as in CI: a skip would read as a pass."""
 
 
 def why_no_kernel() -> str | None:
@@ -89,21 +89,21 @@ def why_no_kernel() -> str | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Skip a test whose program is not installed, by the program's name: CI has them all."""
+    """Skip a test that runs a program that is not installed; CI has all programs."""
     with skipped_without_its_program():
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup() -> Generator[None, object, object]:
-    """Skip it where the program of a fixture is not installed."""
+    """Skip a test whose fixture runs a program that is not installed."""
     with skipped_without_its_program():
         return (yield)
 
 
 @contextmanager
 def skipped_without_its_program() -> Iterator[None]:
-    """Turn subprocess's error for a bare name that PATH does not have into a skip."""
+    """Turn the FileNotFoundError of subprocess for a program that is not in PATH into a skip."""
     try:
         yield
     except FileNotFoundError as error:
@@ -115,7 +115,7 @@ def skipped_without_its_program() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what keeps new expected outputs."""
+    """Add the option that rewrites expected outputs."""
     parser.addoption(
         "--accept", action="store_true", help="write expected and generated files anew"
     )
@@ -123,16 +123,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def accept(pytestconfig: pytest.Config) -> bool:
-    """Whether expected outputs are written anew instead of compared."""
+    """Return whether expected outputs are rewritten instead of compared."""
     return bool(pytestconfig.getoption("--accept"))
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """Name a parameter by what is the same in every process that collects it.
+    """Return an id for a parameter that is the same in every process that collects it.
 
-    An id is kept, sent and compared. Bytes that are no text are named by their number: what is
-    compressed or archived holds the time of that. A long text is shortened, and so is a path in
-    this clone. pytest adds a number to what is equal; None leaves the id to it.
+    Ids are stored, sent and compared. Binary data is named by its length, because compressed data
+    and archives contain the time at which they were made. Long texts are shortened, and paths in
+    this clone become relative. pytest numbers equal ids; None leaves the id to pytest.
     """
     if isinstance(val, bytes):
         if not val.isascii() or not val.decode("ascii").isprintable():
@@ -145,9 +145,9 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run in one process what is measured, written anew, or named file by file.
+    """Return 0, for one process, if tests measure, rewrite files, or are given as files.
 
-    None leaves it to the variable of pytest-xdist.
+    None leaves the number to the PYTEST_XDIST_AUTO_NUM_WORKERS variable of pytest-xdist.
     """
     alone = config.option.markexpr in ASKED_FOR or config.getoption("--accept")
     files = [arg for arg in config.args if arg.partition("::")[0].endswith(".py")]
@@ -155,14 +155,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         return 0
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None
-    # Tests wait for processes, and those of the kernel for it, most of their time.
+    # Most of the time, tests wait for processes, and kernel tests wait for the kernel.
     has_kernel = "not kernel" not in config.option.markexpr and why_no_kernel() is None
     return len(os.sched_getaffinity(0)) + 1 + has_kernel
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage meanwhile: there is hardly any, and each time all tests are looked at."""
+    """Disable garbage collection meanwhile: it visits all tests and finds hardly any garbage."""
     gc.disable()
     try:
         return (yield)
@@ -172,10 +172,10 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep what was asked for, group what must not run beside its like, skip what cannot run.
+    """Select the requested tests, group those that must not run in parallel, skip the impossible.
 
-    Tests of one group run in one worker (`--dist loadgroup`): loop devices are seen by the whole
-    machine, and one browser serves all of its tests.
+    Tests of one group run in one worker (`--dist loadgroup`): the whole machine shares its loop
+    devices, and one browser serves all browser tests.
     """
     unasked = frozenset(ASKED_FOR) - frozenset(re.findall(r"\w+", config.option.markexpr))
     kept: list[pytest.Item] = []
@@ -191,7 +191,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = next((name for name in ALONE if name in marks), None)
         if name is not None and "xdist_group" not in marks:
             item.add_marker(pytest.mark.xdist_group(name))
-    if WORKER in os.environ:  # a group is one unit of work, and takes long: it is begun first
+    if WORKER in os.environ:  # a group is one long unit of work, so it must start first
         items.sort(key=lambda item: "xdist_group" not in _marks(item))
     reason = why_no_kernel()
     if reason is None or REQUIRED:
@@ -202,28 +202,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _marks(item: pytest.Item) -> set[str]:
-    """Return the names of all marks of a test, which takes as long as to look for one."""
+    """Return the names of all marks of a test; a search for a single mark takes as long."""
     return {mark.name for mark in item.iter_markers()}
 
 
 def _is_in_part(item: pytest.Item) -> bool:
-    """Whether this run has the function of a test, by EXT4AUDIT_PART."""
+    """Return whether EXT4AUDIT_PART includes the function of a test in this run."""
     number, parts = map(int, PART.split("/"))
     return zlib.crc32(item.nodeid.partition("[")[0].encode()) % parts == number - 1
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFunction:
-    """Give a worker all tests of a function at once."""
+    """Return a scheduler that gives a worker all tests of a function at once."""
     return ByFunction(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuse to spread over workers what must not run beside its like.
+    """Raise UsageError if pytest-xdist would spread the tests of one group over several workers.
 
-    The group is a suffix of the node's id (pytest-xdist); pytest 9.2 keeps the id elsewhere.
+    The group is a suffix of the node id (pytest-xdist); pytest 9.2 stores the id elsewhere.
     """
-    # What was collected stays: a collection of garbage need not look at it, and what tests keep is
-    # looked at rarely.
+    # Collected tests stay alive: freeze() exempts them from garbage collection, and the higher
+    # threshold makes it visit the objects that tests keep less often.
     gc.freeze()
     gc.set_threshold(gc.get_threshold()[0] * 400)
     if WORKER not in os.environ:
@@ -235,10 +235,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Move this process into a mount namespace of its own; it dies with the process.
+    """Move this process into a private mount namespace, which ends with the process.
 
-    From here on the mounts that tests and the programs they run can see are known, and stay as
-    they are. Only root may do so.
+    From here on, the mounts that tests and their programs see are known and do not change.
+    Requires root; other users stay in the namespace of the host.
     """
     with suppress(OSError):
         enter_private_namespace()
@@ -247,15 +247,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 HELPER = timeouts.BoundedCalls()
-"""The calls of all tests that need no helper of their own, in one process for each worker."""
+"""The helper process of this worker, shared by all tests that need no helper of their own."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let the audits of tests share a helper, which is a copy of the launcher and so small.
+    """Let the audits of tests share a helper, which is a fork of the small launcher process.
 
-    This process holds 14,000 tests. A test with `monkeypatch` can replace what a helper does: its
-    helpers are copies of this process, as a user's are of theirs.
+    This process is large: it holds 14,000 tests. A test with `monkeypatch` may replace what a
+    helper does, so its helpers are forks of this process, as they are outside of tests.
     """
     fixtures = getattr(item, "fixturenames", ())
     timeouts.fork_helper = launcher.start_helper
@@ -268,23 +268,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_sessionfinish() -> None:
-    """End the helper while the interpreter is whole."""
+    """End the helper before the interpreter shuts down."""
     HELPER.end()
 
 
 @pytest.fixture
 def own_helpers() -> None:
-    """Have a helper for each audit, as a program that imports the library has."""
+    """Start a helper for each audit, as in a program that imports the library."""
 
 
 @pytest.fixture(scope="session")
 def private_mounts(pytestconfig: pytest.Config) -> None:
-    """Fail where the tests of this session have no mount namespace of their own."""
+    """Fail if the tests of this session have no private mount namespace."""
     assert pytestconfig.stash.get(HAS_PRIVATE_MOUNTS, False), "no right to unshare the mounts"
 
 
 @pytest.fixture
 def steady_limits() -> Iterator[None]:
-    """Keep the machine's limits of dirty memory as they are, for who compares two looks at it."""
+    """Keep the machine's dirty memory limits unchanged while a test compares two audits of it."""
     with dirty_limits.steady_limits():
         yield

@@ -54,7 +54,7 @@ def test_rules_are_selected_by_code_family_and_name() -> None:
 
 
 def test_a_text_is_one_term() -> None:
-    """Its letters were: "SLK" selected three families, and DUR001 was unknown as "U"."""
+    """A string is not split into letters: "SLK" selected three families, DUR001 failed at "U"."""
     assert select_rules("DUR001") == select_rules(["DUR001"])
     assert select_rules([], "DUR") == select_rules([], ["DUR"])
     with pytest.raises(ValueError, match="SLK"):
@@ -63,7 +63,7 @@ def test_a_text_is_one_term() -> None:
 
 @pytest.mark.parametrize("rules", [(), select_rules(["DUR001"]) * 2])
 def test_an_audit_has_each_rule_once(rules: tuple[Rule, ...]) -> None:
-    """The report of no rules was complete and clean."""
+    """No rules and repeated rules are errors; a report of no rules was complete and clean."""
     with pytest.raises(ValueError, match=r"^rules: "):
         audit_snapshot(SNAPSHOT, rules=rules)
     with pytest.raises(ValueError, match=r"^rules: "):
@@ -72,7 +72,7 @@ def test_an_audit_has_each_rule_once(rules: tuple[Rule, ...]) -> None:
 
 @pytest.mark.parametrize("rules", ["DUR001", ["DUR001"]])
 def test_codes_are_no_rules(rules: Any) -> None:
-    """The error was of an attribute that a str lacks."""
+    """Codes in place of rules raise a TypeError that names `select_rules`."""
     with pytest.raises(TypeError, match="select_rules"):
         audit_snapshot(SNAPSHOT, rules=rules)
 
@@ -107,7 +107,7 @@ def test_a_dash_is_standard_input(tmp_path: Path) -> None:
 
 
 def test_rules_can_come_from_a_generator() -> None:
-    """It was used up by the first filesystem, and the others were not judged."""
+    """All filesystems are judged, although the first one exhausts the generator."""
     several = HOSTS / "healthy-rhel-9" / "snapshot"
     given: Any = iter(select_rules(["DUR"]))
     report = audit_snapshot(several, rules=given)
@@ -124,7 +124,7 @@ def test_a_term_that_selects_nothing_is_an_error() -> None:
 
 
 def test_what_is_no_evidence_is_an_error_with_the_reason() -> None:
-    """The message begins with the path."""
+    """The message of the ArchiveError begins with the path."""
     with pytest.raises(ArchiveError, match=r"^/proc/nonexistent: No such file or directory$"):
         audit_snapshot("/proc/nonexistent")
 
@@ -133,14 +133,14 @@ def test_what_is_no_evidence_is_an_error_with_the_reason() -> None:
 def test_a_path_that_can_name_nothing_is_an_error(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For the empty one (`--from "$UNSET"`), the working directory was searched for evidence."""
+    """An empty path (`--from "$UNSET"`) does not make the program search the working directory."""
     monkeypatch.chdir(SNAPSHOT)
     with pytest.raises(ArchiveError, match=r"(the path is empty|it holds a NUL)$"):
         audit_snapshot(path)
 
 
 def test_a_relative_path_is_that_of_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A notebook changes it between two audits: the path was looked for in the old one."""
+    """A notebook may change it between two audits; the second one must not use the old one."""
     report = audit_snapshot(SNAPSHOT)
     monkeypatch.chdir(SNAPSHOT.parent)
     assert audit_snapshot("snapshot").verdicts == report.verdicts
@@ -157,13 +157,13 @@ def test_targets_restrict_the_audit() -> None:
 
 @pytest.mark.parametrize("targets", [["UUID=none"], "UUID=none", ["/", "sdz"], ["/", ""], ""])
 def test_a_target_that_names_nothing_is_an_error(targets: str | list[str]) -> None:
-    """A report about no filesystem was complete and clean; a text is one target."""
+    """It must not give a complete, clean report of no filesystems; a string is one target."""
     with pytest.raises(ValueError, match=r"filesystem is called (UUID=none|sdz|'')$"):
         audit_snapshot(HOSTS / "healthy-debian-12" / "snapshot", targets=targets)
 
 
 def test_one_host_of_many_may_lack_a_target() -> None:
-    """The others have it."""
+    """With `may_lack_targets`, a target that is not found is left out: other hosts have it."""
     snapshot = HOSTS / "healthy-debian-12" / "snapshot"
     found = audit_snapshot(snapshot, targets=["/", "sdz"], may_lack_targets=True)
     assert [fs.mount_points[0] for fs in found.host.filesystems] == ["/"]
@@ -180,13 +180,13 @@ def test_one_host_of_many_may_lack_a_target() -> None:
     ],
 )
 def test_a_limit_that_is_none_is_an_error(limits: dict[str, Any]) -> None:
-    """With -1 an IndexError came out of the depths."""
+    """The ValueError names the limit; -1 used to cause an IndexError deep inside."""
     with pytest.raises(ValueError, match=next(iter(limits))):
         audit_host(**limits)
 
 
 def test_an_audit_leaves_no_process_behind() -> None:
-    """A program that audits each hour had one of each audit, until its garbage was removed."""
+    """A program that audits every hour used to keep a process per audit until a collection."""
     code = (
         "import gc, pathlib, ext4audit; gc.disable(); [ext4audit.audit_host() for _ in range(2)]; "
         "print(pathlib.Path('/proc/self/task').glob('*/children').__next__().read_text())"
@@ -196,7 +196,7 @@ def test_an_audit_leaves_no_process_behind() -> None:
 
 @pytest.mark.usefixtures("own_helpers")
 def test_threads_audit_archives_side_by_side(tmp_path: Path) -> None:
-    """They shared one helper, which read the bytes of one archive as those of another."""
+    """A helper shared by threads used to read the bytes of one archive as those of another."""
     stories = sorted(each.parent for each in HOSTS.glob("*/snapshot"))[:12]
     expected = [audit_snapshot(story / "snapshot").verdicts for story in stories]
     packed = [tmp_path / f"{story.name}.tar" for story in stories]
@@ -223,7 +223,7 @@ def test_a_report_is_unpickled_by_another_process(tmp_path: Path) -> None:
 
 
 def test_the_interface_is_what_it_exports() -> None:
-    """Every public name can be imported, and no other."""
+    """Every public name can be imported, and no other name can."""
     for name in ext4audit.__all__:
         assert getattr(ext4audit, name) is not None
     assert dir(ext4audit) == ext4audit.__all__
@@ -252,7 +252,7 @@ def inside(hint: Any) -> Iterator[type]:
 
 
 def test_profiles_add_the_rules_that_judge_them() -> None:
-    """Their demands were not judged, and read as met."""
+    """Without these rules, the demands of a profile are not judged and read as met."""
     profiles = [ActiveProfile(all_profiles()["tidb"])]
     codes = {each.rule.code for each in audit_snapshot(SNAPSHOT, profiles=profiles).verdicts}
     usual = {each.code for each in select_rules([])}
@@ -260,7 +260,7 @@ def test_profiles_add_the_rules_that_judge_them() -> None:
 
 
 def test_importing_the_package_costs_nothing() -> None:
-    """`ext4audit --version` imports the package, and none of the audit."""
+    """`ext4audit --version` imports the package, but none of its modules."""
     code = "import json, sys, ext4audit; print(json.dumps(sorted(sys.modules)))"
     modules = set(json.loads(run_python("-c", code).stdout))
     assert not {name for name in modules if name.startswith("ext4audit.")}

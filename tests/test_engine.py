@@ -77,7 +77,7 @@ def rule_that(
         ((CITED, UNDETERMINED), Outcome.UNDETERMINED, (), (UNKNOWN, SECOND_UNKNOWN), (CITED,)),
         ((FINDING, UNDETERMINED), Outcome.FAIL, (FINDING,), (UNKNOWN, SECOND_UNKNOWN), ()),
         ((Undetermined(()),), Outcome.UNDETERMINED, (), (), ()),
-        # What the user left out of the audit is no gap, and never a pass.
+        # Evidence that the user excluded from the audit is neither a gap nor a pass.
         ((Undetermined((OUT_OF_SCOPE,)),), Outcome.NOT_APPLICABLE, (), (), ()),
         ((Undetermined((OUT_OF_SCOPE, UNKNOWN)),), Outcome.UNDETERMINED, (), (UNKNOWN,), ()),
         ((FINDING, Undetermined((OUT_OF_SCOPE,))), Outcome.FAIL, (FINDING,), (), ()),
@@ -101,7 +101,7 @@ def test_what_a_rule_does_decides_its_verdict(
 
 
 def test_a_citation_of_the_mount_table_names_the_file_that_was_read() -> None:
-    """An archive may have /proc/mounts alone."""
+    """An archive may contain /proc/mounts only."""
     cited = Citation("mount table", "rw", "/proc/self/mountinfo")
     acts = (cited, CITED, FINDING._replace(citations=(cited,)))
     archived = host(filesystem())._replace(mount_table="/proc/mounts")
@@ -124,7 +124,7 @@ def test_what_is_neither_finding_nor_citation_is_an_error() -> None:
 
 
 def test_not_applicable_gives_its_reason() -> None:
-    """The note is the message of the exception; other verdicts have none."""
+    """The note is the message of the exception; other verdicts have no note."""
     refused = judge(rule_that(NotApplicable("no stripe lies below")), filesystem(), host())
     assert refused.note == "no stripe lies below"
     left_out = judge(rule_that(Undetermined((OUT_OF_SCOPE,))), filesystem(), host())
@@ -146,7 +146,7 @@ def test_a_rule_that_raises_is_an_error_with_its_traceback(at_creation: bool) ->
 
 
 def test_a_rule_that_is_no_generator_is_an_error() -> None:
-    """A check without a yield returns None, which is no PASS."""
+    """A check without a yield returns None, which is an error and not a PASS."""
     forgetful: Callable[..., Any] = lambda _fs, _host: None  # noqa: E731 - the run of a rule
     broken = Rule(
         "DUR901", "made-up", Severity.HIGH, "0.1", (), Scope.FILESYSTEM, "", "", forgetful
@@ -184,21 +184,21 @@ def test_one_broken_rule_does_not_stop_the_others() -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_host_rule_judges_once(count: int) -> None:
-    """Its only subject is the host, whatever the number of filesystems."""
+    """Its only subject is the host, regardless of the number of filesystems."""
     subjects = [filesystem(uuid=str(number)) for number in range(count)]
     report = audit(LIVE, host(*subjects), (rule_that(FINDING, scope=Scope.HOST),))
     assert [verdict.filesystem_id for verdict in report.verdicts] == [None]
 
 
 def test_a_host_without_filesystems_has_no_verdicts_on_them() -> None:
-    """No subject, no verdict, and nothing is unknown."""
+    """Without a subject there is no verdict, and nothing is unknown."""
     report = audit(LIVE, host(), (rule_that(FINDING),))
     assert report.verdicts == ()
     assert report.complete
 
 
 def test_commands_are_kept_from_what_may_be_another_way_to_a_mounted_filesystem() -> None:
-    """Of the target itself only this is known: it is not mounted. A copy has its own disk."""
+    """If an unmounted target may be the storage of a mounted one, its remedy has no commands."""
     step = Step(Phase.IMMEDIATE, "e2fsck -p /dev/sdb")
     rules = [rule_that(FINDING._replace(remedies=(Remedy("Do.", Disruption.ONLINE, (step,)),)))]
     for name, steps in (("sdb", ()), ("vdb", (step,))):
@@ -220,7 +220,7 @@ def test_clones_are_identified_by_their_device_number() -> None:
 
 
 def test_a_rule_that_needs_an_unknown_is_undetermined() -> None:
-    """The verdict has the unknown."""
+    """The verdict lists the unknown."""
 
     def run(fs: Filesystem | None, _host: Host) -> Iterator[Citation]:
         assert fs is not None
@@ -236,7 +236,7 @@ class OddError(Exception):
     """An exception whose text cannot be computed."""
 
     def __str__(self) -> str:
-        """Fail."""
+        """Raise ValueError."""
         raise ValueError("no text")
 
 
@@ -257,7 +257,7 @@ MADE_UP = st.builds(
 
 @given(rules=st.lists(MADE_UP, max_size=5), count=st.integers(0, 4))
 def test_verdicts_are_rules_times_subjects(rules: list[Rule], count: int) -> None:
-    """Each rule gives one verdict a subject whatever it does, and an unknown is never a PASS."""
+    """Each rule gives one verdict per subject whatever it does; an unknown is never a PASS."""
     subjects = [filesystem(uuid=str(number)) for number in range(count)]
     report = audit(LIVE, host(*subjects), rules)
     expected = sum(count if rule.scope is Scope.FILESYSTEM else 1 for rule in rules)
@@ -276,7 +276,7 @@ PROFILES = all_profiles()
 
 
 def profile(name: str, rate: str = "") -> Profile:
-    """Build a profile that rates DUR901, or does not."""
+    """Build a profile; a `rate` is its severity for DUR901."""
     pairs = (("DUR901", rate),) if rate else ()
     return Profile(name, name.title(), f"{name} says", f"https://{name}", rate=pairs)
 
@@ -317,7 +317,7 @@ def graded(label: str, *rates: str) -> list[str]:
 def test_the_strictest_of_the_profiles_decides(
     label: str, rates: tuple[str, ...], severities: list[str]
 ) -> None:
-    """Only all profiles together lower a severity; one is enough to raise it."""
+    """A severity is lowered only if all profiles lower it; one profile is enough to raise it."""
     assert graded(label, *rates) == severities
 
 
@@ -333,7 +333,7 @@ def test_the_profile_that_changed_a_severity_is_evidence() -> None:
 
 
 def test_the_engine_rates_below_the_mount_points_of_a_profile() -> None:
-    """A filesystem that is mounted elsewhere keeps its severities."""
+    """A filesystem mounted elsewhere keeps its severities."""
     fs = filesystem(label="high")
     for place, severity in (("/data", "low"), ("/srv", "high")):
         chosen = ActiveProfile(profile("scratch", "low"), place)
@@ -353,13 +353,13 @@ def about_places(judged: Host) -> RuleOutput:
     ("about", "place", "rate", "severity"),
     [
         ("/data", "/data", "+high", "high"),  # a filesystem that is mounted there
-        ("/gone", "/gone*", "+high", "high"),  # an fstab entry that nobody has mounted
+        ("/gone", "/gone*", "+high", "high"),  # an fstab entry that is not mounted
         ("/gone", "/data", "+high", "low"),
         ("/gone", "/gone", "info", "info"),
-        ("device", "*", "+high", "low"),  # a filesystem that is mounted nowhere
+        ("device", "*", "+high", "low"),  # a filesystem that is not mounted
         ("device", None, "+high", "high"),
         ("", "/data", "+high", "high"),  # the host: one of its filesystems is enough to raise it
-        ("", "/data", "info", "low"),  # and /srv keeps it
+        ("", "/data", "info", "low"),  # one is not enough to lower it: /srv keeps its severity
         ("", "/elsewhere", "+high", "low"),
         ("", None, "info", "info"),
     ],
@@ -367,7 +367,7 @@ def about_places(judged: Host) -> RuleOutput:
 def test_a_profile_rates_findings_of_the_host(
     about: str, place: str | None, rate: str, severity: str
 ) -> None:
-    """They are about a filesystem, a directory, or all that the host has."""
+    """A finding of a host rule is about a filesystem, a directory, or the whole host."""
     data, srv = filesystem(), filesystem(uuid=None, mounts=(mount("/srv"),))
     chosen = ActiveProfile(profile("site", rate)._replace(rate=(("DUR902", rate),)), place)
     judged = host(data, srv, name=about)
@@ -376,7 +376,7 @@ def test_a_profile_rates_findings_of_the_host(
 
 
 def test_the_second_line_for_a_directory_is_rated_as_the_first() -> None:
-    """Its fact has a number."""
+    """The number that is added to its fact, such as "/gone#2", does not change the rating."""
     chosen = ActiveProfile(profile("site")._replace(rate=(("DUR902", "+high"),)), "/gone")
     judged = host(filesystem(), name="/gone,/gone")
     report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))
@@ -385,7 +385,7 @@ def test_the_second_line_for_a_directory_is_rated_as_the_first() -> None:
 
 @pytest.mark.parametrize("chosen", PROFILES.values(), ids=PROFILES)
 def test_a_profile_refers_to_existing_rules_and_options(chosen: Profile) -> None:
-    """Its rules exist, its severities and options are valid, its source is a web page."""
+    """Its rules exist, its severities and options are valid, and its source is a web page."""
     for code, word in chosen.rate:
         severity = Severity(word.removeprefix(AT_LEAST))
         assert RULES[code].scope is Scope.FILESYSTEM

@@ -27,7 +27,7 @@ OTHER = Unknown("the kernel", Why.NOT_CAPTURED)
 
 
 def test_one_known_is_its_value() -> None:
-    """One piece of evidence comes out alone, and not in a tuple."""
+    """A single piece of evidence is returned as its value, not in a tuple."""
     assert need(ONE) == 1
 
 
@@ -38,7 +38,7 @@ def test_a_value_that_is_falsy_is_known(value: object) -> None:
 
 
 def test_several_known_come_in_their_order() -> None:
-    """Two to four values come out as a tuple in the order of the arguments."""
+    """Two to four values are returned as a tuple in the order of the arguments."""
     assert need(ONE, TWO) == (1, "2")
     assert need(TWO, ONE, TWO) == ("2", 1, "2")
     assert need(ONE, ONE, TWO, TWO) == (1, 1, "2", "2")
@@ -56,7 +56,7 @@ def test_several_known_come_in_their_order() -> None:
 def test_all_unknowns_are_named_at_once(
     evidence: tuple[Any, ...], unknowns: tuple[Unknown, ...], message: str
 ) -> None:
-    """The exception carries all that is missing, and not the first alone."""
+    """The exception lists everything that is missing, not only the first unknown."""
     with pytest.raises(Undetermined) as raised:
         need(*evidence)
     assert raised.value.unknowns == unknowns
@@ -64,7 +64,7 @@ def test_all_unknowns_are_named_at_once(
 
 
 def test_what_two_values_lack_alike_is_missing_once() -> None:
-    """One command that was refused is the reason for all that it would have shown."""
+    """One refused command is a single unknown for everything that it would have shown."""
     refused = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, hint="run as root")
     with pytest.raises(Undetermined) as raised:
         need(refused, Unknown("lsblk", Why.DENIED), replace(refused))
@@ -128,7 +128,7 @@ def test_any_exception_is_a_text_that_cannot_be_parsed(error: Exception, detail:
 
 @pytest.mark.parametrize("leaving", [KeyboardInterrupt, SystemExit, GeneratorExit])
 def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
-    """Ctrl-C in a parser is not an odd text."""
+    """Ctrl-C in a parser is not an error of the text."""
 
     def function(_value: object) -> object:
         raise leaving
@@ -139,7 +139,7 @@ def test_what_ends_the_program_passes(leaving: type[BaseException]) -> None:
 
 @pytest.mark.parametrize("why", Why)
 def test_only_what_is_absent_has_a_meaning(why: Why) -> None:
-    """What was denied, late or never captured stays the unknown that it is."""
+    """Evidence that was denied, late or never captured stays unknown."""
     gap = Unknown("md/layout", why)
     expected = Known(7, "md/layout (absent)") if why is Why.ABSENT else gap
     assert absent_means(gap, 7) == expected
@@ -147,7 +147,7 @@ def test_only_what_is_absent_has_a_meaning(why: Why) -> None:
 
 
 def test_only_what_is_known_is_sure() -> None:
-    """Neither an unknown nor a known no."""
+    """Neither an unknown nor a known False is sure."""
     flags: list[Evidence[bool]] = [Known(value=True, origin=""), Known(value=False, origin="")]
     assert [is_surely(flag) for flag in flags] == [True, False]
     assert not is_surely(UNKNOWN)
@@ -160,7 +160,7 @@ def test_wording_has_the_default_for_an_unknown_only() -> None:
 
 
 def test_evidence_cannot_be_changed() -> None:
-    """What was read stays as it was read."""
+    """Evidence is immutable."""
     with pytest.raises(FrozenInstanceError):
         ONE.value = 2  # type: ignore[misc]
 

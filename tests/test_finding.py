@@ -55,7 +55,7 @@ def test_at_least_means_as_bad_or_worse(one: Severity, other: Severity, expected
 
 
 def test_a_remedy_without_steps_is_advice_that_destroys_nothing() -> None:
-    """A remedy is destructive only where it is marked so."""
+    """A remedy is destructive only if it is marked as such."""
     advice = Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT)
     assert advice.steps == ()
     assert advice.destructive is False
@@ -63,7 +63,7 @@ def test_a_remedy_without_steps_is_advice_that_destroys_nothing() -> None:
 
 
 def test_the_rollback_takes_back_the_last_step_first() -> None:
-    """A step without undo has nothing to take back; the steps themselves hold no rollback."""
+    """A step without an undo adds no line to the rollback; `steps` contains no rollback."""
     there = (
         Step(Phase.IMMEDIATE, "mount -o remount,barrier", "mount -o remount,nobarrier"),
         Step(Phase.PERSISTENT, "tune2fs -o ^nobarrier", "tune2fs -o nobarrier"),
@@ -79,12 +79,12 @@ def test_the_rollback_takes_back_the_last_step_first() -> None:
 
 
 def test_advice_has_no_lines() -> None:
-    """Nothing is run, so nothing is taken back."""
+    """Advice runs no command, so it has no rollback."""
     assert Remedy("Use drives with power-loss protection.", Disruption.UNMOUNT).lines == ()
 
 
 def test_the_changes_of_files_are_those_of_the_steps() -> None:
-    """They keep the order; changes of other kinds, and steps without one, are left out."""
+    """They keep their order; other kinds of changes and steps without a change are left out."""
     edit, new = LineEdit("/etc/fstab", 1, "a", "b"), NewFile("/etc/new", "c")
     steps = [Step(Phase.PERSISTENT, "x", change=each) for each in (new, Check("/dev/sda"), edit)]
     remedy = Remedy("Do.", Disruption.ONLINE, (*steps, Step(Phase.VERIFY, "y")))
@@ -107,7 +107,7 @@ def test_the_changes_of_files_are_those_of_the_steps() -> None:
 def test_the_safest_remedy_stops_the_least_and_destroys_nothing(
     offered: list[tuple[Disruption, bool, bool]], chosen: int | None
 ) -> None:
-    """Of equals it is the first; advice cannot be run."""
+    """The first of several equal remedies is chosen; advice cannot be run and is not chosen."""
     remedies = tuple(
         Remedy(f"{n}", disruption, (Step(Phase.IMMEDIATE, "x"),) if has_steps else (), destructive)
         for n, (disruption, has_steps, destructive) in enumerate(offered)

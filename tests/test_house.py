@@ -1,4 +1,4 @@
-"""The house rules: who may import whom, and where the boundaries are. The house is a test."""
+"""The architecture rules: which room imports which, where boundaries are, and house style."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "remedies": frozenset({"evidence", "facts", "layout", "finding", "remedies"}),
     "rules": frozenset({"evidence", "facts", "layout", "finding", "rule", "remedies", "rules"}),
     "report": frozenset({"evidence", "facts", "finding", "rule"}),
-    # What holds a filesystem is named in the remedies of every rule that unmounts it.
+    # The remedies of every rule that unmounts a filesystem name what uses it.
     "engine": frozenset({"evidence", "facts", "finding", "rule", "remedies", "report"}),
     "policy": frozenset({"evidence", "facts", "finding", "rule", "report", "policy"}),
     "planning": frozenset("evidence facts layout finding rule report planning".split()),
     "fixing": frozenset("evidence facts finding rule report remedies fixing".split()),
     "probing": frozenset("evidence facts layout probing".split()),
-    # A report holds the facts that a renderer spells out; it sees them through the report only.
+    # A report contains the facts that a renderer prints; renderers reach them only through it.
     "renderers": frozenset(
         {"evidence", "facts", "finding", "rule", "report", "policy", "renderers"}
     ),
@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "__init__": frozenset("api evidence facts finding report rule rules sources".split()),
 }
 SUB_ROOMS: dict[str, frozenset[str]] = {
-    # sub-room: its neighbours in the same room that it may import, beside modules of the room
+    # sub-room: other sub-rooms that it may import, in addition to the modules of its room
     "assemble/devices": frozenset(),
     "assemble/image": frozenset({"devices"}),
     "assemble/options": frozenset(),
@@ -119,7 +119,7 @@ BOUNDARIES = {
     "policy/site_rules.py": 1,
     "__main__.py": 1,  # before cli can be imported
     "cli/__init__.py": 1,
-    "sources/ansible/snapshot_action.py": 1,  # raised again when the clients have ended
+    "sources/ansible/snapshot_action.py": 1,  # raised again after the clients have ended
     "sources/timeouts.py": 1,  # raised again in the process that waits for the answer
 }
 SHELL = re.compile(
@@ -127,7 +127,7 @@ SHELL = re.compile(
     r"|tune2fs|umount|until) [-{!]"
     r"|\|\||&&|\$\(|\| (?:awk|sed|tr) |\bgrep -q|> ?/(?:dev|etc|proc|sys)/|2>"
 )
-"""What stands in a command and not in a sentence. `{}` takes the place of an f-string's values."""
+"""Text that occurs in commands and not in sentences. `{}` replaces the values of an f-string."""
 OF_REMEDIES_ONLY = {
     "ext4audit.finding.Step",
     "ext4audit.finding.Phase",
@@ -142,27 +142,27 @@ MOST_LINES = 400
 
 
 def room(path: Path) -> str:
-    """Return the room of a module: its folder, or itself at the top level."""
+    """Return the room of a module: its top folder, or its own name at the top level."""
     first = path.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py")
 
 
 @cache
 def nodes(path: Path) -> tuple[ast.AST, ...]:
-    """Return the nodes of a module's tree."""
+    """Return the nodes of a module's syntax tree."""
     return tuple(ast.walk(ast.parse(path.read_text())))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _forgotten() -> Iterator[None]:
-    """Keep no tree longer than these tests need it: all of them take 80 MB."""
+    """Free the cached syntax trees after these tests: all of them take 80 MB."""
     yield
     nodes.cache_clear()
 
 
 @cache
 def imports(path: Path) -> tuple[str, ...]:
-    """Return the full dotted names that a module imports, wherever in it, also by `lazily`."""
+    """Return the full dotted names that a module imports anywhere, also by `lazily`."""
     return tuple(_imports(path))
 
 
@@ -182,7 +182,7 @@ def _imports(path: Path) -> Iterator[str]:
 
 
 def test_imports_only_go_down() -> None:
-    """A module imports only from the rooms that the table allows to its room."""
+    """A module imports only from the rooms that the table allows for its room."""
     reached: dict[str, set[str]] = {}
     for path in MODULES:
         ours = [name.split(".") for name in imports(path) if name.startswith("ext4audit")]
@@ -194,7 +194,7 @@ def test_imports_only_go_down() -> None:
 
 @pytest.mark.parametrize("sub_room", SUB_ROOMS)
 def test_sub_rooms_import_only_what_the_table_allows(sub_room: str) -> None:
-    """A family of rules knows no other family, a format no other format."""
+    """A family of rules imports no other family, and a format no other format."""
     parent, _, name = sub_room.partition("/")
     neighbours = {each.name for each in (PACKAGE / parent).iterdir() if each.is_dir()}
     allowed = SUB_ROOMS[sub_room] | {name}
@@ -206,7 +206,7 @@ def test_sub_rooms_import_only_what_the_table_allows(sub_room: str) -> None:
 
 
 def test_every_sub_room_is_in_the_table() -> None:
-    """A new folder states what it may import."""
+    """A new folder must declare what it may import."""
     found = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.glob("*/*")
@@ -233,7 +233,7 @@ def test_what_an_extra_brings_is_imported_by_the_function_that_needs_it() -> Non
 
 
 def test_pure_rooms_cannot_reach_the_machine() -> None:
-    """Facts, parsers, assembly, layout and rules import nothing that does I/O or tells time."""
+    """Facts, parsers, assembly, layout and rules import nothing that does I/O or reads a clock."""
     for path in (each for each in MODULES if room(each) in PURE_ROOMS):
         reached = {name.split(".", maxsplit=1)[0] for name in imports(path)}
         assert not reached & FORBIDDEN_IN_PURE_ROOMS, path
@@ -245,12 +245,12 @@ def _calls_open(node: ast.AST) -> bool:
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    """Whether it calls a function by its bare name."""
+    """Return whether a node calls a function by its bare name."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
 
 
 def literals(path: Path) -> Iterator[str]:
-    """Yield the strings of a module but its docstrings; `{}` is what an f-string fills in."""
+    """Yield the strings of a module except docstrings; `{}` replaces the values of f-strings."""
     documents = {node.value for node in nodes(path) if isinstance(node, ast.Expr)}
     parts = {
         part for node in nodes(path) if isinstance(node, ast.JoinedStr) for part in node.values
@@ -266,7 +266,7 @@ def literals(path: Path) -> Iterator[str]:
 
 
 def test_no_rule_builds_a_command() -> None:
-    """A rule judges and names the change; remedies/ knows the commands that make it."""
+    """A rule judges and describes the change; remedies/ builds the commands that make it."""
     for path in (PACKAGE / "rules").rglob("*.py"):
         reached = {
             each
@@ -279,7 +279,7 @@ def test_no_rule_builds_a_command() -> None:
 
 
 def test_assembly_asks_only_through_the_catalogue() -> None:
-    """Assembly knows the asks, and not which source answers them."""
+    """Assembly builds asks and does not depend on the source that answers them."""
     sources = {path.stem for path in (PACKAGE / "sources").iterdir()}
     for path in (PACKAGE / "assemble").rglob("*.py"):
         for name in imports(path):
@@ -294,13 +294,13 @@ READERS = {
     "cli/probe.py": "the boot ID, in /proc",
     "cli/output.py": "appends to the summary of a step",
 }
-"""The modules of the command line that open files, and what bounds them."""
+"""The modules of the command line that open files: within which limits, or which files."""
 
 
 def test_named_files_are_read_within_limits() -> None:
-    """A path on a dead server blocks open(2) for ever: one function reads what a user names.
+    """A path on a dead server blocks open(2) forever: one function reads all user-named files.
 
-    os.open() is left to /dev/null.
+    os.open() is allowed: it opens /dev/null.
     """
     found = {
         str(path.relative_to(PACKAGE))
@@ -322,7 +322,7 @@ def _opens_a_file(node: ast.AST) -> bool:
 
 
 def test_except_exception_stands_only_at_the_boundaries() -> None:
-    """A blanket except is written once at each boundary, and nowhere else."""
+    """A blanket except occurs once at each boundary and nowhere else."""
     found: dict[str, int] = {}
     for path in MODULES:
         for node in nodes(path):
@@ -340,7 +340,7 @@ def _is_blanket(handler: ast.ExceptHandler) -> bool:
 
 
 def test_rules_read_numbers_by_a_function_that_knows_their_limits() -> None:
-    """int() raises ValueError for thousands of digits, which a hostile archive has."""
+    """int() raises ValueError for thousands of digits, which a hostile archive may contain."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in MODULES
@@ -352,7 +352,7 @@ def test_rules_read_numbers_by_a_function_that_knows_their_limits() -> None:
 
 
 def test_an_unknown_becomes_a_default_only_by_a_name_that_says_so() -> None:
-    """`absent_means` decides, `for_wording` and `is_surely` do not; nothing else takes values."""
+    """Only `absent_means`, `for_wording` and `is_surely` replace unknowns; no inline `if` does."""
     found = [
         f"{path.relative_to(PACKAGE)}:{node.lineno}"
         for path in MODULES
@@ -364,7 +364,7 @@ def test_an_unknown_becomes_a_default_only_by_a_name_that_says_so() -> None:
 
 
 def _takes_a_value(node: ast.IfExp) -> bool:
-    """Whether it is `x.value if isinstance(x, Known) else …`, or the same the other way round."""
+    """Return whether a node is `x.value if isinstance(x, Known) else …`, or the reverse."""
     asked = {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)}
     branches = (each for branch in (node.body, node.orelse) for each in ast.walk(branch))
     taken = any(isinstance(each, ast.Attribute) and each.attr == "value" for each in branches)
@@ -399,12 +399,12 @@ UNKNOWN_GIVES_A_CONSTANT = {
     "rules/shared/error_state.py": {"cite_errors"},
     "rules/shared/quantities.py": {"cite_space"},
 }
-"""Functions that return a constant for an unknown: a citation less, a softer sentence, or a step
-before the caller asks again. Whoever adds one has to show that no verdict rests on it."""
+"""Functions that return a constant for an unknown: it omits a citation, softens a sentence, or
+makes the caller look elsewhere. For each new entry, show that no verdict depends on it."""
 
 
 def test_no_function_returns_a_constant_for_an_unknown() -> None:
-    """`if isinstance(x, Unknown): return False` is `value_or` by another spelling."""
+    """`if isinstance(x, Unknown): return False` would be another spelling of `value_or`."""
     found: dict[str, set[str]] = {}
     for path in filter(_decides, MODULES):
         for node in nodes(path):
@@ -419,16 +419,16 @@ UNDETERMINED_MET = {
     "rules/layout/lay004_partition_misaligned.py",
     "rules/compatibility/cmp007_vendor_demand.py",
 }
-"""Where a part may be undetermined while others are judged; the unknowns of it are kept."""
+"""Modules that catch Undetermined for one part while they judge others, and keep its unknowns."""
 UNDETERMINED_DROPPED = {
     "rules/shared/error_state.py",
-    "rules/performance/prf002_auto_da_alloc_stall.py",  # of other filesystems: only its own decides
+    "rules/performance/prf002_auto_da_alloc_stall.py",  # of filesystems other than the judged one
 }
-"""What has not surely stopped is not left to HLT002: the asking rule reports it itself."""
+"""Modules that drop the unknowns: unless HLT002 surely reports a stop, the calling rule judges."""
 
 
 def test_no_other_spelling_takes_a_value() -> None:
-    """Neither `getattr(x, "value", …)`, nor `case Known(v)`, nor `try: need(x) except: …`."""
+    """`getattr(x, "value", …)`, `case Known(v)` and `try: need(x) except: …` are not allowed."""
     met, dropped = set[str](), set[str]()
     for path in (each for each in MODULES if _decides(each) or room(each) == "layout"):
         for node in nodes(path):
@@ -453,7 +453,7 @@ def test_no_other_spelling_takes_a_value() -> None:
     ],
 )
 def test_the_test_sees_other_spellings(text: str) -> None:
-    """What is looked for is found."""
+    """The checks find each of the forbidden spellings."""
     nodes = list(ast.walk(ast.parse(text)))
     checks = (_gives_constant, _takes_by_name, _matches_evidence)
     assert any(check(node) for node in nodes for check in checks)
@@ -472,7 +472,7 @@ def _is_attribute(node: ast.AST, name: str) -> bool:
 
 
 def _takes_by_name(node: ast.AST) -> bool:
-    """Whether it is `getattr(x, "value", …)`."""
+    """Return whether a node is `getattr(x, "value", …)`."""
     return _calls(node, "getattr") and "'value'" in ast.unparse(node)
 
 
@@ -481,7 +481,7 @@ def _matches_evidence(node: ast.AST) -> bool:
 
 
 def _gives_constant(node: ast.AST) -> bool:
-    """Whether it is `if isinstance(x, Unknown): return <constant>`, or the same without Known."""
+    """Return whether it is `if isinstance(x, Unknown): return <constant>`, or `not … Known`."""
     if not isinstance(node, ast.If) or len(node.body) != 1:
         return False
     test, (first,) = ast.unparse(node.test), node.body
@@ -497,7 +497,7 @@ def _is_constant(node: ast.expr | None) -> bool:
 
 
 def test_the_top_level_of_the_tree_stays_as_designed() -> None:
-    """Nothing is added beside the designed files and folders but dot-files."""
+    """There are no files and folders other than these and dot-files."""
     top = {
         entry.name
         for entry in PACKAGE.parents[1].iterdir()
@@ -523,14 +523,14 @@ def test_a_folder_holds_about_twenty_names() -> None:
 
 
 def test_a_folder_of_tests_holds_about_twenty_names() -> None:
-    """The top of tests/ has a folder for each room of the package and some of its own."""
+    """The top of tests/ may have more: a folder for each room of the package, and some others."""
     top, *folders = names_in(TESTS)
     assert top[1] <= MOST_NAMES_IN_TESTS
     assert not {path: count for path, count in folders if count > MOST_NAMES_IN_A_FOLDER}
 
 
 def names_in(top: Path) -> Iterator[tuple[str, int]]:
-    """Yield each folder and how many names it holds."""
+    """Yield each folder and how many names it contains."""
     folders = (path for path in top.rglob("*") if path.is_dir() and path.name != "__pycache__")
     for folder in (top, *folders):
         names = {entry.name for entry in folder.iterdir()} - UNCOUNTED
@@ -538,7 +538,7 @@ def names_in(top: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_limits_of_the_machine_are_set_by_one_module() -> None:
-    """Tests that run at the same time would take each other's away; it lets them take turns."""
+    """Parallel tests would overwrite each other's limits; this module lets them take turns."""
     sets = re.compile(r'\brun(?:_shell)?\(\s*f?"sysctl\b[^)]*-q?w\b')
     assert sets.search('run("sysctl", "-qw", "vm.x=1")')
     found = {str(path.relative_to(TESTS)) for path in TESTS.rglob("*.py") if has(path, sets)}
@@ -549,7 +549,7 @@ def test_limits_of_the_machine_are_set_by_one_module() -> None:
 
 
 def test_numbers_of_examples_are_set_by_one_module() -> None:
-    """It gives CI all of them and others a share; a test with settings of its own has neither."""
+    """It gives CI all examples and other runs a share; a test's own settings would bypass it."""
     sets = re.compile(r"(?m)^from hypothesis import .*\bsettings\b|\bhypothesis\.settings\b")
     assert sets.search("from hypothesis import given, settings\n")
     found = {str(path.relative_to(TESTS)) for path in TESTS.rglob("*.py") if has(path, sets)}
@@ -557,30 +557,30 @@ def test_numbers_of_examples_are_set_by_one_module() -> None:
 
 
 def test_ci_has_all_examples() -> None:
-    """A share in CI would be a proof that nobody has seen."""
+    """If CI had only a share of them, no run would have all."""
     assert "\nexport HYPOTHESIS_PROFILE=same " in (TESTS.parent / ".ci" / "run").read_text()
     assert settings.get_profile("same").max_examples == ALL_PERCENT
     assert settings.get_profile("same").derandomize
 
 
 def has(path: Path, pattern: re.Pattern[str]) -> bool:
-    """Whether the text of a file has a match."""
+    """Return whether the text of a file matches a pattern."""
     return bool(pattern.search(path.read_text()))
 
 
 def test_modules_stay_small() -> None:
-    """A module beyond 400 lines has outgrown its name."""
+    """A module has at most 400 lines; a longer one has more than one topic."""
     assert [path for path in MODULES if len(path.read_text().splitlines()) > MOST_LINES] == []
 
 
 LEAST_BODY = 160
-"""Letters of the syntax tree of a body: less is a call or an attribute."""
+"""Characters in the dump of a body's syntax tree; a shorter body is a call or an attribute."""
 TWICE = frozenset({"unknown_object", "_unknown"})
-"""The JSON of a report and that of a snapshot are versioned apart."""
+"""Allowed duplicates: the JSON of reports and that of snapshots have separate versions."""
 
 
 def test_no_function_is_written_twice() -> None:
-    """What two modules need stands in one of them, or in a module that both may import."""
+    """A function that two modules need is in one of them, or in a module that both may import."""
     places: dict[str, list[str]] = {}
     for path in MODULES:
         tree, *_ = nodes(path)
@@ -600,11 +600,11 @@ def _body_of(function: ast.FunctionDef) -> str:
 
 LEAST_TABLE = 3
 TABLES_TWICE = frozenset({"STOPPING"})
-"""The signals that end a fleet's run: a probe, which has the same, is nothing that it needs."""
+"""Allowed duplicates: a probe has the same signals as a fleet's run, but they are unrelated."""
 
 
 def test_no_table_is_written_twice() -> None:
-    """Where one module may import the other, the second copy is a mistake that waits."""
+    """If one module may import the other, a second copy will sooner or later differ."""
     tables = [table for path in MODULES for table in _tables(path)]
     pairs = [
         f"{one.name}: {name}, {other.name}: {other_name}"
@@ -615,7 +615,7 @@ def test_no_table_is_written_twice() -> None:
 
 
 def _tables(path: Path) -> Iterator[tuple[Path, str, object]]:
-    """Yield the constants of a module that hold several values, with these."""
+    """Yield the path, name and value of each constant of a module that has several values."""
     tree, *_ = nodes(path)
     assert isinstance(tree, ast.Module)
     assigned = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
@@ -658,7 +658,7 @@ a severity, which reports call info."""
 
 
 def test_terms_are_those_of_the_field() -> None:
-    """A reader knows them from the kernel, e2fsprogs and mount(8)."""
+    """Readers know the terms from the kernel, e2fsprogs and mount(8)."""
     pages = (*TESTS.parent.glob("docs/*.md"), *TESTS.parent.glob("*.md"))
     texts = (*MODULES, *TESTS.rglob("*.py"), *PACKAGE.rglob("templates/*"), *pages)
     found = {str(path): PRIVATE_WORDS.findall(path.read_text()) for path in texts}

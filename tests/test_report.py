@@ -51,7 +51,7 @@ def verdict(outcome: Outcome, **changes: tuple[object, ...]) -> Verdict:
 def test_completeness_is_decided_by_the_verdicts(
     verdicts: tuple[Verdict, ...], complete: bool
 ) -> None:
-    """A finding does not make an audit incomplete; an unknown does, also beside a finding."""
+    """A finding does not make an audit incomplete; an unknown does, even with a finding."""
     assert Report(LIVE, host(), verdicts).complete is complete
 
 
@@ -61,7 +61,7 @@ def test_a_gap_of_the_host_makes_the_audit_incomplete() -> None:
 
 
 def test_findings_are_those_of_all_verdicts_in_their_order() -> None:
-    """Each finding once, also that of a rule that ended with an unknown or an error."""
+    """Each finding appears once, even if its rule ended with an unknown or an error."""
     second = Finding("Worse.", Severity.HIGH, Confidence.CONFIRMED, ())
     report = Report(
         LIVE,
@@ -86,14 +86,14 @@ GAP: Unknown = unknown("the superblock")
 
 @rule("DUR901", "made-up", severity=Severity.CRITICAL, since="0.1")
 def as_labelled(fs: Filesystem, _host: Host) -> RuleOutput:
-    """Find what the label names, then need the superblock."""
+    """Yield a finding with the severity in the label, then need the superblock."""
     if fs.label:
         yield Finding("Bad.", Severity(fs.label), Confidence.CONFIRMED, ())
     need(fs.superblock)
 
 
 def report(*severities: str, unknown_superblock: bool = False, gap: bool = False) -> Report:
-    """Audit a filesystem for each severity, and one that cannot be judged."""
+    """Return the report of a filesystem per severity, and of one that cannot be judged."""
     subjects = [filesystem(label=severity) for severity in severities]
     if unknown_superblock:
         subjects.append(filesystem(superblock=GAP))
@@ -103,7 +103,7 @@ def report(*severities: str, unknown_superblock: bool = False, gap: bool = False
 
 
 def set_aside(made: Report, *, known: bool) -> Report:
-    """Return the report with all findings known, or suppressed."""
+    """Return the report with all findings marked as known, or else suppressed."""
     changes = {"known": True} if known else {"suppression": Suppression("so")}
     verdicts = [
         v._replace(findings=tuple(f._replace(**changes) for f in v.findings)) for v in made.verdicts
@@ -142,7 +142,7 @@ def set_aside(made: Report, *, known: bool) -> Report:
 def test_one_precedes_three_and_three_precedes_zero(
     judged: Report, fail_on: str | None, allow_incomplete: bool, expected: int
 ) -> None:
-    """Findings at the threshold, then gaps, then clean; the contract's table."""
+    """Findings at the threshold (1) come before gaps (3), and gaps before clean (0)."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert exit_code(judged, threshold, allow_incomplete=allow_incomplete) == expected
 
@@ -167,7 +167,7 @@ UNSEEN = (UNKNOWN,)
 def test_what_cannot_reach_the_threshold_makes_no_exit_3(
     judged: Verdict, fail_on: str | None, expected: int
 ) -> None:
-    """The report still has the gap; a rule that raised may have been worse than it says."""
+    """The report keeps the gap; an exception counts at any threshold, whatever the severity."""
     threshold = None if fail_on is None else Severity(fail_on)
     made = Report(LIVE, host(), (judged,))
     assert exit_code(made, threshold, allow_incomplete=False) == expected
@@ -176,14 +176,14 @@ def test_what_cannot_reach_the_threshold_makes_no_exit_3(
 
 
 def test_a_gap_of_the_host_can_hide_the_worst() -> None:
-    """A filesystem that was not seen has no rules, and so no worst severity."""
+    """A filesystem that was not seen has no verdicts, so its worst severity is unknown."""
     made = Report(LIVE, host(gaps=(UNKNOWN,)), (Verdict(MILD, None, Outcome.PASS),))
     assert exit_code(made, Severity.CRITICAL, allow_incomplete=False) == 3
 
 
 @pytest.mark.parametrize(("rate", "expected"), [("+high", 3), ("high", 3), ("low", 0)])
 def test_a_profile_can_raise_what_a_rule_can_reach(rate: str, expected: int) -> None:
-    """What is mild by default may be a demand of the product above it."""
+    """A rule that is mild by default may be a demand of the product that uses the filesystem."""
     profile = Profile("made-up", "", "", "", rate=((MILD.code, rate),))
     judged = Verdict(MILD, None, Outcome.UNDETERMINED, unknowns=UNSEEN)
     made = Report(LIVE, host()._replace(profiles=(ActiveProfile(profile),)), (judged,))
@@ -216,7 +216,7 @@ def test_a_profile_can_raise_what_a_rule_can_reach(rate: str, expected: int) -> 
 def test_nagios_has_codes_of_its_own(
     reports: list[Report | None], fail_on: str | None, allow_incomplete: bool, expected: int
 ) -> None:
-    """OK, WARNING, CRITICAL from high on; UNKNOWN hides no finding, and every host counts."""
+    """The status is CRITICAL from high on; findings precede UNKNOWN, and every host counts."""
     threshold = None if fail_on is None else Severity(fail_on)
     assert nagios_code(reports, threshold, allow_incomplete=allow_incomplete) == expected
 
@@ -239,5 +239,5 @@ def test_nagios_has_codes_of_its_own(
     ],
 )
 def test_an_archive_gives_no_hint_for_a_live_host(unknown: Unknown, hint: str) -> None:
-    """It may be years old, and on another machine; the archive's own hints stay."""
+    """The archive may be old and from another machine; its own hints are kept."""
     assert as_captured(unknown) == Unknown(unknown.what, unknown.why, unknown.detail, hint)
