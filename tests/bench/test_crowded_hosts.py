@@ -1,4 +1,4 @@
-"""How the time of an audit grows with mounts and with filesystems: in proportion, not faster.
+"""The time of an audit grows linearly with the number of mounts and of filesystems.
 
 Run with `uv run pytest -m bench -s tests/bench/test_crowded_hosts.py`: it prints what it measured.
 The bounds are ratios within one run, because machines differ and are noisy.
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.bench
 
 @pytest.fixture(autouse=True)
 def no_garbage_collection() -> Iterator[None]:
-    """Keep the collector out of the ratios: it walks through all that other tests left alive."""
+    """Disable garbage collection, whose time depends on the objects that other tests keep."""
     gc.collect()
     gc.disable()
     yield
@@ -48,17 +48,17 @@ def no_garbage_collection() -> Iterator[None]:
 
 
 MOST = 13
-"""How much longer ten times the lines may take: a square would be a hundred times."""
+"""Maximum ratio of times for ten times the lines; quadratic growth would give a hundred."""
 TRIES = 6
 MOUNTS, FILESYSTEMS = 1_000, 50
 SECOND = 500
-"""A second in pieces of work, where 100,000 multiplications take 2 ms."""
+"""One second as a multiple of 100,000 multiplications, which take 2 ms."""
 FORMATS = ("text", "json_v1", "html")
 PAGE = Page("0.0", TAKEN_AT)
 
 
 def audited(source: HostSource, formats: Sequence[str]) -> Report:
-    """Judge a host by every rule, and write its report in some formats."""
+    """Audit a host with all rules and render the report in the given formats."""
     host = assemble_host(source, TAKEN_AT)
     report = audit(ReportSource("live", host.name), host, all_rules())
     for module in formats:
@@ -67,9 +67,9 @@ def audited(source: HostSource, formats: Sequence[str]) -> Report:
 
 
 def best_pair(few: Callable[[], float], many: Callable[[], float]) -> tuple[float, float]:
-    """Measure both one after the other until the second takes at most MOST times as long.
+    """Return the pair of times with the lowest ratio; try until `many` is below MOST times `few`.
 
-    A machine may become slow between the two: a square would show in each pair.
+    The machine may slow down between the two; quadratic growth would show in every pair.
     """
     pairs = []
     for _ in range(TRIES):
@@ -82,9 +82,9 @@ def best_pair(few: Callable[[], float], many: Callable[[], float]) -> tuple[floa
 def times(
     build: Callable[[int], HostSource], lines: int, formats: Sequence[str] = ()
 ) -> tuple[float, float]:
-    """Return how long a host takes, and one with ten times the lines."""
+    """Return the times of audits of a host and of one with ten times the lines."""
     small, large = build(lines), build(10 * lines)
-    audited(small, formats)  # what is imported or compiled once is there now
+    audited(small, formats)  # warm up: imports and compilation happen only once
     few, many = best_pair(
         lambda: relative_time(lambda: audited(small, formats), rounds=2),
         lambda: relative_time(lambda: audited(large, formats), rounds=1),
@@ -96,21 +96,21 @@ def times(
 
 @pytest.mark.parametrize("build", [many_binds, many_on_one_place, many_others, many_containers])
 def test_time_grows_with_the_mounts(build: Callable[[int], HostSource]) -> None:
-    """Ten times the lines of the mount table take at most 13 times as long, and a second."""
+    """Ten times the lines of the mount table take less than 13 times as long, and a second."""
     few, many = times(build, MOUNTS, FORMATS)
     assert many < MOST * few
     assert many < SECOND
 
 
 def test_time_grows_with_the_filesystems_and_lines_of_fstab() -> None:
-    """Ten times as many take at most 13 times as long, and a thousand five seconds."""
+    """Ten times as many take less than 13 times as long, and a thousand less than 5 seconds."""
     few, many = times(many_filesystems, 2 * FILESYSTEMS)
     assert many < MOST * few
     assert many < 5 * SECOND
 
 
 def test_time_of_a_report_grows_with_its_filesystems() -> None:
-    """Ten times the filesystems take at most 13 times as long to be grouped by subject."""
+    """Grouping ten times the filesystems by subject takes less than 13 times as long."""
     few, many = best_pair(
         lambda: time_of_subjects(FILESYSTEMS), lambda: time_of_subjects(10 * FILESYSTEMS)
     )
@@ -119,7 +119,7 @@ def test_time_of_a_report_grows_with_its_filesystems() -> None:
 
 
 def time_of_subjects(count: int) -> float:
-    """Return how long it takes to group the verdicts on so many filesystems."""
+    """Return the time that grouping the verdicts of `count` filesystems takes."""
     report = audited(many_filesystems(count), ())
     return relative_time(lambda: subjects(report), rounds=5)
 
@@ -128,13 +128,13 @@ def time_of_subjects(count: int) -> float:
 def test_time_grows_with_filesystems_that_need_a_second_look(
     build: Callable[[int], HostSource],
 ) -> None:
-    """Ten times the copies of one filesystem, or those of other namespaces, take 13 times."""
+    """Ten times the copies, or filesystems of other namespaces, take less than 13 times as long."""
     few, many = times(build, FILESYSTEMS)
     assert many < MOST * few
 
 
 def test_time_grows_with_the_filesystems_of_a_captured_directory(tmp_path: Path) -> None:
-    """Each name is looked at once: a look is a call to a helper process."""
+    """Each file name is looked up once, because each lookup is a call to a helper process."""
     folders = (tmp_path / f"{number}" for number in itertools.count())
     few, many = best_pair(
         lambda: _captured(next(folders), 100), lambda: _captured(next(folders), FILESYSTEMS * 20)
@@ -145,7 +145,7 @@ def test_time_grows_with_the_filesystems_of_a_captured_directory(tmp_path: Path)
 
 
 def _captured(folder: Path, count: int) -> float:
-    """Return the time of an audit of a sosreport with so many filesystems."""
+    """Return the time of an audit of a sosreport with `count` filesystems."""
     write_sosreport(folder, count)
     words = ["scan", "--from", str(folder), "-f", "json", "-o", str(folder.with_suffix(".json"))]
     time = relative_time(lambda: run_program(words), rounds=1)

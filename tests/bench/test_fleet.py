@@ -1,4 +1,4 @@
-"""How fast a fleet is audited, and in how much memory.
+"""Time and memory of the audit of a fleet.
 
 Run with `uv run pytest -m bench -s tests/bench/test_fleet.py`: it prints what it measured. The
 bounds are ratios within one run, because machines differ and are noisy. `EXT4AUDIT_BENCH=full`
@@ -31,11 +31,11 @@ seconds = time.perf_counter() - started
 cpu = usage.ru_utime + usage.ru_stime
 print(os.waitstatus_to_exitcode(status), seconds, cpu, usage.ru_maxrss)
 """
-"""In a small process of its own: a peak counts what the parent had at the time of the exec."""
+"""Runs in a small process of its own: a child's peak includes its parent's memory at the exec."""
 
 
 class Run(NamedTuple):
-    """What one scan of a fleet cost; `peak_kib` is that of the largest of its processes."""
+    """The cost of one scan of a fleet; `peak_kib` is the peak of its largest process."""
 
     seconds: float
     cpu_seconds: float
@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
 
 def scan(fleet: Path, output: Path) -> Run:
-    """Scan a fleet as a user does, and measure the process with its children."""
+    """Scan a fleet as a user would, and measure the process and its children."""
     program = str(Path(sys.executable).with_name("ext4audit"))
     command = [program, "scan", "--from", str(fleet), "-f", "ndjson", "-o", str(output)]
     measured = subprocess.check_output([sys.executable, "-I", "-c", MEASURE, *command], text=True)
@@ -55,7 +55,7 @@ def scan(fleet: Path, output: Path) -> Run:
 
 
 def test_time_grows_linearly_and_memory_stays_flat(tmp_path: Path) -> None:
-    """N times the hosts take at most 1.5 N times the time, and a third more memory."""
+    """N times the hosts take less than 1.5 N times the CPU time and 4/3 of the memory."""
     runs: dict[int, Run] = {}
     for size in SIZES:
         write_fleet(tmp_path / str(size), size)

@@ -1,8 +1,8 @@
-"""What `ext4audit fleet` costs the controller beside plain Ansible, and how its memory grows.
+"""The cost of `ext4audit fleet` on the controller compared with plain Ansible, and its memory.
 
 Run with `uv run --extra fleet pytest -m bench -s tests/bench/test_gathering.py`; for the whole
 measurement set EXT4AUDIT_FLEET_HOSTS=1000. The hosts are pseudo-hosts: their shell answers with a
-snapshot at hand, so that what is measured is the controller and not the hosts.
+prepared snapshot, so that the controller is measured and not the hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FEW = 10
 FORKS = 10
 MOST_OF_PLAIN = 1.5
 ROUNDS = 3
-"""Of a comparison by the clock at most: what else the machine does in one of them is not ours."""
+"""Maximum rounds of a comparison by wall time, because other programs disturb some of them."""
 REPORT = "out.ndjson"
 READ = (0, 1, 3)
 """Exit codes of a run in which hosts were audited."""
@@ -42,7 +42,7 @@ esac
 
 
 def why_no_ansible() -> str | None:
-    """Return why Ansible cannot run, None where it can; in CI it must."""
+    """Return why Ansible cannot run, None if it can; raises AnsibleError in CI, which needs it."""
     try:
         playbook_program()
     except AnsibleError as error:
@@ -53,7 +53,7 @@ def why_no_ansible() -> str | None:
 
 
 class Cost(NamedTuple):
-    """Seconds of the clock and of the processors, and the peak of the largest process."""
+    """Wall time, CPU time, and the peak memory of the largest process."""
 
     seconds: float
     cpu_seconds: float
@@ -62,7 +62,7 @@ class Cost(NamedTuple):
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Path:
-    """Write the shell of the pseudo-hosts, and its answer: a snapshot of this machine."""
+    """Write the shell of the pseudo-hosts and a snapshot of this machine as its answer."""
     why = why_no_ansible()
     if why is not None:
         pytest.skip(why)
@@ -78,7 +78,7 @@ def shell(tmp_path: Path) -> Path:
 
 
 def measured(folder: Path, codes: tuple[int, ...], *command: object) -> Cost:
-    """Run a command in a small process of its own, and return what it cost."""
+    """Run a command as the child of a small process, and return its cost."""
     words = [sys.executable, "-I", "-c", MEASURE, *map(str, command)]
     with (folder / "output").open("w") as output:
         done = subprocess.run(words, cwd=folder, stdout=output, check=True)
@@ -89,7 +89,7 @@ def measured(folder: Path, codes: tuple[int, ...], *command: object) -> Cost:
 
 
 def inventory(folder: Path, shell: Path, count: int) -> Path:
-    """Write an inventory of pseudo-hosts."""
+    """Write an inventory of `count` pseudo-hosts, and return its path."""
     path = folder / f"hosts{count}.ini"
     words = f"ansible_connection=local ansible_shell_executable={shell}"
     path.write_text("".join(f"host{number:05} {words}\n" for number in range(count)))
@@ -97,7 +97,7 @@ def inventory(folder: Path, shell: Path, count: int) -> Path:
 
 
 def commands(folder: Path, shell: Path, count: int) -> dict[str, tuple[tuple[int, ...], Command]]:
-    """Return plain Ansible, gathering with the audit, and the audit; with their exit codes."""
+    """Return three commands with their exit codes: plain Ansible, gather and audit, audit only."""
     program = Path(sys.executable).with_name("ext4audit")
     plain = Path(playbook_program()).with_name("ansible")
     hosts = ("-i", inventory(folder, shell, count), "--forks", FORKS)
@@ -110,7 +110,7 @@ def commands(folder: Path, shell: Path, count: int) -> dict[str, tuple[tuple[int
 
 
 def test_the_controller_spends_little_more_than_plain_ansible(tmp_path: Path, shell: Path) -> None:
-    """For gathering, beside the audit that follows; its processes do not grow with the hosts."""
+    """Gathering without the audit costs less than 1.5 times plain Ansible; memory stays flat."""
     costs = {}
     for count in (FEW, HOSTS):
         for what, (codes, command) in commands(tmp_path, shell, count).items():
@@ -133,7 +133,7 @@ def test_the_controller_spends_little_more_than_plain_ansible(tmp_path: Path, sh
 def test_gathering_and_audit_take_little_longer_than_plain_ansible(
     tmp_path: Path, shell: Path
 ) -> None:
-    """By the clock, in the quietest of a few rounds: another program may use the machine, too."""
+    """In wall time, in the best of a few rounds: other programs may use the machine, too."""
     both = commands(tmp_path, shell, HOSTS)
     ratios: list[float] = []
     while len(ratios) < ROUNDS and min(ratios, default=MOST_OF_PLAIN) >= MOST_OF_PLAIN:
@@ -147,5 +147,5 @@ def test_gathering_and_audit_take_little_longer_than_plain_ansible(
 
 
 def _each(few: Cost, many: Cost) -> float:
-    """Return the CPU seconds that one more host costs."""
+    """Return the CPU seconds of each additional host."""
     return (many.cpu_seconds - few.cpu_seconds) / (HOSTS - FEW)

@@ -1,6 +1,6 @@
-"""The latencies of `ext4audit probe` beside those of fio, ioping and pg_test_fsync.
+"""The latencies of `ext4audit probe` agree with those of fio, ioping and pg_test_fsync.
 
-All measure one filesystem in turns. The programs are Debian's packages fio, ioping and postgresql.
+All measure one filesystem in turn. The programs are Debian's packages fio, ioping and postgresql.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def program(name: str) -> str:
 
 
 THROTTLE = Path("/sys/fs/cgroup/blkio/blkio.throttle.write_iops_device")
-"""Of the root group of cgroup v1: it holds for the journal's thread as well."""
+"""The limit of the root group of cgroup v1, which also applies to the journal's thread."""
 WRITES_PER_SECOND = 1000
 EAGER = ("-E", "lazy_itable_init=0,lazy_journal_init=0")
 
 
 @pytest.fixture
 def on_disk(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture
-    """Mount a filesystem in a file on this machine's disk, which nothing else may use."""
+    """Mount a filesystem in a file on this machine's disk, which must otherwise be idle."""
     if os.environ.get("EXT4AUDIT_BENCH") != "full":
         pytest.skip("this machine's disk must be idle: EXT4AUDIT_BENCH=full")
     one = Scratch(tmp_path / "image", tmp_path / "mnt")
@@ -50,7 +50,7 @@ def on_disk(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: AR
 
 @pytest.fixture
 def throttled(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture
-    """Mount a filesystem in memory whose device takes a thousand writes a second."""
+    """Mount a filesystem in memory whose device is limited to a thousand writes per second."""
     if not THROTTLE.exists():
         pytest.skip("the throttle needs the blkio controller of cgroup v1")
     memory = tmp_path / "memory"
@@ -68,14 +68,14 @@ def throttled(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: 
 
 
 def ours(place: Path, figure: str) -> float:
-    """Return a figure of the probe fsync."""
+    """Return one figure of the fsync probe."""
     done = ext4audit("probe", str(place), "--only", "fsync", "-f", "json")
     (result,) = json.loads(done.stdout)["results"]
     return float(result["measured"][figure])
 
 
 def fio(place: Path) -> float:
-    """Return the mean of an append and its fsync in milliseconds."""
+    """Return the mean latency of an append and its fsync in milliseconds."""
     command = "--name=x --rw=write --bs=4k --size=2m --fsync=1 --ioengine=psync --fallocate=none"
     words = [*command.split(), "--unlink=1", "--output-format=json", f"--directory={place}"]
     (job,) = json.loads(run(program("fio"), *words))["jobs"]
@@ -83,7 +83,7 @@ def fio(place: Path) -> float:
 
 
 def ioping(place: Path) -> float:
-    """Return the median of an overwrite that is on the disk when it returns, in milliseconds."""
+    """Return the median latency of a synchronous overwrite in milliseconds."""
     words = "-c 256 -i 0 -s 8k -W -y -S 2M".split()
     printed = run(program("ioping"), *words, place)
     units = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
@@ -92,9 +92,9 @@ def ioping(place: Path) -> float:
 
 
 def pg_test_fsync(place: Path) -> float:
-    """Return the mean of an overwrite of one page and its fdatasync in milliseconds.
+    """Return the mean latency of an overwrite of one page and its fdatasync in milliseconds.
 
-    The second of 20 tests is fdatasync; with the others, it takes 20 s. A signal ends it cleanly.
+    fdatasync is the second of 20 tests; all take 20 s, so a signal ends the program, cleanly.
     """
     command = [program("pg_test_fsync"), "-s", "1", "-f", str(place / "pg")]
     printed = ""
@@ -109,9 +109,9 @@ def pg_test_fsync(place: Path) -> float:
 
 
 def compare(place: Path, figure: str, theirs: Callable[[Path], float]) -> None:
-    """Measure in turns: the quickest rounds must agree, because what runs beside them only delays.
+    """Measure in turn; the fastest rounds must agree, because other programs only add delays.
 
-    A rate is turned into a duration.
+    Rates are converted to durations.
     """
     theirs(place)
     pairs = [(ours(place, figure), theirs(place)) for _ in range(ROUNDS)]
@@ -123,15 +123,15 @@ def compare(place: Path, figure: str, theirs: Callable[[Path], float]) -> None:
 
 
 def test_appends_agree_with_fio(throttled: Path) -> None:
-    """The mean of an append and its fsync on a device of known speed."""
+    """The mean latency of an append and its fsync agrees on a device of known speed."""
     compare(throttled, "append_fsync_per_second", fio)
 
 
 def test_overwrites_agree_with_pg_test_fsync(throttled: Path) -> None:
-    """The mean of an overwrite and its fdatasync on a device of known speed."""
+    """The mean latency of an overwrite and its fdatasync agrees on a device of known speed."""
     compare(throttled, "overwrite_fdatasync_per_second", pg_test_fsync)
 
 
 def test_overwrites_agree_with_ioping(on_disk: Path) -> None:
-    """The median of an overwrite."""
+    """The median latency of an overwrite agrees on an idle disk."""
     compare(on_disk, "overwrite_fdatasync_p50_ms", ioping)

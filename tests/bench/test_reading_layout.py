@@ -1,4 +1,4 @@
-"""What it costs to read where all metadata lies: bytes, CPU and memory, at 1, 16 and 64 TiB.
+"""The cost of reading the metadata layout: bytes, CPU and memory, at 1, 16 and 64 TiB.
 
 Run with `uv run pytest -m bench -s`: it prints what it measured.
 """
@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.bench, needs_e2fsprogs]
 TIB = 1 << 40
 MIB = 1 << 20
 DESCRIPTOR_BYTES_OF_A_TIB = MIB // 2
-# A process of its own, because memory is measured at its peak: VmHWM of proc_pid_status(5), as
-# ru_maxrss begins with the peak of the parent. What was read is the first line of proc_pid_io(5).
+# Runs in its own process, because peak memory is measured: VmHWM of proc_pid_status(5), because
+# ru_maxrss starts at the parent's peak. The first line of proc_pid_io(5) is the bytes read.
 PROGRAM = """
 import json, re, resource, sys
 from ext4audit.assemble.layout import read_image_group_table
@@ -50,7 +50,7 @@ print(json.dumps([table.value.groups, *(b - a for a, b in zip(before, after))]))
 
 
 def measured(image: str, reader: str) -> tuple[int, float, int, int]:
-    """Return groups, seconds of CPU, bytes read and growth of the peak memory of one reader."""
+    """Return the groups, CPU seconds, bytes read and growth of the peak memory of one reader."""
     command = (sys.executable, "-c", PROGRAM, image, reader)
     groups, seconds, read_bytes, memory_bytes = json.loads(subprocess.check_output(command))
     return groups, seconds, read_bytes, memory_bytes
@@ -58,7 +58,7 @@ def measured(image: str, reader: str) -> tuple[int, float, int, int]:
 
 @pytest.mark.parametrize("tib", [1, 16, 64])
 def test_the_descriptors_are_read_once_and_never_held_twice(tib: int) -> None:
-    """At most a tenth more is read than there is, and memory grows by at most twice as much."""
+    """Reading takes at most 1.1 times their bytes, and memory grows by at most twice as much."""
     descriptors = tib * DESCRIPTOR_BYTES_OF_A_TIB
     with sparse_image(tib * TIB) as image:
         run(f"mkfs.ext4 -q -E lazy_itable_init=1,lazy_journal_init=1,nodiscard {image}")

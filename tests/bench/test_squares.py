@@ -1,7 +1,7 @@
-"""No function runs for each pair of what a host has: what is counted are lines that run.
+"""No function takes quadratic time in the size of a host; executed lines are counted.
 
-Times would hide a small square behind noise, and counts do not. A line counts each time it begins,
-so that loops count that call nothing. What one operation of C looks through is not seen.
+Noise in times would hide small quadratic terms; counts have no noise. A line counts each time it
+starts, so loops that call nothing count, too. Loops inside a single C operation are not seen.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.bench
 FEW, MANY = 10, 60
 MOST_TIMES = 1.5 * MANY / FEW
 FREE = 1_000
-"""Lines that may run on a large host only; half of the pairs of 60 are 1,800."""
+"""Lines that the larger host may run in excess; 60 items have about 1,800 pairs."""
 PAGE = Page("0.0", TAKEN_AT)
 MOUNTS = (many_binds, many_on_one_place, many_others, many_containers)
 FILESYSTEMS = (many_filesystems, many_copies, many_elsewhere)
@@ -64,7 +64,7 @@ Crowd = Callable[[int], HostSource]
 
 
 def lines(work: Callable[[], object]) -> Counter[CodeType]:
-    """Return how many lines of each function of ours some work runs."""
+    """Return how many lines of each function of ext4audit a call executes."""
     forget()
     found = Counter[CodeType]()
     package = ext4audit.__path__[0]
@@ -85,7 +85,7 @@ def lines(work: Callable[[], object]) -> Counter[CodeType]:
 
 
 def forget() -> None:
-    """Empty the caches: what a smaller host has left there spares a larger one some lines."""
+    """Clear all caches: entries from the smaller host would save the larger one some lines."""
     ours = [module for name, module in sys.modules.items() if name.startswith("ext4audit.")]
     for value in (each for module in ours for each in vars(module).values()):
         if hasattr(value, "cache_clear") and not isinstance(value, ModuleType):
@@ -93,20 +93,20 @@ def forget() -> None:
 
 
 def audited(source: HostSource, names: Collection[str]) -> None:
-    """Judge a host by every rule, and write its report in some formats."""
+    """Audit a host with all rules and render the report in the given formats."""
     report = report_of(source)
     for name in names:
         import_module(f"ext4audit.renderers.{name}").render([Audited("", report)], PAGE)
 
 
 def report_of(source: HostSource) -> Report:
-    """Judge a host by every rule."""
+    """Return the report of an audit of a host with all rules."""
     host = assemble_host(source, TAKEN_AT)
     return audit(ReportSource("live", host.name), host, all_rules())
 
 
 def squares(work: Callable[[int], object]) -> dict[str, tuple[int, int]]:
-    """Return the functions that run more than 1.5 times as many lines as their input grows."""
+    """Return the functions whose number of lines grows more than 1.5 times as fast as the input."""
     few, many = lines(lambda: work(FEW)), lines(lambda: work(MANY))
     return {
         f"{code.co_filename}:{code.co_firstlineno} {code.co_name}": (few[code], many[code])
@@ -117,20 +117,20 @@ def squares(work: Callable[[int], object]) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("build", [*MOUNTS, *FILESYSTEMS, *STACKS, *LINES])
 def test_an_audit_has_no_squares(build: Crowd) -> None:
-    """Six times the mounts, devices or lines of fstab run at most nine times as many lines."""
+    """Six times the mounts, devices or fstab lines execute at most nine times as many lines."""
     hosts = {count: build(count) for count in (FEW, MANY)}
     assert squares(lambda count: audited(hosts[count], ())) == {}
 
 
 @pytest.mark.parametrize("build", [defects, equal_lines, volumes_without_tables])
 def test_no_format_has_squares(build: Crowd) -> None:
-    """Findings of many filesystems, many findings of one, and what could not be determined."""
+    """This holds for findings of many filesystems, many findings of one, and many unknowns."""
     hosts = {count: build(count) for count in (FEW, MANY)}
     assert squares(lambda count: audited(hosts[count], formats().values())) == {}
 
 
 def test_targets_have_no_squares() -> None:
-    """Half of the filesystems of a host are named, on the host itself and of a capture of it."""
+    """Half of the filesystems are named as targets, on the host itself and in a capture of it."""
     hosts = {count: loops(count) for count in (FEW, MANY)}
     whole = {count: assemble_host(hosts[count], TAKEN_AT) for count in hosts}
 
@@ -148,7 +148,7 @@ def test_targets_have_no_squares() -> None:
 
 
 def test_a_policy_has_no_squares() -> None:
-    """Each filesystem has a suppression of its own."""
+    """The policy has a suppression for each filesystem."""
     reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
 
     def apply(count: int) -> None:
@@ -162,7 +162,7 @@ def test_a_policy_has_no_squares() -> None:
 
 
 def test_a_script_has_no_squares() -> None:
-    """The remedies of many filesystems are composed, and written as a script and a playbook."""
+    """The remedies of many filesystems become a script and a playbook."""
     reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
     audited_host = AuditedHost("host", None, TAKEN_AT, "0.0")
 
@@ -176,7 +176,7 @@ def test_a_script_has_no_squares() -> None:
 
 
 def test_a_baseline_has_no_squares() -> None:
-    """A report is compared with itself as a baseline, and as a document."""
+    """A report is compared with itself as a baseline and as a JSON document."""
     reports = {count: report_of(defects(count)) for count in (FEW, MANY)}
     documents = {
         count: json.loads(json_v1([Audited("", reports[count])], PAGE)) for count in reports
@@ -191,7 +191,7 @@ def test_a_baseline_has_no_squares() -> None:
 
 
 def test_a_fleet_has_no_squares() -> None:
-    """Many hosts with equal findings, and as many that could not be read, in all formats."""
+    """Many hosts with equal findings, and as many unreadable ones, are rendered in all formats."""
     report = report_of(equal_lines(1))
     several = [name for name in formats().values() if name != "json_v1"]
 
@@ -210,7 +210,7 @@ def _renamed(report: Report, key: str) -> Report:
 
 
 def test_a_document_of_volumes_has_no_squares() -> None:
-    """A kickstart file has so many disks in one volume group, and so many volumes on it."""
+    """A kickstart file has many disks in one volume group, and as many volumes on it."""
 
     def read(count: int) -> None:
         parts = "".join(f"part pv.{n} --size=9000 --ondisk=sd{n}\n" for n in range(count))

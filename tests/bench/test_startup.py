@@ -1,9 +1,9 @@
-"""What the start of the program costs, beside an interpreter that does nothing.
+"""The cost of starting the program, compared with an interpreter that does nothing.
 
 Run with `uv run pytest -m bench -s`: it prints what it measured, and the numbers in
 docs/measurements.md come from here. The bounds are ratios of instructions, which valgrind counts:
-the processor time of one commit was 12.0 and 14.2 times that of an empty interpreter on two days
-of one machine, its instructions differ by less than 1 %.
+the CPU time of one commit was 12.0 and 14.2 times that of an empty interpreter on two days on one
+machine, while its instructions differed by less than 1 %.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from support.timing import command_seconds
 
 ROUNDS = 7
 USUAL = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-"""An environment in which bytecode is kept, as an installation has it."""
+"""An environment in which bytecode is cached, as in an installation."""
 
 pytestmark = [pytest.mark.bench, pytest.mark.kernel]
 
 
 def milliseconds(*commands: Sequence[str]) -> list[float]:
-    """Return the median processor time of each command, measured in turn.
+    """Return the median CPU time of each command in milliseconds.
 
-    Round by round, because a machine that becomes slow for a while must not decide a ratio. Each
-    has been run once before, with its bytecode kept, as an installation has it: some environments
-    forbid to write it.
+    The commands run in turn, so that a temporary slowdown of the machine does not decide a ratio.
+    An extra first round caches their bytecode, as in an installation: some environments forbid
+    writing it.
     """
     times: list[list[float]] = [[] for _ in commands]
     for _ in range(ROUNDS + 1):
@@ -64,7 +64,7 @@ def program(*arguments: str) -> tuple[str, ...]:
 def count_instructions(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[Sequence[str]], int]:
-    """Return what counts the instructions of a command, without those of what it starts."""
+    """Return a function that counts the instructions of a command, without its child processes."""
     if shutil.which("valgrind") is None:
         reason = "needs valgrind"
         if os.environ.get("EXT4AUDIT_REQUIRE_VALGRIND") == "1":
@@ -76,10 +76,10 @@ def count_instructions(
 
 
 def collected(command: Sequence[str]) -> int:
-    """Run a command under callgrind, and return the number of instructions of its own process.
+    """Run a command under callgrind, and return the instruction count of its own process.
 
-    A process that it forked has a number, too, and prints it before. The order of sets is the
-    same each time (PYTHONHASHSEED), and the modules are compiled.
+    Its forked processes print their counts earlier. The order of sets is the same in each run
+    (PYTHONHASHSEED), and the modules are compiled.
     """
     environment = {**USUAL, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
@@ -117,7 +117,7 @@ def five_mounts(
 def tools_of_a_scan(mounts: list[Scratch]) -> list[tuple[str, ...]]:
     """Return every command that a scan of the mounts runs.
 
-    Recorded, not counted: where the images lie on ext4 themselves, that is one dumpe2fs more.
+    Their number is not fixed: if the images are on ext4 themselves, there is one more dumpe2fs.
     """
     source = RecordingSource(LiveSource())
     resolver = TargetResolver(source, take_inventory(source))
@@ -132,8 +132,8 @@ def test_a_json_scan_of_five_mounts_is_quick(
 ) -> None:
     """A JSON scan takes at most 18.5 times the instructions of an empty interpreter.
 
-    Its tools (dumpe2fs, lsblk) are not counted. In processor time this is 12 to 17 times: how
-    much of an interpreter that does nothing stays in the caches differs from day to day.
+    Its tools (dumpe2fs, lsblk) are not counted. In CPU time this is 12 to 17 times, because the
+    share of the empty interpreter that stays in the CPU caches differs from day to day.
     """
     command = program("scan", "-f", "json", *(str(mount.mount_point) for mount in five_mounts))
     found = json.loads(subprocess.run(command, capture_output=True, check=False).stdout)
@@ -157,7 +157,7 @@ SCAN = (
 
 
 def test_a_direct_exit_earns_its_place() -> None:
-    """It saves the time in which the interpreter is torn down; `__main__` has it."""
+    """`__main__` exits directly, which saves the time of the interpreter's shutdown."""
     snapshot = str(HOSTS / "healthy-debian-12" / "snapshot")
     ways = [SCAN.format(snapshot=snapshot, leave=leave) for leave in ("os._exit", "sys.exit")]
     direct, usual = milliseconds(*((sys.executable, "-c", way) for way in ways))
