@@ -67,7 +67,7 @@ GAPS = [
 
 
 def evidence(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Evidence[Any]]:
-    """Draw a known value, or one of the kinds of gaps."""
+    """Draw a known value, or an unknown of any kind."""
     return st.one_of(values.map(known), st.sampled_from(GAPS))
 
 
@@ -104,7 +104,7 @@ DISKS = st.builds(
 
 
 def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDevice]:
-    """Draw what can lie on devices: a partition, an md array, a mapping, a loop device."""
+    """Draw a device on top of others: a partition, an md array, a mapping, or a loop device."""
     members = st.lists(below, min_size=1, max_size=4)
     one_below = evidence(below.map(lambda device: (device,)))
     tables = evidence(
@@ -151,7 +151,7 @@ def stacked(below: st.SearchStrategy[BlockDevice]) -> st.SearchStrategy[BlockDev
 def renumbered(
     device: BlockDevice, number: DeviceNumber, others: Iterator[DeviceNumber]
 ) -> BlockDevice:
-    """Give a device its number, and each device below it the next of the others."""
+    """Return a device with `number`, and the devices below it with the next of `others`."""
     below = device.below
     if isinstance(below, Known):
         devices = tuple(renumbered(each, next(others), others) for each in below.value)
@@ -277,7 +277,7 @@ FILESYSTEMS = st.builds(
 
 
 def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber]) -> Filesystem:
-    """Give a filesystem, its mounts and its device one number, and the devices below others."""
+    """Return a filesystem, its mounts and device with `number`, the devices below with others."""
     stack = fs.stack
     if isinstance(stack, Known):
         stack = replace(stack, value=renumbered(stack.value, number, others))
@@ -286,7 +286,7 @@ def placed(fs: Filesystem, number: DeviceNumber, others: Iterator[DeviceNumber])
 
 
 def with_numbers(drawn: Host) -> Host:
-    """Give each device a number of its own: 8:0, 8:1 and so on to those of the filesystems."""
+    """Return the host with a unique number for each device: 8:0, 8:1, … for filesystems."""
     own, others = (DeviceNumber(8, minor) for minor in count()), numbers_below()
     filesystems = tuple(placed(fs, next(own), others) for fs in drawn.filesystems)
     unmounted = drawn.unmounted
@@ -298,7 +298,7 @@ def with_numbers(drawn: Host) -> Host:
 
 
 def device_numbers(drawn: Host) -> list[DeviceNumber]:
-    """Return the number of each device of each stack of a host."""
+    """Return the numbers of all devices in all stacks of a host."""
 
     def numbers(device: BlockDevice) -> list[DeviceNumber]:
         below = device.below.value if isinstance(device.below, Known) else ()

@@ -1,8 +1,8 @@
-"""Take facts of a host away: the same host, seen by someone who knows less.
+"""Remove facts of a host: the same host, seen by someone who knows less.
 
-`losses` are the ways: one kind of fact everywhere (no table of any mapped device), the same fact of
-one object only, and pairs of kinds. Where a gap is not the fact's own `Unknown` but stands beside
-it, as `start_gap` beside `start_sectors`, `BESIDE` says so.
+`losses` returns what to remove: one kind of fact everywhere (no table of any mapped device), the
+fact of a single object, and pairs of kinds. If a gap is not the fact's own `Unknown` but in another
+field, such as `start_gap` for `start_sectors`, it is listed in `BESIDE`.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ BESIDE: dict[str, dict[str, Any]] = {
     "BlockDevice.udev": {"udev": (), "udev_gap": Unknown},
     "Filesystem.mounts": {"mounts": (), "unlisted": Unknown},
 }
-"""Facts whose gap is a field of its own, and the values of both without them."""
+"""Facts whose gap is in another field, with the values of both fields when the fact is lost."""
 CROWD = 1500
-"""So many facts make a crowded host."""
+"""Maximum facts of a host whose facts are removed; larger hosts test size only."""
 
 
 class Place(NamedTuple):
-    """A fact: its kind ("DmDevice.table"), and the identity of the object that has it."""
+    """A fact: its kind ("DmDevice.table"), and the id() of the object that has it."""
 
     kind: str
     owner: int
 
 
 class Loss(NamedTuple):
-    """Facts that are taken away: all of some kinds, or those of one object."""
+    """Facts to remove: all of some kinds, or only those of one object."""
 
     kinds: frozenset[str]
     owner: int | None = None
 
     def takes(self, kind: str, owner: int) -> bool:
-        """Whether this fact of this object is lost."""
+        """Return whether a fact of an object is lost."""
         return kind in self.kinds and self.owner in {None, owner}
 
     def __str__(self) -> str:
-        """Return a name for people."""
+        """Return a readable name."""
         where = "" if self.owner is None else " of one of them"
         return f"without {' and '.join(sorted(self.kinds))}{where}"
 
@@ -55,11 +55,11 @@ class Loss(NamedTuple):
 def losses(
     subject: Subject, seen: Container[Place], chance: random.Random, most: int | None
 ) -> list[Loss]:
-    """Return the ways to know less of a subject, of whose facts some were looked at.
+    """Return the losses for a subject; `seen` contains the facts that were looked at.
 
-    Every kind of these is among them; of single facts and of pairs of kinds, one of which was
-    looked at, at most so many. A host of hundreds of filesystems is there for its size, and has
-    none.
+    There is one for every kind of these facts, and up to `most` each for single facts and for
+    pairs of kinds of which one was looked at. Hosts with more than CROWD facts test size only and
+    get none.
     """
     known = places(subject)
     if len(known) > CROWD:
@@ -79,14 +79,14 @@ def _some(ways: list[T], chance: random.Random, most: int | None) -> list[T]:
 
 
 def places(subject: Subject) -> list[Place]:
-    """Return each fact inside a subject that is known, each object's once."""
+    """Return the known facts inside a subject, those of each object once."""
     found: list[Place] = []
     _visit(subject, found, set())
     return found
 
 
 def _visit(value: Any, found: list[Place], met: set[int]) -> None:
-    """Append the facts inside a value that may hold some, and was not met."""
+    """Append the facts inside a value that may contain some and has not been visited."""
     met.add(id(value))
     for name, kind in facts_of(type(value)):
         inside = getattr(value, name)
@@ -98,7 +98,7 @@ def _visit(value: Any, found: list[Place], met: set[int]) -> None:
 
 
 def _may_hold(kind: type) -> bool:
-    """Whether facts can be inside a value of this type: there are none in texts and numbers."""
+    """Return whether values of a type can contain facts; strings and numbers cannot."""
     if kind not in _HOLDERS:
         _HOLDERS[kind] = issubclass(kind, tuple | Known) or bool(facts_of(kind))
     return _HOLDERS[kind]
@@ -108,7 +108,7 @@ _HOLDERS: dict[type, bool] = {}
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return what a value that may hold facts has, as far as that may hold some, too."""
+    """Return the parts of a value that may contain facts."""
     if isinstance(value, Known):
         parts: Iterable[Any] = (value.value,)
     else:
@@ -118,11 +118,11 @@ def _parts(value: Any) -> list[Any]:
 
 
 Kinds = Mapping[int, frozenset[str]]
-"""The kinds of the facts inside each object of a subject, by the object's identity."""
+"""The kinds of the facts inside each object of a subject, by the object's id()."""
 
 
 def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> Kinds:
-    """Return the kinds of the facts inside a value and inside everything that may hold some."""
+    """Return the kinds of the facts inside a value and inside each of its parts."""
     found = {} if found is None else found
     kinds = {kind for _, kind in facts_of(type(value))}
     for part in _parts(value):
@@ -134,7 +134,7 @@ def kinds_inside(value: Any, found: dict[int, frozenset[str]] | None = None) -> 
 
 
 def without(subject: Subject, loss: Loss, kinds: Kinds) -> Subject:
-    """Return what is left of a subject; an object that it holds twice remains one object."""
+    """Return a subject without lost facts; an object that occurs twice remains one object."""
     left: Subject = _Blinding(loss, kinds).seen(subject)
     return left
 
@@ -146,7 +146,7 @@ class _Blinding:
         self._made: dict[int, Any] = {}
 
     def seen(self, value: Any) -> Any:
-        """Return a value without what is lost, the same object where that is nothing."""
+        """Return a value without the lost facts, or the same object if it has none of them."""
         if self._loss.kinds.isdisjoint(self._kinds.get(id(value), ())):
             return value
         if id(value) not in self._made:
@@ -194,7 +194,7 @@ _KNOWN_TYPES: dict[type, tuple[tuple[str, str], ...]] = {}
 
 
 def facts_of(kind: type) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a type of records, each with the name of its kind of fact."""
+    """Return the fields of a record type, each with the name of its kind of fact."""
     if kind not in _KNOWN_TYPES:
         _KNOWN_TYPES[kind] = tuple((name, f"{kind.__name__}.{name}") for name in _fields(kind))
     return _KNOWN_TYPES[kind]

@@ -1,4 +1,4 @@
-"""Hosts with thousands of mounts, or of filesystems: container hosts, and farms of small disks."""
+"""Hosts with thousands of mounts or filesystems: container hosts, and farms of small disks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from support.hosts.evidence_host import (
 )
 
 _FIRST = 100
-"""The first mount id of the crowd."""
+"""The first mount ID of the added mounts."""
 _MOUNTINFO = "/proc/self/mountinfo"
 _PROCESSES = 20
 _ARRAY = """/dev/md{number}:
@@ -35,7 +35,7 @@ _ARRAY = """/dev/md{number}:
 
 
 def many_binds(count: int) -> HostSource:
-    """Return a host that shows directories of /data at so many other places, as kubelet does."""
+    """Return a host with `count` bind mounts of directories of /data, as kubelet makes them."""
     host = debian_host()
     for index in range(count):
         place = f"/var/lib/kubelet/pods/{index:06}/volumes/data"
@@ -44,7 +44,7 @@ def many_binds(count: int) -> HostSource:
 
 
 def many_on_one_place(count: int) -> HostSource:
-    """Return a host with a directory of /data mounted so many times, each upon the one before."""
+    """Return a host with `count` mounts of a directory of /data, each on top of the previous."""
     host = debian_host()
     lines = [
         f"{_FIRST + index} {_FIRST + index - 1 if index else 25} 8:16 /same /mnt/same rw,relatime "
@@ -62,7 +62,7 @@ def _table(host: HostEvidence) -> str:
 
 
 def many_others(count: int) -> HostSource:
-    """Return a host with so many mounts of other types, as containers make them."""
+    """Return a host with `count` mounts of other types, as containers make them."""
     host = debian_host()
     for index in range(count):
         place = f"/run/containers/{index:06}/shm"
@@ -71,9 +71,9 @@ def many_others(count: int) -> HostSource:
 
 
 def many_containers(count: int) -> HostSource:
-    """Return a host with so many overlays, whose writable directories lie on /.
+    """Return a host with `count` overlays whose writable directories are on /.
 
-    /data has data=writeback, so that it matters whether any of them lies there: all are looked at.
+    /data has data=writeback, so rules look at all of them, in case one is on /data.
     """
     host = debian_host().options("sdb", replaced(OPTIONS, {"data=ordered": "data=writeback"}))
     for index in range(count):
@@ -90,9 +90,9 @@ def many_containers(count: int) -> HostSource:
 
 
 def many_filesystems(count: int) -> HostSource:
-    """Return a host with so many disks, each with ext4 and with a line of fstab.
+    """Return a host with `count` disks, each with ext4 and a line in fstab.
 
-    Every other line names the disk by its path.
+    Every other line names the disk by its path instead of its UUID.
     """
     host = debian_host()
     lines = []
@@ -105,7 +105,7 @@ def many_filesystems(count: int) -> HostSource:
 
 
 def many_copies(count: int) -> HostSource:
-    """Return a host with so many copies of /data, all of them mounted."""
+    """Return a host with `count` copies of /data, all of them mounted."""
     host = debian_host()
     for index in range(count):
         _disk(host, index, DATA_UUID)
@@ -113,7 +113,7 @@ def many_copies(count: int) -> HostSource:
 
 
 def many_elsewhere(count: int) -> HostSource:
-    """Return a host with so many filesystems that only other mount namespaces have mounted."""
+    """Return a host with `count` filesystems that are mounted in other mount namespaces only."""
     host = debian_host()
     names = [_disk(host, index, f"33333333-aaaa-4bbb-8ccc-{index:012}") for index in range(count)]
     table = _table(host)
@@ -123,7 +123,7 @@ def many_elsewhere(count: int) -> HostSource:
 
 
 def _disk(host: HostEvidence, index: int, uuid: str) -> str:
-    """Give a mounted disk with ext4, and return its name."""
+    """Add a mounted disk with ext4, and return its name."""
     name = f"vd{_letters(index)}"
     number = f"253:{index}"
     host.disk(name, number).listed(name, number, fstype="ext4", uuid=uuid, label="data")
@@ -134,15 +134,15 @@ def _disk(host: HostEvidence, index: int, uuid: str) -> str:
 
 
 def _letters(index: int) -> str:
-    """Return the letters of a disk: "aaaa" for the first."""
+    """Return the letters in the name of a disk: "aaaa" for the first one."""
     places = (26**3, 26**2, 26, 1)
     return "".join(ascii_lowercase[index // place % 26] for place in places)
 
 
 def sosreport_of_arrays(count: int) -> contents.Files:
-    """Return a sosreport with so many arrays of two disks, and a logical volume on each.
+    """Return a sosreport with `count` arrays of two disks, and a logical volume on each.
 
-    All arrays are in one output of mdadm and all volumes in one of dmsetup, as sos runs them.
+    As in sos, one output of mdadm has all arrays, and one of dmsetup has all volumes.
     """
     files = contents.sos_files()
     mdstat, details, tables, names, lines = [], [], [], [], []
@@ -180,7 +180,7 @@ def sosreport_of_arrays(count: int) -> contents.Files:
 
 
 def sosreport_of_loops(count: int) -> contents.Files:
-    """Return a sosreport with so many images on loop devices; `mount` names the files of all."""
+    """Return a sosreport with `count` images on loop devices; `mount` lists all their files."""
     files = contents.sos_files()
     mounted, attached = [], []
     for index in range(count):
@@ -198,7 +198,7 @@ def sosreport_of_loops(count: int) -> contents.Files:
 
 
 def write_sosreport(folder: Path, count: int) -> None:
-    """Write the tree of a sosreport with so many disks, each with ext4 and with a line of fstab."""
+    """Write a sosreport directory with `count` disks, each with ext4 and a line in fstab."""
     files = contents.sos_files()
     for index in range(count):
         name, uuid = f"nvme{index}n1", f"33333333-aaaa-4bbb-8ccc-{index:012}"

@@ -1,4 +1,4 @@
-"""Hosts with hundreds of devices below their filesystems, or of lines in fstab."""
+"""Hosts with hundreds of devices below their filesystems, or hundreds of lines in fstab."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.hosts.evidence_host import (
 )
 
 _FIRST = 100
-"""The first mount id of the crowd."""
+"""The first mount ID of the added mounts."""
 _DISK, _DISK_NUMBER = "sdz", "65:0"
 _SECTORS = 2_048_000
 _BAD = {
@@ -44,7 +44,7 @@ def _filesystem(
 
 
 def _disks(host: HostEvidence, count: int) -> dict[str, str]:
-    """Give so many disks without filesystems, and return their numbers by name."""
+    """Add `count` disks without filesystems, and return their numbers by name."""
     disks = {f"nvme{index}n1": f"259:{index}" for index in range(count)}
     for name, number in disks.items():
         host.disk(name, number).listed(name, number)
@@ -59,7 +59,7 @@ def _volume(host: HostEvidence, index: int, disk: tuple[str, str]) -> None:
 
 
 def volumes_on_one_disk(count: int) -> HostSource:
-    """Return a host with so many logical volumes on one disk."""
+    """Return a host with `count` logical volumes on one disk."""
     host = debian_host().disk(_DISK, _DISK_NUMBER).listed(_DISK, _DISK_NUMBER)
     for index in range(count):
         _volume(host, index, (_DISK, _DISK_NUMBER))
@@ -67,7 +67,7 @@ def volumes_on_one_disk(count: int) -> HostSource:
 
 
 def volumes_without_tables(count: int) -> HostSource:
-    """Return that host as a user sees it who may not read the tables of the volumes."""
+    """Return the same host seen by a user who may not read the tables of the volumes."""
     host = debian_host().disk(_DISK, _DISK_NUMBER).listed(_DISK, _DISK_NUMBER)
     for index in range(count):
         _volume(host, index, (_DISK, _DISK_NUMBER))
@@ -75,7 +75,7 @@ def volumes_without_tables(count: int) -> HostSource:
 
 
 def volumes_on_one_array(count: int) -> HostSource:
-    """Return a host with so many logical volumes on one array of ten disks."""
+    """Return a host with `count` logical volumes on one array of ten disks."""
     host = debian_host()
     disks = _disks(host, 10)
     host.stacked("md0", "9:0", **disks).md("9:0", list(disks))
@@ -85,7 +85,7 @@ def volumes_on_one_array(count: int) -> HostSource:
 
 
 def partitions(count: int) -> HostSource:
-    """Return a host with so many partitions on one disk, all of which overlap."""
+    """Return a host with `count` partitions on one disk, all of which overlap."""
     host = debian_host().disk(_DISK, _DISK_NUMBER).listed(_DISK, _DISK_NUMBER)
     for index in range(count):
         device = f"{_DISK}{index + 1}", f"259:{index}"
@@ -95,7 +95,7 @@ def partitions(count: int) -> HostSource:
 
 
 def arrays(count: int) -> HostSource:
-    """Return a host with so many arrays of two disks, which fstab and mdadm.conf name."""
+    """Return a host with `count` arrays of two disks, which fstab and mdadm.conf name."""
     host = debian_host()
     disks = list(_disks(host, 2 * count).items())
     for index in range(count):
@@ -109,7 +109,7 @@ def arrays(count: int) -> HostSource:
 
 
 def one_array(count: int) -> HostSource:
-    """Return a host with one degraded array of so many disks."""
+    """Return a host with one degraded array of `count` disks."""
     host = debian_host()
     disks = _disks(host, count)
     host.stacked("md0", "9:0", **disks).md("9:0", list(disks), degraded="1")
@@ -118,7 +118,7 @@ def one_array(count: int) -> HostSource:
 
 
 def encrypted(count: int) -> HostSource:
-    """Return a host with one filesystem on so many layers of device mapper."""
+    """Return a host with one filesystem on `count` layers of device mapper."""
     host = debian_host().disk(_DISK, _DISK_NUMBER).listed(_DISK, _DISK_NUMBER)
     below = _DISK, _DISK_NUMBER
     for index in range(count):
@@ -132,9 +132,9 @@ def encrypted(count: int) -> HostSource:
 
 
 def mirrors_of_mirrors(count: int) -> HostSource:
-    """Return a host with so many layers of two mirrors, both made of both mirrors below.
+    """Return a host with `count` layers of two mirrors, both made of both mirrors below.
 
-    The ways down double with each layer.
+    The number of paths down doubles with each layer.
     """
     host = debian_host()
     below = _disks(host, 2)
@@ -149,7 +149,7 @@ def mirrors_of_mirrors(count: int) -> HostSource:
 
 
 def loops(count: int) -> HostSource:
-    """Return a host with so many images on /data, each mounted by a loop device."""
+    """Return a host with `count` images on /data, each mounted by a loop device."""
     host = debian_host()
     for index in range(count):
         device, image = (f"loop{index}", f"7:{index}"), f"/data/{index}.img"
@@ -159,7 +159,7 @@ def loops(count: int) -> HostSource:
 
 
 def loops_over_one_file(count: int) -> HostSource:
-    """Return a host that has mounted one image so many times."""
+    """Return a host that has mounted one image `count` times."""
     host = debian_host().path("/data/img", "8:16", 1, "file")
     for index in range(count):
         device = f"loop{index}", f"7:{index}"
@@ -169,7 +169,7 @@ def loops_over_one_file(count: int) -> HostSource:
 
 
 def defects(count: int) -> HostSource:
-    """Return a host with so many filesystems that have many defects each."""
+    """Return a host with `count` filesystems that have many defects each."""
     host = debian_host()
     lines = []
     for index, device in enumerate(_disks(host, count).items()):
@@ -180,7 +180,7 @@ def defects(count: int) -> HostSource:
 
 
 def lines_without_mounts(count: int) -> HostSource:
-    """Return a host with so many lines of fstab for devices that are not there."""
+    """Return a host with `count` lines in fstab for devices that do not exist."""
     specs = ("UUID={}", "LABEL=label{}", "/dev/vd{}", "PARTUUID={}")
     lines = (
         f"{specs[index % len(specs)].format(_uuid(index))} /srv/{index} ext4 noatime 0 2\n"
@@ -190,19 +190,19 @@ def lines_without_mounts(count: int) -> HostSource:
 
 
 def equal_lines(count: int) -> HostSource:
-    """Return a host whose fstab has one line so many times, with options that are not active."""
+    """Return a host whose fstab has one line `count` times, with options that are not active."""
     line = f"UUID={DATA_UUID} /data ext4 noatime,data=writeback,foo 0 2\n"
     return debian_host().file("/etc/fstab", line * count).source()
 
 
 def equal_lines_without_mounts(count: int) -> HostSource:
-    """Return a host whose fstab has one line so many times, for a device that is not there."""
+    """Return a host whose fstab has one line `count` times, for a device that does not exist."""
     line = f"UUID={_uuid(0)} /srv/gone ext4 noatime 0 2\n"
     return debian_host().file("/etc/fstab", line * count).source()
 
 
 def lines_without_udev(count: int) -> HostSource:
-    """Return a host without udev that has so many filesystems, and as many labels in fstab."""
+    """Return a host without udev that has `count` filesystems, and as many labels in fstab."""
     host = debian_host()
     for index, device in enumerate(_disks(host, count).items()):
         _filesystem(host, device, index)
@@ -216,7 +216,7 @@ def lines_without_udev(count: int) -> HostSource:
 
 
 def namespaces(count: int) -> HostSource:
-    """Return a host with so many mount namespaces, none of which has /data mounted."""
+    """Return a host with `count` mount namespaces, none of which has /data mounted."""
     host = debian_host()
     table = host.source().fetch(ReadFile("/proc/self/mountinfo"))
     for index in range(count):

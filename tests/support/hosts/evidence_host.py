@@ -1,7 +1,7 @@
-"""Build what a host answers: a plausible host by default, and one call for what is odd.
+"""Build the answers of a host: a plausible host by default, and one call per deviation.
 
-A test of assembly reads as "this host, but with X": every answer can be replaced or removed, and
-what nobody told is absent, as it is on a host.
+A test of assembly reads as "this host, but with X": every answer can be replaced or removed.
+Answers that were not given are absent, like files that a host does not have.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ FSTRIM_LINK = "/etc/systemd/system/timers.target.wants/fstrim.timer"
 HALF_FULL = "4096 6417000 3217000 2889320 1638400 1500000"
 """f_frsize, f_blocks, f_bfree, f_bavail, f_files, f_ffree of the filesystem in `dumpe2fs_text`."""
 GROUPS = 200
-"""Its block groups."""
+"""The number of block groups of the filesystem in `dumpe2fs_text`."""
 
 OPTIONS = """\
 rw bsddf nogrpid block_validity dioread_nolock nodiscard delalloc nowarn_on_error
 journal_checksum barrier auto_da_alloc user_xattr acl noquota resuid=0 resgid=0 errors=continue
 commit=5 min_batch_time=0 max_batch_time=15000 stripe=0 data=ordered inode_readahead_blks=32
 init_itable=10 max_dir_size_kb=0"""
-"""The options file of a default filesystem on Linux 6.1 and 6.12, blanks for newlines."""
+"""The options file of a default filesystem on Linux 6.1 and 6.12, with blanks for newlines."""
 
 QUEUE = {
     "write_cache": "write back",
@@ -65,29 +65,29 @@ QUEUE = {
 
 
 def absent(what: str = "it") -> Unknown:
-    """Return the gap of something that the host does not have."""
+    """Return the unknown for something that the host does not have."""
     return Unknown(what, Why.ABSENT, "No such file or directory")
 
 
 def denied(what: str = "it") -> Unknown:
-    """Return the gap of something that only root may see."""
+    """Return the unknown for something that only root may read."""
     return Unknown(what, Why.DENIED, "Permission denied", "run as root")
 
 
 def failed(what: str = "it", detail: str = "exit status 1") -> Unknown:
-    """Return the gap of a program that could not do its work."""
+    """Return the unknown for a program that failed."""
     return Unknown(what, Why.FAILED, detail)
 
 
 def replaced(words: str, changes: Mapping[str, str]) -> str:
-    """Replace whole words of a list, each of which must be there; "" removes one."""
+    """Replace whole words of a list, all of which must occur; "" removes a word."""
     given = words.split()
     assert set(changes) <= set(given), set(changes) - set(given)
     return " ".join(word for word in (changes.get(each, each) for each in given) if word)
 
 
 def options_text(words: str) -> str:
-    """Return an options file: one word a line."""
+    """Return an options file: one word per line."""
     return "\n".join(words.split()) + "\n"
 
 
@@ -101,7 +101,7 @@ def dumpe2fs_text(
     errors: str = "Continue",
     raid: str = "",
 ) -> str:
-    """Return what `dumpe2fs -h` (1.47) prints of a filesystem of 25 GiB."""
+    """Return the output of `dumpe2fs -h` (1.47) for a filesystem of 25 GiB."""
     mount_options = f"Mount options:            {string}\n" if string else ""
     return (
         "dumpe2fs 1.47.0 (5-Feb-2023)\n"
@@ -133,13 +133,13 @@ def dumpe2fs_text(
 
 
 def descriptors(groups: int, *, unzeroed: int = 0, size: int = 32) -> bytes:
-    """Return group descriptors; lazy initialization owes the inode tables of the last ones."""
+    """Return group descriptors; the last ones have inode tables not yet initialized (lazily)."""
     zeroed = b"\4".rjust(0x13, b"\0").ljust(size, b"\0")
     return zeroed * (groups - unzeroed) + bytes(size) * unzeroed
 
 
 class HostSource:
-    """Replays a host's answers; what it was not told is absent."""
+    """Replays the answers of a host; everything else is absent."""
 
     def __init__(self, answers: Mapping[Ask, Answer]) -> None:
         self._told = MapSource(answers)
@@ -149,14 +149,14 @@ class HostSource:
     @overload
     def fetch(self, ask: BytesAsk) -> Evidence[bytes]: ...
     def fetch(self, ask: Ask) -> Answer:
-        """Answer as the host would."""
+        """Return the answer of the host."""
         answer: Answer = self._told.fetch(ask)
         untold = isinstance(answer, Unknown) and answer.why is Why.NOT_CAPTURED
         return absent(describe(ask)) if untold else answer
 
 
 class HostEvidence:
-    """A host's answers, changed call by call; each call returns the host itself."""
+    """The answers of a host; each method changes some and returns the host itself."""
 
     def __init__(self) -> None:
         self.answers: dict[Ask, Answer] = {}
@@ -164,7 +164,7 @@ class HostEvidence:
         self._listed: dict[str, dict[str, str | None]] = {}
 
     def tell(self, ask: Ask, answer: str | bytes | Unknown) -> HostEvidence:
-        """Give or replace one answer."""
+        """Add or replace one answer."""
         origin = describe(ask)
         match answer:
             case Unknown():
@@ -176,30 +176,30 @@ class HostEvidence:
         return self
 
     def file(self, path: str, text: str | Unknown) -> HostEvidence:
-        """Give or replace one file."""
+        """Add or replace one file."""
         return self.tell(ReadFile(path), text)
 
     def without(self, path: str) -> HostEvidence:
-        """Remove a file or a directory with all below it."""
+        """Remove a file, or a directory and everything below it."""
         for ask in list(self.answers):
             if isinstance(ask, ReadFile | ListDir) and f"{ask.path}/".startswith(f"{path}/"):
                 del self.answers[ask]
         return self
 
     def options(self, name: str, words: str = OPTIONS) -> HostEvidence:
-        """Give the options file and the sysfs directory of a live ext4 superblock."""
+        """Add the options file and the sysfs directory of a mounted ext4 filesystem."""
         self.file(f"/proc/fs/ext4/{name}/options", options_text(words))
         base = f"/sys/fs/ext4/{name}"
         return self.file(f"{base}/errors_count", "0\n").file(f"{base}/warning_count", "0\n")
 
     def node(self, path: str, number: str) -> HostEvidence:
-        """Give a block device node."""
+        """Add a block device node."""
         return self.tell(
             ResolvePath(path), f"mount_id=22\ndevice_number=0:6\ntype=block\nrepresents={number}\n"
         )
 
     def path(self, path: str, number: str, mount_id: int, kind: str = "directory") -> HostEvidence:
-        """Give a path on a filesystem."""
+        """Add a path on a filesystem."""
         self.tell(RealPath(path), path)
         return self.tell(
             ResolvePath(path), f"mount_id={mount_id}\ndevice_number={number}\ntype={kind}\n"
@@ -217,9 +217,9 @@ class HostEvidence:
         super_options: str = "rw",
         root: str = "/",
     ) -> HostEvidence:
-        """Give or replace a line of mountinfo; its mount point leads to it.
+        """Add or replace a line of mountinfo, and the path of its mount point.
 
-        A filesystem of ext4 is half full there.
+        An ext4 filesystem is half full.
         """
         self._mounts[mount_id] = (
             f"{mount_id} 1 {number} {root} {mount_point} {flags} - {fstype} {source} "
@@ -230,11 +230,11 @@ class HostEvidence:
         return self.path(mount_point, number, mount_id)
 
     def usage(self, mount_point: str, number: str, counts: str = HALF_FULL) -> HostEvidence:
-        """Give or replace what statvfs says at a mount point."""
+        """Add or replace the result of statvfs at a mount point."""
         return self.tell(StatFilesystem(mount_point), f"{number} {counts}")
 
     def _lines_of_mountinfo(self) -> Iterator[str]:
-        """Yield the mounts in their order, all of them in the root: beside it they were hidden."""
+        """Yield the mounts in order, as children of /: as its siblings they would be hidden."""
         root = next((m for m in self._mounts if self._mounts[m].split()[4] == "/"), 1)
         for mount_id in sorted(self._mounts):
             line = self._mounts[mount_id]
@@ -242,25 +242,25 @@ class HostEvidence:
             yield line.replace(f"{mount_id} 1 ", f"{mount_id} {parent} ", 1)
 
     def unmount(self, *mount_ids: int) -> HostEvidence:
-        """Take lines out of mountinfo."""
+        """Remove lines from mountinfo."""
         for mount_id in mount_ids:
             del self._mounts[mount_id]
         return self
 
     def listed(self, name: str, number: str, **columns: str) -> HostEvidence:
-        """Give a device to lsblk."""
+        """Add a device to the output of lsblk."""
         row: dict[str, str | None] = dict.fromkeys(COLUMNS.lower().split(","))
         self._listed[name] = {**row, "name": name, "kname": name, "maj:min": number, **columns}
         return self
 
     def unlisted(self, *names: str) -> HostEvidence:
-        """Take devices away from lsblk."""
+        """Remove devices from the output of lsblk."""
         for name in names:
             del self._listed[name]
         return self
 
     def disk(self, name: str, number: str, **queue: str) -> HostEvidence:
-        """Give a disk of 100 GiB: its sysfs directory, its node, its line of lsblk."""
+        """Add a disk of 100 GiB: its sysfs directory, its node, and its row in lsblk."""
         base = f"/sys/dev/block/{number}"
         self._block(base, name, number, "disk")
         for key, value in {**QUEUE, **queue}.items():
@@ -268,7 +268,7 @@ class HostEvidence:
         return self.tell(ListDir(f"{base}/slaves"), "")
 
     def partition(self, name: str, number: str, disk: str, start: int = 2048) -> HostEvidence:
-        """Give a partition of the disk with the number `disk`."""
+        """Add a partition of the disk with the number `disk`."""
         base = f"/sys/dev/block/{number}"
         self._block(base, name, number, "partition")
         self.file(f"{base}/start", f"{start}\n").file(f"{base}/../dev", f"{disk}\n")
@@ -277,7 +277,7 @@ class HostEvidence:
         return self
 
     def stacked(self, name: str, number: str, **below: str) -> HostEvidence:
-        """Give a device that is made of others, named with their numbers."""
+        """Add a device on top of others, given as names with their device numbers."""
         self.disk(name, number)
         del self.answers[ListDir(f"/sys/dev/block/{number}/slaves")]
         for slave, its_number in below.items():
@@ -285,7 +285,7 @@ class HostEvidence:
         return self
 
     def md(self, number: str, members: list[str], **attributes: str) -> HostEvidence:
-        """Make a stacked device an md array, RAID0 with chunks of 512 KiB."""
+        """Turn a stacked device into an md array, by default RAID0 with chunks of 512 KiB."""
         base = f"/sys/dev/block/{number}/md"
         values = {
             "level": "raid0",
@@ -302,13 +302,13 @@ class HostEvidence:
         return self
 
     def md_member(self, number: str, name: str, slot: str) -> HostEvidence:
-        """Give a member device to an array."""
+        """Add a member device to an array."""
         base = f"/sys/dev/block/{number}/md/dev-{name}"
         self.file(f"{base}/slot", f"{slot}\n").file(f"{base}/offset", "131072\n")
         return self.file(f"{base}/size", "104792064\n")
 
     def dm(self, number: str, name: str, uuid: str, table: str | Unknown) -> HostEvidence:
-        """Make a stacked device a device-mapper device."""
+        """Turn a stacked device into a device-mapper device."""
         major, minor = number.split(":")
         base = f"/sys/dev/block/{number}/dm"
         self.file(f"{base}/name", f"{name}\n").file(f"{base}/uuid", f"{uuid}\n")
@@ -316,7 +316,7 @@ class HostEvidence:
         return self.tell(RunCommand(("dmsetup", "table", "-j", major, "-m", minor)), table)
 
     def loop(self, name: str, number: str, backing_file: str) -> HostEvidence:
-        """Give a loop device over a file."""
+        """Add a loop device that is backed by a file."""
         self.disk(name, number)
         for base in (f"/sys/dev/block/{number}", f"/sys/block/{name}"):
             self.file(f"{base}/loop/backing_file", f"{backing_file}\n")
@@ -324,15 +324,15 @@ class HostEvidence:
         return self
 
     def dumpe2fs(self, device: str, text: str | Unknown) -> HostEvidence:
-        """Give or replace what `dumpe2fs -h` says of a device."""
+        """Add or replace the output of `dumpe2fs -h` for a device."""
         return self.tell(RunCommand(("dumpe2fs", "-h", device)), text)
 
     def groups(self, device: str, data: bytes) -> HostEvidence:
-        """Give the group descriptors of a filesystem, behind its superblock."""
+        """Add the group descriptors of a filesystem, which follow its superblock."""
         return self.tell(ReadBytes(device, 4096, len(data)), data)
 
     def as_user(self) -> HostEvidence:
-        """Take away what only root may see: devices and device-mapper tables."""
+        """Deny what only root may read: devices and device-mapper tables."""
         for ask in self.answers:
             is_for_root = isinstance(ask, RunCommand) and ask.argv[0] in {"dumpe2fs", "dmsetup"}
             if is_for_root or isinstance(ask, ReadBytes):
@@ -340,7 +340,7 @@ class HostEvidence:
         return self
 
     def source(self) -> HostSource:
-        """Return the source that answers for this host as it is now."""
+        """Return a source that answers for this host in its current state."""
         answers = dict(self.answers)
         table = "".join(self._lines_of_mountinfo())
         answers.setdefault(ReadFile("/proc/self/mountinfo"), Known(table, "/proc/self/mountinfo"))
@@ -354,7 +354,7 @@ class HostEvidence:
         return HostSource(answers)
 
     def _block(self, base: str, name: str, number: str, kind: str) -> None:
-        """Give what every block device has; "cciss!c0d0" has the node /dev/cciss/c0d0."""
+        """Add the files of every block device; "cciss!c0d0" has the node /dev/cciss/c0d0."""
         major, minor = number.split(":")
         node = name.replace("!", "/")
         self.file(
@@ -410,7 +410,7 @@ def _pair(key: str, value: str | None) -> str:
 
 
 def _directories(answers: Mapping[Ask, Answer]) -> dict[str, set[str]]:
-    """Return the names in each directory that some told file lies in or below."""
+    """Return the names in each directory that contains an answered file at any depth."""
     found: dict[str, set[str]] = {}
     for ask in answers:
         if isinstance(ask, ReadFile):

@@ -1,9 +1,9 @@
-"""Write the fixture hosts: whole machines of which there is no snapshot, from what is known.
+"""Write fixture hosts for machines without a snapshot, from what is known about them.
 
-`PYTHONPATH=tests uv run python -m support.hosts.fixtures` writes fixtures/hosts/<story>/snapshot
-again. The texts are in the formats of the tools that such a host has; the block groups of the
-RAID0 are from a real `mke2fs` on a sparse file. What such a host lacks is recorded as absent, so
-that a replay answers as the host would.
+`PYTHONPATH=tests uv run python -m support.hosts.fixtures` rewrites
+fixtures/hosts/<story>/snapshot. The texts have the formats of the tools on such a host; the block
+groups of the RAID0 are from a real `mke2fs` on a sparse file. Files that such a host lacks are
+recorded as absent, so that a replay answers like the host.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from support.images.mke2fs import sparse_image
 
 
 def write(name: str, host: HostEvidence) -> None:
-    """Write a host's answers to all that assembly asks, the absent ones included."""
+    """Write a host's answers to all asks of assembly, including the absent ones."""
     recorder = RecordingSource(host.source())
     assemble_host(recorder, TAKEN_AT)
     target = HOSTS / name / "snapshot"
@@ -42,9 +42,9 @@ def write(name: str, host: HostEvidence) -> None:
 
 
 def al2() -> HostEvidence:
-    """Alibaba Cloud Linux 2 with a kernel of the affected range, mounted as TiDB asks.
+    """Return Alibaba Cloud Linux 2 with an affected kernel and the mount options of TiDB.
 
-    util-linux 2.23 has no JSON; 4.19 has no writeback throttling; nobody was root.
+    util-linux 2.23 has no JSON; 4.19 has no writeback throttling; the audit ran without root.
     """
     host = debian_host().without("/proc/fs/ext4").without("/sys/fs/ext4").unmount(25, 30)
     host.tell(
@@ -85,7 +85,7 @@ def al2() -> HostEvidence:
 
 
 def raid0() -> HostEvidence:
-    """Twelve disks of 100 GiB in a RAID0 of 512 KiB chunks, formatted with the defaults."""
+    """Return twelve disks of 100 GiB in a RAID0 of 512 KiB chunks, formatted with the defaults."""
     blocks = 314376192
     header, groups = _real_mke2fs(blocks)
     host = debian_host().without("/proc/fs/ext4").without("/sys/fs/ext4").unmount(25, 30)
@@ -104,13 +104,13 @@ def raid0() -> HostEvidence:
     )
     host.options("md127", replaced(OPTIONS, {"stripe=0": "stripe=1536"}))
     host.dumpe2fs("/dev/md127", header)
-    # The last of its descriptors: lazy initialization has come to the end.
+    # The last descriptors: lazy initialization has finished.
     host.tell(ReadBytes("/dev/md127", 150 * 4096, 58 * 64), descriptors(58, size=64))
     return host.tell(RunCommand(("dumpe2fs", "-g", "/dev/md127")), groups)
 
 
 def _real_mke2fs(blocks: int) -> tuple[str, str]:
-    """Return what dumpe2fs says of a real filesystem of this size: its header, its groups."""
+    """Return the header and the groups that dumpe2fs prints for a real filesystem."""
     options = "stride=128,stripe_width=1536,lazy_itable_init=1,nodiscard"
     with sparse_image(blocks * 4096) as image:
         command = ["mke2fs", "-q", "-F", "-t", "ext4", "-U", DATA_UUID, "-E", options, str(image)]

@@ -1,4 +1,4 @@
-"""Fleets of any size, cloned from the fixture hosts: each host has a name of its own."""
+"""Fleets of any size, cloned from the fixture hosts; each host has a different name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.hosts.stories import HOSTS
 
 
 def write_fleet(directory: Path, count: int) -> None:
-    """Write snapshots host00000.tgz, host00001.json, …: a tar.gz and a single file in turn."""
+    """Write snapshots host00000.tgz, host00001.json, …: alternately a tar.gz and a single file."""
     directory.mkdir()
     originals = [Original(story / "snapshot") for story in sorted(HOSTS.iterdir())]
     for number, original in enumerate(islice(cycle(originals), count)):
@@ -26,7 +26,7 @@ def write_fleet(directory: Path, count: int) -> None:
 
 
 class Original:
-    """A fixture's snapshot, to be written again under other names."""
+    """The snapshot of a fixture, to be written under other host names."""
 
     def __init__(self, snapshot: Path) -> None:
         self._manifest: dict[str, Any] = json.loads((snapshot / "manifest.json").read_bytes())
@@ -35,7 +35,7 @@ class Original:
         self._files = {f"answers/{path.name}": path.read_bytes() for path in files}
 
     def tar(self, name: str) -> bytes:
-        """Return the snapshot of a host of this name as tar.gz."""
+        """Return the snapshot as a tar.gz, for a host with this name."""
         manifest = json.dumps(self._renamed(name)).encode()
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w:gz", compresslevel=1) as tar:
@@ -46,7 +46,7 @@ class Original:
         return content.getvalue()
 
     def single(self, name: str) -> bytes:
-        """Return the snapshot of a host of this name as one manifest, every answer inline."""
+        """Return the snapshot as one manifest with inline answers, for a host with this name."""
         manifest = self._renamed(name)
         for entry in manifest["answers"]:
             if "text_file" in entry:

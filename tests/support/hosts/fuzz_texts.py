@@ -1,6 +1,6 @@
-"""Texts that users and other programs hand in, changed at random, and what reads them.
+"""Randomly changed texts from users and other programs, and the functions that read them.
 
-hypothesis feeds this in tests/end_to_end/test_fuzzing.py. For a run of so many seconds:
+Hypothesis drives this in tests/end_to_end/test_fuzzing.py. To run it for 600 seconds:
 
     PYTHONPATH=tests uv run python -m support.hosts.fuzz_texts 600
 """
@@ -46,7 +46,7 @@ from support.archives.contents import archive
 from support.hosts.fuzzing import check
 
 REFUSALS = (ValueError, ArchiveError, SnapshotError, click.UsageError)
-"""What readers raise for malformed input; those of assembly are behind `derive`."""
+"""The exceptions that readers raise for malformed input; in assembly, `derive` catches them."""
 ROOT = Path(__file__).parents[3]
 SOS = ROOT / "fixtures/archives/sosreport-hidden-nobarrier/archive"
 LSBLK = (
@@ -91,20 +91,20 @@ Target = Callable[[bytes], object]
 
 
 def text(data: bytes) -> str:
-    """Return bytes as sources return text."""
+    """Return bytes decoded as sources decode text."""
     return data.decode("utf-8", "surrogateescape")
 
 
 @cache
 def sos_files() -> dict[str, bytes]:
-    """Return the files of a sosreport, with those of IN_ARCHIVES."""
+    """Return the files of a sosreport, including those of IN_ARCHIVES."""
     (top,) = SOS.iterdir()
     found = {str(p.relative_to(top)): p.read_bytes() for p in top.rglob("*") if p.is_file()}
     return found | {path: content.encode() for path, content in IN_ARCHIVES.values()}
 
 
 def of_archive(path: str) -> Target:
-    """Return what audits a sosreport in which one file has another content."""
+    """Return a target that audits a sosreport with the data in place of one file."""
 
     def target(data: bytes) -> None:
         found = recognise(archive({**sos_files(), path: data}))
@@ -117,12 +117,12 @@ def of_archive(path: str) -> Target:
 
 
 def of_text_of(parse: Callable[[str], object]) -> Target:
-    """Return what parses bytes as sources decode them."""
+    """Return a target that decodes the data as sources do and parses it."""
     return lambda data: parse(text(data))
 
 
 def of_file(read: Callable[[str], object]) -> Target:
-    """Return what reads a file of this content."""
+    """Return a target that reads a file with the data as its content."""
 
     def target(data: bytes) -> None:
         with tempfile.NamedTemporaryFile() as file:
@@ -135,19 +135,19 @@ def of_file(read: Callable[[str], object]) -> Target:
 
 def policy(data: bytes) -> object:
     """Read a policy file."""
-    with suppress(RecursionError):  # read_policy makes an error of usage of it
+    with suppress(RecursionError):  # read_policy turns it into a usage error
         return parse_policy(parse_toml(data.decode()), all_rules(), did_you_mean)
     return None
 
 
 def report_text() -> str:
-    """Return a report that is a baseline."""
+    """Return a JSON report that can serve as a baseline."""
     (path,) = SOS.parent.glob("expected.*.json")
     return path.read_text()
 
 
 def targets() -> dict[str, tuple[str, Target]]:
-    """Return for each kind of text a specimen, and what reads it."""
+    """Return a sample and its target for each kind of text, by name."""
     image = bytes(1024) + b"\xff" * 1024
     of_text: dict[str, tuple[str, Callable[[str], object]]] = {
         "lsblk JSON": (LSBLK, devices_and_mounts.parse_lsblk_json),
@@ -202,7 +202,7 @@ PIECES = (
 
 
 def changed(seed: bytes, chance: random.Random) -> bytes:
-    """Return a text with some changes: pieces put in, bytes cut out, halves repeated."""
+    """Return a text with random changes: inserted pieces, removed bytes, repeated parts."""
     for _ in range(chance.randrange(6)):
         piece = chance.choice(PIECES) if chance.random() < 0.7 else chance.randbytes(8)
         start, end = sorted(chance.randrange(len(seed) + 1) for _ in range(2))
@@ -220,13 +220,13 @@ def changed(seed: bytes, chance: random.Random) -> bytes:
 
 
 def try_one(target: Target, data: bytes) -> None:
-    """Feed a target; only what is meant for malformed input may be raised."""
+    """Call a target with data; it may raise only the exceptions in REFUSALS."""
     with suppress(*REFUSALS):
         target(data)
 
 
 def run(seconds: float) -> Counter[str]:
-    """Try random texts for so long; return how many of each kind."""
+    """Try random texts for some seconds; return the number of texts of each kind."""
     chance, every, tried = random.Random(), targets(), Counter[str]()  # noqa: S311
     end = time.monotonic() + seconds
     while time.monotonic() < end:

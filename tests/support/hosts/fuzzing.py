@@ -1,8 +1,8 @@
-"""Change the answers of real hosts at random, and audit what comes of it.
+"""Change the answers of real hosts at random, and audit the result.
 
-hypothesis feeds this in tests/end_to_end/test_fuzzing.py. With atheris installed,
-`PYTHONPATH=tests uv run python -m support.hosts.fuzzing` feeds it by coverage; its arguments are
-libFuzzer's, such as `-max_total_time=60`.
+Hypothesis drives this in tests/end_to_end/test_fuzzing.py. With atheris installed,
+`PYTHONPATH=tests uv run python -m support.hosts.fuzzing` is guided by coverage; its arguments are
+those of libFuzzer, such as `-max_total_time=60`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def hosts() -> tuple[tuple[tuple[Ask, Answer], ...], ...]:
 
 
 def audit_changed(data: bytes) -> Report:
-    """Audit a host some of whose answers are changed as the bytes say."""
+    """Return the report of a host with some answers changed; `data` encodes the changes."""
     host = hosts()[data[0] % len(hosts())] if data else hosts()[0]
     answers = dict(host)
     changes = data[1:]
@@ -45,7 +45,7 @@ def audit_changed(data: bytes) -> Report:
 
 
 def changed(answer: Answer, how: int, text: bytes) -> Answer:
-    """Return an answer in whose place the host would have said something else."""
+    """Return a changed answer: an unknown, or a known value with spliced bytes."""
     if isinstance(answer, Unknown) or how % 8 == 0:
         return Unknown("changed", WHYS[how % len(WHYS)], text.hex())
     if isinstance(answer.value, bytes):
@@ -55,7 +55,7 @@ def changed(answer: Answer, how: int, text: bytes) -> Answer:
 
 
 def spliced(value: bytes, how: int, text: bytes) -> bytes:
-    """Cut, repeat, replace or fill in bytes at a place."""
+    """Replace bytes by `text`, insert it, overwrite with it, or insert 5000 bytes of it."""
     place = how * len(value) // 256
     match how % 4:
         case 0:
@@ -70,7 +70,7 @@ def spliced(value: bytes, how: int, text: bytes) -> bytes:
 
 
 def check(data: bytes) -> None:
-    """Raise AssertionError where a verdict is missing or a rule broke."""
+    """Raise AssertionError if a verdict is missing or a rule raised an exception."""
     report = audit_changed(data)
     per_host = sum(rule.scope is Scope.HOST for rule in all_rules())
     per_filesystem = len(all_rules()) - per_host
@@ -80,7 +80,7 @@ def check(data: bytes) -> None:
 
 
 def main() -> None:
-    """Fuzz by coverage."""
+    """Run the coverage-guided fuzzer."""
     import atheris  # noqa: PLC0415 - not on every platform
 
     atheris.instrument_all()

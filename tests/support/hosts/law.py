@@ -1,8 +1,8 @@
 """The law of evidence: who knows less may not be calmer.
 
-`losses` are the ways to remove, refuse, delay or garble one answer of a host, `calmer` says what
-its report says more calmly then. Verdicts are compared by rule and device: a filesystem whose
-superblock is lost has another id.
+`losses` yields the ways to remove, refuse, delay or garble one answer of a host, and `calmer`
+returns the verdicts that become calmer without it. Verdicts are compared by rule and device,
+because the ID of a filesystem changes if its superblock is lost.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ UNKNOWNS = {
 MISSING = "missing"
 GARBLED = "garbled"
 TRUNCATED = "truncated"
-"""Only where it shows: fstab and os-release are whole texts wherever they end."""
+"""Only for answers in which the cut shows: fstab and os-release can end anywhere."""
 WAYS = (*UNKNOWNS, GARBLED)
 SHORTEST = 4
-"""Of less, a half is nothing, or as good as nothing."""
+"""Minimum length of an answer to truncate: half of a shorter one is almost nothing."""
 LEAST = len(Severity)
-"""The rank below that of every severity."""
+"""The rank of a verdict without findings, below that of every severity."""
 NOISE = "\0}garbled{\0"
-"""What no program prints, and what a crash leaves of a file."""
+"""Text that no program prints, like the content of a file after a crash."""
 CALM = frozenset({Outcome.PASS, Outcome.NOT_APPLICABLE})
 Key = tuple[str, DeviceNumber | None]
 
 
 class Loss(NamedTuple):
-    """One answer of one host, and the way in which it is taken away; `more` go with it."""
+    """One answer of one host, and the way in which it is lost, together with those of `more`."""
 
     story: str
     ask: Ask
@@ -64,13 +64,13 @@ class Loss(NamedTuple):
     more: tuple[Ask, ...] = ()
 
     def __str__(self) -> str:
-        """Return a name for people."""
+        """Return a readable name."""
         also = f" and {len(self.more)} more" if self.more else ""
         return f"{self.story}: {describe(self.ask)}{also} {self.way}"
 
 
 class Told(NamedTuple):
-    """The answers of a host, those that its audit used, and the report of all of them."""
+    """The answers of a host, the asks that its audit used, and its report."""
 
     answers: dict[Ask, Answer]
     used: tuple[Ask, ...]
@@ -78,7 +78,7 @@ class Told(NamedTuple):
 
 
 class Excuse(NamedTuple):
-    """A change that is honest: of which verdict, by the loss of which answers, and why."""
+    """An allowed change: the verdict, the answers whose loss explains it, and the reason."""
 
     change: str
     asks: Callable[[Ask], bool]
@@ -86,7 +86,7 @@ class Excuse(NamedTuple):
 
 
 def _is_of_superblock(ask: Ask) -> bool:
-    """Whether it leads to the superblock: the device's node, its name, and what reads it."""
+    """Return whether an ask is needed to read a superblock: a device node, its bytes, dumpe2fs."""
     return isinstance(ask, ResolvePath | ReadBytes) or describe(ask).startswith("dumpe2fs")
 
 
@@ -106,7 +106,7 @@ EXCUSES = (
 
 @cache
 def told(story: str) -> Told:
-    """Return the host of a story as it is, audited with all rules."""
+    """Return the unchanged host of a story, audited with all rules."""
     source, _ = captured(story)
     answers = dict(source._answers)
     recording = RecordingSource(MapSource(answers))
@@ -115,9 +115,9 @@ def told(story: str) -> Told:
 
 
 def losses(story: str) -> Iterator[Loss]:
-    """Yield each way to take away each answer that the audit of a story uses.
+    """Yield each way to lose each answer that the audit of a story uses.
 
-    That a host lacks something is an answer, too. What is unknown already cannot be taken away.
+    An absent file is an answer, too. Answers that are already unknown cannot be lost.
     """
     host = told(story)
     for ask in host.used:
@@ -132,7 +132,7 @@ def losses(story: str) -> Iterator[Loss]:
 
 
 def _shows_its_end(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
-    """Whether half of an answer cannot be taken for a whole one."""
+    """Return whether half of an answer cannot be mistaken for a whole one."""
     if len(answer.value) < SHORTEST:
         return False
     of_kernel = isinstance(ask, ReadFile) and ask.path.startswith(("/proc/", "/sys/"))
@@ -140,7 +140,7 @@ def _shows_its_end(ask: Ask, answer: Known[str] | Known[bytes]) -> bool:
 
 
 def related_losses(story: str) -> Iterator[Loss]:
-    """Yield each way to take away all answers that have one cause: what one failure takes."""
+    """Yield each way to lose all answers that share a cause and would fail together."""
     host = told(story)
     groups: dict[str, list[Ask]] = {}
     for ask in host.used:
@@ -154,14 +154,14 @@ def related_losses(story: str) -> Iterator[Loss]:
 
 
 PLACES = ("/sys", "/dev", "/proc/fs", "/run")
-"""What a chroot, a container or an early boot does not have."""
+"""Directories that a chroot, a container or an early boot may lack."""
 BARE_ROOT = ("/sys", "/dev", "/run")
 
 
 def missing_places(story: str) -> Iterator[Loss]:
-    """Yield each place that another root can lack, and what a bare chroot lacks together.
+    """Yield the loss of each place that another root can lack, and of all that a bare chroot lacks.
 
-    Nothing there exists then, as on a host that has no such file.
+    Their files are absent, as on a host that does not have them.
     """
     host = told(story)
     for places in (*((place,) for place in PLACES), BARE_ROOT):
@@ -172,14 +172,14 @@ def missing_places(story: str) -> Iterator[Loss]:
 
 
 def _is_in(ask: Ask, place: str) -> bool:
-    """Whether the answer comes from below a directory: of /dev also by a program."""
+    """Return whether an answer is from below a directory, or from a program that reads there."""
     if isinstance(ask, RunCommand):
         return any(argument.startswith(f"{place}/") for argument in ask.argv)
     return getattr(ask, "path", "").startswith(f"{place}/")
 
 
 def causes(ask: Ask) -> Iterator[str]:
-    """Yield what an answer is lost with: its kind, its device, and each directory above it."""
+    """Yield the groups that an ask is lost with: its kind, its program, directories above it."""
     yield type(ask).__name__
     name = describe(ask)
     yield f"program {name.split()[0]}" if isinstance(ask, RunCommand) else "files and bytes"
@@ -193,7 +193,7 @@ def causes(ask: Ask) -> Iterator[str]:
 
 
 def report_without(loss: Loss) -> Report:
-    """Audit the host without the answer."""
+    """Return the report of the host without the answers of a loss."""
     host = told(loss.story)
     lost = {ask: _lost(ask, host.answers[ask], loss.way) for ask in (loss.ask, *loss.more)}
     answers = {**host.answers, **lost}
@@ -201,10 +201,10 @@ def report_without(loss: Loss) -> Report:
 
 
 def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
-    """Return what the report says more calmly without the answer: nothing by the law.
+    """Return what becomes calmer in the report without the answer; the law allows nothing.
 
-    Beside what is lost by it (a finding, a doubt), this is a reason that changes: where a verdict
-    was PASS and is NOT_APPLICABLE, or the reverse, one of the two was said without knowing.
+    In addition to lost findings and unknowns, this includes a change between PASS and
+    NOT_APPLICABLE: one of the two verdicts was given without evidence.
     """
     found = changes(told(loss.story).report, report_without(loss))
     told_of = EXCUSES if excuses is None else excuses
@@ -214,7 +214,7 @@ def calmer(loss: Loss, excuses: tuple[Excuse, ...] | None = None) -> list[str]:
 
 
 def changes(before: Report, after: Report) -> list[str]:
-    """Return what a report says more calmly than the one before."""
+    """Return what is calmer in the report `after` than in `before`."""
     now = by_device(after)
     found = []
     for key, verdict in by_device(before).items():
@@ -230,9 +230,9 @@ def changes(before: Report, after: Report) -> list[str]:
 
 
 def calmer_verdict(before: Verdict, after: Verdict) -> str:
-    """Return what a verdict says more calmly than the one before, "" for nothing.
+    """Return how the verdict `after` is calmer than `before`, "" if it is not.
 
-    A finding that is lost or milder is honest where an unknown of the verdict says why.
+    A lost or milder finding is allowed if an unknown of the verdict gives the reason.
     """
     if after.outcome in CALM and after.outcome is not before.outcome:
         return f"{before.outcome.value}, then {after.outcome.value}"
@@ -261,7 +261,7 @@ def _lost(ask: Ask, answer: Answer, way: str) -> Answer:
     assert isinstance(answer, Known)
     if way == TRUNCATED:
         half = len(answer.value) // 2
-        half -= answer.value[half - 1 : half] == "\n"  # at the end of a line, nothing shows
+        half -= answer.value[half - 1 : half] == "\n"  # a cut after a line would not show
         if isinstance(answer.value, bytes):
             return Known(answer.value[:half], answer.origin)
         return refuse_damaged(ask, Known(answer.value[:half], answer.origin))

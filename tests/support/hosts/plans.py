@@ -1,4 +1,4 @@
-"""Build plans for tests: twelve disks of which all is said, and one keyword for what is odd."""
+"""Build plans for tests: twelve fully described disks by default, one keyword per deviation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from support.builders import kernel, memory, queue
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 TWELVE_DISKS_BYTES = 314376192 * 4096
-"""12 members of 100 GiB less 64 MiB for md's superblock."""
+"""12 members of 100 GiB each, minus 64 MiB for md's superblock."""
 
 
 def plan(mkfs: str = "", *mount_options: str, **changes: Any) -> Plan:
-    """Build a plan of a RAID0 of 12 disks with chunks of 512 KiB, of which all is known."""
+    """Build a plan with everything known about a RAID0 of 12 disks with chunks of 512 KiB."""
     host: dict[str, Any] = {
         "name": "planned",
         "kernel": Known(kernel(), "--kernel"),
@@ -56,7 +56,7 @@ def disk_plan(mkfs: str = "", *mount_options: str, **changes: Any) -> Plan:
 
 
 def predict(of: Plan, **options: Any) -> Prediction:
-    """Let mke2fs make what is planned."""
+    """Return the prediction of mke2fs for a plan."""
     options = {"timeout_seconds": 60, "configuration": of.host.configuration, **options}
     with MkfsSource(of.device, of.size_bytes, **options) as source:
         return predict_superblock(source, of)
@@ -68,6 +68,6 @@ def host_of(of: Plan) -> Host:
 
 
 def judge_by(*codes: str) -> Callable[[Plan], Report]:
-    """Return a judge by these rules, or by all."""
+    """Return a function that judges a plan by these rules, or by all without `codes`."""
     rules: Sequence[Any] = [rule for rule in all_rules() if not codes or rule.code in codes]
     return lambda of: audit(ReportSource("plan", "test"), host_of(of), rules)

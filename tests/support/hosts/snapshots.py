@@ -1,4 +1,4 @@
-"""Snapshots as directories: the program reads them, and writes tar files and text."""
+"""Snapshots as directories, which the program only reads: it writes tar files and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ext4audit.sources.snapshot.writing import encode
 def write_snapshot(
     directory: Path, answers: Mapping[Ask, Answer], *, taken_at: str, masked: Sequence[str] = ()
 ) -> None:
-    """Write a snapshot into a new directory; `taken_at` is a time in RFC 3339, UTC."""
+    """Write a snapshot into a new directory; `taken_at` is an RFC 3339 time in UTC."""
     for name, content in encode(answers, taken_at, masked=masked).items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)

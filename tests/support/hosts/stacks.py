@@ -36,7 +36,7 @@ BIG_SECTORS = 1 << 31
 
 
 def sd(letter: str, **changes: Any) -> BlockDevice:
-    """Build a disk of 1 TiB, numbered by its letter."""
+    """Build a disk of 1 TiB whose device number follows from its letter."""
     minor = 16 * (ord(letter) - ord("a"))
     changes.setdefault("size_sectors", known(BIG_SECTORS))
     return disk(f"sd{letter}", DeviceNumber(8, minor), **changes)
@@ -57,7 +57,7 @@ def part(below: BlockDevice, number: int = 1, start_sectors: int | None = 2048) 
 def md(
     *below: BlockDevice, level: str = "raid0", layout: int | None = -1, **changes: Any
 ) -> BlockDevice:
-    """Build an array over these members, in this order, with chunks of 64 KiB."""
+    """Build an array of these members, in this order, with chunks of 64 KiB."""
     number = changes.pop("number", 127)
     size_sectors = changes.pop("size_sectors", known(BIG_SECTORS // 4))
     members = tuple(
@@ -83,7 +83,7 @@ def md(
 
 
 def dm(table: str | None, *below: BlockDevice, uuid: str = "LVM-x", minor: int = 0) -> BlockDevice:
-    """Build a device-mapper device by its table; None where only root could read it."""
+    """Build a device-mapper device with a table; None is a table that only root can read."""
     parsed: Evidence[tuple[DmSegment, ...]] = unknown("table")
     if table is not None:
         parsed = known(parse_dm_table(table), f"dmsetup table 253:{minor}")

@@ -1,4 +1,4 @@
-"""The fixture hosts by their stories: where they lie, and the report of each.
+"""The fixture hosts by their stories: their snapshots and reports.
 
 A story is a directory of fixtures/hosts, named after what is odd about the host.
 """
@@ -27,19 +27,19 @@ TELLING = {
     "md-raid0-hot-member": "a striped array: loads by member, and a remedy that destroys",
     "not-root-md-raid0-hot-member": "the same machine without root: an incomplete audit, exit 3",
 }
-"""The hosts whose report is kept in every format, and what each shows. All have text and JSON."""
+"""The hosts with an expected report in every format, and why; the others have text and JSON."""
 
 every_story = pytest.mark.parametrize("story", STORIES)
 
 
 def some_stories(seed: str) -> pytest.MarkDecorator:
-    """Give a test the hosts that this run has: all in CI."""
+    """Return a mark that runs a test on this run's share of the hosts; CI has all."""
     return pytest.mark.parametrize("story", sample_of(STORIES, seed))
 
 
 @cache
 def captured(story: str) -> tuple[MapSource, str]:
-    """Return the source that replays the snapshot of a story, and the time it was taken."""
+    """Return a source that replays the snapshot of a story, and the time of the snapshot."""
     return read_snapshot(HOSTS / story / "snapshot")
 
 
@@ -47,6 +47,6 @@ def captured(story: str) -> tuple[MapSource, str]:
 def report_of(story: str) -> Report:
     """Audit the snapshot of a story with all rules."""
     source, taken_at = captured(story)
-    # The lab's snapshots hold all disks of the guest; only what was mounted there is judged.
+    # Snapshots of the lab contain all disks of the guest; only mounted filesystems are judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)
     return audit(ReportSource("snapshot", story, story), host, all_rules())

@@ -1,7 +1,7 @@
-"""Which facts of a host a rule looks at: the verdict depends on no other.
+"""Record which facts of a host a rule looks at; its verdict depends on no other facts.
 
-A rule is a pure function of its subject. So what it did not look at can be taken away without a
-second judgement: the rule would do the same again.
+A rule is a pure function of its subject. So removing a fact that it did not look at needs no second
+judgement: the result would be the same.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from support.hosts.blinding import BESIDE, Place, Subject, facts_of
 
 
 def watched(subject: Subject) -> tuple[Subject, set[Place]]:
-    """Return a copy of a subject, and the set in which its facts appear when they are looked at.
+    """Return a copy of a subject, and a set that receives its facts when they are looked at.
 
-    Facts that have their gap in another field, those of BESIDE, count as looked at when the object
-    that has them is reached.
+    Facts whose gap is in another field (BESIDE) count as looked at when the object that has them
+    is reached.
     """
     watch = _Watch()
     copy: Subject = watch.copy(subject)
@@ -30,7 +30,7 @@ class _Watch:
         self._copies: dict[int, Any] = {}
 
     def copy(self, value: Any) -> Any:
-        """Return a value with watched facts; an object that is held twice remains one object."""
+        """Return a value with watched facts; an object that occurs twice remains one object."""
         if id(value) not in self._copies:
             self._copies[id(value)] = self._copy(value)
         return self._copies[id(value)]
@@ -60,9 +60,9 @@ class _Watch:
 
 
 class _Watched:
-    """Stands for a Known, and calls a function whenever anything is asked about it.
+    """A proxy of a Known that calls a function on each access.
 
-    `isinstance` asks for `__class__`, and so is a look, too.
+    `isinstance` reads `__class__`, so it counts as a look, too.
     """
 
     __slots__ = ("_look",)

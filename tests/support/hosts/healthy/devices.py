@@ -1,7 +1,7 @@
 """Devices and filesystems of healthy hosts.
 
-mke2fs makes each on a sparse file, resize2fs grows those that a cloud grows at the first boot, and
-debugfs writes what a mount and half a year leave in a superblock.
+mke2fs makes each on a sparse file, resize2fs grows those that a cloud grows at first boot, and
+debugfs sets the superblock fields that a mount and half a year of use would change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ GROUP_BLOCKS = 32768
 DESCRIPTOR_BYTES = 64
 INODE_ZEROED = 4
 MADE_AT, WRITTEN_AT = 1751364000, 1767322800
-"""Seconds since 1970: 2025-07-01, and an hour before the fixture hosts are looked at."""
+"""Unix times in seconds: 2025-07-01, and an hour before the fixture hosts are audited."""
 MOUNTED = "20251220060000"
 LEAST_KEPT = 4096
-"""Clusters that the kernel keeps back beside root's: 2 %, at most so many (fs/ext4/super.c)."""
+"""Maximum clusters that the kernel reserves (2 %) in addition to root's (fs/ext4/super.c)."""
 USED_PERCENT = 35
 
 
 @dataclass(frozen=True)
 class Made:
-    """A filesystem to be made: `grown_from` bytes if it was smaller when mke2fs made it."""
+    """A filesystem to make; `grown_from` is its size in bytes at mke2fs, if it was smaller."""
 
     mke2fs: Mke2fs
     uuid: str
@@ -44,7 +44,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Captured:
-    """What its host answers: `dumpe2fs -h`, the group descriptors, and statvfs(3)'s counts."""
+    """The answers about a filesystem: `dumpe2fs -h`, group descriptors, counts of statvfs(3)."""
 
     header: str
     descriptors: bytes
@@ -52,7 +52,7 @@ class Captured:
 
 
 def capture(made: Made) -> Captured:
-    """Make a filesystem, let it grow and age, and read it."""
+    """Make a filesystem, grow and age it, and return its answers."""
     with sparse_image(made.grown_from or made.size_bytes) as image:
         _make(made, image)
         if made.grown_from:
@@ -65,7 +65,7 @@ def capture(made: Made) -> Captured:
 
 
 def _make(made: Made, image: Path) -> None:
-    """Run mke2fs; it finds the file zeroed, and owes no inode table to lazy initialization."""
+    """Run mke2fs; it finds the file zeroed, so it leaves no inode table to lazy initialization."""
     configuration = image.with_name("mke2fs.conf")
     configuration.write_text(made.mke2fs.configuration, encoding="utf-8")
     identity = ["-U", made.uuid, "-L", made.label, "-E", f"hash_seed={made.uuid}"]
@@ -74,7 +74,7 @@ def _make(made: Made, image: Path) -> None:
 
 
 def _grow(made: Made, image: Path) -> None:
-    """Grow it, with inode tables zeroed, as the kernel leaves those that it adds online."""
+    """Grow it, and mark inode tables as zeroed, as the kernel does for those it adds online."""
     os.truncate(image, made.size_bytes)
     _run("resize2fs", "-f", image)
     _edit(
@@ -91,7 +91,7 @@ def _grow(made: Made, image: Path) -> None:
 
 
 def _flags(image: Path, size_bytes: int) -> list[int]:
-    """Return bg_flags of each group (Documentation/filesystems/ext4/group_descr.rst)."""
+    """Return the bg_flags of each group (Documentation/filesystems/ext4/group_descr.rst)."""
     groups = -(-size_bytes // (BLOCK_BYTES * GROUP_BLOCKS))
     data = _descriptors_healthy_filesystems(image, groups)
     starts = range(0, len(data), DESCRIPTOR_BYTES)
@@ -105,7 +105,7 @@ def _descriptors_healthy_filesystems(image: Path, groups: int) -> bytes:
 
 
 def _age(made: Made, image: Path) -> None:
-    """Write what mounting and using it leaves in its superblock."""
+    """Set the superblock fields that mounting and using the filesystem would change."""
     free = {
         key: _number(_run("dumpe2fs", "-h", image), f"Free {key}") * (100 - USED_PERCENT) // 100
         for key in ("blocks", "inodes")
@@ -125,7 +125,7 @@ def _age(made: Made, image: Path) -> None:
 
 
 def _edit(image: Path, commands: list[str]) -> None:
-    """Let debugfs write."""
+    """Run commands of debugfs that write to the image."""
     script = image.with_name("commands")
     script.write_text("\n".join(commands) + "\n", encoding="utf-8")
     _run("debugfs", "-w", "-f", script, image)
@@ -141,7 +141,7 @@ def _counts(header: str) -> str:
 
 
 def _overhead(header: str, blocks: int) -> int:
-    """Return the blocks of ext4's own; those that resize2fs no longer states are its tables."""
+    """Return ext4's overhead in blocks: its field, or tables and journal after resize2fs."""
     if "Overhead clusters" in header:
         return _number(header, "Overhead clusters")
     groups = -(-blocks // GROUP_BLOCKS)
@@ -156,9 +156,9 @@ def _number(header: str, name: str) -> int:
 
 
 def _run(*command: str | Path, at: str = str(WRITTEN_AT), **environment: str) -> str:
-    """Run a program of e2fsprogs at a moment that is always the same.
+    """Run a program of e2fsprogs at a fixed time, and return its output.
 
-    debugfs exits with 0 whatever happens, and complains below its version.
+    debugfs always exits with 0, and prints errors on the lines below its version.
     """
     told = {"TZ": "UTC", "LC_ALL": "C", "E2FSPROGS_FAKE_TIME": at, **environment}
     done = subprocess.run(
@@ -188,7 +188,7 @@ NVME = {
     "wbt_lat_usec": "2000",
 }
 VIRTIO = {**QUEUE, "discard_max_bytes": "2147483136"}
-"""virtio-blk says that it rotates, and caches as its host does."""
+"""virtio-blk reports a rotational disk, and the write cache of its host."""
 EBS = {
     **NVME,
     "write_cache": "write through",
@@ -198,13 +198,13 @@ EBS = {
     "max_sectors_kb": "256",
     "io_timeout": "4294966296",
 }
-"""Amazon's network volumes, which look like NVMe disks."""
+"""Amazon's network volumes, which appear as NVMe disks."""
 _FIT_IN_ONE_ASK = 64 << 10
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block device: its name and number, its size and its queue."""
+    """A block device with its name, number, size and queue."""
 
     name: str
     number: str
@@ -213,13 +213,13 @@ class Block:
 
 
 def disk(host: HostEvidence, block: Block, **columns: str) -> None:
-    """Attach a disk."""
+    """Add a disk to a host."""
     host.disk(block.name, block.number, **block.queue)
     _sized(host, block).listed(block.name, block.number, **columns)
 
 
 def partition(host: HostEvidence, block: Block, whole: str, start: int, **columns: str) -> None:
-    """Divide the disk with the number `whole`: a partition from the sector `start` on."""
+    """Add a partition to the disk with the number `whole`, starting at sector `start`."""
     host.partition(block.name, block.number, whole, start)
     for key, value in block.queue.items():
         host.file(f"/sys/dev/block/{block.number}/../queue/{key}", f"{value}\n")
@@ -229,7 +229,7 @@ def partition(host: HostEvidence, block: Block, whole: str, start: int, **column
 def volume(
     host: HostEvidence, block: Block, title: str, uuid: str, *, on: Block, start: int
 ) -> None:
-    """Make a logical volume, as lvcreate(8) does on one physical volume."""
+    """Add a logical volume, as lvcreate(8) makes it on one physical volume."""
     host.stacked(block.name, block.number, **{on.name: on.number})
     for key, value in block.queue.items():
         host.file(f"/sys/dev/block/{block.number}/queue/{key}", f"{value}\n")
@@ -247,9 +247,9 @@ def _sized(host: HostEvidence, block: Block) -> HostEvidence:
 
 @dataclass(frozen=True)
 class Mounted:
-    """How an ext4 is mounted: its source, and the options that were asked for beside rw.
+    """How an ext4 is mounted: its source, and the given options in addition to rw.
 
-    `changed` are words of its options file that they replace. `partuuid` is of its partition.
+    `changed` maps words of its options file to others. `partuuid` is that of its partition.
     """
 
     mount_id: int
@@ -260,7 +260,7 @@ class Mounted:
 
 
 def ext4(host: HostEvidence, system: System, block: Block, made: Made, how: Mounted) -> None:
-    """Make an ext4 on a device, and mount it."""
+    """Add an ext4 on a device, and mount it."""
     captured = capture(made)
     shown = ",".join((system.shown, *how.asked))
     point, device = made.mount_point, _path(block, how)
@@ -280,7 +280,7 @@ def _path(block: Block, how: Mounted) -> str:
 
 
 def _descriptors_healthy_devices(host: HostEvidence, device: str, data: bytes) -> None:
-    """Give the group descriptors as a scan asks for them: at once, or block by block."""
+    """Add the group descriptors as a scan requests them: at once, or block by block."""
     if len(data) <= _FIT_IN_ONE_ASK:
         host.groups(device, data)
         return

@@ -1,7 +1,7 @@
 """Healthy hosts: servers and cloud instances as their installers leave them.
 
-`python -m support.healthy.hosts` writes fixtures/hosts/healthy-<name>/snapshot again. The ext4 on
-them are real ones of the sizes that they state; all around is as such systems have it.
+`python -m support.hosts.healthy.hosts` rewrites fixtures/hosts/healthy-<name>/snapshot. Their ext4
+filesystems were really made, in the given sizes; everything else is modelled on such systems.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from support.hosts.healthy.systems import DEBIAN, EL8, EL9, JAMMY, NOBLE, UPSTRE
 
 MIB, GIB = 1 << 20, 1 << 30
 BEHIND_A_CONTROLLER = {**HARD_DISK, "write_cache": "write through", "nr_requests": "256"}
-"""What a RAID controller with a battery makes of its disks."""
+"""The queue of a disk behind a RAID controller with a battery."""
 LVM_START = 2048
-"""Sectors before the first extent of a physical volume."""
+"""The number of sectors before the first extent of a physical volume."""
 
 
 def identifier(words: str) -> str:
-    """Return a UUID that is always the same for the same words."""
+    """Return a UUID that is the same for equal `words`."""
     return str(uuid.uuid5(uuid.NAMESPACE_OID, words))
 
 
 def efi(host: HostEvidence, block: Block) -> None:
-    """Mount the partition of the firmware."""
+    """Mount the EFI system partition."""
     host.listed(block.name, block.number, fstype="vfat", uuid="7D2E-91AC")
     shown = "rw,fmask=0077,dmask=0077,codepage=437,iocharset=ascii,shortname=mixed,utf8"
     device = f"/dev/{block.name}"
@@ -48,7 +48,7 @@ def efi(host: HostEvidence, block: Block) -> None:
 
 
 def server_debian() -> HostEvidence:
-    """Debian 12 with all in one partition, on a hard disk."""
+    """Return Debian 12 with everything in one partition, on a hard disk."""
     host = DEBIAN.host("files", 32)
     root_uuid, swap_uuid = identifier("debian-12 /"), identifier("debian-12 swap")
     disk(host, Block("sda", "8:0", 931 * GIB, HARD_DISK), model="ST1000NM0055-1V410C", tran="sata")
@@ -76,7 +76,7 @@ def server_debian() -> HostEvidence:
 
 
 def _ubuntu(system: System, whole: Block, prefix: str, number: str) -> HostEvidence:
-    """Ubuntu's server installer: /boot beside a volume group, a part of which is the root."""
+    """Return Ubuntu Server: /boot, and a volume group that / uses only a part of."""
     host = system.host("web", 64)
     queue, major = whole.queue, number
     name = system.os[1]
@@ -113,17 +113,17 @@ def _ubuntu(system: System, whole: Block, prefix: str, number: str) -> HostEvide
 
 
 def server_jammy() -> HostEvidence:
-    """Ubuntu 22.04 on a SATA SSD."""
+    """Return Ubuntu 22.04 on a SATA SSD."""
     return _ubuntu(JAMMY, Block("sda", "8:0", 447 * GIB, SATA_SSD), "sda", "8")
 
 
 def server_noble() -> HostEvidence:
-    """Ubuntu 24.04 on an NVMe disk."""
+    """Return Ubuntu 24.04 on an NVMe disk."""
     return _ubuntu(NOBLE, Block("nvme0n1", "259:0", 447 * GIB, NVME), "nvme0n1p", "259")
 
 
 def _anaconda(system: System, whole: Block, prefix: str, major: str) -> HostEvidence:
-    """Anaconda's automatic partitioning with ext4 chosen: /boot, and /, /home in LVM."""
+    """Return Anaconda's automatic partitioning with ext4: /boot, and / and /home in LVM."""
     host = system.host("app", 128)
     queue, name = whole.queue, system.os[1]
     made = system.mke2fs
@@ -161,13 +161,13 @@ def _anaconda(system: System, whole: Block, prefix: str, major: str) -> HostEvid
 
 
 def server_el8() -> HostEvidence:
-    """Rebuild of RHEL 8 behind a RAID controller."""
+    """Return a rebuild of RHEL 8 behind a RAID controller."""
     whole = Block("sda", "8:0", 558 * GIB, BEHIND_A_CONTROLLER)
     return _anaconda(EL8, whole, "sda", "8")
 
 
 def server_el9() -> HostEvidence:
-    """Rebuild of RHEL 9 on an NVMe disk."""
+    """Return a rebuild of RHEL 9 on an NVMe disk."""
     return _anaconda(EL9, Block("nvme0n1", "259:0", 476 * GIB, NVME), "nvme0n1p", "259")
 
 
@@ -189,7 +189,7 @@ def _firmware(host: HostEvidence, whole: Block, name: str, number: str, start: i
 
 
 def cloud_debian() -> HostEvidence:
-    """Debian's generic cloud image on a virtio disk."""
+    """Return Debian's generic cloud image on a virtio disk."""
     host = CLOUD_KERNEL.host("vm", 4, "kvm")
     whole = Block("vda", "254:0", 20 * GIB, VIRTIO)
     root = Block("vda1", "254:1", 20 * GIB - 129 * MIB, VIRTIO)
@@ -215,7 +215,7 @@ def cloud_debian() -> HostEvidence:
 
 
 def cloud_jammy() -> HostEvidence:
-    """Ubuntu 22.04 on Amazon's network volumes, which take no discards."""
+    """Return Ubuntu 22.04 on Amazon's network volumes, which do not support discards."""
     host = AWS_KERNEL.host("ip-10-0-0-7", 8, "amazon")
     whole = Block("nvme0n1", "259:0", 30 * GIB, EBS)
     root = Block("nvme0n1p1", "259:1", 30 * GIB - 111 * MIB, EBS)
@@ -245,10 +245,10 @@ def cloud_jammy() -> HostEvidence:
 
 
 def cloud_noble() -> HostEvidence:
-    """Ubuntu 24.04 on a virtio disk, with a /boot of its own.
+    """Return Ubuntu 24.04 on a virtio disk, with a separate /boot.
 
-    It has metadata_csum_seed and orphan_file, as upstream's mke2fs makes it: the harder case, and
-    healthy as well, since this GRUB and this kernel know both.
+    It has metadata_csum_seed and orphan_file, like filesystems of the upstream mke2fs: this is the
+    harder case, and still healthy, because this GRUB and this kernel support both.
     """
     host = NOBLE.host("vm", 16, "kvm")
     whole = Block("vda", "252:0", 40 * GIB, VIRTIO)
@@ -285,7 +285,7 @@ def cloud_noble() -> HostEvidence:
 
 
 def _with_data(system: System, whole: Block, root: Block, data: Block, kind: str) -> HostEvidence:
-    """Boot from XFS, and keep the data on an ext4 that was made on a whole disk."""
+    """Return a host that boots from XFS and has its data on an ext4 on a whole disk."""
     host = system.host("db", 32, kind)
     disk(host, whole)
     disk(host, data)
@@ -308,14 +308,14 @@ def _with_data(system: System, whole: Block, root: Block, data: Block, kind: str
 
 
 def cloud_el8() -> HostEvidence:
-    """Rebuild of RHEL 8 with a virtio disk for the data."""
+    """Return a rebuild of RHEL 8 with a virtio disk for the data."""
     whole = Block("vda", "253:0", 40 * GIB, VIRTIO)
     root = Block("vda5", "253:5", 38 * GIB, VIRTIO)
     return _with_data(EL8, whole, root, Block("vdb", "253:16", 500 * GIB, VIRTIO), "kvm")
 
 
 def cloud_el9() -> HostEvidence:
-    """Rebuild of RHEL 9 with a network volume of Amazon's for the data."""
+    """Return a rebuild of RHEL 9 with an Amazon network volume for the data."""
     whole = Block("nvme0n1", "259:0", 40 * GIB, EBS)
     root = Block("nvme0n1p4", "259:4", 38 * GIB, EBS)
     return _with_data(EL9, whole, root, Block("nvme1n1", "259:5", 200 * GIB, EBS), "amazon")

@@ -1,6 +1,6 @@
-"""Operating systems of healthy hosts, and what their mke2fs makes.
+"""Operating systems of healthy hosts, and the features of their mke2fs.
 
-The version is a word of the evidence only: the mke2fs that runs is the one of this machine.
+The version of mke2fs appears in the evidence only: the mke2fs of this machine is what runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CONFIGURATION = """\
 \t\tinode_ratio = 65536
 \t}}
 """
-"""The parts of the file that an ext4 of any size comes by; they are the same everywhere."""
+"""The parts of mke2fs.conf that matter for ext4; they are the same in all distributions."""
 _COMMON = "has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize"
 _BEFORE_1_46: dict[str, str | None] = {
     "Overhead clusters:        ": None,
@@ -54,11 +54,11 @@ class Mke2fs:
 
     @property
     def configuration(self) -> str:
-        """The text of its mke2fs.conf."""
+        """The text of the distribution's mke2fs.conf."""
         return CONFIGURATION.format(features=self.features)
 
     def words(self, header: str) -> str:
-        """Say what dumpe2fs 1.47 says in the words of this version."""
+        """Return the output of dumpe2fs 1.47 in the words of this version."""
         if self.version >= "1.46":
             return header
         return "".join(_in_old_words(line) for line in header.splitlines(keepends=True))
@@ -75,7 +75,7 @@ DEBIAN_12 = Mke2fs("1.47.0")
 UBUNTU_22_04 = Mke2fs("1.46.5")
 UBUNTU_24_04 = Mke2fs("1.47.0")
 UPSTREAM_1_47 = Mke2fs("1.47.0", f"{_COMMON},metadata_csum_seed,orphan_file")
-"""As e2fsprogs itself has it; Debian and Ubuntu took the two new features out again."""
+"""The features of upstream e2fsprogs; Debian and Ubuntu removed the two new ones again."""
 RHEL_8 = Mke2fs("1.45.6")
 RHEL_9 = Mke2fs("1.46.5")
 EVERY_MKE2FS = {
@@ -94,17 +94,17 @@ DIRTY_LIMITS = {
     "dirty_background_bytes": 0,
     "dirty_background_ratio": 10,
 }
-"""The kernel's own."""
+"""The kernel's defaults."""
 BEFORE_5_6 = replaced(OPTIONS, {"dioread_nolock": "dioread_lock"})
-"""The options file of el8, whose kernel has CONFIG_FS_DAX and so prints no false `dax`."""
+"""The options file of el8, whose kernel has CONFIG_FS_DAX and so does not print a false `dax`."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A distribution: uname's release and version, os-release's words, GRUB's version, ext4.
+    """A distribution: release and version of uname, os-release fields, GRUB's version, mke2fs.
 
-    `options` is the options file of a filesystem that nobody tuned, `shown` what its mount table
-    shows of such a one. `trims` says whether it starts fstrim.timer unasked.
+    `options` is the options file of an untuned filesystem, `shown` its options in the mount
+    table. `trims` is whether fstrim.timer is enabled by default.
     """
 
     release: str
@@ -119,7 +119,7 @@ class System:
     is_red_hat: bool = False
 
     def host(self, name: str, gib: int, virtualization: str = "none") -> HostEvidence:
-        """Return a machine with this system, so much memory, and no disk yet."""
+        """Return a machine with this system, `gib` GiB of memory, and no disk yet."""
         host = HostEvidence()
         host.tell(Uname(), f"{self.release}\n{self.version}\nx86_64\n{name}")
         host.tell(VirtualMemory(), f"{gib << 30}\n{gib * 7 << 27}")
@@ -172,8 +172,8 @@ NOBLE = System(
     UBUNTU_24_04,
     signature="Ubuntu 6.8.0-51.52-generic 6.8.12",
 )
-# Whether el8 and el9 start fstrim.timer unasked is not established: that they do not is the harder
-# case for rules that ask for it.
+# Whether el8 and el9 enable fstrim.timer by default is not established: without it, hosts are the
+# harder case for rules that require it.
 EL8 = System(
     "4.18.0-553.el8_10.x86_64",
     "#1 SMP Fri May 24 13:05:10 UTC 2024",
