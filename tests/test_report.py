@@ -86,7 +86,7 @@ GAP: Unknown = unknown("the superblock")
 
 @rule("DUR901", "made-up", severity=Severity.CRITICAL, since="0.1")
 def as_labelled(fs: Filesystem, _host: Host) -> RuleOutput:
-    """Yield a finding with the severity in the label, then need the superblock."""
+    """Find what the label names, then need the superblock."""
     if fs.label:
         yield Finding("Bad.", Severity(fs.label), Confidence.CONFIRMED, ())
     need(fs.superblock)

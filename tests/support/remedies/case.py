@@ -1,9 +1,9 @@
-"""The remedy harness: a scratch filesystem fails a rule, the printed commands cure it, and undo it.
+"""The remedy harness: a scratch filesystem fails a rule; the printed commands fix it and undo that.
 
-The test module of a rule holds `REMEDY_CASES`, or `REMEDIES_NOT_RUN` with the reason why no remedy
-of the rule can be executed here, or both. tests/kernel/remedies/test_remedies.py runs the cases of
-all rules. Commands are run as they are printed, by sh, on a loop device in a mount namespace with
-an /etc of its own.
+The test module of a rule has `REMEDY_CASES`, or `REMEDIES_NOT_RUN` with the reason why no remedy
+of the rule can run here, or both. tests/kernel/remedies/test_remedies.py runs the cases of all
+rules. sh runs the commands as they are printed, on a loop device in a mount namespace with its own
+/etc.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Stage:
     fstab: Path
 
     def mount(self, options: str = "", fstype: str = "ext4") -> None:
-        """Mount with these options and some of util-linux itself; change settings in sysfs."""
+        """Mount with these options and options of util-linux, and change settings in sysfs."""
         words = ("-o", ",".join(filter(None, (options, KEPT_BY_MOUNT))))
         run(
             "mount", "--options-source=disable", "-t", fstype, *words, self.device, self.mount_point
@@ -62,31 +62,31 @@ class Stage:
         return Path("/sys/fs/ext4", self.device.removeprefix("/dev/"))
 
     def settings(self) -> dict[str, str]:
-        """Return the settings of the mounted filesystem that can be changed; none unmounted."""
+        """Return the writable settings of the filesystem in sysfs; none if it is not mounted."""
         files = self.sysfs.glob("*")
         return {
             each.name: each.read_text() for each in files if each.stat().st_mode & 0o777 == 0o644
         }
 
     def unmount(self) -> None:
-        """Unmount it, as often as it is mounted."""
+        """Unmount it as many times as it is mounted."""
         while os.path.ismount(self.mount_point):
             run("umount", self.mount_point)
 
     def write_fstab(self, options: str, *, spec: str | None = None, fstype: str = "ext4") -> None:
-        """Write an fstab with one entry, by the device's name unless told otherwise."""
+        """Write an fstab with one entry, which names the device unless `spec` is given."""
         self.fstab.write_text(f"{spec or self.device} {self.mount_point} {fstype} {options} 0 2\n")
 
     def host(self, *, whole: bool = False) -> Host:
-        """Assemble the host: all of it, or with this filesystem only."""
+        """Assemble the host, with this filesystem only unless `whole` is set."""
         if whole:
             return assembled()
         return scan(self.mount_point if os.path.ismount(self.mount_point) else self.device)
 
     def names(self) -> list[str]:
-        """Return all names on the mounted filesystem; a directory that cannot be read is an error.
+        """Return all file names on the filesystem; none if it is not mounted.
 
-        Nothing where it is not mounted.
+        Raises an error if a directory cannot be read.
         """
         if not os.path.ismount(self.mount_point):
             return []
@@ -104,14 +104,14 @@ class Stage:
         return judge(rule, host.filesystems[0] if rule.scope is Scope.FILESYSTEM else None, host)
 
     def state(self) -> dict[str, object]:
-        """Return what a rollback must bring back: options in force, superblock, fstab."""
+        """Return what a rollback must restore: active options, superblock, fstab, settings."""
         (fs, *_) = self.host().filesystems
         superblock = need(fs.superblock)
         stored = {name: getattr(superblock, name) for name in (*TUNABLE, *TUNABLE_TOO)}
         path = Path(f"/proc/fs/ext4/{fs.name}/options")
         return {
             **stored,
-            # The journal's replay is no option: mke2fs does not set it, and a mount does.
+            # These are not options of mke2fs: a mount sets them.
             "features": superblock.features - {"needs_recovery", "orphan_present"},
             "in force": path.read_text() if path.exists() else None,
             "mount": sorted(mount.mount_options for mount in fs.mounts),
@@ -125,7 +125,7 @@ Prepare = Callable[[Stage], None]
 
 
 def on_kernel(release: str) -> Alter:
-    """Return what makes a host run another kernel: most are not affected by its bugs."""
+    """Return a function that gives a host another kernel, such as one that has a certain bug."""
     kernel = parse_kernel(f"{release}\n\n\n\n")
     return lambda host: host._replace(kernel=Known(kernel, "test"))
 
@@ -134,12 +134,12 @@ def on_kernel(release: str) -> Alter:
 class RemedyCase:
     """One remedy and the filesystem that needs it.
 
-    `remedy` are words of its summary. `mke2fs`, `tune` (tune2fs, unmounted) and `mount` make the
-    filesystem, `fstab` the options of its entry (None: no entry), `prepare` does what is left.
-    `mounted` False leaves it unmounted. `cured` are the outcomes that count as cured. `restores`
-    False is for a remedy that nothing takes back, which must then print no rollback. `whole`
-    judges the whole host and not this filesystem alone. `alter` changes the assembled host before
-    it is judged. `at` is the mount point, where a rule looks at one only.
+    `remedy` is a part of its summary. `mke2fs`, `tune` (tune2fs, unmounted) and `mount` are the
+    options that make the filesystem, `fstab` the options of its entry (None: no entry); `prepare`
+    does the rest. `mounted` False leaves it unmounted. `cured` are the outcomes that count as
+    fixed. `restores` False is for a remedy without a way to undo it, which must print no rollback.
+    `whole` judges the whole host instead of this filesystem. `alter` changes the assembled host
+    before it is judged. `at` is the mount point, for rules that judge a certain one only.
     """
 
     name: str
@@ -164,7 +164,7 @@ class RemedyCase:
         run("mke2fs", "-q", "-F", "-t", self.mkfs_type, *self.mke2fs, stage.device)
         if self.tune:
             run("tune2fs", *self.tune, stage.device)
-        # As all that are in use, it has been mounted since its last check: tune2fs asks for one.
+        # As in real use, it is mounted after its last check: tune2fs then asks for another check.
         run("debugfs", "-w", "-R", f"ssv lastcheck @{int(time.time()) - 3600}", stage.device)
         stage.fstab.write_text("")
         if self.fstab is not None:
@@ -175,11 +175,11 @@ class RemedyCase:
             self.prepare(stage)
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """See it fail, apply the remedy, see it pass, roll back, see it fail; the end is clean.
+        """Check that the rule fails, passes after the remedy, and fails after the rollback.
 
-        All files can be read behind the remedy.
-        A rollback of what has not run, and a second one, leave everything as it was, and so does a
-        second run of the commands.
+        All files remain readable after the remedy, and e2fsck finds no error at the end.
+        A rollback before the remedy, a second rollback, and a second run of the commands change
+        nothing.
         """
         self.set_up(stage)
         before, names = stage.state(), set(stage.names())
@@ -204,23 +204,23 @@ class RemedyCase:
         run("e2fsck", "-fn", stage.device)
 
     def repeat(self, cure: Remedy, stage: Stage) -> None:
-        """Run the steps once more, up to the first that fails, as a chain of commands does."""
+        """Run the steps again up to the first that fails, like a chain of commands; no change."""
         before = stage.state()
         all(succeeds(later(step.command)) for step in cure.steps)
         assert stage.state() == before
 
     def use(self, stage: Stage) -> None:
-        """Do what happens to the filesystem between the remedy and its rollback."""
+        """Use the filesystem between the remedy and its rollback; does nothing by default."""
 
     @staticmethod
     def _try_undo(cure: Remedy) -> None:
-        """Run the rollback where there is nothing to take back: some of its commands may fail."""
+        """Run the rollback when there is nothing to undo: some of its commands may fail."""
         for step in cure.lines:
             if step.phase is Phase.ROLLBACK:
                 succeeds(later(step.command))
 
     def judge(self, rule: Rule, stage: Stage) -> Verdict:
-        """Return the verdict of the rule on what this case judges."""
+        """Return the verdict of the rule on the filesystem or host of this case."""
         return stage.judge(rule, whole=self.whole, alter=self.alter)
 
     def find(self, verdict: Verdict) -> Remedy:
@@ -233,10 +233,10 @@ class RemedyCase:
 
 
 def carry_out(cure: Remedy, stage: Stage) -> None:
-    """Run the steps as printed, and ask before and after each whether it is done.
+    """Run the steps as printed, and run the `done` check of each before and after it.
 
-    What is done already changes nothing; what a check of e2fsck would do, only running it tells.
-    No check succeeds where the program that it asks fails.
+    A step that is already done changes nothing. Steps that run e2fsck have no `done` check.
+    No check succeeds if the program whose output it reads fails.
     """
     for step in cure.steps:
         assert "--options-source" not in step.command + step.rollback + step.done
@@ -261,11 +261,11 @@ e2fsck() {
 	return "$1"
 }
 """
-"""A check whose next mount is behind it, as seconds tell: tune2fs then asks for another one."""
+"""Makes e2fsck return in a later second: after the next mount, tune2fs asks for another check."""
 
 
 def later(command: str) -> str:
-    """Return a command that lets a second begin after each check that it makes."""
+    """Return a command that waits for the next second after each e2fsck that it runs."""
     return f"{LATER}{command}" if "e2fsck" in command else command
 
 
@@ -273,14 +273,14 @@ READERS = "tune2fs dumpe2fs findmnt blkid blockdev findfs sysctl".split()
 
 
 def asks_a_program(command: str) -> bool:
-    """Whether a check reads what one of the programs prints."""
+    """Return whether a check reads the output of one of the programs in READERS."""
     return not set(READERS).isdisjoint(re.findall(r"[a-z0-9]+", command))
 
 
 def succeeds(command: str, *, broken: bool = False) -> bool:
-    """Run a command by a POSIX shell, and return whether it succeeded.
+    """Run a command in a POSIX shell, and return whether it succeeded.
 
-    `broken` lets the programs that a check reads from fail: what they do not print tells nothing.
+    With `broken`, the programs in READERS fail: their missing output must not prove anything.
     """
     fail = "".join(f"{name}() {{ return 1; }}; " for name in READERS) if broken else ""
     argv = ["sh", "-c", f"{fail}{command}"]
@@ -303,5 +303,5 @@ def cases_of(rule: Rule) -> tuple[RemedyCase, ...]:
 
 
 def all_cases() -> list[tuple[Rule, RemedyCase]]:
-    """Return every case with its rule."""
+    """Return each case of each rule, with the rule."""
     return [(rule, case) for rule in all_rules() for case in cases_of(rule)]

@@ -1,7 +1,7 @@
-"""The limits of dirty memory, which a machine has once, and how tests beside each other share them.
+"""The dirty memory limits, which are global to a machine, and a lock for parallel tests.
 
-Who sets them has them alone. Reports quote them: who compares two looks at this machine keeps them
-as they are meanwhile.
+A test that sets them holds them exclusively. Reports quote them, so a test that compares two
+audits of this machine keeps them unchanged meanwhile.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from support.filesystems.scratch import run
 NAMES = ("dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes")
 LOCK = Path(tempfile.gettempdir(), "ext4audit-tests-dirty-limits.lock")
 _locks: set[int] = set()
-"""Descriptors of this process's lock: to ask for another would be to wait for itself."""
+"""The lock's descriptor if this process holds it; waiting for a second one would deadlock."""
 
 
 def read_limits() -> dict[str, int]:
-    """Read vm.dirty_* as they are; of a size and its ratio, one is 0."""
+    """Return vm.dirty_*; of each pair of a size and a ratio, one is 0."""
     return {name: int(Path("/proc/sys/vm", name).read_text()) for name in NAMES}
 
 
 def set_limits(*settings: str) -> None:
-    """Set limits, such as `vm.dirty_ratio=20`, in this order; for the one whose turn it is."""
+    """Set limits, such as `vm.dirty_ratio=20`, in this order; the caller must hold the lock."""
     run("sysctl", "-qw", *settings)
 
 
 @contextmanager
 def own_limits(*settings: str) -> Iterator[None]:
-    """Set limits that no other test changes, or looks at twice, meanwhile; bring them back."""
+    """Set limits while no other test changes or compares them, and restore them at the end."""
     with _locked(fcntl.LOCK_EX):
         before = read_limits()
         set_limits(*settings)
@@ -45,7 +45,7 @@ def own_limits(*settings: str) -> Iterator[None]:
 
 
 def steady_limits() -> AbstractContextManager[None]:
-    """Keep the limits as they are; others may do so at the same time."""
+    """Keep the limits unchanged; several tests may do so at the same time."""
     return _locked(fcntl.LOCK_SH)
 
 
@@ -63,7 +63,7 @@ def _locked(kind: int) -> Iterator[None]:
 
 
 def _opened() -> int:
-    """Open the file for reading, which is enough for a lock: it may be another user's."""
+    """Open the lock file for reading, which suffices: another user may own the file."""
     with suppress(FileNotFoundError):
         return os.open(LOCK, os.O_RDONLY)
     return os.open(LOCK, os.O_RDONLY | os.O_CREAT, 0o644)

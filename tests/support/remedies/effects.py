@@ -1,8 +1,8 @@
-"""What the commands of a remedy do to the options of a filesystem, told without running them.
+"""A model of what the commands of a remedy do to the options of a filesystem; none is run.
 
-The commands are parsed as a shell and mount(8) would: a remount that names device and directory
-leaves fstab out, keeps each option of ext4 and sets all flags anew; a new mount begins with what
-the superblock says.
+The commands are parsed as a shell and mount(8) would parse them: a remount that names device and
+directory ignores fstab, keeps each option of ext4 and sets all flags anew; a new mount starts from
+the options in the superblock.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ ATIME = "access times"
 
 @dataclass(frozen=True)
 class State:
-    """The options in force, and the three places that a new mount reads: all but `live` as words.
+    """The active options (`live`), and as words the three places that a new mount reads.
 
-    `kernel` are the kernel's own tokens, by name; `live` has flags of mount(8) by their own name.
+    `kernel` has the kernel's default tokens by option name; `live` has flags of mount(8), too.
     """
 
     kernel: Mapping[str, str]
@@ -39,23 +39,23 @@ class State:
 
     @property
     def bit_tokens(self) -> tuple[str, ...]:
-        """What the bits of the superblock mean."""
+        """The option tokens of the default mount option bits of the superblock."""
         return tuple(BITS[word] for word in self.bits if word in BITS)
 
     @cached_property
     def stored(self) -> dict[str, str]:
-        """What a mount without options has."""
+        """The options of a mount without options, by name."""
         fields = (f"errors={self.errors}", *self.bit_tokens, *self.string.split(","))
         return {**self.kernel, **meanings(fields)}
 
     @cached_property
     def next(self) -> dict[str, str]:
-        """What is in force after the next boot."""
+        """The options after the next boot, by name."""
         return {**self.stored, ATIME: "relatime", **meanings(self.fstab)}
 
 
 def meanings(words: Iterable[str]) -> dict[str, str]:
-    """Return what words ask for, by option; the last word wins."""
+    """Return the token that words set for each option; the last word wins."""
     reported: dict[str, str] = {}
     for word in filter(None, words):
         known = recognize(word)
@@ -70,7 +70,7 @@ def meanings(words: Iterable[str]) -> dict[str, str]:
 
 
 def effect(remedy: Remedy, state: State) -> State:
-    """Return the state that the commands of a remedy leave behind."""
+    """Return the state after the commands of a remedy."""
     for step in remedy.steps:
         if step.phase in {Phase.IMMEDIATE, Phase.PERSISTENT}:
             if isinstance(step.change, LineEdit):
@@ -81,7 +81,7 @@ def effect(remedy: Remedy, state: State) -> State:
 
 
 def _run(command: str, state: State) -> State:
-    """Run one command; a guard before it is taken to hold."""
+    """Return the state after one command; its leading guard is assumed to succeed."""
     command = re.sub(r"^test ! -e \S+ && ", "", command)
     words = _words(command)
     if words[0] == "mount":
@@ -100,14 +100,14 @@ def _words(command: str) -> list[str]:
 
 
 def _edited(edit: LineEdit, state: State) -> State:
-    """Return the state with the options of a line of fstab as an edit leaves them."""
+    """Return the state after an edit of the options in a line of fstab."""
     return replace(state, fstab=tuple(re.split(r"[ \t]+", edit.after)[3].split(",")))
 
 
 def _mounted(words: Sequence[str], state: State) -> State:
     reported = words[words.index("-o") + 1].split(",") if "-o" in words else []
     if "remount" not in reported:
-        # By the directory alone, mount(8) takes the options of fstab.
+        # With the directory alone, mount(8) uses the options of fstab.
         by_fstab = () if "-t" in words else state.fstab
         before = {**state.stored, ATIME: "relatime", **meanings(by_fstab)}
         return replace(state, live={**before, **meanings(reported)})

@@ -1,6 +1,6 @@
-"""A mounted filesystem to be fixed, its script, and the faults that the script meets.
+"""A mounted filesystem to fix, its script, and the faults that are injected into the script.
 
-Scripts run in the mount namespace of the test, with an /etc of its own.
+Scripts run in the mount namespace of the test, which has its own /etc.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHELLS = [
     if (path := shutil.which(name))
 ]
 CHANGING = "mount umount tune2fs e2fsck cp mv ln sync".split()
-"""The programs whose failure, or end, a script must survive: all that change anything."""
+"""The programs that change anything: a script must survive if one fails or is killed."""
 COUNTED_MOUNTS = re.compile(
     r"^(?:Last (?:mount|write) time|Mount count|Lifetime writes|Free (?:blocks|inodes)|Journal "
     r"(?:sequence|start)|Last checked|Next check|Checksum|First (?:error|orphan)).*$",
@@ -32,9 +32,9 @@ COUNTED_MOUNTS = re.compile(
 FAULTS = os.environ.get("EXT4AUDIT_FAULTS", "0")
 EVERY = 1 if FAULTS == "all" else 7 * ALL_PERCENT // share_percent()
 FIRST = 1 if FAULTS == "all" else 1 + int(FAULTS) % EVERY
-"""Faults are injected at every seventh call from this one on, and at every 58th where a run has an
-eighth of the examples. CI begins at another call each hour, so all calls meet one within seven
-hours; on demand they do in one run."""
+"""The first call that gets a fault; then every seventh does, or every 58th if a run has an eighth
+of the examples. CI starts at another call each hour, so within seven hours every call gets one;
+with EXT4AUDIT_FAULTS=all, this takes one run."""
 SHIM = """#!/bin/sh
 n=$(($(cat {counter}) + 1))
 echo $n >{counter}
@@ -52,7 +52,7 @@ def some_of(calls: int) -> range:
 
 @dataclass(frozen=True)
 class Scene:
-    """One loop device that is mounted, and the folder of its script, state and faults."""
+    """A mounted loop device, and the folder with its script, state and injected faults."""
 
     folder: Path
     device: str
@@ -66,7 +66,7 @@ class Scene:
 
     @property
     def script(self) -> Path:
-        """The script."""
+        """The path of the script."""
         return self.folder / "fix.sh"
 
     def fix(self, *options: str) -> subprocess.CompletedProcess[str]:
@@ -76,7 +76,7 @@ class Scene:
     def sh(
         self, *words: str, shell: tuple[str, ...] = ("dash",), path: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run the script in a process group of its own, whose number is in the file "pid"."""
+        """Run the script in its own process group, and write the group's ID to the file "pid"."""
         start = 'echo $$ > "$0"; exec "$@"'
         program = ["sh", "-c", start, str(self.folder / "pid"), *shell, str(self.script), *words]
         before = f"{path}:" if path else ""
@@ -98,9 +98,9 @@ class Scene:
         )
 
     def inject(self, at: int, mode: str) -> Path:
-        """Return a folder of programs of which the call with this number fails.
+        """Return a folder of wrapper programs; the call number `at` fails, counted from 1.
 
-        `mode` is "fail", "kill" (before it runs) or "late" (kill behind it); calls count from 1.
+        `mode` is "fail", "kill" (before the program runs) or "late" (kill after it has run).
         """
         folder = self.folder / "shims"
         shutil.rmtree(folder, ignore_errors=True)
@@ -120,11 +120,11 @@ class Scene:
 
     @property
     def calls(self) -> int:
-        """How many calls the last run made to the programs that can fail."""
+        """The number of calls of the last run to the programs that can fail."""
         return int((self.folder / "counter").read_text())
 
     def state(self) -> dict[str, object]:
-        """Return all that an undo must bring back: options, mounts, fstab, /etc, superblock."""
+        """Return all that an undo must restore: options, mounts, fstab, /etc, superblock."""
         options = Path(f"/proc/fs/ext4/{self.name}/options")
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
         ours = [line.split() for line in mounts if f" {self.device} " in line]
@@ -142,6 +142,6 @@ class Scene:
         }
 
     def names(self) -> list[str]:
-        """Return the names in /etc, without the dated copies of fstab."""
+        """Return the file names in /etc, without the dated copies of fstab."""
         names = sorted(str(path) for path in self.fstab.parent.glob("**/*"))
         return [name for name in names if not re.search(r"/fstab\.\d{8}-\d{6}$", name)]

@@ -1,4 +1,4 @@
-"""Edits of fstab by real sed, GNU and busybox, on a file in a folder of the test's own."""
+"""Edits of fstab by real sed, GNU and busybox, on a file in a temporary folder."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ AROUND = (
     "# made by hand\nUUID=1234 / ext4 errors=remount-ro 0 1\n",
     "\nUUID=1234 /data2\text4 defaults,nobarrier,discard 0 2 # \udcff\r\n\n  # UUID=5678 nobarrier",
 )
-"""What stands before and after the third line; the last line has no newline."""
+"""The text before and after the third line; the last line has no newline."""
 
 
 def encoded(text: str) -> bytes:
-    """Return the bytes that stand in the file."""
+    """Return text as the bytes of the file."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def place(folder: Path, written: str) -> Path:
-    """Write an fstab with `written` as its third line into a folder."""
+    """Write an fstab with `written` as its third line into a folder; return its path."""
     fstab = folder / "fstab"
     fstab.write_bytes(encoded(written.join(AROUND)))
     return fstab
 
 
 def audited(written: str) -> FstabLine:
-    """Return the third line as it is read."""
+    """Return the third line as ext4audit parses it."""
     return next(line for line in parse_fstab(written.join(AROUND)) if line.line_number == 3)
 
 
 def succeeds(command: str, folder: Path, sed: str = "sed") -> bool:
-    """Run a command on the fstab of a folder, as printed but for the folder and the sed."""
+    """Run a command, as printed except for the folder of fstab and the sed; return its success."""
     local = re.sub(r"\bsed ", f"{sed} ", command).replace("/etc/fstab", f"{folder}/fstab")
     done = subprocess.run(["sh", "-c", local], capture_output=True, check=False)
     assert not done.stderr, (command, done.stderr)
@@ -45,13 +45,13 @@ def succeeds(command: str, folder: Path, sed: str = "sed") -> bool:
 
 
 def run(command: str, folder: Path, sed: str = "sed") -> bytes:
-    """Run a command that must succeed, and return the file that it leaves."""
+    """Run a command that must succeed, and return the content of fstab after it."""
     assert succeeds(command, folder, sed), command
     return (folder / "fstab").read_bytes()
 
 
 def try_out(edit: Step | None, after: str, folder: Path, sed: str = "sed") -> None:
-    """Make the third line `after` and take it back, each twice, and compare the whole file."""
+    """Change the third line to `after` and undo that, each twice; compare the whole file."""
     assert edit is not None
     fstab = folder / "fstab"
     before, changed = fstab.read_bytes(), encoded(after.join(AROUND))

@@ -1,4 +1,4 @@
-"""Steps as short lines: what an edit of fstab changes, and all other commands as they are."""
+"""Steps as short lines: an edit of fstab by what it changes, other commands unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def plain(steps: Iterable[Step]) -> list[str]:
 
 
 def there_and_back(steps: Iterable[Step]) -> list[str]:
-    """Return a line for each step, and for each undo, the last one first."""
+    """Return a line for each step, then one for each undo in reverse order."""
     own = tuple(steps)
     back = [_taken_back(step) for step in reversed(own) if step.rollback]
     return plain((*own, *back))
@@ -24,14 +24,14 @@ UNOPENED = (
     "! find /proc/[0-9]*/fd -exec stat -Lc %t:%T {{}} + 2>/dev/null | "
     'grep -qx "$(stat -Lc %t:%T {device})" && '
 )
-"""How the first command for what is not mounted begins: no process may have the device open, or
-what it is a part of, which follows it."""
+"""The start of the first command for an unmounted filesystem: no process may have the device open;
+the check of the device that it is a part of follows."""
 
 
 def printed(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the lines of steps and of their rollback: phases and commands, and nothing else.
+    """Return the steps and their rollback with phases and commands only.
 
-    That no process has /dev/sda open, which the first command asks, is left out.
+    The check of the first command that no process has /dev/sda open is left out.
     """
     lines = Remedy("", Disruption.ONLINE, tuple(steps)).lines
     opened = UNOPENED.format(device="/dev/sda")
@@ -39,7 +39,7 @@ def printed(steps: Iterable[Step]) -> tuple[Step, ...]:
 
 
 def commands(steps: Iterable[Step], *phases: Phase) -> list[str]:
-    """Return the commands of some phases, the rollback included, in their order."""
+    """Return the commands of the given phases, which may include the rollback, in order."""
     return [step.command for step in printed(steps) if step.phase in phases]
 
 
@@ -60,6 +60,6 @@ def _told(step: Step) -> str:
 
 
 def _changed(before: str, after: str) -> str:
-    """Return the fields of fstab that differ, as they were and as they will be."""
+    """Return the fields of fstab that differ, each as "old -> new"."""
     pairs = zip(re.split("[ \t]+", before), re.split("[ \t]+", after), strict=True)
     return ", ".join(f"{old} -> {new}" for old, new in pairs if old != new)

@@ -1,9 +1,9 @@
-"""Random hosts for remedies: two filesystems, an fstab, and options in force, drawn by a seed.
+"""Random hosts for remedies: two filesystems, an fstab, and active options, drawn from a seed.
 
-Run as a program in a mount namespace of its own, with an /etc of its own: `python -m
-support.remedies.random_host HOW FIRST COUNT FOLDER` draws the cases FIRST to FIRST+COUNT-1, and
-prints one JSON line a case: its seed, the rule, and the laws that it broke. HOW is "commands": one
-remedy is run as it is printed; or "script": all are, by the script of `ext4audit fix`.
+Runs as a program in a private mount namespace with its own /etc: `python -m
+support.remedies.random_host HOW FIRST COUNT FOLDER` draws the cases FIRST to FIRST+COUNT-1 and
+prints one JSON line per case: its seed, the rule, and the laws that it broke. With HOW "commands",
+one remedy runs as it is printed; with "script", all run in the script of `ext4audit fix`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ IN_FSTAB = (
     *("strictatime", "sync", "noauto_da_alloc", "user", "barrier=0,commit=900", "usrquota"),
 )
 KEPT = ("_netdev", "x-a", 'x-b="1,2"', "user", "user=nobody", "uhelper=none")
-"""Options that only mount(8) keeps."""
+"""Options that only mount(8) records; the kernel does not see them."""
 SETTING = 0o100644
-"""The mode of the files in sysfs that can be changed and read."""
+"""The mode of the files in sysfs that are readable and writable."""
 IN_SYSFS = {"mb_group_prealloc": 4096, "mb_stream_req": 17, "reserved_clusters": 0, "mb_stats": 1}
 KINDS = (
     *("none", "own", "own by UUID", "own by LABEL", "other device", "stale UUID"),
@@ -81,7 +81,7 @@ SPELLINGS: tuple[Callable[[str], str], ...] = (
     lambda line: line.replace("/mnt/", "/m\\156t/", 1),
     lambda line: re.sub("^(UUID|LABEL)=([^ ]+)", r'\1="\2"', line),
 )
-"""How a line of fstab is spelled: all of these are the same to mount(8)."""
+"""Spellings of an fstab line that are all equivalent for mount(8)."""
 MOUNT_POINTS = ("m", "with blank", "noatime", "nobarrier,x", "täst", "link")
 
 FIELDS: Mapping[str, tuple[int, int]] = {
@@ -105,10 +105,10 @@ VOLATILE = (
     *((0x0C, 8), (0x2C, 10), (0x3A, 2), (0x40, 4), (0x88, 64), (0x178, 8)),
     *((0x248, 8), (0x274, 0x14), (0x3FC, 4)),
 )
-"""Free counts, times of mount and check, the state, what was written, overhead, the checksum."""
+"""Offset and length of fields that change by themselves: free counts, times, state, checksum, …"""
 
 INCOMPATIBLE, NEEDS_RECOVERY = 0x60, 0x04
-"""Set while it is mounted writable."""
+"""Offset and bit of needs_recovery, which is set while the filesystem is mounted writable."""
 
 MAY_CHANGE: Mapping[str, frozenset[str]] = {
     "CAP002": frozenset({"reserved_blocks"}),
@@ -155,11 +155,11 @@ MAY_CHANGE: Mapping[str, frozenset[str]] = {
 mount(8), "options" for any option of ext4, or one option by its positive name."""
 NOTHING: frozenset[str] = frozenset()
 FOR_THE_WHOLE_MACHINE = ("sysctl ", "/sys/block/")
-"""Steps that change what all tests on this machine share are not run."""
+"""Marks steps that do not run because they change settings shared by all tests on this machine."""
 
 
 def run(*argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a command."""
+    """Run a command; raises RuntimeError if it fails and `check` is set."""
     done = subprocess.run(
         argv, capture_output=True, check=False, encoding="utf-8", errors="surrogateescape"
     )
@@ -177,17 +177,17 @@ class Disk:
     label: str = field(default_factory=unique_label)
 
     def make(self, features: str) -> None:
-        """Make a filesystem on it."""
+        """Create the image with a filesystem, and attach it."""
         with self.image.open("wb") as file:
             file.truncate(48 << 20)
         run("mke2fs", "-q", "-F", "-t", "ext4", "-L", self.label, "-O", features, str(self.image))
-        aged = f"ssv lastcheck @{int(time.time()) - 3600}"  # mounted since its last check
+        aged = f"ssv lastcheck @{int(time.time()) - 3600}"  # so that a mount is after the check
         run("debugfs", "-w", "-R", aged, str(self.image))
         self.device = run("losetup", "-f", "--show", str(self.image)).stdout.strip()
 
     @property
     def name(self) -> str:
-        """The kernel's name."""
+        """The kernel's name of the device."""
         return self.device.removeprefix("/dev/")
 
     @property
@@ -201,7 +201,7 @@ class Disk:
         return run("blkid", "-p", "-o", "value", "-s", "UUID", self.device).stdout.strip()
 
     def superblock(self) -> bytes:
-        """Return the superblock as the device has it, without what changes by itself."""
+        """Return the superblock on the device, with the fields that change by themselves zeroed."""
         run("blockdev", "--flushbufs", self.device, check=False)
         with Path(self.device).open("rb") as file:
             found = bytearray(os.pread(file.fileno(), 1024, 1024))
@@ -213,7 +213,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class State:
-    """All that a remedy could change."""
+    """Everything that a remedy could change."""
 
     options: frozenset[str]
     mounts: tuple[tuple[str, ...], ...]
@@ -226,7 +226,7 @@ class State:
 
 @dataclass
 class Case:
-    """One host, drawn by its seed."""
+    """One host, drawn from its seed."""
 
     seed: int
     folder: Path
@@ -244,7 +244,7 @@ class Case:
     # -- the host ---------------------------------------------------------------------------
 
     def build(self) -> bool:
-        """Build the host; False where the kernel refuses these options together."""
+        """Build the host; return False if the kernel refuses its combination of options."""
         draw = self.draw
         self.disk.make(draw.choice(("none,has_journal,extent,dir_index", "has_journal")))
         self.other.make("has_journal")
@@ -262,7 +262,7 @@ class Case:
         return self._mount() and self._set()
 
     def _set(self) -> bool:
-        """Change settings in sysfs, as after each mount that is no remedy's."""
+        """Change settings in sysfs, which are reset by a mount; return True."""
         for name, value in self.settings.items():
             Path(f"/sys/fs/ext4/{self.disk.name}/{name}").write_text(f"{value}\n")
         return True
@@ -328,17 +328,17 @@ class Case:
         return not done.returncode
 
     def clear(self) -> None:
-        """Unmount and free all."""
+        """Unmount the filesystems and free the loop devices."""
         for disk in (self.disk, self.other):
             if disk.device:
                 while not run("umount", disk.device, check=False).returncode:
                     pass
                 run("losetup", "-d", disk.device, check=False)
 
-    # -- what is there ----------------------------------------------------------------------
+    # -- its state --------------------------------------------------------------------------
 
     def state(self) -> State:
-        """Read all that a remedy could change."""
+        """Return everything that a remedy could change."""
         return State(
             options(self.disk),
             mounts(self.disk),
@@ -355,7 +355,7 @@ class Case:
         return audit(ReportSource("live", host.name), host, default_rules(), ())
 
     def remedies(self) -> Iterator[tuple[str, str, Remedy, str]]:
-        """Yield rule, fact and remedy of each finding that has commands to run."""
+        """Yield the rule, fact, remedy and message for each remedy of each finding."""
         for verdict in self.report().verdicts:
             for finding in verdict.findings:
                 for remedy in finding.remedies:
@@ -393,7 +393,7 @@ class Case:
             self._is_as_before(before, self.state())
 
     def check_script(self) -> None:
-        """Apply all remedies of the host by their script, once with a fault, and check the laws."""
+        """Apply all remedies of the host by script, once with a fault, and check the laws."""
         report = self.report()
         chosen, _ = choose_remedies(report, Severity.INFO, Disruption.UNMOUNT, {})
         mine = [each for each in chosen if not for_the_whole_machine(each.remedy)]
@@ -466,13 +466,13 @@ class Case:
 
 
 def options(disk: Disk) -> frozenset[str]:
-    """Read the options in force."""
+    """Return the active options; none if the filesystem is not mounted."""
     path = Path(f"/proc/fs/ext4/{disk.name}/options")
     return frozenset(path.read_text().split()) if path.exists() else frozenset()
 
 
 def mounts(disk: Disk) -> tuple[tuple[str, ...], ...]:
-    """Read mount point, root and flags of all mounts of a device."""
+    """Return the mount point, root and flags of each mount of a device."""
     number = f"{disk.number.major}:{disk.number.minor}"
     lines = (line.split(" ") for line in Path("/proc/self/mountinfo").read_text().split("\n"))
     found = [line for line in lines if len(line) > 5 and line[2] == number]
@@ -484,41 +484,41 @@ def mounts(disk: Disk) -> tuple[tuple[str, ...], ...]:
 
 
 def kept_by_mount(disk: Disk) -> tuple[str, ...]:
-    """Read the lines of a device in the table of mount(8)."""
+    """Return the lines about a device in the table of mount(8)."""
     table = Path("/run/mount/utab")
     lines = table.read_text().split("\n") if table.exists() else []
     return tuple(line for line in lines if f"SRC={disk.device} " in line)
 
 
 def settings(disk: Disk) -> tuple[tuple[str, str], ...]:
-    """Read the settings of a mounted filesystem that can be changed."""
+    """Return the writable settings of a mounted filesystem in sysfs."""
     files = sorted(Path(f"/sys/fs/ext4/{disk.name}").glob("*"))
     return tuple((each.name, each.read_text()) for each in files if each.stat().st_mode == SETTING)
 
 
 def for_the_whole_machine(remedy: Remedy) -> bool:
-    """Whether a remedy changes what other tests share, and must not run here."""
+    """Return whether a remedy changes settings that other tests share, and must not run."""
     return any(word in step.command for step in remedy.steps for word in FOR_THE_WHOLE_MACHINE)
 
 
 def found_by(found: Iterator[tuple[str, str, Remedy, str]], rule: str, fact: str) -> int:
-    """Count the findings of a rule about one fact: two lines of fstab are numbered."""
+    """Count the findings of a rule about one fact, ignoring the numbers of repeated facts."""
     same = fact.partition(" #")[0]
     return sum((code, each.partition(" #")[0]) == (rule, same) for code, each, _, _ in found)
 
 
 def positive(token: str) -> str:
-    """Return the name of the option that a token of the listing sets."""
+    """Return the name of the option that a token of the options file sets."""
     name = token.partition("=")[0]
     return "dioread" if "dioread" in name else name.removeprefix("no")
 
 
 OF_THE_MOUNT = {"mounts": "flags", "kept": "what mount(8) keeps", "settings": "settings in sysfs"}
-"""The parts of the state that a mount makes, and how they are told."""
+"""The parts of the state that a mount determines, and their names in messages."""
 
 
 def changes(before: State, after: State) -> Iterator[str]:
-    """Yield what differs: options by name, flags, lines of fstab, fields of the superblock."""
+    """Yield the names of all differences: options, flags, lines of fstab, superblock fields."""
     for token in before.options ^ after.options:
         if token not in {"rw", "ro"}:
             yield f"option {positive(token)}"
@@ -544,7 +544,7 @@ def changes(before: State, after: State) -> Iterator[str]:
 
 
 def same_lines(before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether only options or the device of entries differ."""
+    """Return whether at most the options and devices of entries differ."""
     if len(before) != len(after):
         return False
     for old, new in zip(before, after, strict=True):
@@ -556,7 +556,7 @@ def same_lines(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def outcome(seed: int, folder: Path, *, by_script: bool = False) -> dict[str, Any]:
-    """Run one case: its rule and the laws that it broke, and all about it where it broke any."""
+    """Run one case; return its seed, rule and broken laws, with details if it broke any."""
     case = Case(seed, folder / str(seed))
     case.folder.mkdir()
     try:

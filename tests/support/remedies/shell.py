@@ -1,7 +1,7 @@
-"""A real ext4 filesystem on a loop device, in a mount namespace with an /etc of its own.
+"""A real ext4 filesystem on a loop device, in a mount namespace with its own /etc.
 
 The commands of a remedy run here exactly as they are printed; the machine's own mounts and
-files stay as they are.
+files do not change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.timing import HANG_SECONDS, wait_until
 
 
 class RemedyShell:
-    """Holds the namespace by a sleeping process; every command enters it by nsenter."""
+    """A mount namespace that a sleeping process keeps alive; commands enter it with nsenter."""
 
     def __init__(self, folder: Path, mount_point: str = "data") -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class RemedyShell:
         self.device = self.check(f"losetup -f --show {folder}/image").strip()
 
     def close(self) -> None:
-        """End the namespace, and with it every mount in it; then free the loop device."""
+        """End the namespace and with it all its mounts, then free the loop device."""
         self.run(f"umount -A {self.device}")
         self.holder.kill()
         self.holder.wait()
@@ -73,11 +73,11 @@ class RemedyShell:
 
     @property
     def fstab(self) -> Path:
-        """The fstab that the namespace sees."""
+        """The fstab of the namespace."""
         return Path(f"/proc/{self.holder.pid}/root/etc/fstab")
 
     def write_fstab(self, options: str) -> None:
-        """Write an fstab of one entry; no options, no entry."""
+        """Write an fstab with one entry; without options, with no entry."""
         where = "".join(
             chr(byte) if 0x21 <= byte <= 0x7E and byte not in b"\\#" else f"\\{byte:03o}"
             for byte in os.fsencode(self.where)
@@ -86,7 +86,7 @@ class RemedyShell:
         self.fstab.write_text(f"# test\n{entry}")
 
     def mount(self, options: str = "") -> None:
-        """Mount by hand with these options only, or as fstab says where there are none."""
+        """Mount with these options only, or as in fstab if there are none."""
         where = self.folder / "where"
         where.write_bytes(os.fsencode(self.where))
         if options:
@@ -100,11 +100,11 @@ class RemedyShell:
         self.check(f"umount -A {self.device}")
 
     def tokens(self) -> tuple[str, ...]:
-        """Read the options file: what is in force."""
+        """Return the active options, from the options file."""
         return tuple(self.check(f"cat /proc/fs/ext4/{self.name}/options").split())
 
     def mountinfo(self) -> Mount:
-        """Read the line of mountinfo that shows the filesystem."""
+        """Return the mountinfo entry of the filesystem."""
         text = self.check("cat /proc/self/mountinfo")
         fields = next(line for line in text.split("\n") if f" {self.device} " in line).split(" ")
         dash = fields.index("-")
@@ -122,13 +122,13 @@ class RemedyShell:
         )
 
     def superblock_lines(self) -> dict[str, str]:
-        """Read the two lines of the superblock that hold mount options."""
+        """Return the two lines of the superblock that contain mount options, by label."""
         text = self.check(f"tune2fs -l {self.device}")
         pairs = (line.partition(":") for line in text.splitlines() if "ount options:" in line)
         return {label: value.strip() for label, _, value in pairs}
 
     def state(self) -> tuple[object, ...]:
-        """Everything that a rollback must bring back."""
+        """Return everything that a rollback must restore."""
         mount = self.mountinfo()
         return (
             self.tokens(),
@@ -145,7 +145,7 @@ class RemedyShell:
         superblock_seen: bool = True,
         **changes: Any,
     ) -> Filesystem:
-        """Build the facts of this filesystem; `provenances` says who set which option."""
+        """Build the facts of this filesystem; `provenances` has the origin of options by name."""
         mount = self.mountinfo()
         options = self._options(provenances or {}, mount)
         values: dict[str, Any] = {
