@@ -1,4 +1,4 @@
-"""Build facts for tests: a healthy host by default, and one keyword for what is odd.
+"""Build facts for tests: a healthy host by default, and one keyword per deviation.
 
 A rule test is a table of such hosts. Nothing here reads the machine that runs the tests.
 """
@@ -55,12 +55,12 @@ def known(value: T, origin: str = "test") -> Known[T]:
 
 
 def unknown(what: str, why: Why = Why.DENIED, hint: str = "run as root") -> Unknown:
-    """Make a gap."""
+    """Build an unknown, by default one that root could read."""
     return Unknown(what, why, "permission denied", hint)
 
 
 def kernel(release: str = "6.1.0-18-amd64", version: str = "#1 SMP Debian 6.1.76-1") -> Kernel:
-    """Build a kernel; the upstream number is read off the release."""
+    """Build a kernel; its upstream version is parsed from the release."""
     numbers = [
         int(part) for part in release.split("-", maxsplit=1)[0].split(".")[:3] if part.isdigit()
     ]
@@ -100,7 +100,7 @@ def disk(
     below: Evidence[tuple[BlockDevice, ...]] = Known((), "/sys"),
     **changes: Any,
 ) -> BlockDevice:
-    """Build a block device; a plain disk of 100 GiB unless told otherwise."""
+    """Build a block device, by default a plain disk of 100 GiB."""
     return BlockDevice(
         name=name,
         path=changes.pop("path", f"/dev/{name}"),
@@ -121,7 +121,7 @@ def raid(
     name: str = "md127",
     limits: QueueLimits | None = None,
 ) -> BlockDevice:
-    """Build an md array over members of equal size."""
+    """Build an md array of members of equal size."""
     array = MdArray(
         level=level,
         chunk_bytes=chunk_bytes,
@@ -146,7 +146,7 @@ def raid(
 def md_state(
     level: str, disks: int, degraded: int | None = None, action: str | None = None
 ) -> MdState:
-    """Build the state of an array; None is what the kernel does not show."""
+    """Build the state of an array; None stands for attributes that the kernel does not show."""
     return MdState(
         level=level,
         raid_disks=known(disks),
@@ -160,7 +160,7 @@ def loop(
     *,
     backing: DeviceNumber = DeviceNumber(8, 0),
 ) -> BlockDevice:
-    """Build a loop device over a file on another filesystem."""
+    """Build a loop device that is backed by a file on another filesystem."""
     device = LoopDevice(
         backing_file="/var/lib/image.img",
         offset_bytes=0,
@@ -178,9 +178,9 @@ def options(
     set_by: Provenance | None = None,
     gap: Unknown | None = None,
 ) -> EffectiveOptions:
-    """Build effective options: the kernel's defaults, `tokens` by mount, `hidden` by superblock.
+    """Build effective options: kernel defaults, mount `tokens`, `hidden` superblock defaults.
 
-    With `complete=False` only what is named is established, and `gap` hides the rest.
+    With `complete=False` only the given options are established, and `gap` is the reason.
     """
     upstream = kernel(release).upstream
     origin = "/proc/fs/ext4/sda/options" if complete else "/proc/self/mountinfo"
@@ -262,7 +262,7 @@ def _octal(found: re.Match[str]) -> str:
 
 
 def superblock(**changes: Any) -> Superblock:
-    """Build the superblock of a 100 GiB filesystem that mke2fs made with its defaults."""
+    """Build the superblock of a 100 GiB filesystem made by mke2fs with its defaults."""
     values: dict[str, Any] = {
         "default_mount_options": ("user_xattr", "acl"),
         "mount_option_string": "",
@@ -296,7 +296,7 @@ def superblock(**changes: Any) -> Superblock:
 
 
 def sizes(**changes: Any) -> Sizes:
-    """Build the sizes of the same filesystem."""
+    """Build the sizes of the filesystem of `superblock`."""
     return sizes_of(superblock(**changes))
 
 
@@ -327,7 +327,7 @@ def layout(
 
 
 def filesystem(**changes: Any) -> Filesystem:
-    """Build a healthy ext4 filesystem on /dev/sda, mounted on /data and in fstab."""
+    """Build a healthy ext4 filesystem on /dev/sda that is mounted on /data and in fstab."""
     number = changes.pop("number", DeviceNumber(8, 0))
     values: dict[str, Any] = {
         "device_number": number,
@@ -356,7 +356,7 @@ def filesystem(**changes: Any) -> Filesystem:
 
 
 def usage(**changes: int) -> Usage:
-    """Build the usage of a 100 GiB filesystem that is half full, 5 % of it reserved."""
+    """Build the usage of a half-full 100 GiB filesystem with 5 % reserved."""
     blocks = 100 * GIB // 4096
     values = {
         "block_bytes": 4096,
@@ -375,7 +375,7 @@ def listed(
     number: DeviceNumber = DeviceNumber(8, 0),
     **changes: Any,
 ) -> LsblkDevice:
-    """Build a line of lsblk: the default filesystem's device."""
+    """Build a row of lsblk, by default for the default filesystem's device."""
     values: dict[str, Any] = {"fstype": "ext4", "uuid": UUID, "transport": "sata"}
     values.update(changes)
     return LsblkDevice(name, values.pop("kernel_name", name), number, **values)
@@ -396,7 +396,7 @@ def memory(**changes: int) -> Memory:
 
 
 def host(*filesystems: Filesystem, **changes: Any) -> Host:
-    """Build a Debian 12 host with these filesystems; bare kinds of machines are known."""
+    """Build a Debian 12 host; plain values of `virtualization` and `container` become known."""
     for kind in {"virtualization", "container"} & changes.keys():
         if changes[kind] is None or isinstance(changes[kind], str):
             changes[kind] = known(changes[kind])

@@ -1,7 +1,7 @@
-"""How many random examples, or cases of an exhaustive test, a run has.
+"""The number of random examples, or of cases of an exhaustive test, in a run.
 
-CI has all of them: `.ci/run` sets HYPOTHESIS_PROFILE=same. Without it, a run has an eighth. The
-profiles are in tests/conftest.py, and theirs is the only number that differs.
+CI has all of them: `.ci/run` sets HYPOTHESIS_PROFILE=same. Other runs have an eighth. The share
+follows from `max_examples` of the profiles in tests/conftest.py.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from hypothesis import settings
 
 T = TypeVar("T")
 ALL_PERCENT = 100
-"""What the profile of CI has for `max_examples`, Hypothesis's own default."""
+"""`max_examples` in the profile of CI, which is Hypothesis's default."""
 
 
 def share_percent() -> int:
-    """Return how many of a hundred examples this run has, by the profile that is loaded."""
+    """Return the percentage of examples that this run has, according to the loaded profile."""
     return settings().max_examples
 
 
 def number(whole: int, variable: str = "") -> int:
-    """Return how many of the examples this run has, at least one.
+    """Return how many of `whole` examples this run has, at least one.
 
-    `variable` of the environment, where it is set, is the number itself.
+    If the environment variable `variable` is set, it is the number.
     """
     asked = os.environ.get(variable)
     return int(asked) if asked else math.ceil(whole * share_percent() / ALL_PERCENT)
 
 
 def examples(whole: int, variable: str = "", **more: Any) -> settings:
-    """Return the settings of a property that draws so many examples in CI."""
+    """Return the settings of a property that draws `whole` examples in CI."""
     return settings(max_examples=number(whole, variable), **more)
 
 
 def sample_of(cases: Iterable[T], seed: str) -> list[T]:
-    """Return the cases of an exhaustive test that this run has, in their order: in CI all of them.
+    """Return this run's share of the cases of an exhaustive test, in order; in CI all of them.
 
-    A seed has the same cases in every run that has an eighth; tests of the same cases with seeds of
-    their own have others. Every eighth of a product would be one value of one of its factors.
+    The sample is the same in every run; tests of the same cases use different seeds to get others.
+    It is random, because every eighth case of a product might have the same value of one factor.
     """
     every = list(cases)
     kept = random.Random(seed).sample(range(len(every)), min(len(every), number(len(every))))  # noqa: S311

@@ -1,7 +1,7 @@
-"""A process that has loaded the program, and becomes it in a copy for each request.
+"""A process that has loaded the program, and runs it in a forked copy for each request.
 
-A copy takes a tenth of the time of a new interpreter, and less than half of that of a copy of the
-tests' process, whose memory is large. `support.program.run` is the client.
+A fork takes a tenth of the time of a new interpreter, and less than half the time of a fork of the
+test process, whose memory is large. `support.program.run` is the client.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ext4audit import facts, rules
 from ext4audit.sources import timeouts
 
 LARGEST_REQUEST_BYTES = 150_000
-"""Far below what a socket buffers: a request is one message."""
+"""Maximum length of a request, which is one message: far below the buffer of a socket."""
 NOT_LOADED = ("ext4audit.__main__", "ext4audit.sources.ansible.snapshot_action")
-"""The modules that do more than define: the first runs, the second needs Ansible."""
+"""Modules that cannot be preloaded: importing the first runs it, the second needs Ansible."""
 NOBODY = 65534
 fork_helper = timeouts.fork_helper
 LOADED_IN = os.getpid()
 
 
 class TooLongError(Exception):
-    """The program ran longer than it may."""
+    """The program exceeded its time limit."""
 
 
 class TooLargeError(Exception):
-    """The request does not fit one message."""
+    """The request does not fit into one message."""
 
 
 def ask(
@@ -58,7 +58,7 @@ def ask(
 
     Its standard input, output and error are the descriptors `streams`.
 
-    Raises TooLongError and TooLargeError.
+    Raises TooLongError if it exceeds `seconds`, TooLargeError if the request is too large.
     """
     message = _message(arguments, env, cwd, as_nobody=as_nobody)
     if len(message) > LARGEST_REQUEST_BYTES:
@@ -76,11 +76,11 @@ def ask(
 
 
 def start_helper(requests: int, answers: int) -> int:
-    """Do what `fork_helper` does, in a copy of the loaded process.
+    """Start a helper like `fork_helper`, but in a copy of the loaded process; return its PID.
 
-    The copy sees the directory, the environment and the umask of this process, and the modules as
-    they were loaded. A process that was forked shares the connection with its parent, and so may
-    not ask.
+    The copy has the directory, environment and umask of this process, but the modules as they were
+    loaded. A fork of this process calls `fork_helper`, because it shares the connection with its
+    parent.
     """
     if os.getpid() != LOADED_IN:
         return fork_helper(requests, answers)
@@ -97,7 +97,7 @@ def _message(
     *,
     as_nobody: bool = False,
 ) -> bytes:
-    """Return the request for a copy; a helper has no arguments."""
+    """Return the request for a copy; None for `arguments` requests a helper."""
     request = {
         "arguments": arguments,
         "env": dict(env),
@@ -109,7 +109,7 @@ def _message(
 
 
 def _umask() -> int:
-    """Return the umask of this process, which can only be read by setting another."""
+    """Return the umask of this process, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -117,21 +117,21 @@ def _umask() -> int:
 
 @cache
 def _launcher() -> tuple[socket.socket, subprocess.Popen[bytes]]:
-    """Start the process; it ends when the tests' process has closed its end of the socket."""
+    """Start the process; it ends when the test process closes its end of the socket."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         return mine, _start(its)
 
 
 def _start(*sockets: socket.socket) -> subprocess.Popen[bytes]:
-    """Start this module as a program that has some sockets."""
+    """Start this module as a program that inherits the given sockets."""
     numbers = [each.fileno() for each in sockets]
     return subprocess.Popen(
         [sys.executable, "-m", __name__, *map(str, numbers)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
         stdin=subprocess.DEVNULL,
         pass_fds=numbers,
-        start_new_session=True,  # a Ctrl-C on the terminal is for the tests' process
+        start_new_session=True,  # Ctrl-C on the terminal must reach only the test process
     )
 
 
@@ -148,14 +148,14 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
     code = os.waitstatus_to_exitcode(int(connection.recv(100)))
 sys.exit(code if code >= 0 else 128 - code)
 """
-"""A program that runs `ext4audit` with its own arguments, streams and environment, in a copy."""
+"""A program that runs `ext4audit` in a copy, with its own arguments, streams and environment."""
 
 
 @cache
 def _at_an_address() -> tuple[Path, list[object]]:
-    """Start a process for clients that are no children; return its address, and what keeps it.
+    """Start a process for clients that are not children; return its address and what keeps it.
 
-    It ends when this process has.
+    It ends when this process ends.
     """
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     folder = tempfile.TemporaryDirectory()
@@ -167,13 +167,13 @@ def _at_an_address() -> tuple[Path, list[object]]:
 
 
 def shell_command() -> str:
-    """Return the words of a shell that run the program in a copy, before its arguments."""
+    """Return the shell command, without arguments, that runs the program in a copy."""
     address, _ = _at_an_address()
     return f"{shlex.quote(sys.executable)} -I -S -c {shlex.quote(CLIENT)} {address}"
 
 
 def serve_each(ending: socket.socket, listening: socket.socket) -> None:
-    """Serve every client in a process of its own: the programs of a pipeline run at once."""
+    """Serve each client in a separate process: the programs of a pipeline run in parallel."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     while ending not in select.select([ending, listening], [], [])[0]:
         connection, _ = listening.accept()
@@ -187,9 +187,9 @@ def serve_each(ending: socket.socket, listening: socket.socket) -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    """Run one request after the other, until there are no more.
+    """Run one request after the other until the connection is closed.
 
-    A program is waited for, a helper is not.
+    The answer is the wait status of a program, or immediately the PID of a helper.
     """
     helpers: list[int] = []
     while True:
@@ -214,7 +214,7 @@ def serve(connection: socket.socket) -> None:
 
 
 def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
-    """Do what `python -m ext4audit` does, with the streams that an interpreter makes."""
+    """Run like `python -m ext4audit`, with the standard streams of a new interpreter."""
     try:
         for target, descriptor in enumerate(descriptors):
             os.dup2(descriptor, target)
@@ -224,11 +224,11 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
         take_over(request)
         main = importlib.import_module("ext4audit.__main__").main
-        if request["as_nobody"]:  # who may not read a clone below /root
+        if request["as_nobody"]:  # after the import: nobody may not read a clone below /root
             drop_privileges()
         sys.argv = ["ext4audit", *request["arguments"]]
         main()
-    except BaseException:  # noqa: BLE001 - a copy must not go on as the launcher
+    except BaseException:  # noqa: BLE001 - a copy must not continue as the launcher
         traceback.print_exc()
         sys.stderr.flush()
     finally:
@@ -236,7 +236,7 @@ def become(request: Mapping[str, Any], descriptors: Sequence[int]) -> NoReturn:
 
 
 def help_with(request: Mapping[str, Any], pipes: Sequence[int]) -> NoReturn:
-    """Do what the helper of a run does, which reads what may hang."""
+    """Run as the helper of an audit, which makes the calls that may hang."""
     try:
         take_over(request)
         timeouts.serve(*pipes)
@@ -245,7 +245,7 @@ def help_with(request: Mapping[str, Any], pipes: Sequence[int]) -> NoReturn:
 
 
 def take_over(request: Mapping[str, Any]) -> None:
-    """Take over the environment, the directory and the umask of who asks."""
+    """Set the environment, the directory and the umask of the client."""
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -255,7 +255,7 @@ def take_over(request: Mapping[str, Any]) -> None:
 def load() -> None:
     """Import every module of the program, and read its tables.
 
-    The interpreter may lie where only root can read it: after this, nothing of it is read again.
+    Only root may be able to read the interpreter; after this, none of its files is read again.
     """
     for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
         if module.name not in NOT_LOADED:
@@ -270,7 +270,7 @@ def load() -> None:
 
 
 def drop_privileges() -> None:
-    """Become the user who may read nothing that is not public."""
+    """Become the user nobody, who can read only public files."""
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
@@ -280,5 +280,5 @@ if __name__ == "__main__":
     given = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
     load()
     gc.collect()
-    gc.freeze()  # a collection in a copy would write to, and so copy, all pages
+    gc.freeze()  # a garbage collection in a fork would write to, and so copy, all pages
     (serve if len(given) == 1 else serve_each)(*given)

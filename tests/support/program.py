@@ -1,4 +1,4 @@
-"""Run the program as a user runs it: a process with streams and an environment of its own."""
+"""Run the program as a user would: in a process with its own streams and environment."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ OF_THE_PROGRAM = re.compile(
     r"GITHUB_STEP_SUMMARY|NO_COLOR|FORCE_COLOR|CLICOLOR_FORCE|COLUMNS|PYTHONIOENCODING|LC_\w+",
     re.IGNORECASE,
 )
-"""The variables that change what the program prints, or how shells and tools speak."""
+"""The variables that change the output of the program, or the language of shells and tools."""
 READ_AT_START = ("PYTHON", "LC_", "LANG")
-"""What begins the names of the variables by which an interpreter starts otherwise."""
+"""Prefixes of the variables that an interpreter reads when it starts."""
 
 AS_NOBODY = f"""
 import itertools, os, sys
@@ -43,20 +43,20 @@ for command in others:
     assert os.waitstatus_to_exitcode(os.wait()[1]) in range(4), command
 sys.exit(run_program(last))
 """
-"""Run a command, or some with a `;` between them, as the user 65534.
+"""Runs a command, or several with a `;` between them, as the user 65534.
 
-The interpreter may lie where only root can read it, so privileges are dropped after it loads, which
+Only root may be able to read the interpreter, so privileges are dropped after it has loaded, which
 takes longer than a scan.
 """
 
 
 def steers_the_program(name: str) -> bool:
-    """Whether a variable of the environment decides what the program or a tool prints."""
+    """Return whether an environment variable changes what the program or a tool prints."""
     return OF_THE_PROGRAM.fullmatch(name) is not None
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment without what steers colour, width and encoding."""
+    """Return this process's environment without variables for colour, width and encoding."""
     kept = {name: value for name, value in os.environ.items() if name not in CLEARED}
     return {**kept, "LANG": "C.UTF-8", **changes}
 
@@ -68,10 +68,10 @@ def run(
     seconds: float = PATIENCE_SECONDS,
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `ext4audit ARGUMENTS` in a process of its own and return how it ended.
+    """Run `ext4audit ARGUMENTS` in a separate process, and return the completed process.
 
-    The process is a copy of one that has loaded the program: that takes a tenth of the time of a
-    new interpreter. What decides how an interpreter starts gets a new one.
+    The process is a fork of one that has loaded the program, which takes a tenth of the time of a
+    new interpreter. If `env` has variables that an interpreter reads at start, a new one runs.
     """
     is_new = any(name.startswith(READ_AT_START) for name in env or {})
     if is_new or not all(hasattr(stream, "fileno") for stream in options.values()):
@@ -85,7 +85,7 @@ def run(
 def run_new(
     *arguments: str, env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run `ext4audit ARGUMENTS` in a new interpreter and return how it ended."""
+    """Run `ext4audit ARGUMENTS` in a new interpreter, and return the completed process."""
     return run_python("-m", "ext4audit", *arguments, env=env, **options)
 
 
@@ -100,7 +100,7 @@ def _run_copy(
 ) -> subprocess.CompletedProcess[str]:
     """Run a copy of the loaded program; raises launcher.TooLargeError.
 
-    What is written to a stream that is given is not read.
+    The output of a stream in `given` is not returned.
     """
     with Path(os.devnull).open("rb") as null, TemporaryFile() as stdout, TemporaryFile() as stderr:
         own: dict[str, IO[bytes]] = {"stdin": null, "stdout": stdout, "stderr": stderr}
@@ -127,7 +127,7 @@ def _read_text(file: IO[bytes]) -> str:
 def run_python(
     *arguments: str, env: Mapping[str, str] | None = None, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Run this interpreter; both streams are captured unless told otherwise."""
+    """Run this interpreter; both streams are captured unless `options` replace them."""
     streams = {
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
@@ -145,12 +145,12 @@ def run_python(
 
 
 def run_as_nobody(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line as the user 65534, who may read nothing that is not public."""
+    """Run the command line as the user 65534, who can read only public files."""
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     return _run_copy(arguments, None, None, as_nobody=True)
 
 
 def root_fstype() -> str:
-    """Return the filesystem type of the last mount on /: "unlisted" in a plain chroot."""
+    """Return the filesystem type of the topmost mount on /, or "unlisted" in a plain chroot."""
     return ["unlisted", *(line.fstype for line in mount_table() if line.mount_point == "/")][-1]

@@ -1,4 +1,4 @@
-"""Which worker of pytest-xdist gets which tests."""
+"""The distribution of tests to the workers of pytest-xdist."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from xdist.scheduler import LoadGroupScheduling
 
 
 class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type information
-    """A scheduler of groups, and of functions: the values of a parameter stay together.
+    """A scheduler whose units are groups and functions: all parameters stay together.
 
-    LoadGroupScheduling makes a unit of each test, counts after each test what is pending in all
-    units that its worker ever had, and searches all names for each test that it sends: with 14,000
-    tests that takes as long as many of them.
+    In LoadGroupScheduling, each test is a unit; after each test it counts the pending tests in all
+    units that the worker ever had, and for each test that it sends it searches all names: with
+    14,000 tests, that takes as long as many of them.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -22,7 +22,7 @@ class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has 
         return scope.partition("[")[0]
 
     def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
-        """Return how many tests of a worker are not done, and forget the units that are."""
+        """Return how many tests of a worker are pending, and remove its completed units."""
         for scope in [scope for scope, unit in workload.items() if all(unit.values())]:
             del workload[scope]
         return sum(list(unit.values()).count(False) for unit in workload.values())
@@ -35,5 +35,5 @@ class ByFunction(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has 
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        """The position of each test in what was collected, which is the same in all workers."""
+        """The position of each test in the collection, which is the same in all workers."""
         return {name: position for position, name in enumerate(self.collection)}

@@ -1,7 +1,7 @@
-"""A real sshd on loopback with keys of its own, whose aliases are the hosts of a fleet.
+"""A real sshd on loopback with its own keys, whose aliases are the hosts of a fleet.
 
-It runs in a mount namespace with users of its own: one has to type a password for sudo. What an
-alias is like is decided by its key: some print, wait or hang before they run a command.
+It runs in a mount namespace with its own users, one of whom needs a password for sudo. The key of
+an alias decides its behaviour: some print, wait or hang before they run a command.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ODD = PLAIN[::2]
 DARK, SECRET, NOISY, SLOW, HUNG = "dark", "secret", "noisy", "slow", "hung"
 STUCK, STUBBORN = "stuck", "stubborn"
 ALIASES = (HUNG, *PLAIN, DARK, SECRET, NOISY, SLOW)
-"""The hosts of the inventory, in CI twenty: the first is waited for while the others are asked, and
-there are more than Ansible asks at once."""
+"""The hosts of the inventory, twenty in CI: the first hangs while the others answer, and there are
+more than Ansible contacts in parallel."""
 USER, UID, PASSWORD = "auditee", 61234, "correct horse"
 BEHAVIOURS = {
     "plain": 'exec sh -c "$SSH_ORIGINAL_COMMAND"',
@@ -42,11 +42,11 @@ BEHAVIOURS = {
     STUBBORN: 'exec unshare -m sh -c "mount --bind /bin/true /bin/mount; '
     'exec sh -c \\"\\$SSH_ORIGINAL_COMMAND\\""',
 }
-"""What a key runs. On "stuck" a command of the collector does not answer; on "stubborn" mount(8)
+"""The command of each key. On "stuck" a command of the collector hangs; on "stubborn" mount(8)
 does nothing.
 """
 HANGING = "hanging"
-"""The file in the folder of the fleet that the command of "stuck" makes."""
+"""The file that the hanging command of "stuck" creates in the folder of the fleet."""
 IN_NAMESPACE = """
 mount --make-rprivate /
 mount --bind "$1/etc" /etc
@@ -57,7 +57,7 @@ exec "$2" -D -e -f "$1/sshd_config"
 
 
 def missing() -> str | None:
-    """Return why there can be no sshd here, None if there can."""
+    """Return why sshd cannot run here, None if it can."""
     if os.geteuid() != 0:
         return "needs root for users of its own"
     lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
@@ -77,9 +77,9 @@ class Fleet(NamedTuple):
         return subprocess.run(entered, check=True, capture_output=True, text=True).stdout
 
     def left_on_hosts(self) -> list[str]:
-        """Return what lies in the temporary directory of the hosts.
+        """Return the paths in the temporary directory of the hosts.
 
-        os.walk passes over what is removed meanwhile, where Path.rglob raises (Python 3.11).
+        os.walk skips files that are removed meanwhile; Path.rglob raises an error (Python 3.11).
         """
         walked = os.walk(self.temporary)
         return sorted(f"{top}/{name}" for top, folders, files in walked for name in folders + files)
@@ -87,7 +87,7 @@ class Fleet(NamedTuple):
 
 @contextmanager
 def running() -> Iterator[Fleet]:
-    """Start sshd, and stop it and all its sessions by their process ids."""
+    """Start sshd, and stop it and all its sessions by their process IDs."""
     folder = Path(tempfile.mkdtemp(prefix="sshd-"))
     folder.chmod(0o711)
     fleet = Fleet(folder, folder / "hosts-tmp")
@@ -115,9 +115,9 @@ def _start(folder: Path) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _reserved_port() -> Iterator[int]:
-    """Keep a port that no other program is given meanwhile, and that refuses connections.
+    """Reserve a port that the kernel assigns to no other program, and that refuses connections.
 
-    Who asks for it by its number, and for SO_REUSEADDR as sshd does, may listen on it.
+    A program that binds it by its number with SO_REUSEADDR, as sshd does, can listen on it.
     """
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -219,7 +219,7 @@ def _wait(server: subprocess.Popen[bytes], port: int, folder: Path) -> None:
 
 
 def _stop(server: subprocess.Popen[bytes], folder: Path) -> None:
-    """Kill the server, its sessions, and the masters of ssh that use our configuration."""
+    """Kill the server, its sessions, and the ssh control masters that use our configuration."""
     sessions = psutil.Process(server.pid).children(recursive=True)
     masters = [
         each

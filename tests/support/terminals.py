@@ -1,4 +1,4 @@
-"""Run the program on a terminal of its own, and read what it shows."""
+"""Run the program on a separate terminal, and read its screen."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ CLEARED = (
     "VTE_VERSION TERM_PROGRAM KONSOLE_VERSION DOMTERM WT_SESSION KITTY_WINDOW_ID "
     "ALACRITTY_WINDOW_ID FORCE_HYPERLINK PAGER LESS LINES"
 ).split()
-"""What a developer's own terminal and pager say."""
+"""Variables that the developer's own terminal and pager set."""
 
 
 class Shown(NamedTuple):
-    """How the program ended; `stderr` is empty where the terminal shows it too."""
+    """The exit code and output of the program; `stderr` is empty if the screen includes it."""
 
     code: int
     screen: str
@@ -43,7 +43,7 @@ def on_terminal(
 ) -> Shown:
     """Run `ext4audit ARGUMENTS` with a terminal as standard input and output.
 
-    The process is a copy of one that has loaded the program, as that of `support.program.run`.
+    The process is a fork of one that has loaded the program, as in `support.program.run`.
     """
     kept = {name: value for name, value in environment().items() if name not in CLEARED}
     words = {**kept, "TERM": "xterm", **(env or {})}
@@ -91,12 +91,12 @@ class Terminal:
         self._reader.start()
 
     def close(self) -> None:
-        """Hang up."""
+        """Close both ends of the terminal."""
         self._end()
         os.close(self._master)
 
     def screen(self) -> str:
-        """Return what was shown, when all processes have closed the terminal."""
+        """Return all output, once all processes have closed the terminal."""
         self._end()
         return self._shown.decode().replace("\r\n", "\n")
 
@@ -107,6 +107,6 @@ class Terminal:
         self._reader.join(PATIENCE_SECONDS)
 
     def _read(self) -> None:
-        with suppress(OSError):  # Linux reports EIO when the last writer has gone
+        with suppress(OSError):  # Linux reports EIO after the last writer has closed it
             while part := os.read(self._master, 1 << 16):
                 self._shown += part

@@ -1,7 +1,7 @@
-"""Time in tests: how long they wait, and processor time as a multiple of a fixed piece of work.
+"""Time in tests: how long they wait, and CPU time as a multiple of a fixed piece of work.
 
-Wall time counts what else a machine does meanwhile: CI emulates a kernel beside the tests. It only
-distinguishes what is waited for and what is not, and these differ by minutes.
+Wall time includes the work of other programs: CI emulates a kernel in parallel with the tests. It
+is used only to tell whether a test waited for something that hangs, which takes minutes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 PATIENCE_SECONDS = 300.0
-"""How long a test waits, before it fails, for what usually takes a second: what hangs must fail."""
+"""How long a test waits for something that usually takes a second, before it fails as hanging."""
 HANG_SECONDS = 900
-"""How long what hangs in a test does so, unless it is killed."""
+"""How long a hanging process in a test sleeps, unless it is killed."""
 
 
 def wait_until(condition: Callable[[], bool], pause_seconds: float = 0.01) -> bool:
-    """Return whether a condition holds before the patience of a test is over."""
+    """Wait until a condition holds; return False if it does not within PATIENCE_SECONDS."""
     end = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < end:
         if condition():
@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], bool], pause_seconds: float = 0.01) -> bo
 
 @contextmanager
 def without_waiting() -> Iterator[None]:
-    """Fail where a block has waited for what hangs."""
+    """Fail if the block has waited for something that hangs."""
     began = time.monotonic()
     yield
     taken = time.monotonic() - began
@@ -38,13 +38,13 @@ def without_waiting() -> Iterator[None]:
 
 
 TURNS = 100_000
-"""Multiplications of the piece of work: 2 ms on a machine of 2024."""
+"""The number of multiplications of the piece of work: 2 ms on a machine of 2024."""
 
 
 def relative_time(call: Callable[[], object], rounds: int = 20) -> float:
-    """Return the CPU time of a call as a multiple of that of 100,000 multiplications in a loop.
+    """Return the CPU time of a call, as a multiple of the time of 100,000 multiplications.
 
-    Both are measured in turn, and the quickest round of each counts.
+    Both are measured in turn, and the fastest round of each counts.
     """
     work, calls = [], []
     for _ in range(rounds):
@@ -65,7 +65,7 @@ def _cpu_seconds(call: Callable[[], object]) -> float:
 
 
 def command_seconds(command: Sequence[str], environment: Mapping[str, str]) -> float:
-    """Run a command, and return the processor time in seconds of it and what it started."""
+    """Run a command, and return the CPU seconds of it and its child processes."""
     with subprocess.Popen(
         command,
         env=environment,

@@ -1,7 +1,7 @@
-"""A headless Chromium, driven over a pipe in the words of the DevTools protocol.
+"""A headless Chromium, controlled over a pipe with the DevTools protocol.
 
-The pipe (`--remote-debugging-pipe`) is on the file descriptors 3 and 4 of the browser, and each
-message is JSON with a NUL at its end; no port is opened.
+The pipe (`--remote-debugging-pipe`) uses the file descriptors 3 and 4 of the browser. Each message
+is JSON with a NUL at its end; no port is opened.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _START = (
     "os.dup2(of, 4)\n"
     "os.execv(sys.argv[3], sys.argv[3:])\n"
 )
-"""Puts the ends of the pipes where the browser looks for them, and becomes the browser."""
+"""Moves the pipe ends to the descriptors that the browser uses, and executes the browser."""
 
 
 def executable() -> str | None:
-    """Return the browser's path, None where there is none."""
+    """Return the path of the browser, None if it is not installed."""
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 class Tab:
-    """One page: what it was told, what it logged, and what it asked the network for."""
+    """One page, with its events: log messages, network requests and others."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._to, self._from = to_browser, from_browser
@@ -58,7 +58,7 @@ class Tab:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **parameters: Any) -> Any:
-        """Send a command and return its result; events that come in between are kept."""
+        """Send a command and return its result; events that arrive meanwhile are stored."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -71,7 +71,7 @@ class Tab:
                 return answer["result"]
 
     def open(self, path: Path, fragment: str = "") -> None:
-        """Load a file and wait until it is shown."""
+        """Load a file and wait until it has loaded."""
         self.events.clear()
         self.ask("Page.navigate", url=path.as_uri() + fragment)
         while not self.seen("Page.loadEventFired"):
@@ -82,14 +82,14 @@ class Tab:
         return [parameters for name, parameters in self.events if name == method]
 
     def value(self, expression: str) -> Any:
-        """Return what an expression of JavaScript is worth; the page's policy does not apply."""
+        """Return the value of a JavaScript expression; the page's policy does not apply."""
         wanted = {"returnByValue": True, "awaitPromise": True}
         answer = self.ask("Runtime.evaluate", expression=expression, **wanted)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def wait_for(self, condition: str) -> bool:
-        """Return whether a condition in JavaScript holds soon, or within a minute."""
+        """Wait for a JavaScript condition; return False if it does not hold within a minute."""
         checks = f"for (let n = 0; n < 3000 && !({condition}); n++) await new Promise(next);"
         return bool(
             self.value(
@@ -98,7 +98,7 @@ class Tab:
         )
 
     def click(self, selector: str) -> None:
-        """Click on the first element that a selector matches; it must be in sight."""
+        """Click on the first element that matches a selector; it must be in the viewport."""
         left, top = self.value(
             "(r => [r.left + Math.min(20, r.width / 2), r.top + r.height / 2])"
             f"(document.querySelector({selector!r}).getBoundingClientRect())"
@@ -114,38 +114,38 @@ class Tab:
         self.ask("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def look(self, *, width: int = 1200, media: str = "screen", scheme: str = "light") -> None:
-        """Choose the width, the medium and the colour scheme."""
+        """Set the width, the medium and the colour scheme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
         wish = {"name": "prefers-color-scheme", "value": scheme}
         self.ask("Emulation.setEmulatedMedia", media=media, features=[wish])
 
     def picture(self) -> bytes:
-        """Return the whole page as PNG."""
+        """Return a PNG of the whole page."""
         wanted = {"captureBeyondViewport": True, "optimizeForSpeed": True}
         answer = self.ask("Page.captureScreenshot", format="png", **wanted)
         return base64.b64decode(answer["data"])
 
     def paper(self) -> bytes:
-        """Return the page as it prints, as PDF."""
+        """Return a PDF of the printed page."""
         return base64.b64decode(self.ask("Page.printToPDF", printBackground=False)["data"])
 
     def complaints(self) -> list[str]:
-        """Return what the page's console and its policy complained of."""
+        """Return log entries (policy violations), exceptions and console messages of the page."""
         reported = [str(each["entry"]["text"]) for each in self.seen("Log.entryAdded")]
         reported += [str(each) for each in self.seen("Runtime.exceptionThrown")]
         return reported + [str(each["args"]) for each in self.seen("Runtime.consoleAPICalled")]
 
     def requests(self) -> list[str]:
-        """Return the addresses that the page asked for."""
+        """Return the URLs that the page requested."""
         return [each["request"]["url"] for each in self.seen("Network.requestWillBeSent")]
 
     def answers(self) -> list[str]:
-        """Return the addresses that something came from."""
+        """Return the URLs that sent a response."""
         return [each["response"]["url"] for each in self.seen("Network.responseReceived")]
 
     def _next(self) -> dict[str, Any]:
-        """Read one message; events are kept."""
+        """Read and return one message; events are stored."""
         while b"\0" not in self._rest:
             piece = os.read(self._from, _PIECE)
             assert piece, "the browser has gone"
@@ -159,7 +159,7 @@ class Tab:
 
 @contextmanager
 def opened(home: Path) -> Iterator[Tab]:
-    """Start a browser whose profile, cache and logs are in a folder of its own, and end it."""
+    """Start a browser with its profile, cache and logs in the folder `home`, and end it."""
     path = executable()
     assert path is not None
     to_read, to_write = os.pipe()
@@ -186,7 +186,7 @@ def opened(home: Path) -> Iterator[Tab]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the browser and the processes that it started: they share its group."""
+    """End the browser and its child processes, which share its process group."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
         process.wait(PATIENCE_SECONDS)

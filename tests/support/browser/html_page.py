@@ -1,4 +1,4 @@
-"""Read an HTML report back with html5lib, which refuses whatever the standard calls an error."""
+"""Parse an HTML report with html5lib, which rejects everything that the standard calls an error."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ PAGE = Page("0.2.0", "2026-11-22T09:00:00Z")
 
 
 def markup(*hosts: Report | Audited, page: Page = PAGE) -> str:
-    """Render hosts; a report stands for a host that could be read."""
+    """Return the HTML page of hosts; a report is a host that could be read."""
     given = [h if isinstance(h, Audited) else Audited(h.source.label, h) for h in hosts]
     return html.render(given, page)
 
 
 def read(*hosts: Report | Audited, page: Page = PAGE) -> Element:
-    """Render hosts and read the page back strictly."""
+    """Render hosts, and return the root of the strictly parsed page."""
     return parsed(markup(*hosts, page=page))
 
 
 def parsed(text: str) -> Element:
-    """Return the root of a page; raises on any error of syntax."""
-    # What cannot be written to a file would be replaced there, behind the renderer's back.
+    """Return the root of a page; raises an error for invalid syntax."""
+    # Characters that cannot be encoded would be replaced when a file is written.
     text.encode("utf-8")
     parser = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False)
     root: Element = parser.parse(text)
@@ -38,17 +38,17 @@ def parsed(text: str) -> Element:
 
 
 def words(element: Element) -> str:
-    """Return the text of an element, with single blanks."""
+    """Return the text of an element with normalized whitespace."""
     return " ".join("".join(element.itertext()).split())
 
 
 def with_class(root: Element, name: str) -> list[Element]:
-    """Return the elements that have a class, in the order of the page."""
+    """Return the elements with a class, in document order."""
     return [each for each in root.iter() if name in each.get("class", "").split()]
 
 
 def only(elements: Sequence[Element]) -> Element:
-    """Return the one element."""
+    """Return the only element of a sequence; fail if there are more or none."""
     (element,) = elements
     return element
 
@@ -66,13 +66,13 @@ def attributes(root: Element) -> Iterator[tuple[str, str]]:
 
 
 def fold(root: Element, beginning: str) -> Element:
-    """Return the one fold whose summary begins with these words."""
+    """Return the only <details> element whose summary begins with these words."""
     found = [each for each in root.iter("details") if words(each[0]).startswith(beginning)]
     return only(found)
 
 
 def suppressed(of: Report, code: str) -> Report:
-    """Suppress the findings of one rule."""
+    """Return a report with the findings of one rule suppressed."""
     why = Suppression("Replaced in spring", "dba@example", "2027-03-31")
     verdicts = [
         v._replace(findings=tuple(f._replace(suppression=why) for f in v.findings))
@@ -84,7 +84,7 @@ def suppressed(of: Report, code: str) -> Report:
 
 
 def known_before(of: Report) -> Report:
-    """Say that a baseline has every finding."""
+    """Return a report with every finding marked as known from a baseline."""
     verdicts = [
         v._replace(findings=tuple(f._replace(known=True) for f in v.findings)) for v in of.verdicts
     ]

@@ -1,4 +1,4 @@
-"""The generated files of share/, and how a folder of generated files is written and read."""
+"""The generated files of share/, and functions to write and read a folder of generated files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ext4audit.sources import ansible
 from support.docs.man_pages import pages
 
 SHARE = Path(__file__).parents[3] / "share"
-"""As it lies in an installation: the wheel copies it below the prefix."""
+"""The folder share/, which the wheel installs below the prefix."""
 COLLECTIONS = "ansible_collections/"
 ACTION = f"{COLLECTIONS}{PROGRAM}/audit/plugins/action/snapshot.py"
 """The one generated file of Ansible's collection; the others are written by hand."""
 
 
 def generated() -> Mapping[str, str]:
-    """Return the text of every file by its path below share/."""
+    """Return the text of every generated file by its path relative to share/."""
     return {
         f"bash-completion/completions/{PROGRAM}": script("bash"),
         f"zsh/site-functions/_{PROGRAM}": script("zsh"),
@@ -29,13 +29,13 @@ def generated() -> Mapping[str, str]:
 
 
 def snapshot_action() -> Path:
-    """Return the file with the action that `ext4audit fleet` and the collection share."""
+    """Return the path of the action that `ext4audit fleet` and the Ansible collection share."""
     folder = Path(ansible.__file__).parent
     return folder / "snapshot_action.py"
 
 
 def write(folder: Path, texts: Mapping[str, str]) -> None:
-    """Write the files of a folder that differ, since other tests read them; remove all others."""
+    """Write only the files that differ, because other tests read them, and remove obsolete ones."""
     for name in _names(folder):
         if name not in texts:
             (folder / name).unlink()
@@ -47,12 +47,12 @@ def write(folder: Path, texts: Mapping[str, str]) -> None:
 
 
 def written(folder: Path) -> Mapping[str, str]:
-    """Return the text of every file in a folder by its path below it."""
+    """Return the text of every generated file in a folder by its relative path."""
     return {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the paths of the files in a folder that are not written by hand."""
+    """Return the relative paths of the generated files in a folder."""
     paths = [path.relative_to(folder) for path in folder.rglob("*") if path.is_file()]
     names = [str(path) for path in paths if "__pycache__" not in path.parts]
     return [name for name in names if name == ACTION or not name.startswith(COLLECTIONS)]

@@ -1,10 +1,10 @@
-"""The manual pages: those of the commands from their help, and that of the policy file.
+"""Generate the manual pages of the commands, from their help, and that of the policy file.
 
 The commands' pages depend on neither the terminal, the locale, nor the version of Python or click.
-click-man 0.6 writes none of the sections EXIT STATUS, EXAMPLES, FILES and SEE ALSO, cuts each
-summary after 45 characters, leaves out the commands of a lazy group, prints the examples as one
-paragraph with a backspace before it (mandoc: "unsupported control character"), and escapes nothing.
-docutils' writer of manual pages escapes neither ~ nor ^, and mandoc warns of its pages.
+click-man 0.6 has no sections EXIT STATUS, EXAMPLES, FILES and SEE ALSO, truncates each summary
+after 45 characters, omits the commands of a lazy group, prints the examples as one paragraph with
+a leading backspace (mandoc: "unsupported control character"), and escapes nothing. docutils' manual
+page writer escapes neither ~ nor ^, and mandoc warns about its pages.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ GLYPHS = {
     "^": r"\(ha",
     "~": r"\(ti",
 }
-"""What roff prints as something else, and what a person could not copy to a shell."""
+"""The escapes of characters that roff changes, so that they could not be copied to a shell."""
 KEPT = "\b\n"
-"""click's mark for a paragraph that keeps its lines."""
+"""click's marker for a paragraph that is not rewrapped."""
 EXIT_CODES, EXAMPLES = "Exit codes: ", "Examples:\n"
 CODE = re.compile(r"(\d+) (.+?)(?:, (?=\d+ )|\.$)")
 OF_ALL = {
@@ -49,7 +49,7 @@ OF_AUDITS = {
     "3": "the audit is incomplete: evidence that a rule needs is missing",
 }
 PLUGIN = "scan"
-"""The command whose exit codes follow its first format."""
+"""The command whose exit codes depend on its first format."""
 OF_A_PLUGIN = (
     f"Where the first format is `{NAGIOS}`, it is that of a monitoring plugin: 0 OK, 1 WARNING, "
     "2 CRITICAL, 3 UNKNOWN."
@@ -180,7 +180,7 @@ reason = "discards are fast on these disks: measured in May"
 owner = "storage"
 expires = 2027-06-30
 """
-"""The example of the page: the tests parse it."""
+"""The example of the page, which the tests parse."""
 
 
 def pages() -> Mapping[str, str]:
@@ -194,7 +194,7 @@ def pages() -> Mapping[str, str]:
 
 
 def escaped(text: str) -> str:
-    """Return text that roff prints as it is, also at the start of a line."""
+    """Return text that roff prints unchanged, even at the start of a line."""
     shown = "".join(
         GLYPHS.get(char, char) if char.isascii() else f"\\[u{ord(char):04X}]" for char in text
     )
@@ -202,7 +202,7 @@ def escaped(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Return a paragraph in one line; what stands in backticks is bold."""
+    """Return a paragraph in one line, with text in backticks as bold."""
     parts = re.split("`([^`]+)`", " ".join(text.split()))
     return "".join(_bold(part) if odd % 2 else escaped(part) for odd, part in enumerate(parts))
 
@@ -216,17 +216,17 @@ def _italic(text: str) -> str:
 
 
 def _item(term: str, text: str) -> str:
-    """Return a term in roff, and below it what it is."""
+    """Return a roff item: a term, and its description below."""
     return f".TP\n{term}\n{prose(text)}"
 
 
 def _example(lines: Iterable[str]) -> str:
-    """Return lines that are kept as they are; not set in, so that 73 columns fit in 80."""
+    """Return lines unchanged and without indentation, so that 73 columns fit in 80."""
     return "\n".join([".nf", *(escaped(line) for line in lines), ".fi"])
 
 
 def _section(name: str, *blocks: str) -> str:
-    """Return a section of paragraphs, items and examples; a paragraph begins without a request."""
+    """Return a section of paragraphs, items and examples; adds the requests between paragraphs."""
     lines = [f".SH {name}"]
     for index, block in enumerate(blocks):
         if index and not block.startswith((".TP", ".PP")):
@@ -236,7 +236,7 @@ def _section(name: str, *blocks: str) -> str:
 
 
 def _page(name: str, number: int, manual: str, summary: str, *sections: str) -> str:
-    """Return a page without a date: the same version is the same bytes."""
+    """Return a page without a date, so that the same version has the same bytes."""
     source = escaped(f"{PROGRAM} {__version__}")
     head = f'.TH {escaped(name.upper())} {number} "" "{source}" "{manual}"'
     short = escaped(summary[:1].lower() + summary[1:].removesuffix("."))
@@ -245,7 +245,7 @@ def _page(name: str, number: int, manual: str, summary: str, *sections: str) -> 
 
 
 def _page_name(command: str) -> str:
-    """Return what a command's page is called, as git's are."""
+    """Return the name of a command's page, in the style of git's pages."""
     return f"{PROGRAM}-{command}".replace(" ", "-")
 
 
@@ -297,7 +297,7 @@ def _command_page(name: str) -> str:
 
 
 def _page_of(name: str, command: click.Command, summary: str) -> str:
-    """Return the page of a command, which may be one below another: "fleet fix"."""
+    """Return the page of a command or subcommand, such as "fleet fix"."""
     paragraphs, codes, examples = _help(command)
     options = [
         each
@@ -343,7 +343,7 @@ def _help(command: click.Command) -> tuple[list[str], dict[str, str], list[str]]
     paragraphs: list[str] = []
     codes: dict[str, str] = {}
     examples: list[str] = []
-    # Python 3.13 strips the indentation of docstrings, and those before it do not.
+    # Python 3.13 strips the indentation of docstrings; older versions do not.
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         kept = inspect.cleandoc(paragraph.removeprefix(KEPT))
         if paragraph.startswith(EXIT_CODES):
@@ -371,7 +371,7 @@ def _option(option: click.Option) -> str:
 
 
 def _environment(options: Iterable[click.Option]) -> Iterator[str]:
-    """Yield the variable of each option; a variable for several commands stands behind it."""
+    """Yield an item with the variables of each option; those of several commands come last."""
     for option in options:
         names = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
         several = ", for several values separated by blanks" if option.multiple else ""
@@ -381,7 +381,7 @@ def _environment(options: Iterable[click.Option]) -> Iterator[str]:
 
 
 def _value(parameter: click.Parameter) -> str:
-    """Return what stands for the value in the help."""
+    """Return the placeholder for the value in the help."""
     if parameter.metavar:
         return parameter.metavar
     if isinstance(parameter.type, click.Choice):
@@ -390,7 +390,7 @@ def _value(parameter: click.Parameter) -> str:
 
 
 def _codes(reported: dict[str, str]) -> Iterator[str]:
-    """Yield every exit code: those that a command explains, and those that all have."""
+    """Yield an item for each exit code: those of the command, and those of all commands."""
     known = {**OF_ALL, **reported}
     for code in sorted(known, key=int):
         yield _item(_bold(code), f"{known[code]}.")

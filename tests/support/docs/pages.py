@@ -1,4 +1,4 @@
-"""The pages for people, README.md and docs/*.md, as tests read them: blocks, commands, outputs."""
+"""The handwritten pages, README.md and docs/*.md, parsed into blocks, commands and outputs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
 PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
-"""The pages that people write. Those in docs/rules/ are generated whole."""
+"""The handwritten pages. Those in docs/rules/ are generated completely."""
 
 SHELL = "sh"
 """The language of a block of commands."""
 TRANSCRIPT = "console"
-"""The language of a block of commands, each after a prompt, with their outputs."""
+"""The language of a block of commands after prompts, with their outputs."""
 PROMPT = "$ "
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """One fenced block: its language, its text, and the span of that text in the page."""
+    """A fenced block: its language, its text, and the span of the text in the page."""
 
     language: str
     text: str
@@ -30,19 +30,19 @@ class Block(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """A command, and the output that the page shows; None where the page shows none."""
+    """A command and the output that the page shows, None if it shows no output."""
 
     command: str
     output: str | None
 
 
 def name(page: Path) -> str:
-    """Return the path of a page below the top of the tree."""
+    """Return the path of a page relative to the repository."""
     return str(page.relative_to(ROOT))
 
 
 def blocks(text: str, *languages: str) -> list[Block]:
-    """Return the fenced blocks of a page in some languages."""
+    """Return the fenced blocks of a page in the given languages."""
     found = [
         Block(match[1], match[2], match.start(2), match.end(2)) for match in _BLOCK.finditer(text)
     ]
@@ -50,7 +50,7 @@ def blocks(text: str, *languages: str) -> list[Block]:
 
 
 def exchanges(block: Block) -> list[Exchange]:
-    """Return the commands of a block; a backslash at the end of a line continues a command."""
+    """Return the commands of a block; a backslash at the end of a line continues the command."""
     if block.language == TRANSCRIPT:
         parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
         assert parts[0] == "", f"a transcript begins with a prompt: {block.text!r}"
@@ -71,7 +71,7 @@ def transcript(parts: Sequence[Exchange]) -> str:
 
 
 def with_outputs(text: str, output_of: Callable[[str], str]) -> str:
-    """Return a page whose transcripts show the outputs that their commands have now."""
+    """Return the page with the current outputs of the commands in its transcripts."""
     for block in reversed(blocks(text, TRANSCRIPT)):
         parts = [Exchange(part.command, output_of(part.command)) for part in exchanges(block)]
         text = text[: block.start] + transcript(parts) + text[block.end :]

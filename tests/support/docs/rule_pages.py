@@ -1,4 +1,4 @@
-"""The pages of the rules in docs/rules/: one a rule, and the index."""
+"""The pages in docs/rules/: one per rule, and the index."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ HEAD = "| rule | name | worst | runs | what it finds |\n|---|---|---|---|---|"
 
 
 def rule_pages() -> Mapping[str, str]:
-    """Return the text of every page by its path below docs/rules/."""
+    """Return the text of every page by its path relative to docs/rules/."""
     return {INDEX: index(), **{f"{rule.code}.md": rule_page(rule) for rule in all_rules()}}
 
 
 def rule_page(rule: Rule) -> str:
-    """Return the page of one rule: what `explain` prints, and when the rule judges."""
+    """Return the page of one rule: the output of `explain`, and when the rule runs."""
     return f"{page_of(rule)}\n[All rules]({INDEX}) · runs: {runs(rule)}\n"
 
 
 def index() -> str:
-    """Return the table of all rules by family."""
+    """Return the index page: a table of the rules of each family."""
     return "\n".join([INTRODUCTION, *(_family(code) for code in FAMILIES)])
 
 
@@ -68,7 +68,7 @@ def _row(rule: Rule) -> str:
 
 
 def runs(rule: Rule) -> str:
-    """Return when a rule judges where no rules are selected."""
+    """Return when a rule runs if no rules are selected."""
     if rule.default:
         return "always" if rule.in_plans else "hosts"
     return "plans" if rule.in_plans else "if asked"

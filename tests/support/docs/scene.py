@@ -1,11 +1,10 @@
 """A directory in which the commands of README.md and docs/ run as typed.
 
-It holds what the pages mention: `fixtures/`, `snapshots/` of two hosts, `hosts/` with the same,
+It contains what the pages mention: `fixtures/`, `snapshots/` of two hosts, `hosts/` with the same,
 their names in `inventory.txt`, and two reports to compare. Its `bin/` comes first in PATH:
 `ext4audit` is the program under test, `sudo` and `ssh` run their command here, `ansible` captures
-this host, `uv run pytest` checks that the tests it names exist, and
-nothing is installed. A command that names /srv runs in a mount namespace of its own, with an ext4
-filesystem mounted there.
+this host, `uv run pytest` checks that the tests it names exist, and nothing is installed.
+A command that names /srv runs in a private mount namespace, with an ext4 filesystem mounted there.
 """
 
 from __future__ import annotations
@@ -66,14 +65,14 @@ NOT_RUN = {
     "ext4audit layout /dev/sdb --members 12 --chunk 256K --level raid5 --offset 1M": "it needs a "
     "disk of a RAID controller",
 }
-"""The commands that no test runs, each with the reason."""
+"""The commands that no test runs, with the reasons."""
 
 _TESTS_ARE_THERE = f"""cd {ROOT} || exit
 for word; do
     case "$word" in tests/*) test -e "$word" || exit ;; esac
 done
 test -z "$EXT4AUDIT_LAB_ONLY" || grep -rqw -e "$EXT4AUDIT_LAB_ONLY" tests/lab"""
-"""What stands for `uv run pytest WORD…`: its paths exist, and the scenario that it selects."""
+"""The replacement of `uv run pytest WORD…`: checks that its paths and its scenario exist."""
 _AS_TASK = 'import json, sys; print(json.dumps({"stdout": sys.stdin.read()}))'
 SHIMS = {
     "sudo": 'exec "$@"',
@@ -92,16 +91,16 @@ echo "not expected: uv $*" >&2; exit 64""",
 esac
 exec "{sys.executable}" "$@\"""",
 }
-"""The programs that the pages call and that must not act on this machine."""
+"""Replacements of programs that the pages run and that must not act on this machine."""
 
 NAMED = re.compile(r"(?:#cloud-config\n)?# (\S+\.(?:toml|yaml|ks|py))\n")
-"""The first line of an example that is a file."""
+"""Matches the first line of an example that is a file, and captures the file name."""
 _EXIT_CODES = {"scan": {0, 1, 3}, "plan": {0, 1, 3}, "probe": {0, 1, 3}, "diff": {0, 1}}
-"""A finding and a gap are results. Any other code than 0 is a failure elsewhere."""
+"""Allowed exit codes: findings and gaps are results. For other commands, only 0 is allowed."""
 
 
 class Scene:
-    """The directory, and how a command runs in it."""
+    """The directory, with methods to run commands in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = self.root = root
@@ -117,9 +116,9 @@ class Scene:
             shutil.copy(report, root / f"{day}.json")
 
     def write_files(self, page: str) -> None:
-        """Write the examples of a page that begin with a file's name: "# store.toml".
+        """Write the examples of a page that begin with a file name, such as "# store.toml".
 
-        Below "#cloud-config" the name is in the second line.
+        After "#cloud-config", the name is in the second line.
         """
         for block in blocks(page, "toml", "yaml", "text", "python"):
             named = NAMED.match(block.text)
@@ -133,7 +132,7 @@ class Scene:
         _write_program(folder / "ext4audit", f'exec {launcher.shell_command()} "$@"')
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command by a POSIX shell."""
+        """Run a command in a POSIX shell."""
         env = environment(HOME=str(self._root / "home"))
         env["PATH"] = f"{self._root / 'bin'}:{env['PATH']}"
         return subprocess.run(
@@ -148,12 +147,12 @@ class Scene:
         )
 
     def run_mounted(self, command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command where an ext4 filesystem is mounted on /srv, which nobody else sees."""
+        """Run a command in a private mount namespace with an ext4 filesystem on /srv."""
         image = self._root / "srv.img"
         if not image.exists():
             made = self.run(f"truncate -s 1G {image} && mkfs.ext4 -q {image}")
             assert made.returncode == 0, made.stderr
-        # A copy would see the mounts of the tests' process.
+        # A fork of the launcher would see the mounts of the test process.
         _write_program(self._root / "bin/ext4audit", f'exec "{sys.executable}" -m ext4audit "$@"')
         (self._root / "command.sh").write_text(f"{command}\n", encoding="utf-8")
         mount = f"mount -o loop {image} {MOUNTED}"
@@ -166,14 +165,14 @@ def _write_program(path: Path, body: str) -> None:
 
 
 def failure(command: str, done: subprocess.CompletedProcess[str]) -> str | None:
-    """Return what is wrong with how a command of a page ended, None where nothing is."""
+    """Return a message if a command of a page failed, otherwise None."""
     if done.returncode in _allowed(command) and "Traceback" not in done.stderr:
         return None
     return f"{command}\n  exit code {done.returncode}\n{done.stderr or done.stdout[-1000:]}"
 
 
 def _allowed(command: str) -> set[int]:
-    """Return the exit codes that the last program of a command may have."""
+    """Return the allowed exit codes of the last program of a command."""
     words = command.rpartition("|")[2].split()
     if "ext4audit" not in command.rpartition("|")[2] or "test $? -eq" in command:
         return {0}

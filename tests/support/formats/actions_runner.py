@@ -8,7 +8,7 @@ REGISTERED = frozenset(
     "error warning notice debug set-output save-state add-mask add-path set-env stop-commands "
     "group endgroup echo add-matcher remove-matcher internal-set-repo-path".split()
 )
-"""Commands that a runner knows."""
+"""The commands that a runner supports."""
 
 
 class Command(NamedTuple):
@@ -20,12 +20,12 @@ class Command(NamedTuple):
 
 
 def command_in(line: str) -> Command | None:
-    """Return the command in a line of the log, None where it is text."""
+    """Return the command in a line of the log, None if the line is plain text."""
     return _new_style(line) or _old_style(line)
 
 
 def _new_style(line: str) -> Command | None:
-    """Read `::name key=value,key=value::data`, which blanks may stand before."""
+    """Parse `::name key=value,key=value::data`, which may follow blanks."""
     stripped = line.lstrip()
     if not stripped.startswith("::"):
         return None
@@ -39,7 +39,7 @@ def _new_style(line: str) -> Command | None:
 
 
 def _old_style(line: str) -> Command | None:
-    """Read `##[name key=value;key=value]data`, which any text may stand before."""
+    """Parse `##[name key=value;key=value]data`, which may follow any text."""
     _, prefix, rest = line.partition("##[")
     head, bracket, data = rest.partition("]")
     name = head.partition(" ")[0]

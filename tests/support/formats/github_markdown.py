@@ -1,4 +1,4 @@
-"""Read Markdown as GitHub does: cmark-gfm's HTML, taken apart by the standard library."""
+"""Read Markdown as GitHub does: the HTML of cmark-gfm, parsed by the standard library."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NOTIFYING = re.compile(
     r"(?<![\w/])@\w|(?<!\w)#\d|(?<!\w)GH-\d|:[a-z0-9_+-]+:|https?://|www\.\w|\w@\w+\.\w|\$\S.*\$",
     re.IGNORECASE,
 )
-"""What GitHub looks for in the text of a page: mentions, references, emoji, links, formulas."""
+"""Text that GitHub replaces: mentions, references, emoji, links, formulas."""
 
 
 class Shown(HTMLParser):
-    """A page: its tags, its texts outside and inside of code, and its tables by rows of cells."""
+    """A page: its tags, its texts outside and inside code, and its tables as rows of cells."""
 
     def __init__(self, markdown: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -35,7 +35,7 @@ class Shown(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element; none of ours but the language of a block has attributes."""
+        """Open an element; only the language of a code block may be an attribute."""
         assert not attrs or tag in {"code", "pre"}
         self.tags.add(tag)
         self._inside.append(tag)
@@ -47,11 +47,11 @@ class Shown(HTMLParser):
             self.headings.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """Close an element, which must be the one that was opened last."""
+        """Close an element, which must be the most recently opened one."""
         assert self._inside.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        """Take a text, which GitHub's filters see as one where nothing splits it."""
+        """Record a text; GitHub's filters must find nothing in it unless a span splits it."""
         self.everything += data
         if {"td", "th"} & set(self._inside):
             self.rows[-1][-1] += data
@@ -66,17 +66,17 @@ class Shown(HTMLParser):
             assert "span" in self._inside or not NOTIFYING.search(data), data
 
     def handle_comment(self, data: str) -> None:
-        """Pass over the comments, which are ours and empty."""
+        """Accept empty comments only, which are those of ext4audit."""
         assert not data.strip(), data
 
     def unknown_decl(self, data: str) -> None:
-        """Refuse CDATA and the like."""
+        """Reject CDATA and similar sections."""
         raise AssertionError(data)
 
     def handle_decl(self, decl: str) -> None:
-        """Refuse a doctype."""
+        """Reject a doctype."""
         raise AssertionError(decl)
 
     def handle_pi(self, data: str) -> None:
-        """Refuse a processing instruction."""
+        """Reject a processing instruction."""
         raise AssertionError(data)

@@ -1,12 +1,12 @@
-"""Golden outputs: the report of a fixture in a format, kept beside the fixture.
+"""Golden outputs: the expected report of a fixture in a format, stored next to the fixture.
 
-The report is in `expected.<exit code>.<format>`. `pytest --accept` writes the files anew; a person
-then reads the difference. Every story has text and JSON. The other formats are kept for the
-stories of `TELLING` and for one fleet; NDJSON, which is the JSON report on one line, for the fleet
-only. tests/renderers reads each format back for every story.
+The report is in `expected.<exit code>.<format>`. `pytest --accept` rewrites the files; a person
+then reviews the diff. Every story has text and JSON. The other formats are stored for the stories
+of `TELLING` and for one fleet; NDJSON, which is the JSON report on one line, for the fleet only.
+tests/renderers parses each format for every story.
 
-The descriptors of all rules, which make nine tenths of a log in SARIF, are kept once, in
-sarif-rules.json beside this module. The whole log is compared: with these in their places.
+The descriptors of all rules, nine tenths of a SARIF log, are stored only once, in sarif-rules.json
+next to this module. They are inserted before the comparison, so the whole log is compared.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ KEPT = [
     for fmt in FORMATS
     if fmt in FOR_EVERY_STORY or (story in TELLING and fmt != "ndjson")
 ]
-"""Which story is kept in which format."""
+"""The pairs of a story and a format in which its report is stored."""
 
 
 def check_golden(folder: Path, hosts: Sequence[Audited], fmt: str, *, accept: bool) -> None:
-    """Compare what a format makes of hosts with what is kept, or keep it."""
+    """Compare the report of hosts in a format with the stored one, which `accept` rewrites."""
     module = importlib.import_module(f"ext4audit.renderers.{FORMATS[fmt]}")
     found = module.render(hosts, PAGE)
     expected = folder / f"expected.{_code(hosts, fmt)}.{fmt}"
@@ -57,7 +57,7 @@ def check_golden(folder: Path, hosts: Sequence[Audited], fmt: str, *, accept: bo
 
 
 def kept_descriptors(*, accept: bool) -> dict[str, Any]:
-    """Return the kept descriptors of all rules by their codes, or keep those of the program."""
+    """Return the stored descriptors of all rules by code; `accept` rewrites them."""
     if accept:
         descriptors = {rule.code: descriptor(rule) for rule in all_rules()}
         SARIF_RULES.write_text(_json_text(descriptors), "utf-8")
@@ -66,12 +66,12 @@ def kept_descriptors(*, accept: bool) -> dict[str, Any]:
 
 
 def _by_code(log: str) -> str:
-    """Leave only the codes of the rules' descriptors: these are 140 KB, and equal in every log."""
+    """Replace the rules' descriptors by their codes: they are 140 KB, and equal in every log."""
     return _replace_rules(log, lambda rule: rule["id"])
 
 
 def _with_descriptors(kept: str, *, accept: bool) -> str:
-    """Return the whole log of which the rules are kept by their codes."""
+    """Return the complete log for a stored one with codes in place of descriptors."""
     return _replace_rules(kept, kept_descriptors(accept=accept).__getitem__)
 
 

@@ -1,4 +1,4 @@
-"""promtool and node_exporter, as Debian has them: found on the PATH or in EXT4AUDIT_PROMETHEUS."""
+"""Debian's promtool and node_exporter, from the PATH or the folder EXT4AUDIT_PROMETHEUS."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from urllib.request import urlopen
 from support.timing import PATIENCE_SECONDS
 
 FOLDER = os.environ.get("EXT4AUDIT_PROMETHEUS")
-"""The folder that .ci/prometheus fills."""
+"""The folder that .ci/prometheus creates."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_PROMETHEUS") == "1"
-"""In CI a test that needs these programs must run: a skip would read as a pass."""
+"""Whether tests that need these programs must run, as in CI: a skip would read as a pass."""
 _LISTENING = re.compile(r'msg="Listening on" address=(127\.0\.0\.1:[0-9]+)')
 
 
 def executable(*names: str) -> str | None:
-    """Return the path of a program, None where there is none of these names."""
+    """Return the path of the first installed program of these names, None if there is none."""
     path = os.pathsep.join(filter(None, (FOLDER, os.environ.get("PATH"))))
     return next((found for name in names if (found := shutil.which(name, path=path))), None)
 
@@ -31,7 +31,7 @@ NODE_EXPORTER = executable("prometheus-node-exporter", "node_exporter")
 
 
 def promtool(*arguments: str, text: str | None = None) -> str:
-    """Run promtool and return what it prints; fail where it finds a mistake."""
+    """Run promtool and return its output; fail if it finds a mistake."""
     assert PROMTOOL is not None, "needs promtool"
     done = subprocess.run(
         [PROMTOOL, *arguments],
@@ -67,6 +67,6 @@ def exporting(folder: Path) -> Iterator[str]:
 
 
 def scraped(address: str) -> str:
-    """Return what an exporter exposes."""
+    """Return the metrics that an exporter exposes at an address."""
     with urlopen(address, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - our own exporter
         return str(answer.read().decode())

@@ -1,4 +1,4 @@
-"""Reports and pages with one of everything, for the tests of formats."""
+"""Sample reports and pages with one of everything, for the tests of formats."""
 
 from __future__ import annotations
 
@@ -258,17 +258,17 @@ def boot(label: str | None = None) -> Filesystem:
 
 
 def report(host_: Host, *rules: Rule) -> Report:
-    """Audit a host as if live."""
+    """Return the report of an audit of a live host."""
     return audit(LIVE, host_, rules)
 
 
 def night_report() -> Report:
-    """Audit two clean filesystems and one with a critical finding on a hostile mount point."""
+    """Return a report of two clean filesystems, and a critical finding on a hostile mount point."""
     return report(host(root(), boot(), md127()), barriers, hotspot, renames)
 
 
 def slow_report(number: int, *rules: Rule) -> Report:
-    """Audit a number of filesystems that have the same defect."""
+    """Return a report of `number` filesystems with the same defect."""
     made = [
         filesystem(uuid=f"u{n}", device=f"/dev/d{n}", mounts=(mount(f"/srv/{n}"),), name=f"d{n}")
         for n in range(number)
@@ -277,7 +277,7 @@ def slow_report(number: int, *rules: Rule) -> Report:
 
 
 def unread_report(number: int) -> Report:
-    """Audit a number of filesystems whose superblocks only root can read."""
+    """Return a report of `number` filesystems whose superblocks only root can read."""
     named = [
         fs._replace(superblock=replace(UNREAD, what=f"superblock of {fs.device}"))
         for fs in slow_report(number).host.filesystems
@@ -286,7 +286,7 @@ def unread_report(number: int) -> Report:
 
 
 def murky_report() -> Report:
-    """Audit what can partly not be seen: an unread superblock, a broken rule, a gap."""
+    """Return an incomplete report, with unread superblocks, a broken rule, and a gap."""
     unseen = [
         filesystem(uuid=f"u-sd{letter}", device=f"/dev/sd{letter}", superblock=UNREAD, name="sd")
         for letter in "ab"
@@ -296,7 +296,7 @@ def murky_report() -> Report:
 
 
 def hostile_report(name: str) -> Report:
-    """Put one name wherever a host or a rule can put a name."""
+    """Return a report with one name in every place where a host or a rule can put a name."""
     unread = Unknown(f"the superblock of {name}", Why.FAILED, name, f"look at {name}")
 
     @rule("DUR009", "all-names", severity=Severity.HIGH, since="0.1")
@@ -351,7 +351,7 @@ def as_text(
     ascii_only: bool = False,
     asked: frozenset[str] = frozenset(),
 ) -> str:
-    """Render as into a pipe, unless told otherwise."""
+    """Render a report as text, by default as for a pipe."""
     page = Page("0.1.0", "", verbosity=verbosity, color=color, width=width, ascii_only=ascii_only)
     return text.render_report(of, page._replace(asked=asked))
 
@@ -376,7 +376,7 @@ def changed(of: Report, change: Callable[[Verdict, Finding], Finding]) -> Report
 
 
 def processed_report() -> Report:
-    """Audit what has one finding suppressed, one known, one that counts, and one fixed since."""
+    """Return a report with suppressed, known and new findings, and one that was fixed."""
     subjects = host(md127("/srv/a"), boot("renames"), name="db9", kernel=known(kernel()))
 
     def process(verdict: Verdict, finding: Finding) -> Finding:
@@ -389,7 +389,7 @@ def processed_report() -> Report:
 
 
 def rated_report(severity: Severity) -> Report:
-    """Audit a host whose one finding has this severity."""
+    """Return a report of a host whose only finding has this severity."""
     judged = report(host(name="r1"), old_kernel)
     return changed(judged, lambda _, finding: finding._replace(severity=severity))
 
