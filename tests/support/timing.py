@@ -1,7 +1,7 @@
 """Time in tests: how long they wait, and CPU time as a multiple of a fixed piece of work.
 
 Wall time includes the work of other programs: CI emulates a kernel in parallel with the tests. It
-is used only to tell whether a test waited for something that hangs, which takes minutes.
+only shows whether a test waited for something that hangs, which takes minutes.
 """
 
 from __future__ import annotations

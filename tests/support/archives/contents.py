@@ -1,4 +1,4 @@
-"""Build the archives of other programs in memory: a plausible host, and what is odd about it."""
+"""Build the archives of other programs in memory: a plausible host, with deviations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def archive(
 
 
 def empty(*folders: str) -> MemoryArchive:
-    """Return an archive that holds nothing but directories."""
+    """Return an archive that contains only directories."""
     made = MemoryArchive("empty.tar", ARCHIVE_LIMITS)
     for folder in folders:
         made.add(folder, Directory())
@@ -40,7 +40,7 @@ def empty(*folders: str) -> MemoryArchive:
 
 
 def header(uuid: str, *, defaults: str = "user_xattr acl") -> str:
-    """Return `dumpe2fs -h` with stderr in it, as sos stores it."""
+    """Return the output of `dumpe2fs -h` including stderr, as sos stores it."""
     return (
         "dumpe2fs 1.47.0 (5-Feb-2023)\n"
         "Filesystem volume name:   <none>\n"
@@ -103,7 +103,7 @@ UNAME = "Linux db-1 5.14.0-427.el9.x86_64 #1 SMP PREEMPT_DYNAMIC x86_64 x86_64 x
 
 
 def sos_files() -> Files:
-    """Return the files of a small host, without a manifest, as sos before 4.0 made them."""
+    """Return the files of a small host without a manifest, as in sos before 4.0."""
     return {
         "sos_commands/filesys/dumpe2fs_-h_.dev.vda1": header(ROOT_UUID),
         "sos_commands/filesys/dumpe2fs_-h_.dev.vdb": header(DATA_UUID),
@@ -134,7 +134,7 @@ SOS_LINKS = {"proc/self": "1", "sys/block/vdb": "../devices/pci/virtio1/block/vd
 
 
 def below(top: str, files: Mapping[str, str]) -> Files:
-    """Return the files below a directory."""
+    """Return the files with their paths moved below a directory."""
     return {f"{top}/{path}": content for path, content in files.items()}
 
 
@@ -147,7 +147,7 @@ def capture(files: dict[str, str]) -> SosCapture:
 def recognised(
     files: Mapping[str, str | bytes], links: Mapping[str, str] | None = None
 ) -> Captured:
-    """Return what an archive of these files is recognised as."""
+    """Return the capture as which an archive of these files is recognised."""
     found = recognise(archive(files, links=links))
     assert found is not None
     return found
@@ -156,7 +156,7 @@ def recognised(
 def sosreport(
     changed: Mapping[str, str | bytes] | None = None, *, without: tuple[str, ...] = ()
 ) -> Captured:
-    """Return the small host's sosreport with some files changed and some left out."""
+    """Return the sosreport of the small host, with some files changed and some left out."""
     files = {
         path: content
         for path, content in {**sos_files(), **(changed or {})}.items()

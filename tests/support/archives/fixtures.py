@@ -1,9 +1,9 @@
-"""Write the fixture archives that no program of this machine can make, from their formats.
+"""Write the fixture archives that no program on this machine can make, in their formats.
 
-`PYTHONPATH=tests uv run python -m support.archives.fixtures` writes
-fixtures/archives/<story>/archive again for the Insights and the supportconfig story. The sosreport
-story is a real archive of sos 4.0: files without facts about filesystems were left out, and names
-of the machine were changed.
+`PYTHONPATH=tests uv run python -m support.archives.fixtures` rewrites
+fixtures/archives/<story>/archive for the Insights and the supportconfig story. The sosreport story
+is a real archive of sos 4.0, without files that have no facts about filesystems, and with changed
+names of the machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SUPPORTCONFIG = "supportconfig-dioread-nolock-nodelalloc/archive/scc_sles-1_2402
 
 
 def insights() -> dict[str, str]:
-    """Return RHEL 8 with nobarrier on a striped LVM volume; Insights has no options files."""
+    """Return RHEL 8 with nobarrier on a striped LVM volume; Insights captures no options files."""
     commands = {
         "dumpe2fs_-h_.dev.mapper.vg-data": header(DATA_UUID),
         "dumpe2fs_-h_.dev.sda1": "/bin/bash: dumpe2fs: command not found\n",
@@ -73,7 +73,7 @@ def insights() -> dict[str, str]:
 
 
 def supportconfig() -> dict[str, str]:
-    """Return SLES 12 with the two options that make one defect, and no superblock to be seen."""
+    """Return SLES 12 with two options that together are a defect, and without superblocks."""
     lsblk = "lsblk -o 'NAME,KNAME,MAJ:MIN,FSTYPE,LABEL,RO,RM,MODEL,SIZE,OWNER,GROUP,MODE,"
     lsblk += "ALIGNMENT,MIN-IO,OPT-IO,PHY-SEC,LOG-SEC,ROTA,SCHED,MOUNTPOINT'"
     return {
@@ -156,7 +156,7 @@ def _sections(*sections: tuple[str, str, str]) -> str:
 
 
 def write(story: str, files: dict[str, str]) -> None:
-    """Write the files of a story anew."""
+    """Rewrite the files of a story."""
     target = ARCHIVES / story
     shutil.rmtree(target.parent, ignore_errors=True)
     for name, text in files.items():

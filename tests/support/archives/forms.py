@@ -1,7 +1,7 @@
-"""The forms of archives: each writes what was captured of a host as the files of its program.
+"""The forms of archives: each writes the captured contents of a host as the files of its program.
 
-A new form is one function and an entry of FORMS: the laws of `tests/end_to_end/
-test_hosts_as_archives.py` then hold for it.
+A new form is a function and an entry in FORMS; `tests/end_to_end/test_hosts_as_archives.py` then
+tests it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _DATA = "insights-h-20260101000000/data"
 _OTHER_OUTPUTS = {
     f"rpm -V {name}": "missing /x\n" for name in "bash cpio dbus grep m4 pam sed tar".split()
 }
-"""Of programs that tell nothing of filesystems: a real archive has hundreds."""
+"""Outputs that say nothing about filesystems: a real archive has hundreds of them."""
 _TEXT_OF = {"block": "fs-diskio.txt", "filesys": "fs-diskio.txt", "devicemapper": "lvm.txt"}
-"""The text of a supportconfig that has the outputs of a plugin of sos; the first one else."""
+"""The file of a supportconfig with the outputs of a sos plugin; others are in the first file."""
 _TEXTS_OF_FILES = {"proc/": "proc.txt", "sys/": "sysfs.txt", "etc/fstab": "fs-diskio.txt"}
 
 
 class Form(NamedTuple):
-    """A form of archives: how its files are written, and the links between them.
+    """A form of archives: a function that writes its files, and the links between them.
 
-    `mark` is a name in each of its archives: without a file of such a name, it is none.
-    `shows_ends` is whether a text that is cut off can be told from a whole one.
+    `mark` is a name that occurs in each of its archives; without it, they are not recognised.
+    `shows_ends` is whether a truncated text can be distinguished from a complete one.
     """
 
     write: Callable[[Contents], Files]
@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
 
 def _sosreport(contents: Contents) -> Files:
-    """Return the files of sos before 4.0, which has no manifest."""
+    """Return the files of a sosreport of sos before 4.0, which has no manifest."""
     outputs = {
         f"sos_commands/{plugin}/{mangle(line)}": text
         for (plugin, line), text in contents.outputs.items()
@@ -49,7 +49,7 @@ def _sosreport(contents: Contents) -> Files:
 
 
 def _with_manifest(contents: Contents) -> Files:
-    """Return the files of sos since 4.0, whose manifest has the command lines."""
+    """Return the files of a sosreport of sos since 4.0, whose manifest has the command lines."""
     plugins: dict[str, dict[str, list[dict[str, object]]]] = {}
     for plugin, line in contents.outputs:
         path = f"sos_commands/{plugin}/{mangle(line)}"
@@ -91,7 +91,7 @@ def _section(kind: str, title: str, body: str) -> str:
 
 
 def _with_mounts(files: Mapping[str, str]) -> Files:
-    """Return the files with /proc/mounts in the place of mountinfo."""
+    """Return the files with /proc/mounts instead of mountinfo."""
     rows = (line.split(" ") for line in files.get(MOUNTINFO, "").split("\n") if " - " in line)
     mounts = "".join(f"{_mounted(row)}\n" for row in rows)
     others = {path: text for path, text in files.items() if path != MOUNTINFO}
@@ -99,7 +99,7 @@ def _with_mounts(files: Mapping[str, str]) -> Files:
 
 
 def _mounted(row: list[str]) -> str:
-    """Return a line of mountinfo as /proc/mounts has it."""
+    """Return a line of mountinfo in the format of /proc/mounts."""
     fstype, source, shared = row[row.index("-") + 1 :]
     own = row[5].split(",")
     options = [*own, *(each for each in shared.split(",") if each not in {"rw", "ro"})]

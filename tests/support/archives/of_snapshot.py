@@ -1,7 +1,7 @@
-"""A captured host as another program would have captured it at the same moment.
+"""A captured host as another program would have captured it at the same time.
 
-Only asks that such programs answer in some form are there: no bytes of devices, no file of the boot
-loader, no absence of anything. `support.archives.forms` writes the files of each program.
+It has only answers that such programs record in some form: no bytes of devices, no file of the boot
+loader, and no absent files. `support.archives.forms` writes the files of each program.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _COLUMNS = ("fstype", "uuid", "label", "partuuid", "partlabel", "model", "tran")
 
 
 class Contents(NamedTuple):
-    """What was captured: files by their paths without the first "/", and outputs.
+    """Captured files by their paths without the leading "/", and outputs of commands.
 
-    An output has the plugin of sos that runs its command line, and the line.
+    The key of an output is the sos plugin that runs the command, and the command line.
     """
 
     files: Mapping[str, str]
@@ -54,7 +54,7 @@ class Devices(NamedTuple):
         return str(self.rows[number]["kname"])
 
     def directory(self, number: str, *, above: bool = False) -> str:
-        """Return the directory in sysfs of a device, or of the disk of a partition."""
+        """Return the sysfs directory of a device; with `above`, of the disk of a partition."""
         name = self.name(number)
         disk = name.rstrip("0123456789")
         names = {str(row["kname"]) for row in self.rows.values()} - {name}
@@ -65,7 +65,7 @@ class Devices(NamedTuple):
 
 
 def contents_of(answers: Mapping[Ask, Answer], taken_at: str) -> Contents:
-    """Return the files and outputs that hold these answers."""
+    """Return the files and outputs that contain these answers."""
     texts = {
         ask: answer.value
         for ask, answer in answers.items()
@@ -144,7 +144,7 @@ def _of_mapper(texts: Texts, devices: Devices) -> Outputs:
 
 
 def _of_devices(texts: Texts, devices: Devices) -> Outputs:
-    """Return the listing of /dev, lsblk's lines and blkid's."""
+    """Return the listing of /dev and the outputs of lsblk and blkid."""
     if not devices.rows:
         return {}
     nodes = "".join(
@@ -175,7 +175,7 @@ def _pairs(number: str, row: Mapping[str, Any]) -> str:
 
 
 def _listed_links(texts: Texts, devices: Devices) -> str:
-    """Return the listings of the folders of /dev that hold other names of devices."""
+    """Return the listings of the folders of /dev with links to devices."""
     links = {_path(row): str(row["kname"]) for row in devices.rows.values()}
     for ask, text in texts.items():
         number = text.rpartition("represents=")[2].strip()

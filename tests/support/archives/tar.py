@@ -1,4 +1,4 @@
-"""Read a tar as the program does, apart from what it looks for in it."""
+"""Read a tar file as the program does, without looking for a certain kind of archive."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def read_tar(
     limits: Limits = ARCHIVE_LIMITS,
     wanted: Callable[[str], bool] = lambda _name: True,
 ) -> MemoryArchive:
-    """Read all members, or the wanted ones, of a tar that is called "it"."""
+    """Read all or the wanted members of a tar file, which messages call "it"."""
     return archive_in(Stream(file, limits), "it", limits=limits, wanted=wanted)

@@ -1,6 +1,6 @@
-"""Mount a filesystem that is mounted already once more, as an idmapped mount.
+"""Mount a mounted filesystem a second time, as an idmapped mount.
 
-mount(8) has it since util-linux 2.39 (X-mount.idmap); the system calls are of Linux 5.12.
+mount(8) supports this since util-linux 2.39 (X-mount.idmap), the system calls since Linux 5.12.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 CLONE_TREE, MOVE_FROM_DESCRIPTOR = 1, 4
 IDMAP = 0x00100000
 SHIFT = 1000
-"""What is added to the user and group IDs of files."""
+"""The number that is added to the user and group IDs of files."""
 
 
 def mount_idmapped(source: Path, target: Path) -> None:
-    """Mount what is mounted on `source` on `target`, with shifted IDs; raises OSError."""
+    """Mount the filesystem of `source` on `target` with shifted IDs; raises OSError on failure."""
     libc = ctypes.CDLL(None, use_errno=True)
     hold = ["unshare", "--user", "sh", "-c", f"echo; exec sleep {HANG_SECONDS}"]
     with subprocess.Popen(hold, stdout=subprocess.PIPE) as process:

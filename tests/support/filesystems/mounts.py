@@ -1,7 +1,7 @@
-"""The mount table of the tests' process, and a mount namespace of its own with known mounts.
+"""The mount table of the test process, and a private mount namespace with known mounts.
 
-A private namespace has two uses: mounts of the tests never reach the host, and mounts of the host
-that come and go while the tests run are not seen by them.
+A private namespace has two uses: mounts of the tests never reach the host, and tests do not see
+mounts of the host that come and go while they run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEPT_ABOVE = tuple(
 
 
 class MountLine(NamedTuple):
-    """One line of mountinfo, as far as tests read it."""
+    """The fields of a line of mountinfo that tests use."""
 
     mount_id: str
     mount_point: str
@@ -42,7 +42,7 @@ class MountLine(NamedTuple):
 def mount_table() -> list[MountLine]:
     r"""Read the mounts of this process.
 
-    Lines end at "\n" and fields at a blank; the kernel escapes these two and no other separator.
+    Lines end with "\n" and fields with a blank; the kernel escapes these two, no other separators.
     """
     raw = Path("/proc/self/mountinfo").read_bytes().decode("utf-8", "surrogateescape")
     rows = [line.split(" ") for line in raw.split("\n") if line]
@@ -50,27 +50,27 @@ def mount_table() -> list[MountLine]:
 
 
 def enter_private_namespace() -> None:
-    """Give this process a mount namespace of its own, cut off from the host's; raises OSError."""
+    """Move this process into a private mount namespace; raises OSError if that is not allowed."""
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.unshare(CLONE_NEWNS))
     _check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
 
 
 def detach_unneeded_mounts(*kept: Path) -> None:
-    """Detach, in this namespace, what neither the system nor the tests need; `kept` is needed.
+    """Detach mounts in this namespace that neither the system nor the tests nor `kept` need.
 
-    A copy of somebody's mount would keep a filesystem alive that its owner has unmounted.
+    A copy of another user's mount would keep a filesystem alive after its owner unmounts it.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for line in reversed(mount_table()):
         if not _is_needed(Path(line.mount_point), kept):
-            # A mount that a container's owner has locked stays.
+            # This fails for mounts that the owner of a container has locked; they remain.
             libc.umount2(os.fsencode(line.mount_point), MNT_DETACH | UMOUNT_NOFOLLOW)
 
 
 @contextmanager
 def another_namespace() -> Iterator[int]:
-    """Keep a copy of this mount namespace alive by a process, and give the process's number."""
+    """Keep a copy of this mount namespace alive with a process, and yield its process ID."""
     script = "mount --make-rprivate / && echo ready && exec cat"
     with subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script],
@@ -84,10 +84,10 @@ def another_namespace() -> Iterator[int]:
 
 
 def etc_of_its_own(folder: Path) -> str:
-    """Return the command that gives a mount namespace an /etc whose changes stay in a folder.
+    """Return a command that gives a mount namespace an /etc whose changes stay in a folder.
 
-    An overlay: a copy of 1,300 files takes half a second, and as long to remove. It is a copy
-    where the folder lies on an overlay itself, as in a container.
+    It mounts an overlay, because a copy of 1,300 files takes half a second, and as long to remove.
+    If that fails because the folder is on an overlay itself, as in a container, it makes a copy.
     """
     upper, work, copy = folder / "etc-upper", folder / "etc-work", folder / "etc-copy"
     options = f"lowerdir=/etc,upperdir={upper},workdir={work}"

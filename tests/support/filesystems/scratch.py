@@ -1,7 +1,7 @@
-"""Real ext4 filesystems for tests: loop devices in a mount namespace of the tests' own.
+"""Real ext4 filesystems for tests: loop devices in a private mount namespace.
 
-The namespace is private to the test process, so that no mount outlives it and none is seen by
-the host; loop devices are made by `mount -o loop`, which frees them with the mount.
+The namespace is private to the test process, so that no mount outlives it and the host sees none;
+`mount -o loop` makes the loop devices, which are freed when they are unmounted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from support.timing import PATIENCE_SECONDS
 CAP_SYS_RESOURCE = 24
 ASKS_WHETHER_OPEN = "/proc/[0-9]*/fd"
 LOOKED_AT_SECONDS = 60
-"""How long other tests may look at a device: a busy machine may stop one while it does."""
+"""How long other tests may have a device open: on a busy machine, one may pause meanwhile."""
 LOOKS_AT_ALL = 20
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
@@ -51,32 +51,32 @@ def run(*argv: str | Path) -> str:
 
 
 def unique_label(start: str = "") -> str:
-    """Return a label that no other filesystem of this machine has.
+    """Return a label that no other filesystem on this machine has.
 
-    Tests run beside each other, and a run that was stopped leaves its loop devices: mount(8)
-    would take either for `LABEL=data`. At most 8 characters of `start` fit.
+    Tests run in parallel, and an aborted run leaves its loop devices behind: with a fixed label,
+    mount(8) could choose the wrong device. `start` can have at most 8 characters.
     """
     return start + secrets.token_hex(4)
 
 
 def may_resize() -> bool:
-    """Whether this root may resize a mounted filesystem: some containers' root may not."""
+    """Return whether root may resize a mounted filesystem here; in some containers it may not."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     (line,) = (line for line in status.split("\n") if line.startswith("CapEff:"))
     return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)
 
 
 def run_shell(command: str) -> None:
-    """Run one printed command, which must succeed, as a person would."""
+    """Run a printed command in a shell; it must succeed."""
     done = done_by_shell(command)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
 def done_by_shell(command: str) -> subprocess.CompletedProcess[bytes]:
-    """Run one printed command by a POSIX shell, and return how it ended.
+    """Run a printed command in a POSIX shell, and return the completed process.
 
-    Another test may look at the device just as the command asks whether a process has it open.
-    The command then prints nothing, and is run again.
+    Another test may have the device open just when the command checks whether any process does.
+    The command then fails without output, and is run again.
     """
     end = time.monotonic() + LOOKED_AT_SECONDS
     while True:
@@ -91,46 +91,46 @@ def done_by_shell(command: str) -> subprocess.CompletedProcess[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """One image, its mount point, and how to mount it again."""
+    """An image with a filesystem, and its mount point."""
 
     image: Path
     mount_point: Path
 
     def make(self, *options: str, size: str = "64M", fstype: str = "ext4") -> Scratch:
-        """Make the filesystem: mke2fs with these options."""
+        """Make the filesystem by mke2fs with these options."""
         run("truncate", "-s", size, self.image)
         run("mke2fs", "-q", "-F", "-t", fstype, *options, self.image)
         return self
 
     def tune(self, *options: str) -> Scratch:
-        """Change the unmounted filesystem by tune2fs."""
+        """Change the unmounted filesystem with tune2fs."""
         run("tune2fs", *options, self.image)
         return self
 
     def mount(self, options: str = "", fstype: str = "ext4") -> Scratch:
-        """Mount it by a loop device that goes with the mount."""
+        """Mount it by a loop device that is freed when it is unmounted."""
         self.mount_point.mkdir(parents=True, exist_ok=True)
         words = ",".join(word for word in ("loop", options) if word)
         run("mount", "-t", fstype, "-o", words, self.image, self.mount_point)
         return self
 
     def unmount(self) -> None:
-        """Unmount it wherever it is mounted in this namespace."""
+        """Unmount it everywhere in this namespace."""
         while os.path.ismount(self.mount_point):
             run("umount", self.mount_point)
 
     def fsck(self) -> None:
-        """Check the unmounted filesystem; any complaint is a failure."""
+        """Check the unmounted filesystem; fail if e2fsck finds any error."""
         run("e2fsck", "-fn", self.image)
 
     @property
     def device(self) -> str:
-        """The loop device, as the mount table names it."""
+        """The path of the loop device in the mount table."""
         return run("findmnt", "-n", "-o", "SOURCE", "--mountpoint", self.mount_point).strip()
 
     @property
     def mount_table_options(self) -> str:
-        """What /proc/mounts says, for the tests that show what it hides."""
+        """The options in /proc/mounts, for tests that show what it hides."""
         return run("findmnt", "-n", "-o", "OPTIONS", "--mountpoint", self.mount_point).strip()
 
     def host(self) -> Host:
@@ -138,16 +138,16 @@ class Scratch:
         return scan(self.mount_point)
 
     def filesystem(self) -> Filesystem:
-        """Assemble this filesystem."""
+        """Assemble the host, and return this filesystem."""
         return self.host().filesystems[0]
 
     def judge(self, code: str) -> Verdict:
-        """Return one rule's verdict on it."""
+        """Return the verdict of one rule on this filesystem."""
         return judge_host(self.host(), code)
 
 
 def scan(*paths: Path | str) -> Host:
-    """Assemble the host with the superblocks that hold some paths, as `scan PATH` does."""
+    """Assemble the host with the filesystems that contain some paths, as `scan PATH` does."""
     source = LiveSource()
     resolver = TargetResolver(source, take_inventory(source))
     numbers: set[DeviceNumber] = set()
@@ -159,10 +159,10 @@ def scan(*paths: Path | str) -> Host:
 
 
 def assembled(only: Collection[DeviceNumber] | None = None) -> Host:
-    """Assemble the host, with some of its superblocks or with all of them.
+    """Assemble the host, with some of its filesystems or all of them.
 
-    Other tests make devices meanwhile: one that is there after lsblk has run makes what lsblk
-    lists unknown, and the host is looked at again.
+    Other tests make devices meanwhile: one that appears after lsblk has run makes the list of
+    devices unknown, and the host is assembled again.
     """
     for _ in range(LOOKS_AT_ALL):
         host = assemble_host(LiveSource(), TAKEN_AT, only=only)
@@ -172,7 +172,7 @@ def assembled(only: Collection[DeviceNumber] | None = None) -> Host:
 
 
 def judge_host(host: Host, code: str) -> Verdict:
-    """Return one rule's verdict on the only filesystem of a host."""
+    """Return the verdict of one rule on the first filesystem of a host."""
     rule = next(rule for rule in all_rules() if rule.code == code)
     return judge(rule, host.filesystems[0], host)
 

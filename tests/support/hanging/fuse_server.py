@@ -1,9 +1,9 @@
 """A FUSE server that shows a directory until it stops answering.
 
 `python fuse_server.py MOUNT_POINT DIRECTORY REQUEST COUNT MARK` mounts, prints a line, and answers
-COUNT requests of the kind REQUEST (a name of REQUESTS); what comes after them is taken and never
-answered, as by a server whose network is gone; the file MARK is made then. It speaks the kernel's
-protocol itself (include/uapi/linux/fuse.h, 7.31), so that no library is needed.
+COUNT requests of the kind REQUEST (a name in REQUESTS). Later requests are read and never answered,
+as by a server that has lost its network; the first one creates the file MARK. The server implements
+the kernel's protocol (include/uapi/linux/fuse.h, 7.31), so that no library is needed.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ NAMES = {number: name for name, number in REQUESTS.items()}
 UNANSWERED = {"forget", "batch_forget", "interrupt"}
 HEADER = struct.Struct("<IIQQIIII")
 SECONDS = 0
-"""How long the kernel may keep names and attributes: not at all, so that it asks each time."""
+"""How long the kernel may cache names and attributes: 0, so that it sends each request."""
 
 
 class Server:
     """Answers requests about the files below a directory."""
 
     def __init__(self, device: int, top: str) -> None:
-        """Know the top, which is node 1."""
+        """Register the top directory, which is node 1."""
         self.device = device
         self.paths = {1: top}
 
     def node(self, path: str) -> int:
-        """Return the number of a path's node."""
+        """Return the node number of a path."""
         for number, known in self.paths.items():
             if known == path:
                 return number
@@ -59,7 +59,7 @@ class Server:
         return len(self.paths)
 
     def attributes(self, path: str) -> bytes:
-        """Return struct fuse_attr."""
+        """Return struct fuse_attr of a path."""
         found = os.lstat(path)
         times = (0, 0, 0, 0, 0, 0)
         numbers = (found.st_mode, 1, found.st_uid, found.st_gid, 0, 4096, 0)
@@ -67,12 +67,12 @@ class Server:
         return struct.pack("<QQQQQQIIIIIIIIII", found.st_ino, size, size, *times, *numbers)
 
     def entry(self, path: str) -> bytes:
-        """Return struct fuse_entry_out."""
+        """Return struct fuse_entry_out of a path."""
         start = struct.pack("<QQQQII", self.node(path), 0, SECONDS, SECONDS, 0, 0)
         return start + self.attributes(path)
 
     def answer(self, kind: str, node: int, body: bytes) -> bytes:  # noqa: C901, PLR0911 - a case each
-        """Return what a request asks for; raises OSError."""
+        """Return the answer to a request; raises OSError if it fails."""
         path = self.paths.get(node, "")
         match kind:
             case "init":
@@ -104,7 +104,7 @@ class Server:
         raise OSError(errno.ENOSYS, kind)
 
     def names(self, path: str, offset: int) -> bytes:
-        """Return struct fuse_dirent of every name from an offset on."""
+        """Return struct fuse_dirent for every name in a directory, starting at an offset."""
         found = bytearray()
         for number, name in enumerate(sorted(os.listdir(path))):  # noqa: PTH208 - names
             if number >= offset:
@@ -114,7 +114,7 @@ class Server:
         return bytes(found)
 
     def serve(self, last: str, left: int, mark: Path) -> None:
-        """Answer requests; take all and answer none after so many of a kind."""
+        """Answer `left` requests of the kind `last`; then create `mark` and answer none."""
         while True:
             request = os.read(self.device, 1 << 20)
             _, number, unique, node, *_ = HEADER.unpack_from(request)
@@ -126,7 +126,7 @@ class Server:
                 self.reply(unique, kind, node, request[HEADER.size :])
 
     def reply(self, unique: int, kind: str, node: int, body: bytes) -> None:
-        """Answer a request."""
+        """Send the answer, or the error, to a request."""
         try:
             error, found = 0, self.answer(kind, node, body)
         except OSError as failed:

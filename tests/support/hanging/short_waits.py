@@ -1,6 +1,6 @@
-"""Short waits of the program for what hangs: what is only slow gets the patience of a test.
+"""Short timeouts of the program for calls that hang; slow calls get the timeout of a test.
 
-On a busy machine a path that answers takes a second, too.
+On a busy machine, a path that does not hang can take a second, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LOOK_MILLISECONDS = 10
 
 
 def short_where(hangs: Callable[[], bool], receive: Receive = timeouts._Helper._receive) -> Receive:
-    """Return what receives an answer: its time begins when `hangs` holds and the helper sleeps."""
+    """Return a `_receive` whose timeout starts once `hangs` is true and the helper sleeps."""
 
     def patient(helper: timeouts._Helper, count: int, _ends_at: float, seconds: float) -> bytes:
         began = hung_since = time.monotonic()
@@ -38,12 +38,12 @@ def short_where(hangs: Callable[[], bool], receive: Receive = timeouts._Helper._
 
 
 def _sleeps(pid: int) -> bool:
-    """Whether a process waits for something: one that waits for a processor is runnable (R)."""
+    """Return whether a process sleeps (S, D); one that waits for a processor is runnable (R)."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "SD"
 
 
 def main(seconds: str, mark: str, *arguments: str) -> int:
-    """Run the program with short waits, once there is a file that marks the beginning of a hang."""
+    """Run the program with short timeouts as soon as the file `mark` shows the start of a hang."""
     timeouts.LONGEST_WAIT_SECONDS = layout.TIMEOUT_SECONDS = float(seconds)
     timeouts._Helper._receive = short_where(Path(mark).exists)  # type: ignore[method-assign, assignment]
     return run_program(list(arguments))

@@ -24,7 +24,7 @@ from support.timing import PATIENCE_SECONDS
 
 MIB = 1 << 20
 MOST_GROUPS = 8192
-# Every group gets a copy of all descriptors without sparse_super: 4 GiB of them for 8192 groups.
+# Without sparse_super, every group has a copy of all descriptors: 4 GiB in total for 8192 groups.
 MOST_GROUPS_WITH_COPIES = 512
 LARGEST_BYTES = 4 << 40
 # Without these, every inode table and the journal would be written into memory.
@@ -55,7 +55,7 @@ class Made:
     offset_bytes: int
 
     def dumpe2fs(self, *options: str) -> str:
-        """Return what dumpe2fs prints, in UTC; libext2fs takes an offset behind the name."""
+        """Return the output of dumpe2fs, in UTC; libext2fs accepts an offset after the name."""
         done = subprocess.run(
             ["dumpe2fs", *options, f"{self.image}?offset={self.offset_bytes}"],
             capture_output=True,
@@ -67,7 +67,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What mke2fs is asked for; it may refuse."""
+    """Size, offset and options for mke2fs, which may refuse them."""
 
     size_bytes: int
     offset_bytes: int
@@ -75,13 +75,13 @@ class Wish:
 
     @contextmanager
     def made(self) -> Iterator[Made | None]:
-        """Make it on a sparse file in memory; None where mke2fs refuses, as it may."""
+        """Make the filesystem on a sparse file in memory; yield None if mke2fs refuses."""
         shared = Path("/dev/shm")  # noqa: S108 - a private directory is made below it
         with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as directory:
             image = Path(directory, "image")
             image.touch()
             os.truncate(image, self.offset_bytes + self.size_bytes)
-            # Forced twice: once for a file, once for blocks that are larger than a page.
+            # -F twice: once for a regular file, once for blocks that are larger than a page.
             command = ["mke2fs", "-q", "-F", "-F", "-t", "ext4", *self.options, str(image)]
             kib = str(self.size_bytes >> 10) + "k"
             done = subprocess.run(
@@ -96,7 +96,7 @@ class Wish:
 
 @st.composite
 def wishes(draw: st.DrawFn) -> Wish:
-    """Draw options from all that decides where metadata lies."""
+    """Draw the options that determine the location of metadata."""
     block_bytes = draw(st.sampled_from((1024, 2048, 4096, 4096, 4096, 65536)))
     features = draw(st.lists(st.sampled_from(FEATURES), max_size=3))
     most = 8 * min(block_bytes, 8191)
@@ -137,7 +137,7 @@ def _extended(draw: st.DrawFn, features: list[str], offset_bytes: int) -> str:
 
 
 TWELVE_DISKS_BLOCKS = 314376192
-"""12 members of 100 GiB less 64 MiB for md's superblock, in blocks of 4 KiB."""
+"""12 members of 100 GiB each, minus 64 MiB for md's superblock, in blocks of 4 KiB."""
 KIB = 1024
 needs_e2fsprogs = pytest.mark.skipif(
     not (shutil.which("mkfs.ext4") and shutil.which("dumpe2fs")), reason="e2fsprogs is missing"
@@ -146,7 +146,7 @@ needs_e2fsprogs = pytest.mark.skipif(
 
 @contextmanager
 def sparse_image(size_bytes: int) -> Iterator[Path]:
-    """Yield an empty sparse file; on tmpfs, because ext4's files end at 16 TiB."""
+    """Yield an empty sparse file, on tmpfs because files on ext4 have at most 16 TiB."""
     shared = Path("/dev/shm")  # noqa: S108 - a private directory is made below it
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as directory:
         image = Path(directory, "image")
@@ -157,24 +157,24 @@ def sparse_image(size_bytes: int) -> Iterator[Path]:
 
 
 def run(command: str) -> str:
-    """Run a shell command that must succeed; return what it prints."""
+    """Run a shell command that must succeed; return its output."""
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 
 
 def read_superblock(image: Path) -> Superblock:
-    """Read the superblock of an image."""
+    """Return the superblock of an image."""
     return parse_superblock(run(f"LC_ALL=C dumpe2fs -h {image}"))
 
 
 def read_table(image: Path) -> GroupTable:
-    """Read where the metadata of each group of an image lies."""
+    """Return the table with the metadata locations of each group of an image."""
     return parse_group_table(run(f"LC_ALL=C dumpe2fs -g {image}"))
 
 
 def stripe(members: int, chunk_kib: int, level: str = "raid0", **changes: Any) -> StripeGeometry:
-    """Describe an array of disks."""
+    """Build the geometry of an array of disks."""
     names = tuple(f"m{slot}" for slot in range(members))
     return StripeGeometry("md127", level, chunk_kib * KIB, 0, names)._replace(**changes)
 
@@ -182,7 +182,7 @@ def stripe(members: int, chunk_kib: int, level: str = "raid0", **changes: Any) -
 def measure_image(
     image: Path, members: int, chunk_kib: int, level: str = "raid0"
 ) -> MetadataLayout:
-    """Count the metadata of an image per member of a stripe."""
+    """Return the metadata layout of an image, counted per member of a stripe."""
     sizes = sizes_of(read_superblock(image))
     return measure(read_table(image), sizes, map_of(stripe(members, chunk_kib, level)))
 
@@ -190,7 +190,7 @@ def measure_image(
 def layout_of(
     options: str, members: int, chunk_kib: int, blocks: int, level: str = "raid0"
 ) -> MetadataLayout:
-    """Make an ext4 of `blocks` blocks of 4 KiB with mkfs options; measure it on a stripe."""
+    """Return the layout on a stripe of an ext4 with `blocks` 4 KiB blocks and mkfs options."""
     with sparse_image(blocks * 4 * KIB) as image:
         run(f"mkfs.ext4 -q -E lazy_itable_init=1,nodiscard {options} {image}")
         return measure_image(image, members, chunk_kib, level)

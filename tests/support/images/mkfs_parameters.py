@@ -1,4 +1,4 @@
-"""Random options for mke2fs: the words on its command line, and what they mean."""
+"""Random options for mke2fs: the words on its command line, and their meaning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEATURE_SETS = [
 
 @st.composite
 def mkfs_cases(draw: st.DrawFn) -> tuple[int, str, MkfsOptions]:
-    """Draw a size in bytes, the words for mke2fs, and the same as `MkfsOptions`."""
+    """Draw a size in bytes, and options both as words for mke2fs and as `MkfsOptions`."""
     block_bytes = draw(st.sampled_from([1024, 2048, 4096, 4096, 65536]))
     features = draw(st.sampled_from(FEATURE_SETS))
     size_bytes = 64 * MIB + draw(
@@ -50,10 +50,10 @@ def mkfs_cases(draw: st.DrawFn) -> tuple[int, str, MkfsOptions]:
 
 
 def _power(block_bytes: int, features: str) -> int:
-    """Return the power of two that a size may reach.
+    """Return the exponent of the maximum size, a power of two.
 
-    The copies of the descriptors are written, and the file is in memory: 1 TiB in blocks of
-    1 KiB without sparse_super are 8 MiB of them in each of 131,072 groups.
+    Copies of the descriptors take memory, because the file is in memory: at 1 TiB in blocks of
+    1 KiB without sparse_super, they take 8 MiB in each of 131,072 groups.
     """
     if "^sparse_super" in features:
         return 32

@@ -1,4 +1,4 @@
-"""Raw filesystems and disk images, made in memory or by real tools."""
+"""Raw filesystems and disk images, built in memory or by real tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DESCRIPTORS_AT = 4096
 
 
 def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
-    """Return a superblock of so many whole groups of blocks of 4 KiB, with descriptors of 64."""
+    """Return a superblock with `groups` full groups, 4 KiB blocks and 64-byte descriptors."""
     data = bytearray(1024)
     incompat = 0x80 | (0x10 if meta_bg else 0)
     for offset, form, value in (
@@ -39,7 +39,7 @@ def superblock_bytes(groups: int, *, meta_bg: bool = False) -> bytes:
 
 
 def descriptor_bytes(first: int, end: int) -> bytes:
-    """Return the descriptors of groups whose bitmaps lie 10 and 11, and tables 12, behind them."""
+    """Return descriptors of groups with bitmaps at their blocks 10 and 11, inode tables at 12."""
     data = bytearray(64 * (end - first))
     for index, group in enumerate(range(first, end)):
         start = group * BLOCKS_PER_GROUP
@@ -48,12 +48,12 @@ def descriptor_bytes(first: int, end: int) -> bytes:
 
 
 def superblock_at(path: str, reading: int = 0, *, offset: int = 0) -> ReadBytes:
-    """Return the ask for the superblock."""
+    """Return the ask for the superblock of a filesystem at an offset."""
     return ReadBytes(path, offset + 1024, 1024, reading)
 
 
 def descriptors_at(path: str, groups: int, reading: int = 0, *, offset: int = 0) -> ReadBytes:
-    """Return the ask for the descriptors of so many groups that follow the superblock."""
+    """Return the ask for the descriptors of `groups` groups, which follow the superblock."""
     return ReadBytes(path, offset + DESCRIPTORS_AT, 64 * groups, reading)
 
 
@@ -63,7 +63,7 @@ LINUX_GUID = bytes.fromhex("af3dc60f838472478e793d69d8477de4")
 
 
 def boot_record(*entries: tuple[int, int, int], status: int = 0) -> bytes:
-    """Return a boot record with entries of type, start and size in sectors."""
+    """Return a boot record with entries of type, start and size; both are in sectors."""
     table = b"".join(
         struct.pack("<B3xB3xII", status, kind, start, size) for kind, start, size in entries
     )
@@ -73,7 +73,7 @@ def boot_record(*entries: tuple[int, int, int], status: int = 0) -> bytes:
 def gpt_header(
     *, entries_at: int = 2, count: int = 128, entry_bytes: int = 128, **damage: int
 ) -> bytes:
-    """Return the sector of a GPT header; `damage` is what is wrong: `crc` or `header_bytes`."""
+    """Return the sector of a GPT header; `damage` to `crc` or `header_bytes` makes it invalid."""
     size = damage.get("header_bytes", 92)
     header = bytearray(SECTOR)
     header[:16] = b"EFI PART" + struct.pack("<II", 0x10000, size)
@@ -85,12 +85,12 @@ def gpt_header(
 
 
 def gpt_entry(first: int, last: int, *, guid: bytes = LINUX_GUID, entry_bytes: int = 128) -> bytes:
-    """Return the entry of a partition from its first to its last block."""
+    """Return the GPT entry of a partition with its first and last sector."""
     return (guid + guid[::-1] + struct.pack("<QQ", first, last)).ljust(entry_bytes, b"\0")
 
 
 def write_at(image: Path, pieces: Mapping[int, bytes] | Iterable[tuple[int, bytes]]) -> None:
-    """Write bytes at offsets of a file, which is made if it is not there."""
+    """Write bytes at offsets of a file, which is created if it does not exist."""
     image.touch()
     with image.open("r+b") as file:
         for offset, data in dict(pieces).items():
@@ -99,14 +99,14 @@ def write_at(image: Path, pieces: Mapping[int, bytes] | Iterable[tuple[int, byte
 
 
 def grow(image: Path, size_bytes: int) -> None:
-    """Make a sparse file of that size."""
+    """Create a sparse file of this size, or resize it."""
     image.touch()
     with image.open("r+b") as file:
         file.truncate(size_bytes)
 
 
 def with_gpt(image: Path, partitions: Mapping[int, tuple[int, int]]) -> None:
-    """Write a GPT with these partitions (number: first and last sector), as Linux accepts it."""
+    """Write a GPT that Linux accepts, with these partitions (number: first and last sector)."""
     entries = bytearray(128 * 128)
     for number, (first, last) in partitions.items():
         entries[128 * (number - 1) : 128 * number] = gpt_entry(first, last)

@@ -1,9 +1,9 @@
 """A small model of how the kernel composes and prints ext4's options, for property tests.
 
-It is written from the documented rule and not from the resolver: defaults, superblock bits,
-superblock string, mount options; the table prints a switch where it differs from the first three
-together, a value where it differs from the compiled default, errors= where it differs from the
-superblock's field (`_ext4_show_options`, fs/ext4/super.c).
+It follows the documented rule and not the resolver. Options come from defaults, superblock bits,
+the superblock string and mount options. The mount table prints a switch if it differs from the
+first three combined, a value if it differs from the compiled default, and errors= if it differs
+from the superblock's field (`_ext4_show_options`, fs/ext4/super.c).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ ON_BY_DEFAULT = ("barrier", "delalloc", "auto_da_alloc", "block_validity", "user
 
 
 def settings_of() -> Mapping[str, st.SearchStrategy[Any]]:
-    """Return the strategies of everything that decides: kernel, superblock, mount."""
-    # acl and user_xattr stay on: a lying table is told by them.
+    """Return the strategies for all fields of `Mounted`: kernel, superblock, mount."""
+    # acl and user_xattr stay on: a lying table is recognised by them.
     tokens = {n: t for n, t in {**SWITCHES, **VALUES}.items() if n not in {"acl", "user_xattr"}}
     some = st.fixed_dictionaries({}, optional={n: st.sampled_from(t) for n, t in tokens.items()})
     return {
@@ -66,7 +66,7 @@ def settings_of() -> Mapping[str, st.SearchStrategy[Any]]:
 
 @dataclass(frozen=True)
 class Mounted:
-    """One mounted superblock; options that the kernel refuses together are left out."""
+    """One mounted superblock; options that the kernel rejects in combination are left out."""
 
     release: str
     bits: frozenset[str]
@@ -78,7 +78,7 @@ class Mounted:
 
     @property
     def defaults(self) -> dict[str, str]:
-        """What the kernel starts from."""
+        """The kernel's defaults, by option name."""
         on = {
             *ON_BY_DEFAULT,
             *(() if self.release in {"4.14", "4.19", "5.4"} else ("dioread_nolock",)),
@@ -90,7 +90,7 @@ class Mounted:
 
     @property
     def from_bits(self) -> dict[str, str]:
-        """What the bits and the fields of the superblock set; of two data modes the first word."""
+        """The options set by superblock bits and fields; of two data modes, the first counts."""
         by_token = {token: name for name, pair in SWITCHES.items() for token in pair}
         tokens = [BITS[word] for word in self._words]
         return {
@@ -101,33 +101,33 @@ class Mounted:
 
     @property
     def snapshot(self) -> dict[str, str]:
-        """What a mount without options has in force."""
+        """The active options of a mount without options."""
         return self._with_effects({**self.defaults, **self.from_bits, **self._kept(self.string)})
 
     @property
     def in_force(self) -> dict[str, str]:
-        """What the kernel runs."""
+        """The active options of this mount."""
         return self._with_effects({**self._raw_snapshot, **self._kept(self.given)})
 
     @property
     def lies(self) -> bool:
-        """Whether the table compares with nothing instead of with the superblock's defaults."""
+        """Whether the mount table omits the comparison with the superblock's defaults."""
         return not self.journal and self.release == "4.14"
 
     @property
     def may_lie(self) -> bool:
-        """Whether a kernel of this number can be one that lies; a stable 4.19 does not."""
+        """Whether the version number allows a lying kernel; a stable 4.19 does not lie."""
         return not self.journal and self.release in {"4.14", "4.19"}
 
     def stored(self, name: str) -> set[str | None]:
-        """Return what bits, fields and string of the superblock say of an option."""
+        """Return the tokens of an option in bits, fields and string of the superblock."""
         return {self.from_bits.get(name), self.string.get(name), self.snapshot[name]}
 
     def shows(self, name: str) -> bool:
-        """Whether the mount table speaks of an option."""
+        """Return whether the mount table prints an option."""
         now, before = self.in_force.get(name), self._raw_snapshot.get(name)
         if name in SWITCHES:
-            # Under the lie, what is printed is what is a set bit of the option word.
+            # A lying table prints exactly the options that are set bits of the option word.
             return now in _SET_BITS if self.lies else now != before
         if name == "data":
             return self._shows_data
@@ -135,7 +135,7 @@ class Mounted:
         return now != compared
 
     def resolve(self, *, file: bool, superblock_read: bool) -> EffectiveOptions:
-        """Resolve from what the kernel prints of it."""
+        """Return the options that are resolved from the kernel's output for this mount."""
         return resolve(
             self.release,
             file=self._file() if file else NO_FILE,
@@ -151,7 +151,7 @@ class Mounted:
 
     @property
     def _raw_snapshot(self) -> dict[str, str]:
-        """The snapshot as the kernel compares with it, before data=journal has its effects."""
+        """The snapshot that the kernel compares with, before data=journal takes effect."""
         return self._with_journal({**self.defaults, **self.from_bits, **self._kept(self.string)})
 
     @property
@@ -172,7 +172,7 @@ class Mounted:
         return self._with_journal({**tokens, **(OFF_WITH_DATA_JOURNAL if journals else {})})
 
     def _kept(self, tokens: Mapping[str, str]) -> dict[str, str]:
-        """Leave out what the kernel refuses: data= without a journal, delalloc beside one."""
+        """Return what the kernel accepts: no data= without journal, no delalloc if journalled."""
         refused = {"data"} if not self.journal else set()
         data = self.given.get("data", self.string.get("data", self.from_bits.get("data")))
         if self.journal and data == "data=journal":

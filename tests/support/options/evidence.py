@@ -1,4 +1,4 @@
-"""Evidence of mount options: values of each place, and scenes that combine them."""
+"""Evidence of mount options: the values in each place, and scenes that combine them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ POSITIVES = """\
 rw block_validity delalloc journal_checksum barrier user_xattr acl resuid=0 resgid=0
 errors=continue commit=5 min_batch_time=0 max_batch_time=15000 stripe=0 data=ordered
 inode_readahead_blks=32 init_itable=10 max_dir_size_kb=0"""
-"""Linux 4.14.67: only what is set is listed."""
+"""Linux 4.14.67: only options that are set are listed."""
 WITH_LOCK = replaced(
     OPTIONS_FILE, {"dioread_nolock": "dioread_lock", "auto_da_alloc": "auto_da_alloc dax"}
 )
@@ -58,7 +58,7 @@ WITH_PREFETCH = replaced(
 
 @dataclass(frozen=True)
 class Era:
-    """A kernel that was booted, with what it prints for a filesystem that nobody tuned."""
+    """A kernel that was booted, with its output for an untuned filesystem."""
 
     release: str
     file: str
@@ -98,9 +98,9 @@ def sources(
     on_disk: Superblock | Unknown | None = None,
     fstype: str = "ext4",
 ) -> OptionSources:
-    """Return the sources of a default filesystem of an era, with what is given replaced.
+    """Return the option sources of a default filesystem of an era, with the given ones replaced.
 
-    Without a release the kernel is not known, and the texts are those of 6.1.
+    Without a release, the kernel is unknown, and the texts are those of 6.1.
     """
     of_era = era(release or "6.1")
     file = of_era.file if file is None else file
@@ -118,12 +118,12 @@ def sources(
 
 
 def resolve(release: str | None = "6.1", **changes: object) -> EffectiveOptions:
-    """Return the effective options of `sources`; some place must show them."""
+    """Return the effective options of `sources`, which must not be unknown."""
     return need(resolve_options(sources(release, **changes)))  # type: ignore[arg-type]
 
 
 def option(options: EffectiveOptions, name: str) -> EffectiveOption:
-    """Return an option that must be established."""
+    """Return an option by name; fail if it is not established."""
     found = options.find(name)
     assert found is not None, f"{name} is not established"
     return found
@@ -142,7 +142,7 @@ FLAGS = (
     "sync dirsync lazytime strictatime noatime relatime ro nosuid nodev noexec nodiratime"
 ).split()
 NEVER_ASKED = frozenset({"abort", "emergency_ro", "shutdown", "fc_debug_force"})
-"""States of a filesystem that nobody asks for."""
+"""Options that show a state of the filesystem and are not set by a mount."""
 STATES = [token for spec in all_options() for token in (spec.on, spec.off) if token]
 WORDS = tuple(
     word
@@ -150,12 +150,12 @@ WORDS = tuple(
     if word not in NEVER_ASKED and not word.endswith("=")
 )
 PLACES = ("live", "fstab", "live and fstab", "hidden", "hidden and fstab", "live over hidden")
-"""Where the word is; in the last, the superblock hides the opposite of what a mount asked for."""
+"""Where the word is set; in the last, the superblock has the opposite of the mount's option."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A filesystem with one odd word in the places that are named, and a second one in fstab."""
+    """A filesystem with one unusual option in the given places, and another one in fstab."""
 
     word: str
     place: str
@@ -165,7 +165,7 @@ class Scene:
 
     @cached_property
     def state(self) -> State:
-        """What is in force and what is written down."""
+        """The active options, and those in fstab and the superblock."""
         plain = {**meanings(era(self.release).file.split()), ATIME: "relatime"}
         stored = _opposite(self.word) if "over hidden" in self.place else self.word
         hidden = "hidden" in self.place and stored not in FLAGS
@@ -187,14 +187,14 @@ class Scene:
         return replace(written, live={**live, **implied})
 
     def host(self, profile: str | None = None) -> Host:
-        """Return the host of the filesystem, for which a profile may be chosen."""
+        """Return the host of the filesystem, optionally with an active profile."""
         fs = self._filesystem()
         active = (ActiveProfile(all_profiles()[profile]),) if profile else ()
         release = known(kernel(era(self.release).release), "uname")
         return host(fs, kernel=release, fstab=fs.fstab, profiles=active)
 
     def _filesystem(self) -> Filesystem:
-        """Return the filesystem as assembly shows it."""
+        """Return the filesystem as assembly would build it."""
         state = self.state
         on_disk = superblock(
             default_mount_options=("user_xattr", "acl", *state.bits),
@@ -218,13 +218,13 @@ class Scene:
 
 
 def _opposite(word: str) -> str:
-    """Return the other state of an option, "" where there is none."""
+    """Return the opposite of an option, "" if it has none."""
     known = recognize(word)
     return (known[0].opposite(word) or "") if known else ""
 
 
 def _mount(mount_point: str, state: State) -> Mount:
-    """Return the line of mountinfo: what differs from the superblock's own, and the flags."""
+    """Return the mountinfo entry: the flags, and options that differ from the superblock's."""
     flags = [flag for flag in FLAGS if flag in (state.live.get(flag), state.live.get(ATIME))]
     first = "ro" if "ro" in flags else "rw"
     unseen = {"ro", "strictatime", *SUPERBLOCK_FLAGS}

@@ -1,4 +1,4 @@
-"""Words of a mount to try on a kernel: all of the grammar, with right values and wrong ones."""
+"""Mount options to try on a kernel: all of the grammar, with valid and invalid values."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ TOGETHER = {
     "usrjquota=a": "usrjquota=a,jqfmt=vfsv1",
     "grpjquota=a": "grpjquota=a,jqfmt=vfsv1",
 }
-"""Words that a mount takes only beside another."""
+"""Options that a mount accepts only in combination with another."""
 ELSEWHERE = frozenset(
-    # They need a device, a feature or a configuration that is not here.
+    # They need a device, a feature or a kernel configuration that is not available here.
     "journal_dev journal_path prjquota dax test_dummy_encryption fc_debug_force "
     "fc_debug_max_replay debug_want_extra_isize inlinecrypt".split()
 )
@@ -28,11 +28,11 @@ EXTRA = (
     *("stripe=4294967295", "stripe=4294967296", "stripe=08", "resuid=4294967295"),
     *("inode_readahead_blks=040", "inode_readahead_blks=2147483648", "init_itable=99999999999"),
 )
-"""Values of every class, right and wrong."""
+"""Options with valid and invalid values of every class."""
 
 
 def grammar_words() -> tuple[str, ...]:
-    """Return each word of the grammar with values that it takes, and those that are wrong."""
+    """Return each option of the grammar with valid values, and options with invalid ones."""
     return tuple(dict.fromkeys((*_right(), *EXTRA)))
 
 

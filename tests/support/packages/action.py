@@ -1,4 +1,4 @@
-"""The action of GitHub and the template of GitLab, and how their steps are run."""
+"""The GitHub action and the GitLab template, and a runner for their steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPRESSION = re.compile(r"\$\{\{ ([\w.-]+) \}\}")
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping of a YAML file."""
+    """Return the mapping in a YAML file."""
     loaded = yaml.safe_load(path.read_text())
     assert isinstance(loaded, dict)
     return loaded
@@ -28,7 +28,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
 class Runner:
     """Runs the steps of the action as GitHub's runner does.
 
-    The repository that the action is of is `source` in the folder, which is the runner's.
+    `folder` is the runner's; its subfolder `source` is the repository of the action.
     """
 
     def __init__(self, folder: Path, inputs: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class Runner:
         self.output = folder / "output"
 
     def step(self, name: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """Run a step."""
+        """Run the step with this name, with additional environment variables."""
         (step,) = (each for each in self.action["runs"]["steps"] if each["name"] == name)
         env = {key: self._filled(value) for key, value in step["env"].items()}
         github = {"RUNNER_TEMP": str(self.folder), "GITHUB_OUTPUT": str(self.output)}

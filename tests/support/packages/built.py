@@ -1,4 +1,4 @@
-"""The packages that .ci/release has built, and the tools that look at them."""
+"""The packages that .ci/release has built, and helpers to inspect them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pytest
 ROOT = Path(__file__).parents[3]
 DIST = Path(os.environ.get("EXT4AUDIT_DIST", ROOT / "dist"))
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_PACKAGES") == "1"
-"""In CI a test of the packages must run: a skip would read as a pass."""
+"""Whether tests of the packages must run, as in CI: a skip would read as a pass."""
 SECONDS = 300
 
 
 def unavailable(reason: str) -> None:
-    """Skip a test, or fail it where packages are required."""
+    """Skip a test, or fail it if tests of packages must run."""
     if REQUIRED:
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def needs(program: str) -> str:
-    """Return the path of a program, without which the test is skipped."""
+    """Return the path of a program; without it, the test is skipped or fails."""
     path = shutil.which(program)
     if path is None:
         unavailable(f"needs {program}")
@@ -39,7 +39,7 @@ def run(
     cwd: Path | None = None,
     seconds: float = SECONDS,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end; its output is text."""
+    """Run a program and capture its output as text."""
     return subprocess.run(
         [os.fspath(word) for word in argv],
         stdin=subprocess.DEVNULL,
@@ -63,7 +63,7 @@ def succeed(
 
 @cache
 def interpreters() -> tuple[str, ...]:
-    """Return one interpreter of each version that is installed, from 3.10 to 3.14."""
+    """Return one interpreter of each installed version from 3.10 to 3.14."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = []
     for minor in range(10, 15):

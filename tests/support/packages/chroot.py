@@ -1,4 +1,4 @@
-"""A small Debian: packages are installed, run and removed in it, also by its systemd."""
+"""A small Debian in which packages are installed, run and removed, also under its systemd."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from support.packages.built import run, succeed, unavailable
 
 BASE = os.environ.get("EXT4AUDIT_CHROOT", "")
-"""The folder that .ci/packages/chroot wrote; it stays as it is."""
+"""The folder that .ci/packages/chroot wrote; it is not modified."""
 SHARED = ("proc", "sys", "dev")
 VOLATILE = ("var/lib/apt", "var/lib/dpkg", "var/lib/rpm", "var/cache", "var/log", "tmp")
-"""What package managers and logs write: the rest is as before when a package is gone."""
+"""What package managers and logs write; all else must be restored by removing a package."""
 
 OF_BOOTING = (
     "etc/systemd/system/boot-test",
@@ -60,13 +60,13 @@ StandardError=file:/var/boot-test.out
 
 
 class Chroot:
-    """The system whose root is a folder."""
+    """A system whose root is a folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def run(self, *argv: str, user: str = "0:0") -> subprocess.CompletedProcess[str]:
-        """Run a program in it."""
+        """Run a program in the chroot."""
         variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LC_ALL": "C.UTF-8"}
         return run(
             "chroot",
@@ -83,7 +83,7 @@ class Chroot:
         return done.stdout
 
     def files(self) -> Files:
-        """Return the mode and the content of all files but those that package managers write."""
+        """Return the mode and content of all files except those that package managers write."""
         return {str(path.relative_to(self.root)): _content(path) for path in self._walk()}
 
     def _walk(self) -> Iterator[Path]:
@@ -94,9 +94,9 @@ class Chroot:
             yield from (here / name for name in (*folders, *files))
 
     def boot(self, script: str) -> str:
-        """Boot systemd in namespaces of its own, run a script as a service, and power off.
+        """Boot systemd in new namespaces, run a script as a service, and power off.
 
-        Returns what the script printed. It finds an ext4 filesystem on /srv/data.
+        Returns the output of the script. An ext4 filesystem is mounted on /srv/data.
         """
         units = self.root / "etc/systemd/system"
         (units / "boot-test.target").write_text(TARGET)
@@ -112,7 +112,7 @@ class Chroot:
 
 
 def differing(before: Files, after: Files) -> list[str]:
-    """Return the paths that differ, without what `Chroot.boot` and systemd itself write."""
+    """Return the paths that differ, except those that `Chroot.boot` and systemd write."""
     names = {*before, *after}
     return sorted(
         name
@@ -130,9 +130,9 @@ def _content(path: Path) -> tuple[int, bytes]:
 
 @contextmanager
 def chroot(folder: Path, *layers: Path) -> Iterator[Chroot]:
-    """Make a system of some layers, the upper ones first, and of the base.
+    """Yield a system made of some layers, the upper ones first, and of the base.
 
-    It has /proc, /sys and /dev of this machine. `folder`/upper is then what was changed: a layer.
+    It has /proc, /sys and /dev of this machine. Its changes are in `folder`/upper: a new layer.
     """
     if not BASE or os.geteuid() != 0:
         unavailable("EXT4AUDIT_CHROOT: the folder that .ci/packages/chroot wrote; as root")

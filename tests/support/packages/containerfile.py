@@ -14,7 +14,7 @@ CONTAINERFILE = ROOT / ".ci" / "packages" / "Containerfile"
 
 
 class Image(NamedTuple):
-    """A layer, and how the image is run."""
+    """A layer, with the user and the entry point of the image."""
 
     layer: Path
     user: str
@@ -22,7 +22,7 @@ class Image(NamedTuple):
 
 
 def build(system: Chroot, context: Path, layer: Path) -> Image:
-    """Run each step; raises ValueError for an instruction that is not known here."""
+    """Run each instruction; raises ValueError for one that is not supported here."""
     user, entry_point = "0:0", [""]
     lines = CONTAINERFILE.read_text().splitlines()
     for line in (line for line in lines if line and not line.startswith("#")):

@@ -1,4 +1,4 @@
-"""Run the shell collector as its users do, and compare what it says with the live source."""
+"""Run the shell collector as its users do, and compare its answers with the live source."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ from support.timing import PATIENCE_SECONDS, wait_until
 
 SCRIPT = collect_script(__version__)
 BRIEF = SCRIPT.replace("\nlong /proc/self/mountinfo\n", "\nreturn\n")
-"""The script that captures no more than user, kernel and memory, and writes all that as usual."""
+"""A script that captures only user, kernel and memory, and otherwise works as usual."""
 assert BRIEF != SCRIPT
 SHELLS = ("dash", "bash", "busybox sh")
 TRIES = 4
-"""How often other tests' mounts may come and go between two looks at this host."""
+"""Maximum number of comparisons: mounts of other tests may come and go between two scans."""
 
 LISTS_OF_FILESYSTEMS = ("/proc/fs/ext4", "/sys/fs/ext4")
 NOT_FOR_A_SHELL = (TuneSuperblock, FilesystemUuid, CapturedDumpe2fs)
 TAKEN_AT = "2026-01-02T03:04:05Z"
 
 some_shells = pytest.mark.parametrize("shell", SHELLS[: number(len(SHELLS))])
-"""The shell that is /bin/sh on Debian, and in CI all of them."""
+"""A mark for tests of shells: dash, which is /bin/sh on Debian, and all of SHELLS in CI."""
 
 
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
-"""What runs a command as an ordinary user; only root can."""
+"""Command prefix that runs a command as an unprivileged user; requires root."""
 
 
 def collect(
@@ -66,7 +66,7 @@ def collect(
     wrapper: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Send the script to a shell's standard input, as `ssh HOST sudo sh -s` does."""
+    """Run the script from the standard input of a shell, as `ssh HOST sudo sh -s` does."""
     words = shell.split()
     if shutil.which(words[0]) is None:
         pytest.skip(f"needs {words[0]}")
@@ -82,12 +82,12 @@ def collect(
 
 @functools.cache
 def collected_once(shell: str, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """Return what the script prints, which this process runs once: for tests that only read it."""
+    """Run the script once per process and return the result, for tests that only read it."""
     return collect(shell, *options)
 
 
 def changed(script: str, *changes: tuple[str, str]) -> str:
-    """Return the script with other words in the place of some, each of which is there once."""
+    """Return the script with some texts replaced, each of which must occur exactly once."""
     for old, new in changes:
         assert script.count(old) == 1, old
         script = script.replace(old, new)
@@ -95,7 +95,7 @@ def changed(script: str, *changes: tuple[str, str]) -> str:
 
 
 def with_seconds(script: str, seconds: str) -> str:
-    """Return the script with a time limit of 20 times this."""
+    """Return the script with a time limit of 20 times `seconds`."""
     return changed(
         script,
         ("\nsleep 1 4>&-\n", f"\nsleep {seconds} 4>&-\n"),
@@ -104,10 +104,10 @@ def with_seconds(script: str, seconds: str) -> str:
 
 
 def impatient_with(script: str, command: str, *, after: str = "") -> str:
-    """Return the script with a time limit of a second for one command, a line that is there once.
+    """Return the script with a time limit of a second for one command, a line that occurs once.
 
-    The others keep theirs: on a busy machine, some of them take a second. `after` is a line behind
-    the command that has the short limit, too.
+    Other commands keep their limit: on a busy machine, some of them take a second. `after` is a
+    line after the command that also gets the short limit.
     """
     lines = f"\n{command}\n{after}"
     return changed(
@@ -116,10 +116,10 @@ def impatient_with(script: str, command: str, *, after: str = "") -> str:
 
 
 def status_after(process: subprocess.Popen[bytes], number: signal.Signals) -> int:
-    """Send a signal to a shell that runs a command, until it ends; return its status.
+    """Send a signal to a shell that runs a command until the shell ends; return its status.
 
-    Not before it sleeps, and again twice a second: shells lose some between two commands. In its
-    first 30 ms, bash 5.2 ignored a SIGINT that was sent to it alone in 10 of 523 runs.
+    The first is sent when the shell sleeps, others twice a second: shells lose signals between two
+    commands. In its first 30 ms, bash 5.2 ignored a SIGINT sent to it alone in 10 of 523 runs.
     """
 
     def has_ended() -> bool:
@@ -134,7 +134,7 @@ def status_after(process: subprocess.Popen[bytes], number: signal.Signals) -> in
 
 
 def _is_asleep(pid: int) -> bool:
-    """Whether a process sleeps until a signal or a child ends its wait (state S, proc_pid_stat(5)).
+    """Return whether a process sleeps interruptibly (state S, proc_pid_stat(5)).
 
     bash sleeps in wait4(2), dash and busybox in sigsuspend(2).
     """
@@ -143,19 +143,19 @@ def _is_asleep(pid: int) -> bool:
 
 
 def manifest(done: subprocess.CompletedProcess[bytes]) -> bytes:
-    """Return the manifest that a run without options printed."""
+    """Return the manifest that a successful run without options printed."""
     assert (done.returncode, done.stderr) == (0, b"")
     return gzip.decompress(done.stdout)
 
 
 def entries(done: subprocess.CompletedProcess[bytes]) -> list[dict[str, Any]]:
-    """Return the entries of the manifest as they are written."""
+    """Return the raw entries of the manifest."""
     found: list[dict[str, Any]] = json.loads(decode_text(manifest(done)))["answers"]
     return found
 
 
 def answers_in(content: bytes) -> dict[Ask, Answer]:
-    """Return the answers that a manifest holds."""
+    """Return the answers in a manifest."""
     return decode(content, _no_file)[0]
 
 
@@ -165,7 +165,7 @@ def captured(shell: str, *options: str, script: str = SCRIPT) -> dict[Ask, Answe
 
 
 def live(only: Collection[DeviceNumber] | None = None) -> Mapping[Ask, Answer]:
-    """Return the answers that a live scan gets."""
+    """Return the answers of a live scan."""
     recorder = RecordingSource(LiveSource())
     assemble_host(recorder, TAKEN_AT, only=only)
     return recorder.answers
@@ -174,11 +174,11 @@ def live(only: Collection[DeviceNumber] | None = None) -> Mapping[Ask, Answer]:
 def differences(
     shell: str, only: Collection[DeviceNumber] | None = None, *, script: str = SCRIPT
 ) -> dict[Ask, tuple[Answer, Answer | None]]:
-    """Return the asks that the script answers otherwise than the live source, or not at all.
+    """Return the asks that the script and the live source answer differently, with both answers.
 
-    Asked live before and after: what changed meanwhile, or can never be equal, is left out, as is
-    what another try finds equal. Where it is about some devices, so are the lists of all
-    filesystems: those of other tests come and go at any time.
+    The live source answers before and after the script. Answers that changed meanwhile, that can
+    never be equal, or that are equal in another try are left out. With `only`, lists of all
+    filesystems are limited to these devices: those of other tests come and go at any time.
     """
     found: dict[Ask, tuple[Answer, Answer | None]] = {}
     looked_at = None if only is None else {_name_of(number) for number in only}
@@ -199,14 +199,14 @@ def differences(
 
 
 def _name_of(number: DeviceNumber) -> str:
-    """Return what the kernel calls a block device."""
+    """Return the kernel's name of a block device."""
     return Path(f"/sys/dev/block/{number}").resolve().name
 
 
 def _without_others(
     ask: Ask, answer: Answer | None, looked_at: Collection[str] | None
 ) -> Answer | None:
-    """Return a list of all filesystems without those on loop devices at which no one looks."""
+    """Return an answer; from a list of filesystems, loop devices not in `looked_at` are removed."""
     is_list = isinstance(ask, ListDir) and ask.path in LISTS_OF_FILESYSTEMS
     if not is_list or looked_at is None or not isinstance(answer, Known):
         return answer
@@ -219,7 +219,7 @@ def _without_others(
 
 
 def without_ioctls(answers: Mapping[Ask, Answer]) -> dict[Ask, Answer]:
-    """Return live answers as a shell could have had them: without its two ioctls."""
+    """Return live answers as a shell can get them, without those that need an ioctl."""
     return {
         ask: Unknown("", Why.NOT_CAPTURED) if isinstance(ask, NOT_FOR_A_SHELL) else answer
         for ask, answer in answers.items()
@@ -227,12 +227,12 @@ def without_ioctls(answers: Mapping[Ask, Answer]) -> dict[Ask, Answer]:
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Return what the script left in the directory that was its TMPDIR."""
+    """Return the names of the files that the script left in its TMPDIR."""
     return sorted(path.name for path in directory.iterdir())
 
 
 def _is_volatile(ask: Ask) -> bool:
-    """Whether two looks are never equal, or a shell has no way to look."""
+    """Return whether two answers to an ask are never equal, or a shell cannot answer it."""
     if isinstance(ask, ReadFile):
         return ask.path.startswith("/proc/") and ask.path.split("/")[2].isdecimal()
     return isinstance(ask, (*NOT_FOR_A_SHELL, VirtualMemory, StatFilesystem)) or ask == ListDir(

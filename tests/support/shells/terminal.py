@@ -1,4 +1,4 @@
-"""A real interactive shell on a terminal of its own: type, press tab, and read the line."""
+"""A real interactive shell on a separate terminal: type, press Tab, and read the line."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from support.timing import PATIENCE_SECONDS, wait_until
 TAB = b"\t"
 ERASE = b"\x15"
 REPORT = b"\x14"
-"""Ctrl-T, which each shell is told to answer with the line as it is now.
+"""Ctrl-T, which each shell is configured to answer with its current line.
 
-No binding of a shell begins with it: after Ctrl-X, bash waits half a second for a second key.
+No key sequence of a shell starts with it: after Ctrl-X, bash waits half a second for another key.
 """
 START = {
     "bash": ["bash", "--norc", "--noprofile", "-i"],
@@ -59,13 +59,13 @@ CLIENT = f"""#!/bin/sh
 [ $# = 0 ] && [ ! -e {{new}} ] || exec {COMMAND} "$@"
 env -0 >{{questions}} && exec cat {{answers}}
 """
-"""Passes its environment on, which is what a shell asks by, and prints what is answered."""
+"""Sends its environment, which contains a shell's completion request, and prints the answer."""
 
 
 class Shell:
-    """An interactive shell in `folder`, in which `ext4audit` is this interpreter's.
+    """An interactive shell in `folder`, in which `ext4audit` runs with this interpreter.
 
-    A copy of a process that has loaded the program answers it, unless a new interpreter is wanted.
+    A fork of a process that has loaded the program answers, unless a new interpreter is requested.
     """
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -109,7 +109,7 @@ class Shell:
         return environment(PATH=path, HOME=str(folder), TERM="xterm", PS1="$ ", HISTFILE="")
 
     def _drain(self) -> None:
-        """Read what is shown, or the shell waits for room to show more."""
+        """Read the output of the shell, which blocks if the terminal's buffer is full."""
         with suppress(OSError):
             while shown := os.read(self._terminal, 65536):
                 self.shown += shown
@@ -123,7 +123,7 @@ class Shell:
         assert wait_until(is_done_now, 0.003), self.shown.decode(errors="replace")
 
     def _answer(self) -> None:
-        """Answer what the shell has asked since, if all of it has been read."""
+        """Read and answer the pending completion request of the shell, once it is complete."""
         with suppress(BlockingIOError):
             while part := os.read(self._question, 65536):
                 self._asked += part
@@ -146,9 +146,9 @@ class Shell:
         assert code == 0, variables
 
     def completed(self, typed: str, *, new: bool = False) -> str:
-        """Type on an empty line, press tab, and return the line.
+        """Type on an empty line, press Tab, and return the line.
 
-        With `new` the shell asks a new interpreter.
+        With `new`, a new interpreter answers the shell.
         """
         self._new.unlink(missing_ok=True)
         if new:
@@ -159,7 +159,7 @@ class Shell:
         return self._line.read_text(encoding="utf-8")
 
     def close(self) -> None:
-        """Hang up."""
+        """Kill the shell and close its terminal."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
