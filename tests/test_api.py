@@ -214,7 +214,7 @@ def test_threads_audit_archives_side_by_side(tmp_path: Path) -> None:
 
 
 def test_a_report_is_unpickled_by_another_process(tmp_path: Path) -> None:
-    """It names its rules, whose modules the other process has not imported."""
+    """A pickled report refers to rules whose modules the other process has not imported."""
     path = tmp_path / "report"
     report = audit_snapshot(SNAPSHOT)
     path.write_bytes(pickle.dumps(report))
@@ -232,7 +232,7 @@ def test_the_interface_is_what_it_exports() -> None:
 
 
 def test_what_public_functions_and_reports_have_is_public() -> None:
-    """A caller can name the type of every argument and result; facts have one of their own."""
+    """A caller can name the type of every argument and result; types inside facts are exempt."""
     public = [getattr(ext4audit, name) for name in ext4audit.__all__]
     reported = {Report, ext4audit.Verdict, ext4audit.Finding, ext4audit.Remedy, Rule}
     owners = [each for each in public if isfunction(each) or each in reported]

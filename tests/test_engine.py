@@ -376,7 +376,7 @@ def test_a_profile_rates_findings_of_the_host(
 
 
 def test_the_second_line_for_a_directory_is_rated_as_the_first() -> None:
-    """The number that is added to its fact, such as "/gone#2", does not change the rating."""
+    """The number that is added to its fact, such as "/gone #2", does not change the rating."""
     chosen = ActiveProfile(profile("site")._replace(rate=(("DUR902", "+high"),)), "/gone")
     judged = host(filesystem(), name="/gone,/gone")
     report = audit(ReportSource("live", "db1"), judged, (about_places,), (chosen,))

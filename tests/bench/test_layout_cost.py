@@ -86,7 +86,7 @@ def test_the_layout_is_many_times_faster_than_all_of_dumpe2fs(tib: int, options:
         ("raid10", 24, 128, 64, 3),
         ("raid5", 16, 256, 16, 3),
         ("raid6", 64, 64, 64, 3),
-        # The pattern of data and parity repeats only after N (N - 1) chunks; each is looked up.
+        # Data and parity repeat only after N (N - 1) chunks; each of them is looked up once.
         ("raid5", 64, 64, 64, 40),
     ],
 )

@@ -40,7 +40,7 @@ class MountLine(NamedTuple):
 
 
 def mount_table() -> list[MountLine]:
-    r"""Read the mounts of this process.
+    r"""Return the mounts of this process.
 
     Lines end with "\n" and fields with a blank; the kernel escapes these two, no other separators.
     """

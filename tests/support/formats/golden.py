@@ -66,7 +66,7 @@ def kept_descriptors(*, accept: bool) -> dict[str, Any]:
 
 
 def _by_code(log: str) -> str:
-    """Replace the rules' descriptors by their codes: they are 140 KB, and equal in every log."""
+    """Replace the rules' descriptors with their codes: they are 140 KB, and equal in every log."""
     return _replace_rules(log, lambda rule: rule["id"])
 
 

@@ -45,7 +45,7 @@ def captured(story: str) -> tuple[MapSource, str]:
 
 @cache
 def report_of(story: str) -> Report:
-    """Audit the snapshot of a story with all rules."""
+    """Return the report of the snapshot of a story, with all rules."""
     source, taken_at = captured(story)
     # Snapshots of the lab contain all disks of the guest; only mounted filesystems are judged.
     host = assemble_host(source, taken_at, only=take_inventory(source).names)

@@ -350,7 +350,7 @@ class Case:
         )
 
     def report(self) -> Report:
-        """Audit the filesystem."""
+        """Return the report of the filesystem with the default rules."""
         host = assembled({self.disk.number})
         return audit(ReportSource("live", host.name), host, default_rules(), ())
 
