@@ -255,7 +255,7 @@ def take_over(request: Mapping[str, Any]) -> None:
 def load() -> None:
     """Import every module of the program, and read its tables.
 
-    Only root may be able to read the interpreter; after this, none of its files is read again.
+    The interpreter may be readable by root only; after this, none of its files is read again.
     """
     for module in pkgutil.walk_packages(ext4audit.__path__, "ext4audit."):
         if module.name not in NOT_LOADED:

@@ -45,7 +45,7 @@ sys.exit(run_program(last))
 """
 """Runs a command, or several with a `;` between them, as the user 65534.
 
-Only root may be able to read the interpreter, so privileges are dropped after it has loaded, which
+The interpreter may be readable by root only, so privileges are dropped after it has loaded, which
 takes longer than a scan.
 """
 

@@ -63,7 +63,7 @@ LINUX_GUID = bytes.fromhex("af3dc60f838472478e793d69d8477de4")
 
 
 def boot_record(*entries: tuple[int, int, int], status: int = 0) -> bytes:
-    """Return a boot record with entries of type, start and size; both are in sectors."""
+    """Return a boot record with entries of type, first sector, and number of sectors."""
     table = b"".join(
         struct.pack("<B3xB3xII", status, kind, start, size) for kind, start, size in entries
     )

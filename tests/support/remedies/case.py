@@ -111,7 +111,7 @@ class Stage:
         path = Path(f"/proc/fs/ext4/{fs.name}/options")
         return {
             **stored,
-            # These are not options of mke2fs: a mount sets them.
+            # mke2fs does not set these two features; a mount does.
             "features": superblock.features - {"needs_recovery", "orphan_present"},
             "in force": path.read_text() if path.exists() else None,
             "mount": sorted(mount.mount_options for mount in fs.mounts),

@@ -24,8 +24,8 @@ UNOPENED = (
     "! find /proc/[0-9]*/fd -exec stat -Lc %t:%T {{}} + 2>/dev/null | "
     'grep -qx "$(stat -Lc %t:%T {device})" && '
 )
-"""The start of the first command for an unmounted filesystem: no process may have the device open;
-the check of the device that it is a part of follows."""
+"""The start of the first command for an unmounted filesystem: no process may have open the device,
+or the devices that it is a part of, which follow it in the command."""
 
 
 def printed(steps: Iterable[Step]) -> tuple[Step, ...]:

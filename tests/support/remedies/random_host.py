@@ -262,7 +262,7 @@ class Case:
         return self._mount() and self._set()
 
     def _set(self) -> bool:
-        """Change settings in sysfs, which are reset by a mount; return True."""
+        """Change settings in sysfs, which each mount resets; return True."""
         for name, value in self.settings.items():
             Path(f"/sys/fs/ext4/{self.disk.name}/{name}").write_text(f"{value}\n")
         return True

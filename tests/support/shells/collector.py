@@ -219,7 +219,7 @@ def _without_others(
 
 
 def without_ioctls(answers: Mapping[Ask, Answer]) -> dict[Ask, Answer]:
-    """Return live answers as a shell can get them, without those that need an ioctl."""
+    """Return live answers as a shell can get them: without those of the two ioctls."""
     return {
         ask: Unknown("", Why.NOT_CAPTURED) if isinstance(ask, NOT_FOR_A_SHELL) else answer
         for ask, answer in answers.items()

@@ -76,7 +76,7 @@ def server_debian() -> HostEvidence:
 
 
 def _ubuntu(system: System, whole: Block, prefix: str, number: str) -> HostEvidence:
-    """Return Ubuntu Server: /boot, and a volume group that / uses only a part of."""
+    """Return Ubuntu Server: a /boot partition, and / on a part of a volume group."""
     host = system.host("web", 64)
     queue, major = whole.queue, number
     name = system.os[1]

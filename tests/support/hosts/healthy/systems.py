@@ -172,8 +172,8 @@ NOBLE = System(
     UBUNTU_24_04,
     signature="Ubuntu 6.8.0-51.52-generic 6.8.12",
 )
-# Whether el8 and el9 enable fstrim.timer by default is not established: without it, hosts are the
-# harder case for rules that require it.
+# It is not established whether el8 and el9 enable fstrim.timer by default. Here they do not, which
+# is the harder case for rules that require it.
 EL8 = System(
     "4.18.0-553.el8_10.x86_64",
     "#1 SMP Fri May 24 13:05:10 UTC 2024",
