@@ -1,4 +1,4 @@
-"""Boots a guest once for each kernel, runs all scenarios in it, and hands out their results."""
+"""Boot one guest per kernel, run all scenarios in it and return their results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUICK_ERA = "6.1"
 ERAS = os.environ.get("EXT4AUDIT_LAB_ERAS", QUICK_ERA).split(",")
 """The kernels to boot: one for the quick lab, "5.10,6.1,6.12,newest" for the full one."""
 ONLY = os.environ.get("EXT4AUDIT_LAB_ONLY", "")
-"""Scenarios to run, by name, while one is written; all when empty."""
+"""Names of the scenarios to run while developing one; all run when it is empty."""
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_LAB") == "1"
 TESTS = Path(__file__).parents[1]
 DISKS = (
@@ -31,19 +31,19 @@ DISKS = (
     Disk("nvme", "20G", bus="nvme"),
 )
 PATIENCE_SECONDS = 600.0
-"""How long one scenario may take."""
+"""Time limit of one scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """What the scenarios of one boot brought back."""
+    """Results that the scenarios of one boot returned."""
 
     era: str
     release: str
     machine: Machine
 
     def __getitem__(self, name: str) -> JsonObject:
-        """Return a scenario's result; a failure tells its error and the end of the console."""
+        """Return a scenario's result; a failure shows its error and the end of the console."""
         path = self.machine.results / f"{name}.json"
         console = self.machine.console_tail()
         assert path.exists(), f"{name} brought nothing back; the console ends:\n{console}"
@@ -55,7 +55,7 @@ class Guest:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in the lab, and skip it with the reason where the machine lacks its tools."""
+    """Mark the tests of the lab, and skip them with a reason if the machine lacks its tools."""
     missing = missing_tools()
     reason = f"the lab needs {', '.join(missing)}" if missing else ""
     if os.geteuid() != 0:
@@ -71,18 +71,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", params=ERAS)
 def any_guest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """Boot one of the kernels, with the scenarios that run on every one."""
+    """Boot one of the kernels and run the scenarios that every kernel runs."""
     return _booted(str(request.param), tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def guest(tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """Boot the quick lab's kernel, with all scenarios."""
+    """Boot the quick lab's kernel and run all scenarios."""
     return _booted(QUICK_ERA, tmp_path_factory)
 
 
 def _era_of(item: pytest.Item) -> str:
-    """Return the kernel that a test reads: the tests of a kernel share a worker, and so a boot."""
+    """Return the kernel a test uses: tests of one kernel share a worker, and so a boot."""
     call = getattr(item, "callspec", None)
     return str(call.params.get("any_guest", QUICK_ERA)) if call else QUICK_ERA
 
@@ -91,7 +91,7 @@ BOOTED: dict[str, Guest] = {}
 
 
 def _booted(era: str, tmp_path_factory: pytest.TempPathFactory) -> Guest:
-    """Boot a kernel once in a session, whichever fixture asks first."""
+    """Boot a kernel once per session, no matter which fixture requests it first."""
     if era not in BOOTED:
         kernel = unpack(KERNELS[era])
         directory = tmp_path_factory.mktemp(f"lab-{era}") / "machine"

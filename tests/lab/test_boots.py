@@ -1,4 +1,4 @@
-"""A scenario that spoils the guest costs its own result, and the rest another boot."""
+"""A scenario that spoils the guest loses its own result only; the rest get another boot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = ("first", "second", "third")
 
 
 class FakeGuest:
-    """Runs scenarios as lab.support.inside does; each has an ending: "done", "dirty", "dead"."""
+    """Stand-in for lab.support.inside; each scenario ends as "done", "dirty" or "dead"."""
 
     def __init__(self, results: Path, **endings: str) -> None:
         self.results = results
@@ -55,7 +55,7 @@ class FakeGuest:
 def test_the_rest_run_in_a_new_boot(
     tmp_path: Path, endings: dict[str, str], boots: list[list[str]], failed: list[str]
 ) -> None:
-    """One boot serves all; what died is reported under its own name."""
+    """One boot runs all scenarios; one that ended the guest is reported under its own name."""
     guest = FakeGuest(tmp_path, **endings)
     run_in_boots(tmp_path, NAMES, guest.boot)
     assert guest.boots == boots
@@ -65,7 +65,7 @@ def test_the_rest_run_in_a_new_boot(
 
 
 def test_a_kernel_that_never_starts_is_not_booted_for_ever(tmp_path: Path) -> None:
-    """Every scenario reports that it did not run."""
+    """If the kernel never starts, every scenario reports that it did not run."""
     guest = FakeGuest(tmp_path)
     boots: list[Sequence[str]] = []
     run_in_boots(tmp_path, NAMES, boots.append)

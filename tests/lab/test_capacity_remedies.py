@@ -1,4 +1,4 @@
-"""A filesystem that is smaller than its device grows while it is mounted, on every kernel."""
+"""A mounted filesystem that is smaller than its device can be grown on every kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell collector in the lab: what it captures of a stack is what a live scan sees."""
+"""The shell collector captures the same evidence of a stack as a live scan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only real devices show: a timeout of NVMe, a thin pool that fills, an external journal."""
+"""Tests that need real devices: an NVMe timeout, a thin pool that fills, an external journal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lab.conftest import Guest
 
 
 def test_hlt008_is_cured_now_and_at_every_start(guest: Guest) -> None:
-    """The printed commands lengthen the timeout; the udev rule does it for a disk that appears."""
+    """The printed commands raise the timeout; the udev rule does so for a disk that appears."""
     found = guest["hlt008_network_disk_timeout"]
     assert {name: found[name] for name in ("before", "after", "persisted", "rolled_back")} == {
         "before": "fail medium",
@@ -18,7 +18,7 @@ def test_hlt008_is_cured_now_and_at_every_start(guest: Guest) -> None:
 
 
 def test_cap008_sees_a_pool_that_fills(guest: Guest) -> None:
-    """The size that df shows is 150 MiB, whatever the pool of 40 MiB still holds."""
+    """The df command shows 150 MiB, no matter how much space the pool of 40 MiB has left."""
     found = guest["cap008_thin_pool"]
     assert found["empty"] == "pass"
     assert found["nearly"] == "fail medium"
@@ -27,13 +27,13 @@ def test_cap008_sees_a_pool_that_fills(guest: Guest) -> None:
 
 
 def test_dur001_judges_the_journals_own_disk(guest: Guest) -> None:
-    """The filesystem's disk has no volatile cache; that of the journal has one."""
+    """The filesystem's disk has no volatile cache, but the journal's disk has one."""
     found = guest["dur001_external_journal"]
     assert (found["inside"], found["outside"]) == ("fail info", "fail critical")
 
 
 def test_lay009_sees_partitions_that_overlap(guest: Guest) -> None:
-    """The kernel takes such a table; the guest's other filesystems are not involved."""
+    """The kernel accepts such a table; the guest's other filesystems are not involved."""
     found = guest["lay009_overlapping_partitions"]
     assert found["verdicts"] == ["fail critical", "fail critical"]
     assert set(found["others"]) <= {"pass", "not_applicable"}

@@ -1,4 +1,4 @@
-"""The lab's machine: the kernel that was meant, and disks that tell their caches."""
+"""The lab's machine: the intended kernel boots, and disks report their caches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lab.conftest import Guest
 
 
 def test_the_guest_runs_the_kernel_that_was_unpacked(any_guest: Guest) -> None:
-    """What boots is the kernel of the era, as root, with disks of every kind."""
+    """The guest boots the kernel of the era, as root, with disks of every kind."""
     found = any_guest["the_machine"]
     assert (found["release"], found["uid"]) == (any_guest.release, 0)
     assert found["caches"] == {
@@ -17,7 +17,7 @@ def test_the_guest_runs_the_kernel_that_was_unpacked(any_guest: Guest) -> None:
 
 
 def test_the_program_finds_what_the_mount_table_hides(any_guest: Guest) -> None:
-    """`ext4audit scan -f json` in the guest: nobarrier of the superblock, over a volatile cache."""
+    """`ext4audit scan -f json` in the guest: nobarrier in the superblock, and a volatile cache."""
     report = any_guest["the_program"]
     (fs,) = report["filesystems"]
     assert (fs["options"]["mount_table"], fs["options"]["hidden"]) == (["rw"], ["nobarrier"])

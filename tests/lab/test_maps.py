@@ -1,8 +1,8 @@
-"""Where bytes lie, as the map of a stack says, and as patterns written through it are found.
+"""Maps of stacks, compared with where patterns written through the stack are found.
 
-Each stack of the tables is built of real disks. Blocks all over it, and on both sides of where
-members take turns, are written; each must change on exactly the predicted members and sectors,
-parity included, and be read back there.
+Each stack of the tables is built of real disks. Blocks all over it, and on both sides of each
+change of member, are written; each must change on exactly the predicted members and sectors,
+including parity, and be read back there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lab.support.scenario import JsonObject
 K64, K128, K512, K520 = 64 << 10, 128 << 10, 512 << 10, 520 << 10
 MIB = 1 << 20
 FIVE = ("raid04", "raid02", "raid00", "raid03", "raid01")
-"""The disks in the order of their slots, which is not that of their names."""
+"""The disks in slot order, which differs from the order of their names."""
 
 Described = tuple[tuple[str, ...], int, int, int | None, list[Any] | None]
 """Members, copies, parities, period, and the geometry: device, level, chunk, layout, offset and
@@ -35,7 +35,7 @@ def md_stack(
     chunk_bytes: int = K512,
     device: str = "md",
 ) -> Described:
-    """Describe an array of the first disks, whose members come again after so many chunks."""
+    """Describe an array of the first disks, whose members repeat after so many chunks."""
     geometry = [device, level, chunk_bytes, layout, 0, members]
     return FIVE[:members], copies, parities, chunks * chunk_bytes, geometry
 
@@ -90,7 +90,7 @@ ZONES: dict[str, Described] = {
 
 
 def far_sets(layout: int, members: int) -> Described:
-    """Describe a RAID10 whose copies turn within sets."""
+    """Describe a RAID10 whose copies rotate within sets."""
     return md_stack(
         "raid10",
         members,
@@ -116,7 +116,7 @@ NESTED: dict[str, Described] = {
         2 * K64,
         ["md", "raid0", K64, None, 0, 4],
     ),
-    # The geometry is that of the first copy: it starts behind the mirror's own 129 MiB.
+    # The geometry is that of the first copy: it starts after the mirror's own 129 MiB.
     "raid1 of raid0": (
         ("raid00", "raid01", "raid02", "raid03"),
         2,
@@ -135,7 +135,7 @@ NESTED: dict[str, Described] = {
 
 
 def lvm(level: str, *described: Any, layout: int | None = None) -> Described:
-    """Describe a volume: members, copies, parities, chunks of 64 KiB to the same members."""
+    """Describe a volume: members, copies, parities, chunks of 64 KiB until the members repeat."""
     members, copies, parities, chunks = described
     geometry = ["dm-", level, K64, layout, 0, members]
     return FIVE[:members], copies, parities, chunks * K64, geometry
@@ -219,7 +219,7 @@ def test_patterns_are_found_where_the_map_says(guest: Guest, scenario: str, name
 
 @every_stack
 def test_a_map_describes_its_stack(guest: Guest, scenario: str, name: str) -> None:
-    """The disks in slot order, the copies and parities of a byte, the period, the geometry."""
+    """It has the disks in slot order, copies and parities of a byte, the period, the geometry."""
     result: JsonObject = guest[scenario][name]
     words = ("copies", "parities", "period_bytes", "geometry")
     found = (tuple(result["members"]), *(result[word] for word in words))
@@ -247,7 +247,7 @@ def test_a_map_describes_its_stack(guest: Guest, scenario: str, name: str) -> No
 def test_a_stack_that_cannot_be_followed_says_so(
     guest: Guest, scenario: str, name: str, detail: str, hint: str
 ) -> None:
-    """An array without a member, one in the middle of a reshape, and a snapshot."""
+    """An array without a member, one in the middle of a reshape, and a snapshot have no map."""
     result: JsonObject = guest[scenario][name]
     assert (result.get("why"), result.get("detail"), result.get("hint")) == (
         "unsupported",
@@ -257,5 +257,5 @@ def test_a_stack_that_cannot_be_followed_says_so(
 
 
 def test_the_reshape_was_asked_for_in_its_middle(guest: Guest) -> None:
-    """The array of three was growing to four."""
+    """The map was requested while the array grew from three members to four."""
     assert guest["maps_md_unknown"]["reshape"]["position"].strip().isdigit()

@@ -1,4 +1,4 @@
-"""A filesystem that grows while it is mounted and written: what a scan meanwhile reads of it."""
+"""What a scan reads of a mounted filesystem while it grows and is written to."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ BEING_RESIZED = "the filesystem is being resized"
 
 @pytest.fixture(params=TABLES)
 def grown(guest: Guest, request: pytest.FixtureRequest) -> JsonObject:
-    """Return the readings during the growth of one kind of filesystem."""
+    """Return the readings taken while one kind of filesystem grows."""
     result: JsonObject = guest["online_resize"][request.param]
     return result
 
 
 def test_no_reading_of_a_growing_filesystem_is_torn(grown: JsonObject) -> None:
-    """Each table has the superblock's groups, where they lie to the end; a gap says why."""
+    """Each table has the superblock's groups, at their final places; a gap gives the reason."""
     tables = [reading for reading in grown["readings"] if "gap" not in reading]
     gaps = [reading["gap"] for reading in grown["readings"] if "gap" in reading]
     print(f"\n{len(tables)} tables, {len(gaps)} gaps while it grew to {grown['groups']} groups")
@@ -30,15 +30,15 @@ def test_no_reading_of_a_growing_filesystem_is_torn(grown: JsonObject) -> None:
 
 
 def test_the_readings_saw_it_grow(grown: JsonObject) -> None:
-    """They fall into the growth: sizes between the first and the last were read."""
+    """Readings were taken during the growth: sizes between the first and the last were read."""
     assert grown["groups"] == 104
     assert len({reading["groups"] for reading in grown["readings"]} - {8, 104}) > 3
 
 
 def test_the_descriptors_themselves_were_read(grown: JsonObject) -> None:
-    """The raw reader is on trial: every reading between two steps is its own.
+    """Every reading between two steps comes from the raw reader, which this test is about.
 
-    dumpe2fs steps in only where a step of the growth met it in every try.
+    dumpe2fs is the fallback only if a step of the growth overlapped every try.
     """
     readings = [reading for reading in grown["readings"] if "origin" in reading]
     origins = {reading["origin"].partition("/")[0] for reading in readings}
@@ -49,5 +49,5 @@ def test_the_descriptors_themselves_were_read(grown: JsonObject) -> None:
 
 
 def test_what_grew_under_the_readers_is_sound(grown: JsonObject) -> None:
-    """`e2fsck -fn` has nothing to say of it; a complaint would have failed the scenario."""
+    """`e2fsck -fn` finds nothing; a complaint would have failed the scenario."""
     assert "Checking group summary information" in grown["fsck"]

@@ -1,4 +1,4 @@
-"""The grammar of mount options, held against what each booted kernel takes."""
+"""The grammar of mount options, compared with what each booted kernel accepts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.builders import kernel
 
 @pytest.mark.parametrize("fstype", ["ext4", "ext3", "ext2"])
 def test_each_word_meets_the_fate_that_the_grammar_tells(any_guest: Guest, fstype: str) -> None:
-    """What is taken or ignored mounts, what is refused does not; the rest is not known."""
+    """Accepted and ignored options mount, refused ones do not; the rest are not known."""
     upstream = kernel(any_guest.release).upstream
     wrong = []
     for word, error in any_guest["option_grammar"][fstype].items():

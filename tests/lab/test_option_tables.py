@@ -1,4 +1,4 @@
-"""The product's table of options, held against what each booted kernel accepts and shows."""
+"""The product's table of options, compared with what each booted kernel accepts and shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = {
     *("emergency_ro", "shutdown", "fc_debug_force", "dax", "dax=always", "prjquota"),
     *("journal_async_commit", "test_dummy_encryption=v2", "data=journal,delalloc"),
 }
-"""What every era refuses at mount: words that are only printed, and what lacks its condition."""
+"""Options that every era refuses at mount: they are only printed, or lack their condition."""
 REFUSED_BY_ERA = {
     "5.10": {"no_prefetch_block_bitmaps", "mb_optimize_scan=0", "mb_optimize_scan=1"},
 }
@@ -33,7 +33,7 @@ ACCEPTED_AND_NOT_SHOWN = {
     | {"prefetch_block_bitmaps"},
     "newest": {"data_err=ignore", "inlinecrypt", "mb_optimize_scan=0"},
 }
-"""Options that a mount takes and the options file never lists: 0 is the default of
+"""Options that mount accepts and the options file never lists: 0 is the default of
 mb_optimize_scan on small filesystems; the virtio disk has no inline encryption."""
 HIDDEN = {
     "tune2fs -o nobarrier,nodelalloc,journal_data_writeback": {
@@ -48,23 +48,23 @@ HIDDEN = {
         *("nodelalloc", "noauto_da_alloc", "nodioread_nolock", "data=writeback"),
     },
 }
-"""What is written into a superblock, and what of it the mount table then does not show."""
+"""What is written into a superblock, and which of it the mount table then does not show."""
 REFUSED_REMOUNTS = {
     *("|data=writeback", "|data=journal", "data=writeback|data=ordered"),
     *("|journal_async_commit", "|nombcache", "|dax=always"),
     *("data=journal|delalloc", "data=journal|dioread_nolock"),
 }
 NO_DELALLOC_OFF = {"|nodelalloc", "delalloc|nodelalloc"}
-"""What only the newest era refuses ("can't disable delalloc during remount")."""
+"""Remounts that only the newest era refuses ("can't disable delalloc during remount")."""
 IGNORED_REMOUNTS = {"|nojournal_checksum"}
-"""What a remount answers with success and does not do."""
+"""Remounts that succeed and change nothing."""
 NOT_READ = Unknown("the place", Why.DENIED, "left out")
 
 
 def effective(
     shown: JsonObject, superblock: str, release: str, without: frozenset[str] = frozenset()
 ) -> EffectiveOptions:
-    """Resolve what a guest was seen to show, without some of the places."""
+    """Resolve the options that a guest showed, without some of the sources."""
     (mount,) = parse_mount_table(shown["mountinfo"]).mounts
     file = parse_options_file(shown["file"])
     resolved = resolve_options(
@@ -80,15 +80,15 @@ def effective(
 
 
 def accepted(guest: Guest) -> dict[str, JsonObject]:
-    """Return what the guest's kernel took at mount, by what it was given."""
+    """Return what the guest's kernel showed for each option that it accepted at mount."""
     given: dict[str, JsonObject] = guest["option_table"]["given"]
     return {token: shown for token, shown in given.items() if shown["errno"] == 0}
 
 
 def test_each_default_is_the_one_of_the_table(any_guest: Guest) -> None:
-    """A mount without options has every default that the table states for the kernel's number.
+    """A mount without options has every default of the table for the kernel's version.
 
-    6.1 and 6.12 have prefetch_block_bitmaps in force and do not list it.
+    6.1 and 6.12 have prefetch_block_bitmaps in force but do not list it.
     """
     default = any_guest["option_table"]["default"]
     listed = parse_options_file(default["file"])
@@ -101,7 +101,7 @@ def test_each_default_is_the_one_of_the_table(any_guest: Guest) -> None:
 
 
 def test_each_word_that_is_shown_is_in_the_table(any_guest: Guest) -> None:
-    """No mainline kernel prints a word that the table does not know, whatever was given."""
+    """No mainline kernel prints an option that the table lacks, whatever the mount options."""
     shown = accepted(any_guest).values()
     words = {word for each in shown for word in parse_options_file(each["file"])}
     for each in shown:
@@ -112,7 +112,7 @@ def test_each_word_that_is_shown_is_in_the_table(any_guest: Guest) -> None:
 
 
 def test_each_switch_is_listed_in_both_states(any_guest: Guest) -> None:
-    """Since 4.17 an options file lists one word of every pair: what is missing is not off."""
+    """Since 4.17 an options file lists one option of every pair: a missing one is not off."""
     listed = set(parse_options_file(any_guest["option_table"]["default"]["file"]))
     switches = [spec for spec in all_options() if spec.off and not spec.has_value]
     missing = {spec.name for spec in switches if not {spec.on, spec.off} & listed}
@@ -120,7 +120,7 @@ def test_each_switch_is_listed_in_both_states(any_guest: Guest) -> None:
 
 
 def test_what_a_mount_refuses(any_guest: Guest) -> None:
-    """The refusals of each era are these and no others; all are EINVAL but one of 6.1."""
+    """Each era refuses exactly these; all refusals are EINVAL except one of 6.1."""
     given = any_guest["option_table"]["given"]
     refused = {token for token, shown in given.items() if shown["errno"]}
     later = REFUSED_SINCE_5_18 if any_guest.era != "5.10" else set()
@@ -128,7 +128,7 @@ def test_what_a_mount_refuses(any_guest: Guest) -> None:
 
 
 def test_what_a_mount_accepts_is_in_force(any_guest: Guest) -> None:
-    """Each token and each alias resolves to the state that the table says it means."""
+    """Each token and each alias resolves to the state in the table."""
     seen = any_guest["option_table"]
     not_shown = set()
     for token, shown in accepted(any_guest).items():
@@ -144,7 +144,7 @@ def test_what_a_mount_accepts_is_in_force(any_guest: Guest) -> None:
 
 
 def test_who_set_what_a_mount_was_given(any_guest: Guest) -> None:
-    """An option that differs from the default is the mount's, its baseline the default's."""
+    """A non-default option was set by the mount, and its baseline is the default."""
     seen = any_guest["option_table"]
     plain = effective(seen["default"], seen["superblock"], any_guest.release)
     for token in ("nobarrier", "nodelalloc", "noauto_da_alloc", "nodioread_nolock", "discard"):
@@ -156,7 +156,7 @@ def test_who_set_what_a_mount_was_given(any_guest: Guest) -> None:
 
 
 def test_nothing_is_hidden_where_no_superblock_sets_anything(any_guest: Guest) -> None:
-    """On a filesystem of mke2fs's defaults the mount table shows whatever was given."""
+    """On a filesystem with mke2fs's defaults the mount table shows all given options."""
     seen = any_guest["option_table"]
     for token, shown in {"": seen["default"], **accepted(any_guest)}.items():
         options = effective(shown, seen["superblock"], any_guest.release)
@@ -165,7 +165,7 @@ def test_nothing_is_hidden_where_no_superblock_sets_anything(any_guest: Guest) -
 
 @pytest.mark.parametrize("without", [{"file"}, {"superblock"}, {"file", "superblock"}])
 def test_other_places_agree_with_the_whole_evidence(any_guest: Guest, without: set[str]) -> None:
-    """What is concluded without the options file, or the superblock, is what is in force."""
+    """Results without the options file or the superblock agree with the full result."""
     seen = any_guest["option_table"]
     rows = [(seen["superblock"], shown) for shown in accepted(any_guest).values()]
     tuned = any_guest["superblock_options"].values()
@@ -180,7 +180,7 @@ def test_other_places_agree_with_the_whole_evidence(any_guest: Guest, without: s
 
 @pytest.mark.parametrize("how", HIDDEN)
 def test_what_the_superblock_sets_is_found_hidden(any_guest: Guest, how: str) -> None:
-    """Every era hides what the superblock's bits and string set, and is found out."""
+    """Every era hides what the superblock's bits and string set, and it is detected."""
     shown = any_guest["superblock_options"][how]
     options = effective(shown, shown["superblock"], any_guest.release)
     provenance = Provenance.SUPERBLOCK_BITS if " -o " in how else Provenance.SUPERBLOCK_STRING
@@ -189,7 +189,7 @@ def test_what_the_superblock_sets_is_found_hidden(any_guest: Guest, how: str) ->
 
 
 def test_what_data_journal_implies_is_not_called_hidden(any_guest: Guest) -> None:
-    """A superblock's data=journal turns two options off, and these the mount table does show."""
+    """A superblock's data=journal disables two options, and the mount table does show these."""
     shown = any_guest["superblock_options"]["tune2fs -o journal_data"]
     options = effective(shown, shown["superblock"], any_guest.release)
     implied = [option.token for option in options.options if option.set_by is Provenance.IMPLIED]
@@ -198,7 +198,7 @@ def test_what_data_journal_implies_is_not_called_hidden(any_guest: Guest) -> Non
 
 
 def test_what_a_remount_refuses(any_guest: Guest) -> None:
-    """The matrix of each era; only the newest refuses to switch delalloc off."""
+    """Each era refuses exactly these remounts; only the newest refuses to disable delalloc."""
     matrix = any_guest["remount_matrix"]
     assert {row for row, shown in matrix.items() if "first_errno" in shown} == set()
     refused = {row for row, shown in matrix.items() if shown["errno"]}
@@ -207,7 +207,7 @@ def test_what_a_remount_refuses(any_guest: Guest) -> None:
 
 
 def test_a_remount_that_succeeds_has_done_it(any_guest: Guest) -> None:
-    """But nojournal_checksum, which every era takes and ignores; nothing else is changed."""
+    """The only exception is nojournal_checksum, which every era accepts and ignores."""
     for row, shown in any_guest["remount_matrix"].items():
         before, _, word = row.rpartition("|")
         expected = {known[1] for token in (before, word) if (known := recognize(token))}
@@ -220,7 +220,7 @@ def test_a_remount_that_succeeds_has_done_it(any_guest: Guest) -> None:
 
 
 def test_the_rules_know_what_no_remount_can_do(any_guest: Guest) -> None:
-    """NOT_BY_REMOUNT is what some kernel refuses in data=ordered or data=writeback, no more."""
+    """NOT_BY_REMOUNT is exactly what some kernel refuses in data=ordered or data=writeback."""
     matrix = any_guest["remount_matrix"]
     rows = [row for row in matrix if matrix[row]["errno"] and not row.startswith("data=journal")]
     refused = {known[0].name for row in rows if (known := recognize(row.rpartition("|")[2]))}
@@ -230,7 +230,7 @@ def test_the_rules_know_what_no_remount_can_do(any_guest: Guest) -> None:
 
 @pytest.mark.parametrize("kind", ["small blocks", "no journal", "ext3", "ext2"])
 def test_other_filesystems_hide_nothing(any_guest: Guest, kind: str) -> None:
-    """Other defaults than ext4's with 4 KiB blocks are taken for defaults, not for settings."""
+    """Defaults that differ from ext4's with 4 KiB blocks are treated as defaults, not settings."""
     shown = any_guest["other_filesystems"][kind]
     options = effective(shown, shown["superblock"], any_guest.release)
     assert [option.token for option in options.hidden] == []
@@ -248,19 +248,19 @@ def test_other_filesystems_hide_nothing(any_guest: Guest, kind: str) -> None:
 def test_what_other_filesystems_have_by_themselves(
     any_guest: Guest, kind: str, tokens: set[str]
 ) -> None:
-    """ext3 and ext2 list nodelalloc and dioread_nolock although nobody asked."""
+    """ext3 and ext2 list nodelalloc and dioread_nolock without being given them."""
     listed = set(parse_options_file(any_guest["other_filesystems"][kind]["file"]))
     assert listed >= tokens
     assert ("data=ordered" in listed) is (kind == "ext3")
 
 
 def test_small_blocks_have_dioread_nolock_by_default_since_6_8(any_guest: Guest) -> None:
-    """5.10 and 6.1 leave it off where blocks are smaller than pages, 6.12 and later do not."""
+    """5.10 and 6.1 disable it if blocks are smaller than pages, 6.12 and later do not."""
     listed = parse_options_file(any_guest["other_filesystems"]["small blocks"]["file"])
     off = any_guest.era in {"5.10", "6.1"}
     assert ("nodioread_nolock" in listed, "dioread_nolock" in listed) == (off, not off)
 
 
 def test_the_filesystem_is_sound_after_all_mounts(any_guest: Guest) -> None:
-    """No option left an error behind: `e2fsck -fn` succeeded, or the scenario had failed."""
+    """No option left an error behind: `e2fsck -fn` succeeds, or the scenario would have failed."""
     assert "Checking group summary information" in any_guest["option_table"]["fsck"]

@@ -1,4 +1,4 @@
-"""The lines of a plan on a real array of twelve: what the plan predicted is what they make."""
+"""The mkfs lines of a plan, run on a real array of twelve: the result is as predicted."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from lab.conftest import Guest
 
 
 def test_a_plan_predicts_the_real_array(guest: Guest) -> None:
-    """As it was planned, LAY001 fails on both; as it was corrected, it passes on both.
+    """With the planned line LAY001 fails in both; with the corrected one it passes in both.
 
-    Each member holds the bitmaps that were predicted, to the last block.
+    Each member holds exactly the predicted number of bitmaps.
     """
     found = guest["plan_md_raid0"]
     assert found["basis"] == "simulated"

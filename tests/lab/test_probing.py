@@ -1,4 +1,4 @@
-"""Each probe tells a sick disk, option or layout from a healthy one."""
+"""Each probe distinguishes a bad disk, option or layout from a good one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lab.support.scenario import JsonObject
 
 
 def result(found: JsonObject, probe: str) -> JsonObject:
-    """Return the result of a probe, and print it for the reader of -s."""
+    """Return the result of a probe, and print it for readers of pytest -s."""
     one: JsonObject = found["results"][probe]
     print(f"\n{one['rule']} {one['verdict']}: {one['why']}\n  {one['measured']}")
     return one
@@ -28,7 +28,7 @@ def result(found: JsonObject, probe: str) -> JsonObject:
     ],
 )
 def test_options(any_guest: Guest, case: str, probe: str, verdict: str, code: int) -> None:
-    """On every kernel of the lab, the option decides; all of them have the fix of PRF001."""
+    """The option decides the result on every kernel of the lab; all have the fix of PRF001."""
     found = any_guest["probe_options"][case]
     assert result(found, probe)["verdict"] == verdict
     assert found["exit_code"] == code
@@ -68,7 +68,7 @@ def test_the_members_that_are_predicted_are_written(guest: Guest) -> None:
 
 
 def test_an_observation_shows_missing_flushes(guest: Guest) -> None:
-    """Commits without any flush show barriers that are off, and nothing has to be written."""
+    """Commits without any flush show that barriers are off, and nothing has to be written."""
     found = guest["probe_observe"]
     assert result(found["barrier"], "fsync")["verdict"] == "healthy"
     assert result(found["nobarrier"], "fsync")["verdict"] == "affected"

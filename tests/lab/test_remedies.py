@@ -1,4 +1,4 @@
-"""Every remedy with commands cures on a real stack, lasts over the next mount, and goes back."""
+"""Every remedy with commands works on a real stack, survives the next mount and rolls back."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CURED = {
     "drf002_fstab_was_edited correct": ("fail medium", "pass", "online"),
     "prf002_writeback_throttling": ("fail low", "fail info", "online"),
 }
-"""Scenario (and remedy, where one runs several): the verdict before, once cured, and what must
-be stopped for it. PRF002 promises a shorter wait from its queue and backlog, not none."""
+"""Scenario (and remedy, where one runs several): the verdict before, once cured, and the disruption
+that it needs. PRF002 promises a shorter wait from its queue and backlog remedies, not none."""
 ON_ONE_KERNEL = {
     "prf002_dirty_limit": ("fail low", "fail info", "online"),
     "drf006_not_mounted": ("fail high", "pass", "online"),
@@ -27,14 +27,14 @@ ON_ONE_KERNEL = {
 
 
 def result(guest: Guest, name: str) -> JsonObject:
-    """Return what one remedy did, in a scenario that may run several."""
+    """Return the result of one remedy, in a scenario that may run several."""
     scenario, _, remedy = name.partition(" ")
     found = guest[scenario]
     return dict(found[remedy]) if remedy else found
 
 
 def check(found: JsonObject, before: str, cured: str, disruption: str) -> None:
-    """Assert the four verdicts, and that the rollback leaves fstab and knobs as they were."""
+    """Assert the four verdicts, and that the rollback restores fstab and kernel settings."""
     assert {name: found[name] for name in ("before", "after", "persisted", "rolled_back")} == {
         "before": before,
         "after": cured,
@@ -47,20 +47,20 @@ def check(found: JsonObject, before: str, cured: str, disruption: str) -> None:
 
 @pytest.mark.parametrize("name", CURED)
 def test_a_remedy_cures_lasts_and_goes_back_on_every_kernel(any_guest: Guest, name: str) -> None:
-    """The printed commands succeed in their order; a mount by the edited fstab keeps the cure."""
+    """The printed commands succeed in order; a mount with the edited fstab keeps the cure."""
     check(result(any_guest, name), *CURED[name])
 
 
 @pytest.mark.parametrize("name", ON_ONE_KERNEL)
 def test_a_remedy_that_no_kernel_takes_otherwise(guest: Guest, name: str) -> None:
-    """What mount options have no part in is run on one kernel."""
+    """Remedies that do not depend on mount options run on one kernel."""
     check(result(guest, name), *ON_ONE_KERNEL[name])
 
 
 def test_a_hidden_data_mode_is_cured_by_the_next_mount(any_guest: Guest) -> None:
-    """DUR002 unmounts for data=; bits and a string of two words are cleared.
+    """DUR002 unmounts for data=; bits and a string of two options are cleared.
 
-    It is low there: DUR003 judges what data=writeback does while it is mounted.
+    Its severity is low: DUR003 judges what data=writeback does while it is mounted.
     """
     found = any_guest["dur002_string_and_data_mode"]
     assert (found["before"], found["after"], found["persisted"], found["rolled_back"]) == (
@@ -75,7 +75,7 @@ def test_a_hidden_data_mode_is_cured_by_the_next_mount(any_guest: Guest) -> None
 
 
 def test_nodelalloc_is_put_in_force_only_where_a_remount_can(any_guest: Guest) -> None:
-    """The newest kernel refuses it, so that DRF002 says there that it must be mounted anew."""
+    """The newest kernel refuses it, so DRF002 proposes a new mount there."""
     found = any_guest["drf002_nodelalloc"]
     (offered,) = found["offered"]
     if any_guest.era == "newest":
@@ -88,7 +88,7 @@ def test_nodelalloc_is_put_in_force_only_where_a_remount_can(any_guest: Guest) -
 def test_recreating_by_the_printed_line_spreads_the_bitmaps(guest: Guest) -> None:
     """LAY001 passes on the filesystem that its mkfs line makes, unmounted and mounted.
 
-    It is no more than medium before: virtual disks do not prove that they rotate.
+    Its severity before is only medium: virtual disks do not prove that they are rotational.
     """
     found = guest["lay001_recreate"]
     assert (found["before"], found["after"], found["persisted"]) == ("fail medium", "pass", "pass")
@@ -103,18 +103,18 @@ def test_recreating_by_the_printed_line_spreads_the_bitmaps(guest: Guest) -> Non
     ),
 )
 def test_the_filesystem_is_sound_after_cure_and_rollback(any_guest: Guest, scenario: str) -> None:
-    """`e2fsck -fn` has nothing to say of it; a complaint would have failed the scenario."""
+    """`e2fsck -fn` finds nothing; a complaint would have failed the scenario."""
     assert "Checking group summary information" in any_guest[scenario]["fsck"]
 
 
 @pytest.mark.parametrize("scenario", [*ON_ONE_KERNEL, "lay001_recreate"])
 def test_the_filesystem_is_sound_on_one_kernel(guest: Guest, scenario: str) -> None:
-    """The same of what runs on one kernel, the recreated filesystem of 400 GB included."""
+    """e2fsck finds nothing in the scenarios of one kernel, which include a filesystem of 400 GB."""
     assert "Checking group summary information" in guest[scenario]["fsck"]
 
 
 def test_remedies_keep_their_laws_on_random_hosts(any_guest: Guest) -> None:
-    """Only what is named changes, the finding goes, and the rollback restores."""
+    """Only the named things change, the finding disappears, and the rollback restores all."""
     found = any_guest["random_remedies"]
     assert not found["broken"]
     assert len(found["rules"]) >= 6

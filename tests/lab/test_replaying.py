@@ -1,4 +1,4 @@
-"""A snapshot replays exactly: each capture of a stack is audited as the stack itself was."""
+"""A snapshot replays exactly: auditing a capture gives the same report as auditing the stack."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ UNPRIVILEGED = pytest.mark.parametrize("name", ["md_raid0", "lvm_striped"])
 
 
 def captures(guest: Guest, name: str, prefix: str = "") -> Path:
-    """Return where the guest left the captures of a stack."""
+    """Return the directory in which the guest left the captures of a stack."""
     return guest.machine.results / "captures" / f"{prefix}{guest[name]['story']}"
 
 
 def answers(snapshot: Path) -> dict[Ask, Answer]:
-    """Return the answers of a capture, without the processes that ran meanwhile."""
+    """Return the answers of a capture, without the processes that ran at the time."""
     source = open_captured(str(snapshot)).source
     assert isinstance(source, MapSource)
     recorded = source._answers
@@ -43,7 +43,7 @@ def _is_of_processes(ask: Ask) -> bool:
 def test_a_capture_gives_the_report_of_the_live_scan(
     guest: Guest, name: str, capture: str, tmp_path: Path
 ) -> None:
-    """Scanned elsewhere, what `collect` or its script sent differs by source and time only."""
+    """The report of a capture by `collect` or its script differs in source and time only."""
     place = captures(guest, name)
     code, report = live(place)
     assert (len(report["filesystems"]), report["complete"]) == (1, True)
@@ -54,7 +54,7 @@ def test_a_capture_gives_the_report_of_the_live_scan(
 def test_what_nobody_could_not_see_is_replayed_as_not_seen(
     guest: Guest, name: str, tmp_path: Path
 ) -> None:
-    """As nobody the audit is incomplete, and its replay in the same words, gaps included."""
+    """As nobody the audit is incomplete; the replay's report is identical, including the gaps."""
     place = captures(guest, name, NOT_ROOT)
     code, report = live(place)
     assert (code, report["complete"]) == (3, False)
@@ -66,9 +66,9 @@ def test_what_nobody_could_not_see_is_replayed_as_not_seen(
 
 @UNPRIVILEGED
 def test_the_fixture_of_nobody_answers_all_that_is_asked(guest: Guest, name: str) -> None:
-    """The kept snapshot holds the same questions as a new one; UPDATE_FIXTURES=1 keeps the new.
+    """The kept snapshot has the same asks as a new one; UPDATE_FIXTURES=1 replaces it.
 
-    test_fixture_hosts.py judges it then, without the lab.
+    test_fixture_hosts.py judges the kept snapshot without the lab.
     """
     place = captures(guest, name, NOT_ROOT)
     new = answers(place / COLLECTED)
@@ -84,7 +84,7 @@ def test_the_fixture_of_nobody_answers_all_that_is_asked(guest: Guest, name: str
 
 
 def refused(answered: dict[Ask, Answer]) -> set[Ask]:
-    """Return what only root may see."""
+    """Return the asks that only root may read."""
     return {
         ask
         for ask, answer in answered.items()

@@ -1,4 +1,4 @@
-"""The archive of the real `sos` of a stack, audited elsewhere."""
+"""The archive that the real `sos` makes of a stack, audited elsewhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def verdict(report: Report, code: str) -> Verdict:
 
 
 def test_the_options_in_force_are_in_the_archive(report: Report) -> None:
-    """Barriers that the superblock switches off, and no mount table shows, are found off."""
+    """Barriers that the superblock disables and no mount table shows are found off."""
     (fs,) = report.host.filesystems
     options = need(fs.options)
     assert need(options.token("delalloc")) == "nodelalloc"
@@ -36,7 +36,7 @@ def test_the_options_in_force_are_in_the_archive(report: Report) -> None:
 
 
 def test_the_stack_is_known_down_to_the_disks(report: Report) -> None:
-    """The volume lies on the array, and the array on four disks in slot order."""
+    """The volume is on the array, and the array on four disks in slot order."""
     (fs,) = report.host.filesystems
     devices = need(fs.stack).walk()
     assert [device.kind for device in devices] == ["dm-linear", "raid0", *["disk"] * 4]

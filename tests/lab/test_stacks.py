@@ -16,16 +16,16 @@ from lab.support.scenario import JsonObject
 HOSTS = Path(__file__).parents[2] / "fixtures" / "hosts"
 BACK, THROUGH = "write back", "write through"
 Device = tuple[str, str, tuple[str, ...], int | None, str]
-"""Name (of a disk: its serial), kind, members, bytes of a chunk, write cache."""
+"""Name (of a disk: its serial), kind, members, chunk size in bytes, write cache."""
 
 
 def leaf(serial: str, cache: str = BACK) -> Device:
-    """Return a disk at the bottom of a stack."""
+    """Return a leaf device of a stack."""
     return (serial, "disk", (), None, cache)
 
 
 def leaves(*serials: str) -> tuple[Device, ...]:
-    """Return disks at the bottom, in the order of the kernel's names."""
+    """Return leaf devices, in the order of their kernel names."""
     return tuple(leaf(serial) for serial in serials)
 
 
@@ -88,7 +88,7 @@ BITMAPS = {
     "luks_on_md": {"raid00": 128, "raid01": 128, "raid02": 160},
 }
 HOTSPOTS = {
-    "md_raid0": ("fail", ["medium"]),  # virtio says of itself that it rotates: unproven
+    "md_raid0": ("fail", ["medium"]),  # virtio reports itself as rotational: unproven
     "lvm_striped": ("fail", ["medium"]),
     "partition_on_md": ("fail", ["medium"]),
     "luks_on_md": ("pass", []),
@@ -96,7 +96,7 @@ HOTSPOTS = {
 
 
 def called(told: JsonObject, name: str) -> str:
-    """Return a disk's serial for its name, which depends on how many disks the guest has."""
+    """Replace a disk's name, which depends on the guest's number of disks, by its serial."""
     for disk, serial in told["serials"].items():
         if serial and name.startswith(disk):
             return f"{serial}{name.removeprefix(disk)}"
@@ -104,13 +104,13 @@ def called(told: JsonObject, name: str) -> str:
 
 
 def severities(told: JsonObject, rule: str) -> list[str]:
-    """Return how bad the findings of one rule are."""
+    """Return the severities of one rule's findings."""
     return [finding["severity"] for finding in told["verdicts"][rule]["findings"]]
 
 
 @every_stack
 def test_a_stack_is_described_from_the_top_to_its_disks(guest: Guest, name: str) -> None:
-    """Each device has its kind, its chunk, its cache, and its members, an array's by slot."""
+    """Each device has its kind, chunk, cache and members; an array's are in slot order."""
     told = guest[name]
     found = tuple(
         (
@@ -127,7 +127,7 @@ def test_a_stack_is_described_from_the_top_to_its_disks(guest: Guest, name: str)
 
 @every_stack
 def test_every_rule_has_an_answer_on_every_stack(guest: Guest, name: str) -> None:
-    """Each rule gives a verdict, and none is an error or stays undetermined."""
+    """Each rule gives a verdict, and none is an error or undetermined."""
     verdicts = guest[name]["verdicts"]
     open_rules = {
         code: verdict["note"]
@@ -139,13 +139,13 @@ def test_every_rule_has_an_answer_on_every_stack(guest: Guest, name: str) -> Non
 
 @every_stack
 def test_a_snapshot_reports_what_the_guest_reported(guest: Guest, name: str) -> None:
-    """The report of the snapshot is the live one, read back in the guest itself."""
+    """The report of the snapshot equals the live report; both are made in the guest."""
     assert guest[name]["replay_equal"] is True
 
 
 @every_stack
 def test_hotspots_are_found_where_a_stripe_has_them(guest: Guest, name: str) -> None:
-    """LAY001 fails on even RAID0 and on striped LVM; four block groups are too few for it."""
+    """LAY001 fails on even RAID0 and striped LVM, and needs more than four block groups."""
     told = guest[name]
     found = (told["verdicts"]["LAY001"]["outcome"], severities(told, "LAY001"))
     assert found == HOTSPOTS.get(name, ("not_applicable", []))
@@ -153,7 +153,7 @@ def test_hotspots_are_found_where_a_stripe_has_them(guest: Guest, name: str) -> 
 
 @pytest.mark.parametrize("name", BITMAPS)
 def test_bitmaps_are_counted_on_the_disks_that_hold_them(guest: Guest, name: str) -> None:
-    """Reading each bitmap once reads each member as often as the layout says, and as is known."""
+    """Reading each bitmap once reads each member as often as the layout predicts."""
     told = guest[name]
     predicted = {
         called(told, member["name"]): member["block_bitmaps"] + member["inode_bitmaps"]
@@ -176,7 +176,7 @@ def test_bitmaps_are_counted_on_the_disks_that_hold_them(guest: Guest, name: str
 def test_offsets_add_up_on_the_way_down(
     guest: Guest, name: str, starts_sectors: dict[str, int], stripe_offset_bytes: int | None
 ) -> None:
-    """A partition's start and the header of LUKS move the filesystem on the stripe below."""
+    """A partition's start and the LUKS header shift the filesystem on the stripe below."""
     told = guest[name]
     starts = {called(told, each): start for each, start in told["start_sectors"].items()}
     assert (starts, told["stripe_offset_bytes"]) == (starts_sectors, stripe_offset_bytes)
@@ -198,7 +198,7 @@ def test_offsets_add_up_on_the_way_down(
 def test_missing_barriers_are_graded_by_the_disks_caches(
     guest: Guest, name: str, grades: list[list[str]]
 ) -> None:
-    """Off by a remount, barriers are critical over write back, and info over write through."""
+    """After a remount without barriers DUR001 is critical on write back, info on write through."""
     assert guest[name]["without_barriers"] == grades
 
 
@@ -209,12 +209,12 @@ def test_missing_barriers_are_graded_by_the_disks_caches(
 def test_barriers_are_found_off_from_the_mount_on(
     guest: Guest, name: str, expected: list[str]
 ) -> None:
-    """An md array says "write back" of itself; its write-through members are what counts."""
+    """An md array reports "write back" for itself; its write-through members are decisive."""
     assert severities(guest[name], "DUR001") == expected
 
 
 def test_an_option_that_fstab_lacks_is_drift(guest: Guest) -> None:
-    """The volume that was mounted without barriers would come back with them at the next boot."""
+    """The volume mounted without barriers would have them again at the next boot."""
     assert severities(guest["lvm_linear"], "DRF001") == ["medium"]
 
 
@@ -226,7 +226,7 @@ def test_the_guarded_kernel_is_not_accused(guest: Guest, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lvm_striped", "partition_on_md"])
 def test_the_printed_mkfs_spreads_the_bitmaps_over_all_disks(guest: Guest, name: str) -> None:
-    """Run as printed it turns LAY001 from fail to pass; the disks read as evenly as predicted."""
+    """LAY001 fails before and passes after; the disks are read as evenly as predicted."""
     recreated = guest[name]["recreated"]
     reads = recreated["bitmap_reads"]
     mean = sum(reads.values()) / len(reads)
@@ -237,7 +237,7 @@ def test_the_printed_mkfs_spreads_the_bitmaps_over_all_disks(guest: Guest, name:
 
 
 def test_barriers_can_be_turned_on_on_a_logical_volume(guest: Guest) -> None:
-    """The printed remount cures, the next mount by fstab keeps it so, and undo takes it back."""
+    """The printed remount enables them, the next mount keeps them, and rollback undoes it."""
     cured = guest["lvm_linear"]["cured"]
     outcomes = [cured[when] for when in ("before", "after", "persisted", "rolled_back")]
     assert outcomes == ["fail critical", "pass", "pass", "fail critical"]
@@ -251,9 +251,9 @@ def test_barriers_can_be_turned_on_on_a_logical_volume(guest: Guest) -> None:
 
 @every_stack
 def test_the_fixture_host_answers_all_that_is_asked(guest: Guest, name: str) -> None:
-    """The kept snapshot holds the same questions as a new one; UPDATE_FIXTURES=1 keeps the new.
+    """The kept snapshot has the same asks as a new one; UPDATE_FIXTURES=1 replaces it.
 
-    test_fixture_hosts.py judges it then, without the lab.
+    test_fixture_hosts.py judges the kept snapshot without the lab.
     """
     story = guest[name]["story"]
     new = guest.machine.results / "fixtures" / story

@@ -1,4 +1,4 @@
-"""A remount of the product keeps each flag of the superblock, on each booted kernel."""
+"""A remount by the product keeps each flag of the superblock, on each booted kernel."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ KEPT_BY_ITSELF = {"dirsync"}
 
 
 def listed(line: str) -> set[str]:
-    """Return what a line of mountinfo lists of the superblock, without the option remounted."""
+    """Return the superblock options in a line of mountinfo, without the remounted option."""
     (mount,) = parse_mount_table(line).mounts
     return set(mount.super_options) - {"rw", "nobarrier"}
 
 
 def test_a_remount_changes_what_it_names(any_guest: Guest) -> None:
-    """What was listed before is listed after it."""
+    """The same flags are listed before and after."""
     for flag, seen in any_guest["superblock_flags"].items():
         assert (flag, listed(seen["ours"])) == (flag, listed(seen["mounted"]))
         (mount,) = parse_mount_table(seen["ours"]).mounts
@@ -24,7 +24,7 @@ def test_a_remount_changes_what_it_names(any_guest: Guest) -> None:
 
 
 def test_a_remount_clears_what_it_does_not_repeat(any_guest: Guest) -> None:
-    """All but dirsync; before Linux 6.1 the counter of versions too, which later has no switch."""
+    """All but dirsync; before Linux 6.1 also the version counter, which later has no switch."""
     seen = any_guest["superblock_flags"]
     shown = {flag: listed(each["mounted"]) for flag, each in seen.items()}
     assert {flag: listed(each["plain"]) for flag, each in seen.items()} == {

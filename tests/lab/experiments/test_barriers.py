@@ -1,4 +1,4 @@
-"""What nobarrier takes away: the flushes that reach the disk, counted at the block layer."""
+"""Cache flushes that nobarrier suppresses, counted at the block layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FSYNCS = 100
 @pytest.mark.parametrize(
     ("serial", "option", "flushes", "graded"),
     [
-        # Before the commit block and after it: virtio has no FUA, which would save the second.
+        # One before and one after the commit block: virtio has no FUA, which would save the second.
         ("wide", "barrier", range(2 * FSYNCS, 2 * FSYNCS + 5), []),
         ("wide", "nobarrier", range(1), [("critical", "confirmed")]),
         ("through", "barrier", range(1), []),
@@ -22,9 +22,9 @@ FSYNCS = 100
 def test_flushes_are_lost_only_where_there_were_some(
     guest: Guest, serial: str, option: str, flushes: range, graded: list[tuple[str, str]]
 ) -> None:
-    """Two flushes an fsync reach a write-back disk, none with nobarrier: DUR001 is critical.
+    """An fsync flushes a write-back disk twice, with nobarrier never: DUR001 is critical.
 
-    A write-through disk gets none either way: there it is info.
+    A write-through disk is never flushed, with or without barriers: there DUR001 is info.
     """
     found = guest["flushes_by_barrier"][serial][option]
     print(f"\n{serial}, {option}: {found['flushes']} flushes in {found['fsyncs']} fsyncs, {graded}")

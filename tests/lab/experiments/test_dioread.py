@@ -6,7 +6,7 @@ from lab.conftest import Guest
 
 
 def test_the_guard_keeps_extents_whole_although_both_words_are_shown(any_guest: Guest) -> None:
-    """The options file lists both words, 32 MiB stay few extents, and PRF001 passes.
+    """The options file lists both options, 32 MiB stay in few extents, and PRF001 passes.
 
     Without the guard each of the 8192 pages would be an extent until writeback.
     """

@@ -1,4 +1,4 @@
-"""The filesystem that refuses writes and still says rw: what each kernel shows."""
+"""What each kernel shows of a filesystem that refuses writes although it is listed as rw."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ HONEST, HIDDEN = ("ro", True), ("rw", False)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a kernel shows of a filesystem that it forced to stop writing.
+    """What a kernel shows of a filesystem that it forced read-only.
 
-    `claim` is the first word of the mount table, and ST_RDONLY; `words` are what the error adds
-    to the options; `refusal` is what a write meets.
+    `claim` is the first option in the mount table, and ST_RDONLY; `words` are the options that
+    the error adds; `refusal` is the error of a write.
     """
 
     claim: tuple[str, bool]
@@ -38,13 +38,13 @@ KERNELS = {
     "5.10": Told(HONEST, frozenset(), "-5", "EROFS", 32),
     "6.1": Told(HIDDEN, frozenset(), "-5", "EROFS", 0),
     "6.12": Told(HIDDEN, frozenset(), "-5", "EIO", 0),
-    # The journal is not aborted any more, so that its superblock tells nothing.
+    # The journal is no longer aborted, so its superblock does not record the error.
     "newest": Told(HIDDEN, frozenset({"emergency_ro"}), None, "EROFS", 0),
 }
 
 
 def shown(reported: JsonObject) -> tuple[str, bool]:
-    """Return what the mount table and statvfs claim; the options file must agree."""
+    """Return what the mount table and statvfs report; the options file must agree."""
     word = reported["mount_table"][0]
     assert reported["options_file"][0] == word
     return word, reported["statvfs_read_only"]
@@ -52,12 +52,12 @@ def shown(reported: JsonObject) -> tuple[str, bool]:
 
 @pytest.fixture
 def found(any_guest: Guest) -> JsonObject:
-    """Return what the guest found."""
+    """Return the result of the scenario."""
     return any_guest["forced_readonly"]
 
 
 def tell(found: JsonObject) -> None:
-    """Print it, for the reader of -s."""
+    """Print the result, for readers of pytest -s."""
     print(f"\n{found['release']}:")
     for moment in ("before", "forced", "remount"):
         reported = found[moment]
@@ -76,16 +76,16 @@ def test_before_the_error_it_is_written(found: JsonObject) -> None:
 
 
 def test_what_an_error_leaves_in_each_place(found: JsonObject, any_guest: Guest) -> None:
-    """Writes are refused, but 5.10 only says ro: 6.1 and 6.12 go on saying rw.
+    """Writes are refused, but only 5.10 shows ro: 6.1 and 6.12 keep showing rw.
 
-    There only errors_count and the journal's errno tell. The newest kernel says emergency_ro
-    beside rw, and has no errno in the journal.
+    On 6.1 and 6.12 only errors_count and the journal's errno reveal it. The newest kernel
+    shows emergency_ro beside rw, and has no errno in the journal.
     """
     tell(found)
     told = KERNELS[any_guest.era]
     forced = found["forced"]
     assert (shown(forced), forced["write"]) == (told.claim, told.refusal)
-    # More than one where background work runs into the aborted journal meanwhile (6.1).
+    # More than one if background work runs into the aborted journal in the meantime (6.1).
     assert forced["errors_count"] >= 1
     assert forced["journal_errno"] == told.journal_errno
     assert forced["state"] == "clean with errors"
@@ -94,7 +94,7 @@ def test_what_an_error_leaves_in_each_place(found: JsonObject, any_guest: Guest)
 
 
 def test_a_remount_repairs_nothing(found: JsonObject, any_guest: Guest) -> None:
-    """`mount -o remount,rw` succeeds where the kernel hides the state, and nothing is writable."""
+    """`mount -o remount,rw` succeeds on kernels that hide the state, but writes still fail."""
     told = KERNELS[any_guest.era]
     remount = found["remount"]
     assert remount["exit_code"] == told.remount_exit_code
@@ -104,7 +104,7 @@ def test_a_remount_repairs_nothing(found: JsonObject, any_guest: Guest) -> None:
 
 
 def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) -> None:
-    """The snapshot holds what HLT002 rests on; UPDATE_FIXTURES=1 keeps the new one."""
+    """The snapshot holds the evidence of HLT002; UPDATE_FIXTURES=1 replaces the kept snapshot."""
     story = f"forced-readonly-{'.'.join(found['release'].split('.')[:2])}"
     new = any_guest.machine.results / "fixtures" / story
     kept = HOSTS / story / "snapshot"
@@ -123,7 +123,7 @@ def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) ->
 
 
 def answers_of(snapshot: Path) -> dict[str, str]:
-    """Return the texts of a snapshot by what was asked."""
+    """Return the texts of a snapshot, keyed by the description of their ask."""
     source, _ = read_snapshot(snapshot)
     known = {describe(ask): source._answers[ask] for ask in source._answers}
     return {name: str(answer.value) for name, answer in known.items() if isinstance(answer, Known)}

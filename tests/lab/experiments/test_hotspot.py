@@ -1,4 +1,4 @@
-"""Twelve disks, 24,000 small files: the disks that LAY001 names are those that are written."""
+"""Small files on twelve disks: the disks that LAY001 names receive the most writes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ LAYOUTS = {
 
 
 def hottest(counts: list[int], number: int) -> set[int]:
-    """Return the slots with the highest counts."""
+    """Return the indices of the highest counts."""
     return set(sorted(range(len(counts)), key=counts.__getitem__)[-number:])
 
 
 def skew(counts: list[int]) -> float:
-    """Return the highest count over the mean."""
+    """Return the ratio of the highest count to the mean."""
     return max(counts) * len(counts) / sum(counts)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_bitmaps_lie_where_the_group_descriptors_say(guest: Guest, name: str) -> None:
-    """The default puts all but a shifted 32 on three of twelve disks; -g 32744 on all alike."""
+    """The default puts all but a shifted 32 on three of twelve disks; -g 32744 evenly on all."""
     found: JsonObject = guest["hotspot"][name]
     assert found["slots"] == found["members"], "the members were not in the order of creation"
     assert (found["bitmaps"], found["outcome"]) == LAYOUTS[name]
 
 
 def test_the_disks_that_hold_the_bitmaps_get_the_writes(guest: Guest) -> None:
-    """The three disks with more bitmaps than the mean are the three that are written most.
+    """The three disks with more bitmaps than the mean are the three written most often.
 
-    Each gets more than five times the writes of any other.
+    Each receives more than five times the writes of any other.
     """
     found = guest["hotspot"]["default"]
     bitmaps, writes = found["bitmaps"], found["writes"]
@@ -48,9 +48,9 @@ def test_the_disks_that_hold_the_bitmaps_get_the_writes(guest: Guest) -> None:
 
 
 def test_groups_of_32744_blocks_spread_the_writes(guest: Guest) -> None:
-    """With -g 32744 all members but the first are written alike, and max/mean is halved.
+    """With -g 32744 all members but the first are written equally, and max/mean is halved.
 
-    The first holds the superblock and the group descriptors, which no -g moves.
+    The first holds the superblock and group descriptors, which no -g moves.
     """
     default, spread = (guest["hotspot"][name]["writes"] for name in LAYOUTS)
     for name, counts in zip(LAYOUTS, (default, spread), strict=True):
@@ -65,7 +65,7 @@ def test_groups_of_32744_blocks_spread_the_writes(guest: Guest) -> None:
 
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_the_modelled_churn_is_within_5_points_of_the_writes(guest: Guest, name: str) -> None:
-    """Each member's share of all writes, those of the journal included, which no layout moves."""
+    """Each member's share of all writes is predicted, including those of the journal."""
     found = guest["hotspot"][name]
     modelled, written = shares(found["churn"]), shares(found["writes"])
     errors = [abs(one - other) for one, other in zip(modelled, written, strict=True)]
@@ -76,11 +76,11 @@ def test_the_modelled_churn_is_within_5_points_of_the_writes(guest: Guest, name:
 
 @pytest.mark.parametrize("name", ["default", "-g 32744", "-g 32744, meta_bg"])
 def test_the_touch_model_predicts_the_shares_of_the_writes(guest: Guest, name: str) -> None:
-    """Under churn of small files each member's share is right within 6 percentage points.
+    """When small files are replaced, each member's predicted share is within 6 percentage points.
 
-    The journal, directories and the files' own blocks write all members alike, and no layout
-    moves them. How much that is shows on the members that hold no metadata by the defaults; it
-    is taken off first.
+    The journal, directories and file data are written to all members equally, whatever the
+    layout. Their volume is measured on the members that hold no metadata with the defaults, and
+    subtracted first.
     """
     churn = guest["hotspot_churn"]
     found, flat = churn[name], flat_writes(churn["default"])
@@ -93,7 +93,7 @@ def test_the_touch_model_predicts_the_shares_of_the_writes(guest: Guest, name: s
 
 
 def flat_writes(default: JsonObject) -> float:
-    """Return what each member gets that holds no metadata: eight of twelve, all alike."""
+    """Return the mean writes of the eight members (of twelve) that hold no metadata."""
     touches, writes = default["touches"], default["writes"]
     bare: list[int] = [
         count for slot, count in enumerate(writes) if touches[slot] < sum(touches) / 1000
@@ -104,5 +104,5 @@ def flat_writes(default: JsonObject) -> float:
 
 
 def shares(counts: Sequence[float]) -> list[float]:
-    """Return each count's part of all."""
+    """Return each count as a fraction of the total."""
     return [count / sum(counts) for count in counts]

@@ -1,4 +1,4 @@
-"""The rename that waits: measured on a disk of 30 MiB/s, against PRF002's estimate."""
+"""The duration of a stalled rename on a disk of 30 MiB/s, against PRF002's estimate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAYS = ("default", "noauto_da_alloc", "wbt off")
 
 @pytest.fixture(scope="module", autouse=True)
 def told(guest: Guest) -> None:
-    """Print what was measured, for the reader of -s."""
+    """Print the measurement, for readers of pytest -s."""
     for name in WAYS:
         found = guest["rename_stall"][name]
         print(
@@ -34,7 +34,7 @@ def test_the_rename_waits_for_nearly_all_of_the_file(guest: Guest) -> None:
 
 
 def test_without_throttling_the_queue_takes_the_file(guest: Guest) -> None:
-    """With wbt_lat_usec 0 the file fits into the queue: estimate and rename are near nothing."""
+    """With wbt_lat_usec 0 the file fits into the queue: estimate and duration are near zero."""
     found = guest["rename_stall"]["wbt off"]
     assert found["dirty_bytes"] > 115 * MIB, "it was written before the rename"
     assert found["wbt_lat_usec"] == [0]

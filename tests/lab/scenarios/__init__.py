@@ -1,1 +1,1 @@
-"""The scenarios of the lab, by subject. They run in the guest only."""
+"""Scenarios of the lab, by subject. They run in the guest only."""

@@ -1,4 +1,4 @@
-"""A filesystem that its device has outgrown, and the remedy that grows it while it is mounted."""
+"""The remedy that grows a mounted filesystem after its device has grown."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from support.filesystems.scratch import apply
 
 @scenario(every_era=True)
 def cap005_grow_online() -> JsonObject:
-    """Grow 8 GiB to the 20 GiB of the disk by the printed commands, and mount it again."""
+    """Grow 8 GiB to the 20 GiB of the disk with the printed commands, and mount it again."""
     return _grown()
 
 
 @scenario(every_era=True)
 def cap005_grow_clusters_online() -> JsonObject:
-    """Grow a filesystem with bigalloc the same way, which resize2fs does of a mounted one only."""
+    """Grow a bigalloc filesystem the same way; resize2fs can only do it while it is mounted."""
     return _grown("-O", "bigalloc", "-C", "65536")
 
 

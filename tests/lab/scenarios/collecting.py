@@ -1,4 +1,4 @@
-"""The shell collector on stacks that loop devices cannot show, beside the live source."""
+"""The shell collector against the live source, on stacks that loop devices cannot build."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAZY = ("-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
 
 
 def compared(device: str, *shells: str) -> JsonObject:
-    """Return what each shell's snapshot says otherwise than the live source, by ask."""
+    """Return where each shell's snapshot differs from the live source, by ask."""
     with mounted(device, mkfs=LAZY) as place:
         only = [_number(place)]
         return {shell: _told(shell, only) for shell in shells}
@@ -45,7 +45,7 @@ def the_collector() -> JsonObject:
 
 @scenario()
 def the_collector_on_stacks() -> JsonObject:
-    """Compare on the other kinds of stack, by one shell."""
+    """Compare on the other kinds of stack, with one shell."""
     found = {}
     with md("10", raid_disks(1, 0, 3, 2), CHUNK, "--size=1G") as device:
         found["raid10"] = compared(device, "dash")

@@ -1,4 +1,4 @@
-"""Rules on what only a guest has: NVMe timeouts, thin pools, external journals, partitions."""
+"""Rules that need a guest: NVMe timeouts, thin pools, external journals, partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = Path("/mnt/cure")
 
 @scenario()
 def hlt008_network_disk_timeout() -> JsonObject:
-    """Cure by the longest timeout, now and by a udev rule at each start."""
+    """Set the longest timeout, now and with a udev rule at each boot."""
     with sold_as_network_disk(), prepared("HLT008", "defaults", disk("nvme")) as patient:
         knob = Path(f"/sys/block/{Path(patient.device).name}/queue/io_timeout")
         before = knob.read_text()
@@ -45,7 +45,7 @@ def hlt008_network_disk_timeout() -> JsonObject:
 
 @contextlib.contextmanager
 def sold_as_network_disk() -> Iterator[None]:
-    """Take the guest's NVMe disk for a network volume."""
+    """Treat the guest's NVMe disk as a network volume."""
     before = hlt008.NETWORK_DISKS
     hlt008.NETWORK_DISKS = (*before, MODEL)
     try:
@@ -56,7 +56,7 @@ def sold_as_network_disk() -> Iterator[None]:
 
 @scenario()
 def cap008_thin_pool() -> JsonObject:
-    """Fill a thin pool from the filesystem above it, and judge on the way."""
+    """Fill a thin pool from the filesystem on it, and judge it repeatedly."""
     with thin_volume() as volume:
         with prepared("CAP008", "defaults", volume) as patient:
             empty = told(patient.judge())
@@ -72,7 +72,7 @@ def cap008_thin_pool() -> JsonObject:
 
 
 def first_alarm(patient: Patient) -> str:
-    """Write MiB by MiB until the verdict changes, and return it."""
+    """Write MiB by MiB until the verdict changes, and return that verdict."""
     for _ in range(40):
         fill(1)
         found = told(patient.judge())
@@ -82,7 +82,7 @@ def first_alarm(patient: Patient) -> str:
 
 
 def fill(mebibytes: int) -> None:
-    """Write a new file of so many MiB; the pool may refuse it."""
+    """Write a new file of the given size; the pool may refuse it."""
     name = FILES / f"file{len(list(FILES.iterdir()))}"
     run("dd", "if=/dev/urandom", f"of={name}", "bs=1M", f"count={mebibytes}", check=False)
     run("sync", "-f", FILES, check=False)
@@ -90,7 +90,7 @@ def fill(mebibytes: int) -> None:
 
 @contextlib.contextmanager
 def thin_volume() -> Iterator[str]:
-    """Make a thin pool that refuses writes when it is full, and one volume on it."""
+    """Create a thin pool that refuses writes when it is full, with one volume."""
     metadata, data = disk("raid00"), disk("raid01")
     run("dd", "if=/dev/zero", f"of={metadata}", "bs=64K", "count=1")
     options = f"{BLOCK_SECTORS} 0 1 error_if_no_space"
@@ -104,7 +104,7 @@ def thin_volume() -> Iterator[str]:
 
 @contextlib.contextmanager
 def mapped(name: str, table: str) -> Iterator[str]:
-    """Make a device-mapper device, and remove it again."""
+    """Create a device-mapper device, and remove it again."""
     run("dmsetup", "create", name, "--table", table)
     try:
         yield f"/dev/mapper/{name}"
@@ -114,7 +114,7 @@ def mapped(name: str, table: str) -> Iterator[str]:
 
 @scenario()
 def dur001_external_journal() -> JsonObject:
-    """Judge missing barriers over a write-through disk, with the journal on a volatile one."""
+    """Judge missing barriers on a write-through disk whose journal is on a volatile one."""
     device, journal = disk("through"), disk("wide")
     run("mke2fs", "-q", "-F", "-b", "4096", "-O", "journal_dev", journal, "64M")
     where = Path("/mnt/cure")
@@ -124,7 +124,7 @@ def dur001_external_journal() -> JsonObject:
 
 
 def judged(device: str, where: Path, *journal: str) -> str:
-    """Make and mount a filesystem without barriers, and spell the verdict of DUR001."""
+    """Make and mount a filesystem without barriers, and return the verdict of DUR001 as text."""
     run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "4096", *journal, device, "150M")
     run("mount", "-o", "nobarrier", device, where)
     try:
@@ -135,7 +135,7 @@ def judged(device: str, where: Path, *journal: str) -> str:
 
 @scenario()
 def lay009_overlapping_partitions() -> JsonObject:
-    """Mount two filesystems on partitions that the kernel takes although they overlap."""
+    """Mount two filesystems on overlapping partitions, which the kernel accepts."""
     device = disk("raid02")
     write_partitions(device, ((2048, 409600), (204800, 409600)))
     first, second = f"{device}1", f"{device}2"
@@ -161,7 +161,7 @@ def lay009_overlapping_partitions() -> JsonObject:
 
 
 def write_partitions(device: str, ranges: tuple[tuple[int, int], ...]) -> None:
-    """Write a table of primary partitions, each with its first sector and its length."""
+    """Write a table of primary partitions, given the first sector and length of each."""
     entries = b"".join(
         struct.pack("<B3sB3sII", 0, b"", 0x83, b"", start, length) for start, length in ranges
     )

@@ -54,7 +54,7 @@ def maps_lvm_segments() -> JsonObject:
 
 @scenario()
 def maps_dm_on_md() -> JsonObject:
-    """Follow patterns through what lies on md: LUKS, LVM, partitions, and all of them."""
+    """Follow patterns through LUKS, LVM and partitions on md, and through all of them together."""
     found = {}
     with md("0", raid_disks(2, 0, 1), "--chunk=64") as array:
         for version in ("luks1", "luks2"):
@@ -83,7 +83,7 @@ def maps_dm_on_md() -> JsonObject:
 
 @scenario()
 def maps_md_on_dm() -> JsonObject:
-    """Follow patterns through arrays whose members are encrypted disks and windows of disks."""
+    """Follow patterns through arrays whose members are encrypted disks or parts of disks."""
     found = {}
     first, second = raid_disks(0, 1)
     with contextlib.ExitStack() as made:
@@ -97,9 +97,9 @@ def maps_md_on_dm() -> JsonObject:
 
 @scenario()
 def maps_snapshot() -> JsonObject:
-    """Follow patterns through a volume that has a snapshot, and ask for the snapshot's map.
+    """Follow patterns through a volume that has a snapshot, and request the snapshot's map.
 
-    What is overwritten is copied away first; the volume's own blocks stay where they are.
+    Overwritten blocks are copied first; the volume's own blocks do not move.
     """
     snapshot = ("lvcreate", "-y", "-s", "-L", "64M", "-n", "old", "lab/data")
     with logical_volume([disk("wide")], *SMALL, more=[snapshot]) as device:

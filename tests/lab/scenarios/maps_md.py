@@ -14,8 +14,8 @@ from lab.support.stacks import partitions
 
 MIB_SECTORS = 2048
 UNEQUAL_KIB = (65600, 163840, 98304)
-"""Sizes of partitions, of which the data offset of 1 MiB is no part. Three times 1,009 chunks of
-64 KiB are an odd number: only then the two orders of chunks in the zone of two members differ."""
+"""Sizes of partitions, including the data offset of 1 MiB. Three times 1,009 chunks of 64 KiB
+are an odd number: only then do the two chunk orders differ in the zone of two members."""
 ZONES_KIB = (3 * 64576, 3 * 64576 + 2 * 32704)
 PARTS_KIB = (64576, 64576 + 162816)
 ARRAYS = {
@@ -49,7 +49,7 @@ ARRAYS = {
 
 @scenario()
 def maps_md() -> JsonObject:
-    """Follow patterns through each array of the table; disks are not in the order of names."""
+    """Follow patterns through each array of the table; slots are not in the order of disk names."""
     found = {}
     for name, (level, members, options) in ARRAYS.items():
         with md(level, raid_disks(4, 2, 0, 3, 1)[:members], *options) as device:
@@ -59,7 +59,7 @@ def maps_md() -> JsonObject:
 
 @scenario()
 def maps_md_zones() -> JsonObject:
-    """Follow patterns through RAID0s of members of unequal size, in both orders of chunks."""
+    """Follow patterns through RAID0s with members of unequal size, in both chunk orders."""
     found = {}
     with unequal_members() as members:
         for order in ("original", "alternate"):
@@ -72,9 +72,9 @@ def maps_md_zones() -> JsonObject:
 
 @scenario()
 def maps_md_far_sets() -> JsonObject:
-    """Follow patterns through RAID10s whose far copies turn within sets of members.
+    """Follow patterns through RAID10s whose far copies rotate within sets of members.
 
-    mdadm makes none; dm-raid and the kernel's own interface do.
+    mdadm cannot create them; dm-raid and the kernel's sysfs interface can.
     """
     found = {}
     for name, layout in {"f2 in sets": 0x40201, "o2 in sets": 0x50201}.items():
@@ -113,7 +113,7 @@ def maps_md_nested() -> JsonObject:
 
 @scenario()
 def maps_md_unknown() -> JsonObject:
-    """Ask for the map of an array without a member, and of one that is being reshaped."""
+    """Request the map of an array that lacks a member, and of one that is being reshaped."""
     found = {}
     with md("5", [*raid_disks(0, 1), "missing"], "--bitmap=none", "--force") as device:
         found["missing"] = follow(device)
@@ -130,7 +130,7 @@ def maps_md_unknown() -> JsonObject:
 
 @contextlib.contextmanager
 def unequal_members() -> Iterator[list[str]]:
-    """Make partitions of unequal size on as many disks."""
+    """Create one partition per disk, each of a different size."""
     with contextlib.ExitStack() as made:
         nodes: list[str] = []
         for node, kib in zip(raid_disks(2, 0, 3), UNEQUAL_KIB, strict=True):
@@ -141,7 +141,7 @@ def unequal_members() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def made_by_sysfs(members: list[str], layout: int) -> Iterator[str]:
-    """Make a RAID10 without metadata, by the kernel's own files (admin-guide/md.rst)."""
+    """Create a RAID10 without metadata through the kernel's sysfs files (admin-guide/md.rst)."""
     Path("/sys/module/md_mod/parameters/new_array").write_text("md_sets")
     directory = Path("/sys/block/md_sets/md")
     settings = {
@@ -168,7 +168,7 @@ def made_by_sysfs(members: list[str], layout: int) -> Iterator[str]:
 
 
 def _followed_in_reshape(device: str, new_member: str) -> JsonObject:
-    """Grow an array by a member, so slowly that it is asked for in the middle."""
+    """Grow an array by a member, slowly enough to request the map in the middle."""
     directory = Path(f"/sys/block/{Path(device).name}/md")
     (directory / "sync_speed_max").write_text("1")
     run("mdadm", "--add", device, new_member)

@@ -1,4 +1,4 @@
-"""Block groups read while resize2fs grows the mounted filesystem that they are of."""
+"""Reading the block groups of a mounted filesystem while resize2fs grows it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLACE = "/mnt/growing"
 
 @dataclass
 class _Growth:
-    """How far the growth is; `read` is released after each reading."""
+    """Progress of the resize; `read` is released after each reading."""
 
     worker: threading.Thread = field(default_factory=threading.Thread)
     begun: int = 0
@@ -34,7 +34,7 @@ class _Growth:
     read: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     def wait_for_readings(self) -> None:
-        """Wait until the reading that is under way and one more have ended."""
+        """Wait until the current reading and one more have ended."""
         while self.read.acquire(blocking=False):
             pass
         for _ in range(2):
@@ -42,7 +42,7 @@ class _Growth:
 
 
 class _Reading(NamedTuple):
-    """The groups that the superblock tells, the table, and whether no step overlapped them."""
+    """The superblock's group count, the group table, and whether no resize step overlapped."""
 
     groups: int | None
     table: Evidence[GroupTable]
@@ -74,7 +74,7 @@ def _grow(*options: str) -> JsonObject:
 
 
 def _read(device: str, growth: _Growth) -> _Reading:
-    """Read the superblock, then the groups that it has."""
+    """Read the superblock, then as many groups as it counts."""
     source = LiveSource()
     steps_before = growth.begun, growth.ended
     superblock = read_raw_superblock(source, device)
@@ -87,7 +87,7 @@ def _read(device: str, growth: _Growth) -> _Reading:
 
 
 def _described(reading: _Reading, last: GroupTable) -> JsonObject:
-    """Return what is right of a reading: no group of a mounted filesystem moves as it grows."""
+    """Compare a reading with the final table: groups of a mounted filesystem never move."""
     read: JsonObject = {"groups": reading.groups, "is_between_steps": reading.is_between_steps}
     if not isinstance(reading.table, Known):
         return {**read, "gap": reading.table.detail}
@@ -98,10 +98,10 @@ def _described(reading: _Reading, last: GroupTable) -> JsonObject:
 
 @contextlib.contextmanager
 def _growing(device: str) -> Iterator[_Growth]:
-    """Grow step by step meanwhile; the thread ends with the last step.
+    """Run resize2fs step by step in a thread; it ends with the last step.
 
     Between two steps it waits until two readings have ended: the second began after the step,
-    so that a reader slower than a step also meets a filesystem that does not grow.
+    so a reader slower than a step also sees a filesystem that is not growing.
     """
     failures: list[AssertionError] = []
     growth = _Growth()
@@ -127,7 +127,7 @@ def _growing(device: str) -> Iterator[_Growth]:
 
 @contextlib.contextmanager
 def _busy(directory: Path) -> Iterator[None]:
-    """Create and replace small files meanwhile, so that descriptors are written all the time."""
+    """Create and replace small files in the background, so that descriptors change all the time."""
     stop = threading.Event()
 
     def work() -> None:

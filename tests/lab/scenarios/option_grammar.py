@@ -1,4 +1,4 @@
-"""Which words and values each kernel's mount takes: for the product's grammar."""
+"""Options and values that each kernel's mount accepts, for the product's grammar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACE = Path("/mnt/grammar")
 
 @scenario(every_era=True)
 def option_grammar() -> JsonObject:
-    """Mount a filesystem with each word of the grammar, as ext4, ext3 and ext2."""
+    """Mount a filesystem with each option of the grammar, as ext4, ext3 and ext2."""
     return {fstype: _given(fstype) for fstype in ("ext4", "ext3", "ext2")}
 
 

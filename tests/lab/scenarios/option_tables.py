@@ -1,6 +1,6 @@
-"""What each kernel makes of each ext4 option: given at mount, by remount, by the superblock.
+"""Effect of each ext4 option on each kernel: set at mount, by remount, in the superblock.
 
-Only raw texts are brought back; the host's tests read them with the product's own parsers.
+Only raw texts are returned; the host's tests read them with the product's own parsers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ VALUES = {
     "test_dummy_encryption=": ("test_dummy_encryption=v2",),
     "dax=": ("dax=always", "dax=never", "dax=inode"),
 }
-"""What to give for the options with a value."""
+"""Example values of the options that take one."""
 TOGETHER = ("data=writeback,journal_async_commit", "data=journal,delalloc", "barrier=1,nobarrier")
-"""Options that are worth giving together."""
+"""Combinations of options worth testing."""
 REMOUNTS = (
     *(("", word) for word in ("nodelalloc", "nobarrier", "noauto_da_alloc", "discard")),
     *(("", word) for word in ("dioread_lock", "commit=30", "stripe=64", "errors=remount-ro")),
@@ -57,21 +57,21 @@ REMOUNTS = (
     ("data=journal", "dioread_nolock"),
     ("nobarrier", "commit=30"),
 )
-"""Pairs of what a filesystem is mounted with and what a remount then asks for."""
+"""Pairs of options at mount and options of the remount that follows."""
 BITS = (
     "nobarrier,nodelalloc,journal_data_writeback",
     "journal_data",
     "journal_data_ordered,discard,debug",
     "bsdgroups,uid16,block_validity",
 )
-"""What `tune2fs -o` is given, each on a filesystem of its own."""
+"""Arguments of `tune2fs -o`, each used on a new filesystem."""
 STRING = "nodelalloc,noauto_da_alloc,dioread_lock,data=writeback"
-"""A list for the superblock's string, which tune2fs cannot write: a comma ends its argument."""
+"""Default mount options string that tune2fs cannot write: a comma ends its argument."""
 
 
 @scenario(every_era=True)
 def option_table() -> JsonObject:
-    """Mount a filesystem with each token that the product's table knows."""
+    """Mount a filesystem with each token in the product's table."""
     device = _make("4096")
     superblock = run("dumpe2fs", "-h", device)
     tokens = [*itertools.chain.from_iterable(map(_tokens, all_options())), *TOGETHER]
@@ -82,14 +82,14 @@ def option_table() -> JsonObject:
 
 @scenario(every_era=True)
 def remount_matrix() -> JsonObject:
-    """Ask for one option by remount, on filesystems mounted with another."""
+    """Remount with one option, on filesystems mounted with another."""
     device = _make("4096")
     return {f"{before}|{word}": _remount(device, before, word) for before, word in REMOUNTS}
 
 
 @scenario(every_era=True)
 def superblock_options() -> JsonObject:
-    """Mount without options what tune2fs and debugfs have written into the superblock."""
+    """Mount without options after tune2fs and debugfs have changed the superblock."""
     commands = [f"tune2fs -o {words}" for words in BITS]
     commands.append("tune2fs -E mount_opts=nobarrier")
     commands.append(f"debugfs -w -R 'set_super_value mount_opts {STRING}'")
@@ -98,7 +98,7 @@ def superblock_options() -> JsonObject:
 
 @scenario(every_era=True)
 def other_filesystems() -> JsonObject:
-    """Mount filesystems whose defaults are others: small blocks, no journal, ext3, ext2."""
+    """Mount filesystems with other defaults: small blocks, no journal, ext3, ext2."""
     return {
         "small blocks": _shown_of(_make("1024")),
         "no journal": _shown_of(_make("4096", "-O", "^has_journal")),
@@ -115,7 +115,7 @@ def _make(block_bytes: str, *options: str) -> str:
 
 
 def _tokens(spec: OptionSpec) -> Sequence[str]:
-    """Return what to give at mount for an option: both states or some values, and aliases."""
+    """Return the mount options to try for a spec: both states or some values, and aliases."""
     states = VALUES[spec.on] if spec.has_value else (spec.on,)
     return (*states, *filter(None, [spec.off]), *spec.aliases)
 
@@ -131,7 +131,7 @@ def _shown_of(device: str, fstype: str = "ext4") -> JsonObject:
 
 
 def _try(device: str, options: str = "", fstype: str = "ext4") -> JsonObject:
-    """Mount with these options; return the error number, what is shown, and the kernel's words."""
+    """Mount with these options; return the error number, the options shown and the kernel log."""
     log = KernelLog()
     error = mount_call(device, PLACE, options, fstype=fstype)
     if error:
@@ -155,7 +155,7 @@ def _remount(device: str, before: str, options: str) -> JsonObject:
 
 
 def _show(device: str) -> JsonObject:
-    """Return the options file, and the line of mountinfo."""
+    """Return the options file and the line of mountinfo."""
     lines = Path("/proc/self/mountinfo").read_text().splitlines(keepends=True)
     file = Path(f"/proc/fs/ext4/{Path(device).name}/options")
     return {

@@ -1,4 +1,4 @@
-"""What `ext4audit plan` prints for an array, run on that array."""
+"""The mkfs lines that `ext4audit plan` prints for an array, run on that array."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACE = "/mnt/planned"
 
 @scenario()
 def plan_md_raid0() -> JsonObject:
-    """Make the filesystem of a plan on twelve disks: as it was planned, then as corrected."""
+    """Make a filesystem on twelve disks, first as planned, then with the corrected line."""
     members = [disk(f"raid{number:02}") for number in range(12)]
     with md("0", members, "--chunk=512") as device:
         size = run("blockdev", "--getsize64", device).strip()
@@ -49,7 +49,7 @@ def _plan(device: str, size: str, mkfs: str) -> Any:
 
 
 def _told(report: Any) -> JsonObject:
-    """Return what a plan predicts: LAY001's outcome, and the bitmaps of each member."""
+    """Return a plan's predictions: LAY001's outcome and the bitmaps of each member."""
     ((fs,), (verdict,)) = report["filesystems"], report["verdicts"]
     bitmaps = [
         member["block_bitmaps"] + member["inode_bitmaps"] for member in fs["layout"]["members"]
@@ -58,7 +58,7 @@ def _told(report: Any) -> JsonObject:
 
 
 def _measured(target: str) -> JsonObject:
-    """Return the same of the real filesystem."""
+    """Return the same facts measured on the real filesystem."""
     host = scan(target)
     layout = host.filesystems[0].layout
     members = getattr(getattr(layout, "value", None), "members", ())

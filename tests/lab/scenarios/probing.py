@@ -1,4 +1,4 @@
-"""`ext4audit probe` on sick and healthy disks, options and layouts: one command an experiment."""
+"""`ext4audit probe` on bad and good disks, options and layouts: one command per experiment."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PATIENCE_SECONDS = 180
 
 @scenario(every_era=True)
 def probe_options() -> JsonObject:
-    """Probe fsync, rename and extents with healthy and sick options.
+    """Probe fsync, rename and extents with bad and good options.
 
-    Nothing initializes inode tables meanwhile: the kernel flushes once for the first of them, with
-    barriers or without (fs/ext4/super.c: ext4_run_li_request).
+    Inode tables are not initialized meanwhile: the kernel flushes once for the first of them,
+    with or without barriers (fs/ext4/super.c: ext4_run_li_request).
     """
     wide, through = disk("wide"), disk("through")
     dioread = ("dioread_nolock", "nodelalloc")
@@ -41,7 +41,7 @@ def probe_options() -> JsonObject:
 
 @scenario()
 def probe_rename() -> JsonObject:
-    """Probe the rename on a throttled disk and on one that is not."""
+    """Probe the rename on a throttled and an unthrottled disk."""
     return {
         "slow": _probe(disk("slow"), "rename", "auto_da_alloc"),
         "slow, noauto_da_alloc": _probe(disk("slow"), "rename", "noauto_da_alloc"),
@@ -50,7 +50,7 @@ def probe_rename() -> JsonObject:
 
 @scenario()
 def probe_members() -> JsonObject:
-    """Probe a RAID0 of twelve disks with the defaults of mke2fs and with even bitmaps."""
+    """Probe a RAID0 of twelve disks with the defaults of mke2fs and with evenly spread bitmaps."""
     members = [disk(f"raid{n:02}") for n in range(12)]
     with md("0", members, "--chunk=512", "--data-offset=64M") as array:
         return {
@@ -61,7 +61,7 @@ def probe_members() -> JsonObject:
 
 @scenario()
 def probe_observe() -> JsonObject:
-    """Observe a disk beside a writer that calls fsync, with and without barriers."""
+    """Observe a disk during writes with fsync, with and without barriers."""
     found = {}
     for option in ("barrier", "nobarrier"):
         with mounted(disk("wide"), option, mkfs=LAZY) as place, _fsyncing(place):
@@ -78,7 +78,7 @@ def _probe(device: str, only: str, *options: str, mkfs: tuple[str, ...] = LAZY) 
 
 
 def _run(place: Path, *arguments: str) -> JsonObject:
-    """Return the exit code and the results by probe; the guest's files are those of the host."""
+    """Return the exit code and the results by probe; the guest shares the host's files."""
     words = ("probe", str(place), "-f", "json", *arguments)
     done = run_program(*words, seconds=PATIENCE_SECONDS)
     assert done.stdout, done.stderr
@@ -91,7 +91,7 @@ def _run(place: Path, *arguments: str) -> JsonObject:
 
 @contextlib.contextmanager
 def _fsyncing(place: Path) -> Iterator[None]:
-    """Append and fsync meanwhile."""
+    """Append and fsync in the background."""
     stop = threading.Event()
 
     def write() -> None:

@@ -1,4 +1,4 @@
-"""The remedies of PRF002: for the queue and for the backlog."""
+"""The remedies of PRF002, for the device queue and for dirty memory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from lab.support.devices import run
 from lab.support.scenario import JsonObject, scenario
 
 DIRTY_BYTES = 400 << 20
-"""2.4 s of writing at the 175 MB/s that PRF002 assumes of a virtual disk, of whose requests the
-queue takes 320 MiB."""
+"""2.4 s of writing at the 175 MB/s that PRF002 assumes for a virtual disk; the queue holds
+320 MiB of it."""
 MAX_SECTORS_KB = 1280
-"""The default before Linux 6.17, which takes 4096: a queue of the same length on each kernel."""
+"""The default before Linux 6.17, which uses 4096: gives every kernel the same queue length."""
 
 
 @scenario(every_era=True)
 def prf002_writeback_throttling() -> JsonObject:
-    """Cure by switching writeback throttling off, now and by a udev rule at each start."""
+    """Disable writeback throttling, now and with a udev rule at each boot."""
     with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
         knob = queue_attribute(patient, "wbt_lat_usec")
         latency = knob.read_text()
@@ -40,7 +40,7 @@ def prf002_writeback_throttling() -> JsonObject:
 
 @scenario()
 def prf002_dirty_limit() -> JsonObject:
-    """Cure by bounding the backlog, now and by a file of sysctl.d at each start."""
+    """Limit dirty memory, now and with a sysctl.d file at each boot."""
     with for_builds() as patient, dirty_limit(DIRTY_BYTES), request_size(patient, MAX_SECTORS_KB):
 
         def start_again() -> None:
@@ -62,7 +62,7 @@ def for_builds() -> Iterator[Patient]:
 
 @contextlib.contextmanager
 def dirty_limit(size_bytes: int) -> Iterator[None]:
-    """Set vm.dirty_bytes; the kernel brings the ratio back only when it is written anew."""
+    """Set vm.dirty_bytes; the kernel only restores the ratio when the ratio is written."""
     ratio = Path("/proc/sys/vm/dirty_ratio").read_text().strip()
     background = Path("/proc/sys/vm/dirty_background_ratio").read_text().strip()
     run("sysctl", "-q", "-w", f"vm.dirty_bytes={size_bytes}")
@@ -76,13 +76,13 @@ def dirty_limit(size_bytes: int) -> Iterator[None]:
 
 
 def queue_attribute(patient: Patient, name: str) -> Path:
-    """Return the file of an attribute of the queue of its device."""
+    """Return the sysfs file of an attribute of the device's queue."""
     return Path(f"/sys/block/{Path(patient.device).name}/queue/{name}")
 
 
 @contextlib.contextmanager
 def request_size(patient: Patient, size_kb: int) -> Iterator[None]:
-    """Set the size of the largest request that the kernel makes."""
+    """Set the size of the kernel's largest request."""
     knob = queue_attribute(patient, "max_sectors_kb")
     usual = knob.read_text()
     knob.write_text(str(size_kb))
@@ -93,5 +93,5 @@ def request_size(patient: Patient, size_kb: int) -> Iterator[None]:
 
 
 def replay_udev_rules(device: Path) -> None:
-    """Have udev's own reader of rules do what it does for a disk that appears; no daemon runs."""
+    """Let udevadm process the rules as for a disk that appears; no daemon runs."""
     run("udevadm", "test", "--action=add", device)

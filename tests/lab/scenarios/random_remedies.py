@@ -1,4 +1,4 @@
-"""Remedies on random hosts: the same laws as on this machine's kernel, on the kernel of a guest."""
+"""Remedies on random hosts: the checks of this machine's kernel, on a guest's kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CASES = 12
 
 @scenario(every_era=True)
 def random_remedies() -> JsonObject:
-    """Draw hosts and run one remedy of each, with its rollback."""
+    """Generate hosts and run one remedy of each, with its rollback."""
     before = FSTAB.read_text() if FSTAB.exists() else ""
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -12,12 +12,12 @@ from lab.support.devices import disk, md, mounted, run
 from lab.support.scenario import JsonObject, scenario
 
 AFFECTED = "4.19.91-18.al7.x86_64"
-"""A release in the range of Alibaba's page; no kernel of the archive still has the defect."""
+"""A release in the range on Alibaba's page; no kernel in the archive still has the defect."""
 
 
 @scenario(every_era=True)
 def dur001_nobarrier_on_a_mirror() -> JsonObject:
-    """Cure a nobarrier of fstab on an md RAID1 of a virtio disk and an NVMe disk."""
+    """Remove nobarrier from fstab on an md RAID1 of a virtio disk and an NVMe disk."""
     members = [disk("wide"), disk("nvme")]
     with (
         md("1", members, "--size=163840", "--metadata=1.2") as device,
@@ -29,7 +29,7 @@ def dur001_nobarrier_on_a_mirror() -> JsonObject:
 
 @scenario(every_era=True)
 def dur002_bits() -> JsonObject:
-    """Cure what `tune2fs -o` set: two options that a remount can change back."""
+    """Undo `tune2fs -o`: two options that a remount can change back."""
     with prepared("DUR002", "defaults", tune=["-o", "nobarrier,nodelalloc"]) as patient:
         cured = patient.cure(
             "Reset the superblock to the kernel's defaults", mount_after_rollback=True
@@ -39,7 +39,7 @@ def dur002_bits() -> JsonObject:
 
 @scenario(every_era=True)
 def dur002_string_and_data_mode() -> JsonObject:
-    """Cure a list in the superblock's string, and a data mode in its bits: by a new mount."""
+    """Clear the superblock's option string and data mode bits, which takes a new mount."""
     string = "noauto_da_alloc,nobarrier"
     with prepared(
         "DUR002", "defaults", tune=["-o", "journal_data_writeback"], string=string
@@ -52,7 +52,7 @@ def dur002_string_and_data_mode() -> JsonObject:
 
 @scenario(every_era=True)
 def prf001_nodelalloc() -> JsonObject:
-    """Cure a nodelalloc of fstab, on a kernel taken for one that dioread_nolock then hurts."""
+    """Remove nodelalloc from fstab, on a kernel treated as having the dioread_nolock defect."""
     with prepared("PRF001", "defaults,nodelalloc") as seen:
         patient = replace(seen, see=_affected)
         cured = {
@@ -64,7 +64,7 @@ def prf001_nodelalloc() -> JsonObject:
 
 @scenario(every_era=True)
 def drf001_remounted_by_hand() -> JsonObject:
-    """Cure what a remount by hand put in force, of which fstab does not know."""
+    """Undo a manual remount whose options are not in fstab."""
     by_hand = "dioread_lock,commit=30"
     with prepared("DRF001", "defaults") as patient:
         run("mount", "-o", f"remount,{by_hand}", WHERE)
@@ -76,7 +76,7 @@ def drf001_remounted_by_hand() -> JsonObject:
 
 @scenario(every_era=True)
 def drf002_fstab_was_edited() -> JsonObject:
-    """Cure the difference that an edit of fstab after the mount has made."""
+    """Apply an edit of fstab that was made after the mount."""
     with prepared("DRF002", "defaults") as patient:
         write_fstab(patient.device, WHERE, "defaults,dioread_lock,noatime")
         cured = {
@@ -88,7 +88,7 @@ def drf002_fstab_was_edited() -> JsonObject:
 
 @scenario(every_era=True)
 def drf002_nodelalloc() -> JsonObject:
-    """Cure an fstab edited to say nodelalloc, which not every kernel takes by remount."""
+    """Apply nodelalloc added to fstab, which not every kernel accepts by remount."""
     with prepared("DRF002", "defaults") as seen:
         patient = replace(seen, see=_with_tidb)
         write_fstab(patient.device, WHERE, "defaults,nodelalloc")
@@ -104,7 +104,7 @@ def drf002_nodelalloc() -> JsonObject:
 
 @scenario()
 def drf006_not_mounted() -> JsonObject:
-    """Cure an entry of fstab that is not mounted."""
+    """Mount an entry of fstab that is not mounted."""
     with prepared("DRF006", "defaults") as patient:
         run("umount", WHERE)
         cured = patient.cure("then mount the filesystem")
@@ -114,7 +114,7 @@ def drf006_not_mounted() -> JsonObject:
 
 @scenario()
 def lay001_recreate() -> JsonObject:
-    """Make mke2fs's default filesystem on a RAID0 of four disks anew by the printed line."""
+    """Recreate mke2fs's default filesystem on a RAID0 of four disks with the printed line."""
     members = [disk(f"raid0{number}") for number in range(4)]
     with md("0", members, "--chunk=512") as device:
         run("mkfs.ext4", "-q", "-F", device)
@@ -138,10 +138,10 @@ def lay001_recreate() -> JsonObject:
 
 
 def _with_tidb(host: Host) -> Host:
-    """Choose the profile that demands nodelalloc, of which PRF003 warns without it."""
+    """Select the profile that requires nodelalloc, whose absence PRF003 reports."""
     return host._replace(profiles=(ActiveProfile(all_profiles()["tidb"]),))
 
 
 def _affected(host: Host) -> Host:
-    """Take the kernel for one of the affected range; all else is what it is."""
+    """Treat the kernel as one of the affected range; change nothing else."""
     return host._replace(kernel=Known(parse_kernel(f"{AFFECTED}\n#1 SMP\nx86_64\nlab\n"), "uname"))

@@ -1,4 +1,4 @@
-"""That the lab itself works."""
+"""Checks of the lab itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.support.scenario import JsonObject, scenario
 
 @scenario(every_era=True)
 def the_machine() -> JsonObject:
-    """Tell the kernel's release and the write cache of each kind of disk."""
+    """Return the kernel's release and the write cache of each kind of disk."""
     caches = {
         serial: Path(f"/sys/block/{Path(disk(serial)).name}/queue/write_cache").read_text().strip()
         for serial in ("wide", "through", "nvme")

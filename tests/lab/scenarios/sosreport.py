@@ -1,4 +1,4 @@
-"""The real `sos` on a stack that it can describe in part only: LVM on RAID0."""
+"""The real `sos` on a stack of which it collects only part: LVM on RAID0."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lab.support.story import host_called_lab
 PLACE = "/data"
 ARCHIVE = Path("/lab-results/sosreport.tar.gz")
 PLUGINS = "filesys,block,kernel,host,memory,release,date,md,lvm2,devicemapper"
-# Without a udevd a tool may wait for one: sos gives each command five minutes by itself.
+# Without a udevd a tool may wait for one: sos allows each command five minutes by default.
 BOUNDS = ("--plugin-timeout", "90", "--threads", "2")
 
 
 @scenario()
 def sosreport() -> JsonObject:
-    """Report LVM on RAID0 with barriers off by the superblock, the descriptors dumped too."""
+    """Report LVM on RAID0 with barriers off in the superblock, and dump the descriptors too."""
     with (
         md("0", raid_disks(2, 0, 3, 1), CHUNK) as array,
         logical_volume([array], "-L", "34G") as device,
@@ -35,7 +35,7 @@ def sosreport() -> JsonObject:
 
 
 def _report() -> str:
-    """Run sos, and bring its archive out; return what it printed."""
+    """Run sos, export its archive and return its output."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         printed = run(
             *("sos", "report", "--batch", "-o", PLUGINS, "-k", "filesys.dumpe2fs=on"),

@@ -1,4 +1,4 @@
-"""Stacks of disks: every kind of bus and cache, partitions, and device mapper on its own."""
+"""Stacks of disks: every kind of bus and cache, partitions, and device mapper alone."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def nvme() -> JsonObject:
 
 @scenario()
 def nvme_overridden() -> JsonObject:
-    """Audit an NVMe disk whose cache the administrator declared away.
+    """Audit an NVMe disk whose cache the administrator overrode.
 
-    QEMU's NVMe reports a volatile cache whatever it is told (7.2), so one without is to be had
-    by the override of `queue/write_cache` only; the kernel then believes it as it would a drive.
+    QEMU's NVMe always reports a volatile cache, whatever its settings (7.2), so a disk without
+    one needs the override in `queue/write_cache`; the kernel trusts it like a drive's report.
     """
     device = disk("nvme")
     with setting(f"/sys/block/{device[5:]}/queue/write_cache", "write through"):
@@ -45,14 +45,14 @@ def nvme_overridden() -> JsonObject:
 
 @scenario()
 def scsi_write_back() -> JsonObject:
-    """Audit a SCSI disk, whose mode page says that it has a cache."""
+    """Audit a SCSI disk whose mode page reports a cache."""
     with scsi_disk(80) as device:
         return tell("scsi-write-back", device, size=SMALLEST, without_barriers=True)
 
 
 @scenario()
 def scsi_write_through() -> JsonObject:
-    """Audit a SCSI disk whose cache was switched off in the disk itself, by its mode page."""
+    """Audit a SCSI disk whose cache was disabled in the disk itself, with its mode page."""
     with scsi_disk(80) as device:
         (cache,) = Path(f"/sys/block/{device[5:]}/device/scsi_disk").glob("*/cache_type")
         with setting(cache, "write through"):
@@ -61,6 +61,6 @@ def scsi_write_through() -> JsonObject:
 
 @scenario()
 def dm_linear() -> JsonObject:
-    """Audit a window of a disk, made by dmsetup."""
+    """Audit part of a disk, mapped by dmsetup."""
     with linear(disk("wide"), 8192, 1 << 21) as device:
         return tell("dm-linear", device)

@@ -12,7 +12,7 @@ from lab.support.story import tell
 
 @scenario()
 def lvm_linear() -> JsonObject:
-    """Audit a linear volume, mounted without barriers, of which fstab says nothing."""
+    """Audit a linear volume, mounted without barriers although fstab does not say so."""
     with logical_volume([disk("wide")], "-L", "1G") as device:
         audited = tell("lvm-linear-nobarrier", device, options=("nobarrier",))
         return {**audited, "cured": turn_barriers_on(device)}
@@ -22,8 +22,8 @@ def lvm_linear() -> JsonObject:
 def lvm_striped() -> JsonObject:
     """Audit a volume of four stripes of 64 KiB with mkfs's defaults.
 
-    A flex group's 16 block bitmaps fill one chunk, its inode bitmaps the next one: two of the
-    four disks hold them all.
+    A flex group's 16 block bitmaps fill one chunk and its inode bitmaps the next, so two of
+    the four disks hold them all.
     """
     with logical_volume(raid_disks(2, 0, 3, 1), "-L", "40G", "-i", "4", "-I", "64k") as device:
         audited = tell("lvm-striped", device, size="34G", as_nobody=True)

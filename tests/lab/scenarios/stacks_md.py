@@ -13,16 +13,16 @@ GIB_SECTORS = 1 << 21
 
 
 def raid_disks(*numbers: int) -> list[str]:
-    """Return some of the equal disks, in this order."""
+    """Return some of the equal disks, in the given order."""
     return [disk(f"raid{number:02}") for number in numbers]
 
 
 @scenario()
 def md_raid0() -> JsonObject:
-    """Audit a RAID0 of four with mkfs's defaults, which put all bitmaps onto the first member.
+    """Audit a RAID0 of four with mkfs's defaults, which put all bitmaps on the first member.
 
-    The slots are not in the order of the disks' names. 34 GiB are 17 flex groups: the fewest
-    of four disks by which LAY001 judges are 16.
+    The slots are not in the order of disk names. 34 GiB are 17 flex groups: on four disks
+    LAY001 needs at least 16.
     """
     with md("0", raid_disks(2, 0, 3, 1), CHUNK) as device:
         return tell("md-raid0-hot-member", device, size="34G", as_nobody=True)
@@ -30,7 +30,7 @@ def md_raid0() -> JsonObject:
 
 @scenario()
 def md_raid0_unequal() -> JsonObject:
-    """Audit a RAID0 whose third member is smaller: md stripes over it in zones."""
+    """Audit a RAID0 whose third member is smaller: md stripes it in zones."""
     with md("0", [*raid_disks(0, 1), disk("wide")], CHUNK, "--layout=alternate") as device:
         return tell("md-raid0-unequal-members", device)
 
@@ -39,7 +39,7 @@ def md_raid0_unequal() -> JsonObject:
 def md_raid1_through() -> JsonObject:
     """Audit a mirror of partitions of a write-through disk, with barriers off.
 
-    The array says "write back" all the same.
+    The array still reports "write back".
     """
     with (
         partitions(disk("through"), 2048, 4 * GIB_SECTORS, sectors=2 * GIB_SECTORS) as parts,
@@ -71,7 +71,7 @@ def md_raid10() -> JsonObject:
 def partition_on_md() -> JsonObject:
     """Audit a partition that starts at the fourth chunk of a RAID0 of two.
 
-    Three chunks of offset turn the members round: all bitmaps are on the second one.
+    The offset of three chunks rotates the members: all bitmaps are on the second one.
     """
     start = 3 * 1024
     with (

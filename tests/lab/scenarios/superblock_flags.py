@@ -1,4 +1,4 @@
-"""What remounts make of the flags of a superblock: one that names nothing, and the product's."""
+"""What remounts do to superblock flags: one that names none of them, and the product's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS = ("i_version", "iversion", "lazytime", "mand", "sync", "dirsync")
 
 @scenario(every_era=True)
 def superblock_flags() -> JsonObject:
-    """Mount with each flag; return what the mount table shows then, and after each remount."""
+    """Mount with each flag; return the mount table then, and after each remount."""
     device = disk("wide")
     PLACE.mkdir(exist_ok=True)
     run("mkfs.ext4", "-q", "-F", device, "160M")

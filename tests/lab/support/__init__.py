@@ -1,1 +1,1 @@
-"""What the lab's tests and scenarios share: kernels, the machine, devices, stacks, remedies."""
+"""Helpers for the lab's tests and scenarios: kernels, the machine, devices, stacks, remedies."""

@@ -1,4 +1,4 @@
-"""One boot for all scenarios of a kernel, and a new one for the rest when one has spoilt it."""
+"""Runs all scenarios of a kernel in one boot, and the rest in a new one if one spoils it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_BOOTS = 4
 def run_in_boots(
     results: Path, names: Sequence[str], boot: Callable[[Sequence[str]], None]
 ) -> None:
-    """Have `boot` run scenarios until each has a result; one that ended the guest has an error.
+    """Boot until each scenario has a result; one that ended the guest has an error.
 
-    The guest leaves NAME.part while a scenario runs and NAME.json once it has ended.
+    The guest writes NAME.part while a scenario runs and NAME.json once it has ended.
     """
     left = list(names)
     for _ in range(MOST_BOOTS):

@@ -18,7 +18,7 @@ from support.shells.collector import collect
 
 CAPTURES = Path("/lab-results/captures")
 NOT_ROOT = "not-root-"
-"""Begins the name of a capture by nobody; the rest is the story of the stack."""
+"""Prefix of the name of a capture by nobody; the rest is the name of the stack's story."""
 NOBODY = 65534
 LIVE = "live.json"
 COLLECTED = "collect.tar.gz"
@@ -27,9 +27,9 @@ DIRTY_BYTES = 64 << 20
 
 
 def capture(name: str) -> None:
-    """Scan live, and capture by `collect` and by its shell script, as root, into files of `name`.
+    """Scan live, and capture with `collect` and its shell script, as root, into files of `name`.
 
-    All is what a user runs, but for the start of the interpreter, which takes seconds emulated.
+    Everything is as a user runs it, except starting the interpreter, which is slow emulated.
     """
     target = CAPTURES / name
     target.mkdir(parents=True)
@@ -39,9 +39,9 @@ def capture(name: str) -> None:
 
 
 def capture_as_nobody(name: str) -> None:
-    """Scan live, and capture by `collect`, as who may read neither devices nor dm tables.
+    """Scan live, and capture with `collect`, as a user who may read neither devices nor dm tables.
 
-    `capture` has been called before: it loaded all modules, which nobody may not read.
+    Run `capture` first: it loads all modules, which nobody may not read.
     """
     target = CAPTURES / name
     target.mkdir(parents=True)
@@ -53,14 +53,14 @@ def capture_as_nobody(name: str) -> None:
 
 
 def _program(target: Path) -> None:
-    """Run the two commands; the first one's exit code is written down beside what it printed."""
+    """Run both commands; store the scan's exit code beside its output."""
     code = run_program(["scan", "-q", "-f", "json", "-o", str(target / LIVE)])
     (target / "exit-code").write_text(f"{code}\n")
     assert run_program(["collect", "-o", str(target / COLLECTED)]) == 0
 
 
 def _as_nobody(target: Path) -> None:
-    """Do so in a child that drops its privileges: another user could not load the interpreter."""
+    """Run it in a child that drops its privileges: another user could not load the interpreter."""
     child = os.fork()
     if child == 0:
         code = 1
@@ -81,9 +81,9 @@ def _as_nobody(target: Path) -> None:
 
 @contextlib.contextmanager
 def _fixed_dirty_limit() -> Iterator[None]:
-    """Limit dirty memory in bytes: a share of what is available is never the same twice.
+    """Limit dirty memory in bytes: a ratio of the available memory gives a new limit each time.
 
-    Writing the ratio takes the bytes back (mm/page-writeback.c): the kernel refuses 0 bytes.
+    Writing the ratio removes the limit in bytes (mm/page-writeback.c): the kernel refuses 0 bytes.
     """
     names = ("dirty_background_bytes", "dirty_bytes")
     ratios = {name: name.replace("bytes", "ratio") for name in names}
@@ -102,7 +102,7 @@ def _setting(name: str) -> Path:
 
 
 def replayed(snapshot: Path, directory: Path) -> tuple[int, Any]:
-    """Return the exit code and the report of a capture, audited on the machine of the test."""
+    """Return the exit code and the report of auditing a capture on the machine of the test."""
     report = directory / f"{snapshot.name}.json"
     arguments = ["scan", "-q", "-f", "json", "-o", str(report), "--from", str(snapshot)]
     return run_program(arguments), but_source(report)
@@ -114,7 +114,7 @@ def live(captured: Path) -> tuple[int, Any]:
 
 
 def but_source(report: Path) -> Any:
-    """Return a report without where it came from and when, which alone may differ."""
+    """Return a report without its source and time, the only parts that may differ."""
     document = json.loads(report.read_text())
     assert set(document.pop("source")) == {"kind", "label", "key", "taken_at", "groups"}
     return document

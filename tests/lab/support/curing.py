@@ -1,4 +1,4 @@
-"""Run a remedy as it is printed, and judge before, after, after the next mount, and rolled back."""
+"""Runs a remedy as printed, and judges before, after, after the next mount and rolled back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORWARD = (Phase.IMMEDIATE, Phase.PERSISTENT)
 
 @contextlib.contextmanager
 def fstab_entry(device: str, where: Path, options: str) -> Iterator[None]:
-    """Add an entry to the guest's fstab, and bring the file back; `/etc` is the guest's layer."""
+    """Add an entry to the guest's fstab, and restore the file; `/etc` is on the guest's overlay."""
     before = FSTAB.read_bytes()
     write_fstab(device, where, options)
     try:
@@ -38,13 +38,13 @@ def fstab_entry(device: str, where: Path, options: str) -> Iterator[None]:
 
 
 def write_fstab(device: str, where: Path, options: str) -> None:
-    """Write an fstab of a comment and this one entry."""
+    """Write an fstab that consists of a comment and this entry."""
     FSTAB.write_text(f"# the lab\n{device} {where} ext4 {options} 0 2\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """One filesystem, and the rule that judges it; `see` alters the host before it is judged."""
+    """One filesystem and the rule that judges it; `see` changes the host before it is judged."""
 
     device: str
     code: str
@@ -52,18 +52,18 @@ class Patient:
     see: Callable[[Host], Host] = field(default=lambda host: host)
 
     def judge(self) -> Verdict:
-        """Assemble the host anew, and judge."""
+        """Assemble the host again, and judge it."""
         host = self.see(scan(self.device))
         rule = next(rule for rule in all_rules() if rule.code == self.code)
         return judge(rule, None if rule.scope is Scope.HOST else host.filesystems[0], host)
 
     def mount_again(self) -> None:
-        """Unmount, and mount as fstab says."""
+        """Unmount, and mount with the options of fstab."""
         run("umount", self.where)
         run("mount", self.where)
 
     def fsck(self) -> str:
-        """Unmount for good and check; any complaint is an error of the scenario."""
+        """Unmount permanently and check; any complaint is an error of the scenario."""
         run("umount", self.where)
         return run("e2fsck", "-fn", self.device)
 
@@ -74,11 +74,11 @@ class Patient:
         again: Callable[[], None] | None = None,
         mount_after_rollback: bool = False,
     ) -> JsonObject:
-        """Run the remedy whose summary contains some words, and back; tell each verdict.
+        """Run the remedy whose summary contains `summary`, and its rollback; return each verdict.
 
-        `again` is what the next start of the machine does, a mount by fstab when nothing else
-        is said. `mount_after_rollback` is for what the superblock hides from the next mount on
-        only.
+        `again` simulates the next boot; by default it mounts with the options of fstab.
+        `mount_after_rollback` is for superblock settings that only take effect at the next
+        mount.
         """
         again = again or self.mount_again
         before, fstab = self.judge(), FSTAB.read_text()
@@ -104,7 +104,7 @@ class Patient:
 
 
 def told(verdict: Verdict) -> str:
-    """Spell a verdict: "pass", or "fail" with the severities of its findings."""
+    """Return a verdict as text: "pass", or "fail" with the severities of its findings."""
     severities = sorted(finding.severity.value for finding in verdict.findings)
     return " ".join([verdict.outcome.value, *severities])
 
@@ -128,7 +128,7 @@ def prepared(
     tune: list[str] | None = None,
     string: str = "",
 ) -> Iterator[Patient]:
-    """Make a small filesystem with an entry in fstab, and mount it by that entry."""
+    """Make a small filesystem with an entry in fstab, and mount it with that entry."""
     device = device or disk("wide")
     run("mkfs.ext4", "-q", "-F", "-b", "4096", device, "150M")
     if tune:

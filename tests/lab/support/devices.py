@@ -1,4 +1,4 @@
-"""What the guest has: disks found by serial, and the stacks that scenarios build of them."""
+"""Devices of the guest: disks found by serial, and the stacks that scenarios build on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def run(*argv: str | Path, check: bool = True, stdin: str = "") -> str:
-    """Run a command, which must succeed, and return what it printed."""
+    """Run a command and return its output; by default it must succeed."""
     done = subprocess.run(
         [str(arg) for arg in argv], input=stdin, capture_output=True, text=True, check=False
     )
@@ -30,17 +30,17 @@ def disk(serial: str) -> str:
 
 
 def serials() -> dict[str, str]:
-    """Return the serials of the disks, by the kernel's names."""
+    """Return the serials of the disks, by kernel name."""
     files = [*Path("/sys/block").glob("*/serial"), *Path("/sys/block").glob("*/device/serial")]
     return {file.relative_to("/sys/block").parts[0]: file.read_text().strip() for file in files}
 
 
 def wipe_idle_disks() -> None:
-    """Wipe what earlier scenarios left on the disks that are in nobody's use now.
+    """Wipe what earlier scenarios left on disks that are not in use.
 
     An audit of the whole guest finds idle filesystems, and a fixture must not depend on which
-    scenarios ran before. A disk in use refuses (EBUSY). Nobody keeps udev's database up to date
-    in the guest: what it once said of a disk would be read as what is there.
+    scenarios ran before. A disk in use refuses (EBUSY). Nothing updates udev's database in the
+    guest, so stale entries about a disk would be taken for its contents.
     """
     shutil.rmtree("/run/udev", ignore_errors=True)
     for name in serials():
@@ -49,7 +49,7 @@ def wipe_idle_disks() -> None:
 
 @contextlib.contextmanager
 def md(level: str, members: Sequence[str], *options: str, name: str = "md127") -> Iterator[str]:
-    """Make an md array, and take it apart again; a member may be "missing" (mdadm(8))."""
+    """Create an md array, and stop it again; a member may be "missing" (mdadm(8))."""
     device = f"/dev/{name}"
     words = ["--create", device, "--run", "--assume-clean", f"--level={level}", "--homehost=lab"]
     if level == "0":
@@ -80,7 +80,7 @@ def mounted(
 
 
 def sync_filesystem(place: Path) -> None:
-    """Write what a filesystem holds back, as `sync -f` does, which takes 0.1 s to start here."""
+    """Sync a filesystem as `sync -f` does, which takes 0.1 s to start here."""
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
@@ -90,7 +90,7 @@ def sync_filesystem(place: Path) -> None:
 
 
 def wait_for(path: str, seconds: float = 10.0) -> None:
-    """Wait for a device node that the kernel makes on its own time."""
+    """Wait for a device node that the kernel creates asynchronously."""
     deadline = time.monotonic() + seconds
     while not Path(path).exists():
         assert time.monotonic() < deadline, f"{path} did not appear"

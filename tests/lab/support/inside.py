@@ -1,8 +1,8 @@
-"""The guest's side: run scenarios one after the other, and write down what each found.
+"""The guest's side: runs scenarios one after the other, and stores what each returns.
 
 `python -m lab.support.inside DIRECTORY NAME…` writes DIRECTORY/NAME.json as soon as NAME has ended,
-so that a guest that dies keeps what it had. It stops after a scenario that has left something
-behind: the rest then run in a new boot.
+so that a guest that dies keeps earlier results. It stops after a scenario that has left mounts
+or devices behind: the rest then run in a new boot.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from lab.support.scenario import Scenario, all_scenarios
 
 STACKED = ("md*", "dm-*", "sd*", "loop*/backing_file")
-"""What a scenario builds on the guest's disks, in /sys/block."""
+"""Names in /sys/block of devices that a scenario builds on the guest's disks."""
 
 
 def main(directory: Path, names: list[str]) -> None:
-    """Run the named scenarios, up to the first that leaves the guest otherwise than it found it."""
+    """Run the named scenarios, up to the first that leaves mounts or devices behind."""
     known = all_scenarios()
     before = leftovers()
     for name in names:
@@ -36,7 +36,7 @@ def main(directory: Path, names: list[str]) -> None:
 
 
 def outcome_of(scenario: Scenario) -> dict[str, object]:
-    """Run one scenario; return its result or its error, and the seconds that it took."""
+    """Run one scenario; return its result or its error, and its duration in seconds."""
     started = time.monotonic()
     outcome: dict[str, object]
     try:
@@ -47,7 +47,7 @@ def outcome_of(scenario: Scenario) -> dict[str, object]:
 
 
 def leftovers() -> set[str]:
-    """Return the ext4 mounts and the stacked devices that are there."""
+    """Return the ext4 mounts and the stacked devices that exist."""
     mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
     mounted = {line.split()[1] for line in mounts if line.split()[2].startswith("ext")}
     return mounted | {str(each) for kind in STACKED for each in Path("/sys/block").glob(kind)}

@@ -1,7 +1,7 @@
 """Debian kernels for the lab: downloaded as packages and only unpacked, never installed.
 
-Four eras of ext4 option tables come from one archive: 5.10, 6.1, 6.12 and what is newest. The
-archive's address is that of the machine's own apt sources.
+Four eras of ext4 option tables come from one archive: 5.10, 6.1, 6.12 and the newest. The
+archive's address comes from the machine's own apt sources.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODULES = (
 
 @dataclass(frozen=True, slots=True)
 class LabKernel:
-    """An era of ext4: its name in the lab, the Debian suite that serves it, its release."""
+    """A kernel era of ext4: its name in the lab, the Debian suite that has it, its release."""
 
     era: str
     suite: str
@@ -51,12 +51,12 @@ class Unpacked:
 
     @property
     def image(self) -> Path:
-        """The bootable image, in either of the places that packages put it."""
+        """The bootable image, in either of the places where packages put it."""
         old = self.tree / "boot" / f"vmlinuz-{self.release}"
         return old if old.exists() else self.tree / "lib/modules" / self.release / "vmlinuz"
 
     def modules(self) -> list[Path]:
-        """Return the lab's modules with all they need, in the order in which to insert them."""
+        """Return the lab's modules and their dependencies, in the order in which to insert them."""
         ordered: dict[Path, None] = {}
         for module in MODULES:
             done = subprocess.run(
@@ -72,7 +72,7 @@ class Unpacked:
 
 
 def unpack(kernel: LabKernel) -> Unpacked:
-    """Return a kernel of the cache, downloaded and unpacked when it is not there yet."""
+    """Return a kernel from the cache; download and unpack it first if it is missing."""
     tree = CACHE / kernel.era
     found = _release_in(tree)
     if found is None:
@@ -98,9 +98,9 @@ def _release_in(tree: Path) -> str | None:
 
 
 def _download(kernel: LabKernel, work: Path) -> list[Path]:
-    """Download the newest image package of the era, by an apt state of the lab's own.
+    """Download the newest image package of the era, with a private apt state.
 
-    Since 7.x the image is a shell round packages of the same release, which hold the files.
+    Since 7.x the image package only depends on packages of the same release with the files.
     """
     state = work / "apt"
     for name in ("lists/partial", "cache/archives/partial"):

@@ -1,8 +1,8 @@
 """A virtual machine of the lab: a Debian kernel over this machine's own file tree.
 
-The guest sees `/` read-only by 9p below an overlay in its memory, so that it runs this checkout
-with this interpreter, as root, and can change nothing here. It brings its results back over a
-second 9p share. Without a KVM that really works it is emulated (TCG): 3 s to boot, and one
+The guest mounts `/` read-only over 9p below an overlay in its memory, so it runs this checkout
+with this interpreter, as root, and cannot change anything here. It returns its results over a
+second 9p share. Unless KVM really works it is emulated (TCG): it boots in 3 s, and tests
 should count and not time.
 """
 
@@ -57,9 +57,9 @@ exec switch_root /newroot /bin/sh /lab-results/run.sh
 EMULATED = ("-accel", "tcg", "-cpu", "Nehalem", "-smp", "1")
 """A second emulated CPU doubles the cost of every system call, and x86-64-v2 has no XSAVE, whose
 state the dynamic linker saves at each first call of a function. Starting a program takes a tenth
-of what it takes with "-cpu max -smp 2" and random addresses."""
+of the time it takes with "-cpu max -smp 2" and random addresses."""
 EMULATED_KERNEL = "norandmaps nokaslr mitigations=off cryptomgr.notests"
-"""Translated code is kept by address, so that random addresses translate libc for each process."""
+"""Translated code is cached by address, so random addresses translate libc for each process."""
 ACCELERATED = ("-accel", "kvm", "-cpu", "max", "-smp", "2")
 RUN = """\
 mount -t tmpfs tmpfs /run
@@ -78,7 +78,7 @@ while :; do :; done
 class Disk:
     """One sparse disk of a machine; the guest finds it by its serial.
 
-    `bus` is "virtio" or "nvme". `write_cache` says whether it has a volatile write cache;
+    `bus` is "virtio" or "nvme". `write_cache` is whether it has a volatile write cache;
     `write_bytes_per_second` throttles it.
     """
 
@@ -89,14 +89,14 @@ class Disk:
     write_bytes_per_second: int = 0
 
     def arguments(self, image: Path) -> list[str]:
-        """Return what QEMU must be told of it."""
+        """Return the QEMU arguments for this disk."""
         throttle = (
             f",throttling.bps-write={self.write_bytes_per_second}"
             if self.write_bytes_per_second
             else ""
         )
         drive = f"file={image},format=raw,if=none,id={self.serial},cache=unsafe{throttle}"
-        # QEMU's NVMe reports a volatile cache whatever it is told (7.2).
+        # QEMU's NVMe always reports a volatile cache, whatever its settings (7.2).
         cache = "on" if self.write_cache else "off"
         device = {"virtio": "virtio-blk-pci", "nvme": "nvme"}[self.bus]
         described = f"{device},drive={self.serial},serial={self.serial},write-cache={cache}"
@@ -116,7 +116,7 @@ def missing_tools() -> list[str]:
 
 
 def make_initramfs(kernel: Unpacked, path: Path) -> None:
-    """Write an initramfs: busybox, the modules in their order, and the init above."""
+    """Write an initramfs: busybox, the modules in order, and the init script above."""
     tree = path.with_suffix(".tree")
     shutil.rmtree(tree, ignore_errors=True)
     for name in ("bin", "proc", "sys", "dev", "host", "layer", "newroot", "modules"):
@@ -154,19 +154,19 @@ class Machine:
 
     @property
     def results(self) -> Path:
-        """Where the guest leaves what it found."""
+        """Directory in which the guest leaves its results."""
         return self.directory / "results"
 
     @property
     def console(self) -> Path:
-        """What the guest printed on its serial console."""
+        """Log of the guest's serial console."""
         return self.directory / "console.log"
 
     def run(self, command: str, patience_seconds: float) -> None:
         """Boot, run one shell command as root in the guest, and power off.
 
-        A guest that adds nothing to its results for `patience_seconds` is switched off. What is
-        missing in the results is reported with the end of the console.
+        The guest is killed if it adds nothing to its results for `patience_seconds`. Missing
+        results are reported with the end of the console.
         """
         self.results.mkdir(parents=True, exist_ok=True)
         (self.results / "run.sh").write_text(RUN.format(command=command))
@@ -190,14 +190,14 @@ class Machine:
                     self._image(disk).unlink()
 
     def _wait(self, process: subprocess.Popen[bytes], patience_seconds: float) -> None:
-        """Wait for the end of the guest, or until its results have not changed for too long."""
+        """Wait for the guest to exit, or until its results have not changed for too long."""
         while time.time() - self.results.stat().st_mtime < patience_seconds:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(1)
                 return
 
     def console_tail(self, lines: int = 60) -> str:
-        """Return the end of what the guest printed."""
+        """Return the end of the console log."""
         text = self.console.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-lines:])
 
@@ -235,7 +235,7 @@ def _qemu(kernel: Unpacked, initramfs: Path, kvm: bool, append: str = "") -> lis
 
 @functools.cache
 def works_with_kvm(kernel: Unpacked, timeout_seconds: float = 10.0) -> bool:
-    """Whether a guest really boots under KVM here.
+    """Return whether a guest really boots under KVM here.
 
     /dev/kvm may exist and not work, as in a nested guest.
     """

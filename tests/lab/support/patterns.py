@@ -1,7 +1,7 @@
-"""Where bytes really lie: write patterns through a device, and look for them on the members.
+"""Finds where bytes really are: writes patterns to a device and looks for them on the members.
 
 Every block is read on all members at all predicted places before and after it is written, so
-that what changes is seen where it was predicted and where it was not: copies and parity alike.
+that changes show at predicted and at other places: copies and parity alike.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ MOST_WRONG = 3
 
 
 def follow(device: str, *edges_bytes: int, encrypted: bool = False) -> JsonObject:
-    """Write blocks through a device, and say whether they are where its map says.
+    """Write blocks to a device, and return whether they are where its map says.
 
-    `edges_bytes` are places where the map may turn: the block on each side is written. What an
-    encrypted device writes can be seen to change, and not be read.
+    `edges_bytes` are places where the map may change: the block on each side is written. Writes
+    through an encrypted device show as changes, but cannot be read back.
     """
     number = os.stat(device).st_rdev  # noqa: PTH116 - one word for a node that must be there
     reader = StackReader(LiveSource())
@@ -72,7 +72,7 @@ def _described(stack_map: StackMap) -> JsonObject:
 
 
 def _blocks(stack_map: StackMap, size_bytes: int, edges_bytes: tuple[int, ...]) -> Iterator[int]:
-    """Yield blocks all over the device, and both sides of where the members take turns."""
+    """Yield blocks all over the device, and both sides of each change of member."""
     last = size_bytes // BLOCK_BYTES - 1
     chance = random.Random(1)  # noqa: S311 - a choice of places, the same in every run
     yield from (0, last)
@@ -85,7 +85,7 @@ def _blocks(stack_map: StackMap, size_bytes: int, edges_bytes: tuple[int, ...]) 
 
 @contextlib.contextmanager
 def opened_members(stack_map: StackMap) -> Iterator[list[int]]:
-    """Open every member past the cache, once for all of its reads."""
+    """Open every member with O_DIRECT, once for all reads."""
     flags = os.O_RDONLY | os.O_DIRECT
     members = [os.open(f"/dev/{name}", flags) for name in stack_map.members]
     try:
@@ -98,7 +98,7 @@ def opened_members(stack_map: StackMap) -> Iterator[list[int]]:
 def _wrong(
     device: str, stack_map: StackMap, members: Sequence[int], block: int, encrypted: bool
 ) -> Iterator[str]:
-    """Write one block of noise, and yield what the map did not say."""
+    """Write one block of random bytes, and yield deviations from the map."""
     byte = block * BLOCK_BYTES
     data, parity = set(stack_map.data(byte)), set(stack_map.parity(byte))
     looked_at = {
@@ -118,7 +118,7 @@ def _wrong(
 
 
 def _read(descriptor: int, byte: int) -> bytes:
-    """Read a block of a member past the cache; nothing where the member ends before it."""
+    """Read a block of a member with O_DIRECT; return b"" past the member's end."""
     with mmap.mmap(-1, BLOCK_BYTES) as buffer:
         read = os.preadv(descriptor, [buffer], byte)
         return bytes(buffer[:read])

@@ -1,4 +1,4 @@
-"""What a scenario is: a function that runs as root in the guest and returns a JSON value."""
+"""Scenarios: functions that run as root in the guest and return a JSON value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One scenario: its name, what it runs, and whether it runs on every kernel of the lab."""
+    """One scenario: its name, its function, and whether it runs on every kernel of the lab."""
 
     name: str
     run: Callable[[], JsonObject]
@@ -26,7 +26,7 @@ REGISTERED: dict[str, Scenario] = {}
 
 
 def scenario(*, every_era: bool = False) -> Callable[[Callable[[], JsonObject]], Scenario]:
-    """Make a scenario of a function; its name is the function's."""
+    """Turn a function into a scenario with the function's name."""
 
     def decorate(function: Callable[[], JsonObject]) -> Scenario:
         made = Scenario(function.__name__, function, every_era)

@@ -1,4 +1,4 @@
-"""What a rule prints for a stack, run on the stack: the same commands, on other devices."""
+"""Remedies that a rule prints for a stack, run on the stack: same commands, other devices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.filesystems.scratch import apply, scan
 
 
 def recreate(device: str) -> JsonObject:
-    """Run LAY001's mkfs on an unmounted filesystem that it found hot, and see where bitmaps lie."""
+    """Run LAY001's mkfs on an unmounted filesystem with a hotspot, and see where bitmaps are."""
     patient = Patient(device, "LAY001", Path(PLACE))
     before = patient.judge()
     (remedy,) = [each for each in remedies(before) if each.destructive]
@@ -31,7 +31,7 @@ def recreate(device: str) -> JsonObject:
 
 
 def turn_barriers_on(device: str) -> JsonObject:
-    """Run DUR001's remedy on a mount without barriers that fstab does not ask for."""
+    """Run DUR001's remedy on a mount without barriers that fstab does not request."""
     entry = f"{device} {PLACE} ext4 defaults 0 2\n"
     with host_called_lab(entry), mounted(device, "nobarrier", at=PLACE, mkfs=None):
         cured = Patient(device, "DUR001", Path(PLACE)).cure("Enable barriers")

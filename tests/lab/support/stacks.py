@@ -1,7 +1,7 @@
 """Storage stacks of the guest beyond md: LVM, LUKS, partitions, device mapper, SCSI, caches.
 
-No udevd runs in the guest, so nothing may wait for one: LVM is told so by its configuration,
-libdevmapper by DM_DISABLE_UDEV (libdm-common.c), and both then make their nodes themselves.
+No udevd runs in the guest, so nothing may wait for one: LVM's configuration and, for
+libdevmapper, DM_DISABLE_UDEV (libdm-common.c) say so, and both then make their nodes themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LVM_CONFIG = (
 
 
 def lvm(*argv: str) -> None:
-    """Run one command of LVM."""
+    """Run one LVM command."""
     run("lvm", *argv, "--config", LVM_CONFIG)
 
 
@@ -30,9 +30,9 @@ def lvm(*argv: str) -> None:
 def logical_volume(
     members: Sequence[str], *options: str, more: Sequence[Sequence[str]] = ()
 ) -> Iterator[str]:
-    """Make a volume group of the members and one logical volume in it, by lvcreate's options.
+    """Create a volume group of the members and one logical volume in it, with lvcreate's options.
 
-    `more` are further commands of LVM, as they extend the volume.
+    `more` are further LVM commands, for example to extend the volume.
     """
     lvm("vgcreate", "-y", "lab", *members)
     try:
@@ -48,7 +48,7 @@ def logical_volume(
 @contextlib.contextmanager
 def luks(device: str, *, version: str = "luks2", name: str = "secret") -> Iterator[str]:
     """Encrypt a device with LUKS and open it."""
-    # PBKDF2 with the fewest rounds: argon2 takes a minute under TCG, and guards nothing here.
+    # PBKDF2 with the fewest rounds: argon2 takes a minute under TCG, and protects nothing here.
     cheap = ("--type", version, "--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000")
     run("cryptsetup", "luksFormat", "-q", *cheap, "--key-file", "-", device, stdin="lab")
     run("cryptsetup", "open", "--key-file", "-", device, name, stdin="lab")
@@ -61,9 +61,9 @@ def luks(device: str, *, version: str = "luks2", name: str = "secret") -> Iterat
 
 @contextlib.contextmanager
 def partitions(device: str, *starts_sectors: int, sectors: int) -> Iterator[list[str]]:
-    """Make partitions of equal size in a DOS partition table, and take them away again.
+    """Create partitions of equal size in a DOS partition table, and remove them again.
 
-    The table is written by hand, as no tool that does it belongs to every Debian.
+    The table is written by hand, because no tool for it is installed on every Debian.
     """
     entries = [struct.pack("<B3xB3xII", 0, 0x83, start, sectors) for start in starts_sectors]
     table = b"".join(entries).ljust(64, b"\0")
@@ -86,7 +86,7 @@ def _write_first_sector(device: str, sector: bytes) -> None:
 
 @contextlib.contextmanager
 def linear(device: str, start_sectors: int, sectors: int) -> Iterator[str]:
-    """Map a run of sectors of a device by dm-linear."""
+    """Map a range of sectors of a device with dm-linear."""
     table = f"0 {sectors} linear {device} {start_sectors}"
     run("dmsetup", "create", "--noudevsync", "window", "--table", table)
     try:
@@ -100,7 +100,7 @@ def scsi_disk(size_mib: int) -> Iterator[str]:
     """Insert scsi_debug, which is a disk in the guest's memory, and remove it again."""
     run("insmod", "/modules/scsi_debug.ko", f"dev_size_mb={size_mib}", "delay=0")
     try:
-        wait_for("/dev/sda")  # sd finds the disk on its own time
+        wait_for("/dev/sda")  # sd finds the disk asynchronously
         yield "/dev/sda"
     finally:
         run("rmmod", "scsi_debug")
@@ -108,7 +108,7 @@ def scsi_disk(size_mib: int) -> Iterator[str]:
 
 @contextlib.contextmanager
 def setting(path: str | Path, value: str) -> Iterator[None]:
-    """Write a value into a file of sysfs, and write the former one back."""
+    """Write a value into a sysfs file, and restore the former one."""
     file = Path(path)
     former = file.read_text().strip()
     file.write_text(value)

@@ -1,4 +1,4 @@
-"""A filesystem on a stack, audited in the guest, and kept as a snapshot that says the same."""
+"""Audits a filesystem on a stack in the guest, and keeps a snapshot with the same report."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def tell(
 ) -> JsonObject:
     """Make a filesystem on a device, audit it, and write the snapshot of the story `name`.
 
-    `options` are the mount's, `fstab` those of its entry. `without_barriers` asks for the grade
+    `options` are the mount's, `fstab` those of its entry. `without_barriers` adds the severities
     of a second audit, with barriers off. `as_nobody` captures once more, without root. Returns
     what the tests judge.
     """
@@ -70,10 +70,10 @@ def tell(
 
 @contextlib.contextmanager
 def host_called_lab(fstab: str) -> Iterator[None]:
-    """Give the guest a name and an fstab of its own, so that a snapshot tells of nothing else.
+    """Give the guest a name and its own fstab, so that a snapshot shows nothing else.
 
     The file tree below the overlay is that of the machine that runs the lab, which may be a
-    container: the marker of one would make the guest look like it.
+    container: a container's marker file would make the guest look like one.
     """
     file = Path("/etc/fstab")
     former = file.read_bytes() if file.exists() else b""
@@ -87,7 +87,7 @@ def host_called_lab(fstab: str) -> Iterator[None]:
 
 
 def _audit_and_keep(name: str) -> tuple[Report, bool]:
-    """Audit this filesystem, write the snapshot, and say whether its replay gives the same."""
+    """Audit this filesystem, write the snapshot, and return whether its replay is equal."""
     recorder = RecordingSource(LiveSource())
     report = _audit(assemble_host(recorder, TAKEN_AT, only=[_number()]))
     SNAPSHOTS.mkdir(exist_ok=True)
@@ -111,7 +111,7 @@ def _number() -> DeviceNumber:
 
 
 def _summary(kept: tuple[Report, bool]) -> JsonObject:
-    """Return what tests judge: the stack and layout as JSON says them, and the verdicts."""
+    """Return what tests judge: the stack and layout as in JSON, and the verdicts."""
     report, replay_equal = kept
     document = _rendered(report)
     (shown,) = document["filesystems"]
@@ -130,7 +130,7 @@ def _summary(kept: tuple[Report, bool]) -> JsonObject:
 
 
 def _starts(fs: Filesystem) -> dict[str, int]:
-    """Return where each partition of the stack starts."""
+    """Return the start sector of each partition in the stack."""
     devices = fs.stack.value.walk() if isinstance(fs.stack, Known) else ()
     return {each.name: each.start_sectors for each in devices if each.start_sectors is not None}
 
@@ -142,7 +142,7 @@ def _stripe_offset(fs: Filesystem) -> int | None:
 
 
 def _without_barriers() -> list[list[str]]:
-    """Turn barriers off, and return the grades of DUR001's findings."""
+    """Turn barriers off, and return the severities and confidences of DUR001's findings."""
     run("mount", "-o", "remount,nobarrier", PLACE)
     host = assemble_host(LiveSource(), TAKEN_AT, only=[_number()])
     verdict: Verdict = judge(DURABILITY, host.filesystems[0], host)

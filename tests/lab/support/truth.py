@@ -1,4 +1,4 @@
-"""Where bitmaps really lie: read each of them past the cache, and see which disk is read."""
+"""Finds where bitmaps really are: reads each with O_DIRECT, and sees which disk is read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BLOCK_BYTES = 4096
 def bitmap_reads(device: str, members: Sequence[str]) -> dict[str, int]:
     """Return how many reads each member disk serves when all bitmaps are read once.
 
-    The filesystem, of 4 KiB blocks, is not mounted: nobody else reads these disks then. The
-    kernel itself maps the bytes, through all that lies between.
+    The filesystem has 4 KiB blocks and is not mounted, so nothing else reads these disks. The
+    kernel itself maps the bytes, through all layers in between.
     """
     blocks = list(_bitmap_blocks(device))
     before = {member: _reads(member) for member in members}

@@ -1,1 +1,1 @@
-"""Experiments whose numbers are in docs/measurements.md. They run in the guest only."""
+"""Experiments whose results are in docs/measurements.md. They run in the guest only."""

@@ -36,7 +36,7 @@ def _measure(device: str, option: str) -> JsonObject:
 
 
 def _append(device: str, path: Path) -> int:
-    """Append and fsync; return the flushes that the disk completed meanwhile."""
+    """Append and fsync; return the flushes that the disk completed during that time."""
     os.sync()
     before = flushes(device)
     with path.open("ab", buffering=0) as file:

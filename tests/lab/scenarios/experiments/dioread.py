@@ -1,4 +1,4 @@
-"""What dioread_nolock without delayed allocation does on a kernel that guards against it."""
+"""dioread_nolock without delayed allocation on a kernel that guards against it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def dioread_without_delalloc() -> JsonObject:
         with path.open("wb", buffering=0) as file:
             for _ in range(FILE_MIB):
                 file.write(b"x" * MIB)
-        # Before writeback, which joins what the defect has split.
+        # Count before writeback, which merges the extents that the defect has split.
         before = _extents(path)
         os.sync()
         return {
@@ -39,5 +39,5 @@ def dioread_without_delalloc() -> JsonObject:
 
 
 def _extents(path: Path) -> int:
-    """Return what filefrag counts: "/mnt/lab/file: 4 extents found"."""
+    """Return the extents that filefrag counts: "/mnt/lab/file: 4 extents found"."""
     return int(run("filefrag", path).rsplit(":", 1)[1].split()[0])

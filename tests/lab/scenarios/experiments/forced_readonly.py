@@ -1,4 +1,4 @@
-"""A filesystem that an error forced to stop writing, and what the kernel says of it."""
+"""A filesystem that an error forced read-only, and what the kernel shows of it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RECORDS = [
     for what in ("time", "errcode", "func", "line", "ino", "block")
 ]
 ERRORS = ("errors_count", "warning_count", *RECORDS)
-"""What sysfs tells of errors (fs/ext4/sysfs.c, 5.10 on)."""
+"""Error attributes in sysfs (fs/ext4/sysfs.c, 5.10 on)."""
 
 
 @scenario(every_era=True)
 def forced_readonly() -> JsonObject:
-    """Trigger an error under errors=remount-ro; tell what each place says before and after."""
+    """Trigger an error with errors=remount-ro; return what each place shows before and after."""
     device = disk("wide")
     name = Path(device).name
     mkfs = ["-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", "-U", UUID]
@@ -53,7 +53,7 @@ def forced_readonly() -> JsonObject:
 
 
 def _shown(device: str, place: Path) -> JsonObject:
-    """Return what each place that could tell says of the filesystem."""
+    """Return what each place shows of the filesystem's state."""
     name = Path(device).name
     header = run("dumpe2fs", "-h", device)
     return {
@@ -79,7 +79,7 @@ def _field(header: str, name: str) -> str | None:
 
 
 def _try_to_write(place: Path) -> str:
-    """Return the name of the error of creating a file, or "done"."""
+    """Return the name of the error that creating a file raises, or "done"."""
     try:
         (place / "probe").write_bytes(b"")
     except OSError as error:
@@ -88,7 +88,7 @@ def _try_to_write(place: Path) -> str:
 
 
 def _keep(story: str, name: str) -> None:
-    """Write the snapshot of a host in this state, with all that sysfs tells of its errors."""
+    """Write the snapshot of a host in this state, with all error attributes of sysfs."""
     recorder = RecordingSource(LiveSource())
     number = Path(PLACE).stat().st_dev
     assemble_host(recorder, TAKEN_AT, only=[DeviceNumber(os.major(number), os.minor(number))])

@@ -1,4 +1,4 @@
-"""Where RAID0 members are written while small files are made and replaced.
+"""Writes to each RAID0 member while small files are created and replaced.
 
 With the defaults of mke2fs and with -g 32744, on 12 disks of 100 GiB.
 """
@@ -48,8 +48,8 @@ def hotspot_churn() -> JsonObject:
             "default": _measure(array, members, _churn),
             "-g 32744": _measure(array, members, _churn, *spread),
             # Small files take their blocks from one pool (mb_stream_req in admin-guide/ext4.rst):
-            # the bitmap and the descriptor of its group are in each sync. Where it lies is chance,
-            # and another chance in the next round.
+            # each sync writes its group's bitmap and descriptor. The pool's place is random, and
+            # differs in the next round.
             "-g 32744, meta_bg": _measure(array, members, _churn, *meta_bg, rounds=2),
         }
 
@@ -57,16 +57,16 @@ def hotspot_churn() -> JsonObject:
 def _measure(
     array: str, members: list[str], work: Callable[[Path], None], *mkfs: str, rounds: int = 1
 ) -> JsonObject:
-    """Count the writes of each member, as the mean of rounds on filesystems of their own."""
+    """Count the writes of each member, as the mean of rounds on new filesystems."""
     counted = [0] * len(members)
     for _ in range(rounds):
-        # Lazy initialisation of inode tables writes all members alike, and drowns what is counted.
+        # Lazy initialisation of inode tables writes to all members equally, and hides the effect.
         with mounted(array, "noinit_itable", "noatime", mkfs=[*LAZY, *mkfs]) as place:
             host = scan(place)
             verdict = judge_host(host, "LAY001")
             before = [writes(member) for member in members]
             work(place)
-        # After the unmount: it writes what the journal still held back.
+        # Count after the unmount, which writes what the journal still held back.
         pairs = zip(counted, members, before, strict=True)
         counted = [count + writes(member) - old for count, member, old in pairs]
     (fs,) = host.filesystems
@@ -83,7 +83,7 @@ def _measure(
 
 
 def _create(place: Path) -> None:
-    """Create files over many directories: one directory would stay in three block groups."""
+    """Create files in many directories: one directory would stay in three block groups."""
     for number in range(DIRECTORIES):
         directory = f"{place}/{number}"
         os.mkdir(directory)  # noqa: PTH102 - pathlib costs more than the call, emulated
@@ -94,10 +94,10 @@ def _create(place: Path) -> None:
 
 
 def _churn(place: Path) -> None:
-    """Make files of a block in many directories, then replace one after the other at random.
+    """Create one-block files in many directories, then replace random ones.
 
-    The journal commits by count and not by the clock: how many commits a slow guest makes between
-    two syncs says nothing of the layout.
+    The journal commits after a fixed count, not after a time: how many commits a slow guest
+    makes between two syncs would say nothing about the layout.
     """
     run("mount", "-o", "remount,commit=300", place)
     for number in range(CHURN_DIRECTORIES):

@@ -1,4 +1,4 @@
-"""How long a rename over an existing file waits for the source's dirty data."""
+"""Time that a rename over an existing file waits for the source's dirty data."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTHING_IS_WRITTEN_EARLY = {
 
 @scenario()
 def rename_stall() -> JsonObject:
-    """Time the rename as it is, without auto_da_alloc, and without writeback throttling."""
+    """Time the rename by default, without auto_da_alloc, and without writeback throttling."""
     device = disk("slow")
     throttling = Path(f"/sys/block/{Path(device).name}/queue/wbt_lat_usec")
     with _written(_sysctls()):
@@ -68,10 +68,10 @@ def _measure(device: str, *options: str) -> JsonObject:
 
 @contextlib.contextmanager
 def _read_meanwhile(device: str) -> Iterator[None]:
-    """Read small blocks of a device, past the page cache, until the block ends.
+    """Read small blocks of a device with O_DIRECT until the with block ends.
 
     Writeback throttling protects readers: it keeps the queue shallow while their reads are late.
-    While only writes come, it lets more and more through within half a second (block/blk-wbt.c:
+    With writes alone it lets more and more through within half a second (block/blk-wbt.c:
     LAT_UNKNOWN_WRITES), and the same rename took 0.3 s instead of 4.
     """
     stop = threading.Event()
@@ -96,9 +96,9 @@ def _read_meanwhile(device: str) -> Iterator[None]:
 
 
 def _rename(place: Path, device: str) -> tuple[float, int]:
-    """Rename a file of dirty pages over another, while somebody reads from the same disk.
+    """Rename a file of dirty pages over another while the disk is being read.
 
-    Return the seconds and the dirty bytes.
+    Return the duration in seconds and the dirty bytes.
     """
     old, new = place / "old", place / "new"
     old.write_bytes(b"old")
@@ -112,7 +112,7 @@ def _rename(place: Path, device: str) -> tuple[float, int]:
         started = time.monotonic()
         new.rename(old)
         seconds = time.monotonic() - started
-    old.unlink()  # what is still dirty need not be written for the unmount
+    old.unlink()  # the unmount need not write what is still dirty
     return seconds, dirty_bytes
 
 
@@ -127,7 +127,7 @@ def _sysctls() -> dict[Path, str]:
 
 @contextlib.contextmanager
 def _written(settings: Mapping[Path, str]) -> Iterator[None]:
-    """Write settings of the kernel, and put back what was there."""
+    """Write kernel settings, and restore the former values."""
     before = {path: path.read_text() for path in settings}
     for path, value in settings.items():
         path.write_text(value)
