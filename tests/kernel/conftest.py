@@ -14,14 +14,14 @@ from support.filesystems.scratch import Scratch, run
 
 @pytest.fixture(autouse=True)
 def one_helper_of_all_audits() -> Iterator[None]:
-    """Let the audits of a test share the process that reads files, as the calls of a scan do."""
+    """Let all audits of a test share the process that reads files, as those of a scan do."""
     with one_helper():
         yield
 
 
 @pytest.fixture
 def scratch(tmp_path: Path, private_mounts: None) -> Iterator[Callable[..., Scratch]]:  # noqa: ARG001
-    """Return a maker of scratch filesystems, all unmounted in the end."""
+    """Return a function that builds scratch filesystems; unmount them all at the end."""
     made: list[Scratch] = []
 
     def make(name: str | bytes = "mnt") -> Scratch:
@@ -37,9 +37,9 @@ def scratch(tmp_path: Path, private_mounts: None) -> Iterator[Callable[..., Scra
 
 @pytest.fixture
 def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
-    """Let changes of /etc stay in a folder, and return its fstab: remedies edit it.
+    """Redirect changes of /etc to a folder, and return its fstab: remedies edit it.
 
-    The whole directory, because `sed -i` renames the file.
+    The whole directory is redirected, because `sed -i` renames the file.
     """
     run("sh", "-c", etc_of_its_own(tmp_path))
     yield Path("/etc/fstab")

@@ -1,8 +1,8 @@
-"""File systems that do not answer: one without a server, and one whose server stops.
+"""Unresponsive file systems: one without a server, and one whose server stops.
 
 Each command is given a path on the first, in each place where it takes one; without a server FUSE
-answers nothing, not even stat(2). Of the second, requests are taken and not answered: no signal
-ends a process that waits for one, and the program ends all the same.
+answers nothing, not even stat(2). The second accepts requests and does not answer: no signal
+ends a process that waits for one, but the program must still end.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WAITS = (
     "sources.timeouts.LONGEST_WAIT_SECONDS",
     "cli.layout.TIMEOUT_SECONDS",
 )
-"""How long the program waits for one answer; usually 20 s and more."""
+"""Limits on the program's wait for one answer, which are usually 20 s or more."""
 SHORT_SECONDS = 0.2
 
 
@@ -43,9 +43,9 @@ def dead(
     private_mounts: None,  # noqa: ARG001 - a fixture that acts
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Path]:
-    """Mount a file system that answers no request; when it is closed, all of them fail.
+    """Mount a file system that answers no request; closing it makes all of them fail.
 
-    The program waits for a short time for it, and for nothing else.
+    The program's wait for it is shortened, and no other wait.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     server = os.open("/dev/fuse", os.O_RDWR)
@@ -89,7 +89,7 @@ def dead(
 def test_a_path_that_does_not_answer_is_given_up(
     words: list[str], dead: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is an error of usage that names the path; nothing waits for a server."""
+    """It is a usage error that names the path; nothing waits for a server."""
     assert run_program([word.format(dead) for word in words]) == 2
     message = capsys.readouterr().err
     assert str(dead) in message
@@ -97,14 +97,14 @@ def test_a_path_that_does_not_answer_is_given_up(
 
 
 STOPPED = "stopped"
-"""The file beside the mount that the server makes when it takes what it does not answer."""
+"""File beside the mount that the server creates when it accepts a request without answering."""
 TOLD = re.compile("no answer within|not read within the 1 s limit of the audit")
 Hang = Callable[[str, int], Path]
 
 
 @pytest.fixture
 def hang(tmp_path: Path, private_mounts: None) -> Iterator[Hang]:  # noqa: ARG001
-    """Mount a server of a snapshot in two forms that stops after so many requests of a kind."""
+    """Mount a FUSE server of a snapshot, packed and unpacked, that stops after some requests."""
     started: list[subprocess.Popen[str]] = []
     place, top = tmp_path / "mount", tmp_path / "top"
     place.mkdir()
@@ -156,7 +156,7 @@ def ended(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
 def test_a_server_that_stops_holds_nobody(
     request_kind: str, count: int, words: list[str], code: int, hang: Hang
 ) -> None:
-    """Whatever it was asked last: the program says so, and its process ends."""
+    """No matter which request is the last, the program reports it and its process ends."""
     place = hang(request_kind, count)
     done = ended(place, *(word.format(place) for word in words))
     assert done.returncode == code, done.stderr
@@ -166,7 +166,7 @@ def test_a_server_that_stops_holds_nobody(
 
 
 def test_the_server_serves(hang: Hang) -> None:
-    """Until it stops: the tests above would pass with a server that never answered, too."""
+    """It serves until it stops: otherwise the tests above would prove nothing."""
     place = hang("write", 1)
     done = ended(place, "scan", "-q", "--from", str(place / "snapshot"))
     assert done.stdout.startswith("mount: 1 filesystem:"), done.stderr

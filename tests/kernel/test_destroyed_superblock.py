@@ -1,4 +1,4 @@
-"""A superblock that is destroyed below a mounted filesystem, on the real kernel."""
+"""A superblock that is destroyed under a mounted filesystem, on the real kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Make = Callable[..., Scratch]
 
 
 def overwrite(one: Scratch, offset: int, data: bytes) -> None:
-    """Write to the device behind the back of the mounted filesystem."""
+    """Write to the device of a mounted filesystem, bypassing the filesystem."""
     with open(one.device, "r+b") as device:  # noqa: PTH123 - a device
         device.seek(offset)
         device.write(data)
@@ -36,7 +36,7 @@ def overwrite(one: Scratch, offset: int, data: bytes) -> None:
 def test_it_is_found_while_the_filesystem_is_mounted(
     scratch: Make, offset: int, data: bytes, damage: str
 ) -> None:
-    """The kernel goes on and says nothing."""
+    """The kernel continues and reports nothing."""
     one = scratch().make().mount()
     assert one.judge("HLT007").outcome is Outcome.PASS
     saved = one.image.read_bytes()[1024:2048]
@@ -71,7 +71,7 @@ def test_it_is_found_while_the_filesystem_is_mounted(
 def test_a_dumpe2fs_that_fails_is_reported_though_the_bytes_answer(
     scratch: Make, tmp_path: Path, script: str, seconds: float, detail: str
 ) -> None:
-    """The superblock is whole, and the audit is not complete."""
+    """The superblock is intact, but the audit is incomplete."""
     one = scratch().make().mount()
     fake = tmp_path / "dumpe2fs"
     fake.write_text(f"#!/bin/sh\n{script}\n")

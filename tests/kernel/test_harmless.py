@@ -1,4 +1,4 @@
-"""What the program asks of the kernel: nothing is opened for writing, and no state is changed."""
+"""System calls of the program: it opens nothing for writing, and changes no state."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ TRACED = (
     "finit_module,delete_module,reboot,sethostname,settimeofday,clock_settime,bpf"
 )
 IOCTLS = frozenset(
-    # terminals and pipes; sizes and geometry of block devices; what dumpe2fs asks of a device
+    # terminals and pipes; sizes and geometry of block devices; requests of dumpe2fs to a device
     "TCGETS TIOCGWINSZ TIOCGPGRP FIONREAD FIOCLEX FIONCLEX FIONBIO BLKGETSIZE BLKGETSIZE64 "
     "BLKSSZGET BLKPBSZGET BLKROGET BLKALIGNOFF BLKIOMIN BLKIOOPT BLKROTATIONAL BLKDISCARDZEROES "
     "BLKGETZONESZ FDGETFDCSTAT CDROM_GET_CAPABILITY CDROM_LAST_WRITTEN "
     "FS_IOC_GETFLAGS FS_IOC_FSGETXATTR FS_IOC_FIEMAP DM_VERSION DM_TABLE_STATUS DM_DEV_STATUS "
     "LOOP_GET_STATUS64 LOOP_GET_STATUS NS_GET_NSTYPE NS_GET_USERNS TCGETS2".split()
 )
-"""Requests that only read. EXT4_IOC_GET_TUNE_SB_PARAM and FS_IOC_GETFSUUID have a name in a newer
-strace only: see UNNAMED."""
+"""Requests that only read. EXT4_IOC_GET_TUNE_SB_PARAM and FS_IOC_GETFSUUID have names only in
+newer versions of strace: see UNNAMED."""
 UNNAMED = (
     "_IOC(_IOC_READ, 0x66, 0x2d, 0xe8)",
     "_IOC(_IOC_READ, 0x15, 0, 0x11)",
@@ -55,7 +55,7 @@ OWN_PLACES = ("/dev/null", "/dev/tty")
 
 
 def changes(trace: str, own: str) -> list[str]:
-    """Return the calls of a trace that change anything, but below the directory `own`."""
+    """Return the calls in a trace that change anything outside the directory `own`."""
     return [
         found[0]
         for found in CALL.finditer(trace)
@@ -64,7 +64,7 @@ def changes(trace: str, own: str) -> list[str]:
 
 
 def _is_own(name: str, rest: str, own: str) -> bool:
-    """Whether all that a call names lies below a directory; strace -y shows what is relative."""
+    """Return whether all paths of a call are below a directory; strace -y makes them absolute."""
     wanted = 2 if name.startswith(("rename", "link")) else 1
     return len(re.findall(rf'["<]{re.escape(own)}', rest)) >= wanted
 
@@ -77,14 +77,14 @@ def _changes(name: str, rest: str) -> bool:
     if name == "ioctl":
         request = rest.split(", ", maxsplit=1)[1]
         return re.split(r"[,) ]", request)[0] not in IOCTLS and not request.startswith(UNNAMED)
-    # By a descriptor: of a file that was opened for writing, and is seen there.
+    # These take a descriptor of a file opened for writing, which is detected there.
     return name not in {"fchmod", "fchown", "ftruncate", "fallocate"}
 
 
 def traced(
     trace: Path, *command: str | Path, codes: Collection[int] = (0, 1, 2, 3), **variables: str
 ) -> str:
-    """Run a command under strace, which must end with one of the codes, and return its trace."""
+    """Run a command under strace, assert its exit code, and return its trace."""
     assert STRACE is not None
     done = subprocess.run(
         [
@@ -118,7 +118,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def own() -> Iterator[Path]:
-    """Make the directory for the program's own output, which everybody may reach and write to."""
+    """Make the directory for the program's own output, which everybody may enter and write to."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         place = Path(folder) / "own"
@@ -139,7 +139,7 @@ def filesystems(scratch: Make) -> Iterator[dict[str, Scratch]]:
 
 
 def crashed(image: Path, scratch: Make) -> None:
-    """Copy a mounted filesystem: a power failure leaves its journal so."""
+    """Copy a mounted filesystem, whose journal is as after a power failure."""
     made = scratch("crashed").make().mount()
     (made.mount_point / "file").write_text("x")
     run("sync", "-f", made.mount_point)
@@ -149,14 +149,14 @@ def crashed(image: Path, scratch: Make) -> None:
 
 
 def zeroed(image: Path, scratch: Make) -> None:
-    """Make a filesystem whose primary superblock is zeros, as `zero_super` of debugfs makes it."""
+    """Make a filesystem with a primary superblock of zeros, like debugfs's `zero_super`."""
     run("cp", scratch("zeroed").make().image, image)
     run("debugfs", "-w", "-R", "zap_block -p 0 1", image)
     run("dd", "if=/dev/zero", f"of={image}", "bs=1024", "seek=1", "count=1", "conv=notrunc")
 
 
 def marked(image: Path, at_bytes: int, mark: bytes) -> None:
-    """Make a file that begins as another kind of volume does."""
+    """Make a file that starts like another kind of volume."""
     run("truncate", "-s", "16M", image)
     with image.open("r+b") as file:
         file.seek(at_bytes)
@@ -184,7 +184,7 @@ def damaged(request: pytest.FixtureRequest, own: Path, scratch: Make) -> Iterato
 
 @contextmanager
 def busy(place: Path) -> Iterator[None]:
-    """Write to a filesystem and sync it all the time."""
+    """Write to a filesystem and sync it continuously."""
     end = threading.Event()
 
     def write() -> None:
@@ -203,12 +203,12 @@ def busy(place: Path) -> Iterator[None]:
 
 
 def processes_that_name(target: str, trace: str) -> set[str]:
-    """Return the numbers of the processes that named a file: each command has one of its own."""
+    """Return the IDs of the processes that named a file: each command has its own process."""
     return {line.split()[0] for line in trace.splitlines() if f'"{target}"' in line}
 
 
 def traced_as(user: str, trace: Path, *commands: list[str]) -> str:
-    """Run `ext4audit` with the words of each command as a user, and return the traces of all."""
+    """Run `ext4audit` with each command's arguments as a user, and return all traces."""
     if user == "root":
         starts = [[sys.executable, "-m", "ext4audit", *command] for command in commands]
         return "".join(traced(trace, *start) for start in starts)
@@ -218,7 +218,7 @@ def traced_as(user: str, trace: Path, *commands: list[str]) -> str:
 
 @pytest.mark.parametrize("user", ["root", "nobody"])
 def test_no_command_changes_anything(filesystems: dict[str, Scratch], own: Path, user: str) -> None:
-    """Neither on healthy filesystems nor on damaged or busy ones, whoever runs it."""
+    """This holds for healthy, damaged and busy filesystems, for root and for nobody."""
     places = [str(filesystems[name].mount_point) for name in ("healthy", "destroyed", "busy")]
     trace = traced_as(
         user,
@@ -240,7 +240,7 @@ def test_no_command_changes_anything(filesystems: dict[str, Scratch], own: Path,
 def test_what_is_damaged_or_foreign_stays_as_it_is(
     damaged: tuple[Path, str], own: Path, form: str, user: str
 ) -> None:
-    """A journal is not replayed, a superblock not repaired, and no label is written."""
+    """No journal is replayed, no superblock repaired, and no label written."""
     image, device = damaged
     before = image.read_bytes()
     target = str(image) if form == "image" else device
@@ -256,7 +256,7 @@ def test_what_is_damaged_or_foreign_stays_as_it_is(
 def test_the_script_changes_nothing(
     filesystems: dict[str, Scratch], own: Path, shell: str, user: str
 ) -> None:
-    """Its temporary directory and its file are all that it makes."""
+    """It creates only its temporary directory and its output file."""
     script = own.parent / "collect.sh"
     script.write_text(SCRIPT)
     script.chmod(0o644)
@@ -271,7 +271,7 @@ def test_the_script_changes_nothing(
     trace = traced(own.parent / "trace", *command, codes=[0], TMPDIR=str(own))
     assert filesystems["healthy"].device in trace
     assert list(own.iterdir()) == [own / "out"]
-    # It works in its own directory, so that a name without a directory is one of its files.
+    # It runs in its own directory, so a name without a directory is one of its files.
     assert [each for each in changes(trace, str(own)) if not RELATIVE.search(each)] == []
 
 
@@ -301,5 +301,5 @@ RELATIVE = re.compile(r'\b(?:link|unlink|rename)\("[\w.]+"')
     ],
 )
 def test_the_test_sees_a_change(call: str, *, is_change: bool) -> None:
-    """What is looked for in a trace is found in one."""
+    """A real change is found in a trace."""
     assert bool(changes(f"123   {call}\n", "/own")) is is_change

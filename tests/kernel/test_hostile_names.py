@@ -1,4 +1,4 @@
-"""Mount points with hostile names: the scan finishes, and no output holds them raw."""
+"""Mount points with hostile names: the scan finishes, and no output contains them raw."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hostile_mount_point_is_shown_escaped_and_audited(scratch: Make, name: bytes) -> None:
-    """No control byte of a mount point reaches the terminal, and the finding is made."""
+    """No control byte of a mount point reaches the terminal, and the finding is reported."""
     one = scratch(name).make().mount("nobarrier")
     done = cli("scan", one.device, "--select", "DUR001", "--color", "always")
     assert done.returncode == 1, done.stderr
@@ -61,7 +61,7 @@ def test_a_hostile_mount_point_is_shown_escaped_and_audited(scratch: Make, name:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hostile_mount_point_round_trips_through_json(scratch: Make, name: bytes) -> None:
-    """JSON stays valid, and bytes that are not UTF-8 are there in base64."""
+    """JSON stays valid, and contains bytes that are not UTF-8 in base64."""
     one = scratch(name).make().mount()
     document = json.loads(cli("scan", "-f", "json", one.device).stdout.decode("ascii"))
     (shown,) = document["filesystems"]
@@ -73,7 +73,7 @@ def test_a_hostile_mount_point_round_trips_through_json(scratch: Make, name: byt
 
 @pytest.mark.parametrize("name", NAMES)
 def test_printed_commands_work_for_a_hostile_mount_point(scratch: Make, name: bytes) -> None:
-    """The remedy's commands, as printed, cure the finding whatever the mount point is called."""
+    """The remedy's commands, as printed, cure the finding for any name of the mount point."""
     one = scratch(name).make().mount("nobarrier")
     verdict = one.judge("DUR001")
     assert verdict.outcome is Outcome.FAIL
@@ -84,7 +84,7 @@ def test_printed_commands_work_for_a_hostile_mount_point(scratch: Make, name: by
 
 
 def test_a_hostile_path_as_target_is_echoed_escaped() -> None:
-    """An error message about a path shows its control characters, and does not send them."""
+    """An error message about a path escapes its control characters."""
     done = cli("scan", "/nowhere/\x1b[31m\n$(id)")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == (
@@ -93,7 +93,7 @@ def test_a_hostile_path_as_target_is_echoed_escaped() -> None:
 
 
 def test_the_device_number_of_a_scan_is_that_of_the_mount(scratch: Make) -> None:
-    """What is audited is the very device that the mount table lists."""
+    """The audited device is the one that the mount table lists."""
     one = scratch().make().mount()
     number = one.mount_point.stat().st_dev
     fs = one.filesystem()

@@ -40,7 +40,7 @@ def test_a_mount_point_and_its_device_show_the_same_layout(mounted: Scratch) -> 
 
 
 def test_an_array_that_the_machine_does_not_show_is_described(mounted: Scratch) -> None:
-    """A RAID controller's disk is laid out on the members that are given."""
+    """A RAID controller's disk is mapped to the given members."""
     try:
         page = run("layout", mounted.device, *DESCRIBED, "-f", "json")
     finally:

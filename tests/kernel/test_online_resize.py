@@ -1,4 +1,4 @@
-"""Reading the block groups of a filesystem that grows and works at the same time."""
+"""Reading the block groups of a filesystem while it grows and is in use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZES_MIB = range(96, 1025, 32)
 
 @contextmanager
 def busy(directory: Path) -> Iterator[None]:
-    """Create and delete small files in many directories meanwhile."""
+    """Create and delete small files in many directories in the background."""
     stop = threading.Event()
 
     def work() -> None:
@@ -50,7 +50,7 @@ def busy(directory: Path) -> Iterator[None]:
 
 
 def read_once(path: str) -> GroupTable | Unknown:
-    """Read superblock and groups as one scan does; they fit each other."""
+    """Read superblock and groups as one scan does, and assert that they agree."""
     source = LiveSource()
     superblock = read_raw_superblock(source, path)
     assert isinstance(superblock, Known), superblock
@@ -68,10 +68,10 @@ def read_once(path: str) -> GroupTable | Unknown:
 
 
 def read_while_growing(path: str) -> list[GroupTable | Unknown]:
-    """Grow the filesystem step by step, and read it all the time.
+    """Grow the filesystem step by step, and read it continuously.
 
-    A step begins when two more readings have ended: the second of them began behind the last step.
-    On a busy machine, a reading could otherwise meet the next step each time, or miss them all.
+    A step starts after two more readings have ended: the second of them began after the last step.
+    On a busy machine, readings could otherwise overlap every step, or miss all of them.
     """
     tables = [read_once(path)]
 
@@ -93,7 +93,7 @@ def read_while_growing(path: str) -> list[GroupTable | Unknown]:
 
 
 def assert_consistent(tables: list[GroupTable | Unknown], last: GroupTable) -> None:
-    """Assert that every table is the beginning of the last one, and that few are gaps."""
+    """Assert that every table is a prefix of the last one, and that few are gaps."""
     gaps = [table for table in tables if isinstance(table, Unknown)]
     found = [table for table in tables if not isinstance(table, Unknown)]
     assert {gap.detail for gap in gaps} <= {"the filesystem is being resized"}
@@ -140,7 +140,7 @@ def test_a_busy_filesystem_is_the_same_by_all_readers(
     tmp_path: Path,
     private_mounts: None,  # noqa: ARG001 - a fixture that acts
 ) -> None:
-    """While files are created and deleted, every reading gives what dumpe2fs says in the end."""
+    """While files are created and deleted, every reading equals dumpe2fs's final output."""
     scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make(size="1G").mount()
     try:
         device = scratch.device

@@ -1,4 +1,4 @@
-"""The mounts that tests see: names are read whole, and mounts of others are detached."""
+"""Mounts visible to tests: names are read whole, and mounts of others are detached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ODD_NAMES = ["NEL \x85", "separator \u2028", "override \u202e", "return \r", "ne
 
 
 def mount_points() -> set[str]:
-    """Return where this process has mounts."""
+    """Return the mount points of this process."""
     return {line.mount_point for line in mount_table()}
 
 
@@ -21,7 +21,7 @@ def mount_points() -> set[str]:
 @pytest.mark.usefixtures("private_mounts")
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_a_mount_of_any_name_is_seen_and_detached(name: str, tmp_path: Path) -> None:
-    """What the system and the tests need stays."""
+    """Mounts that the system and the tests need are kept."""
     place = tmp_path / name
     place.mkdir()
     run("mount", "-t", "tmpfs", "odd", place)

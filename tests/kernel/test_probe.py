@@ -1,4 +1,4 @@
-"""`ext4audit probe` on real filesystems: healthy and sick options, refusals, and nothing left."""
+"""`ext4audit probe` on real filesystems: good and bad options, refusals, and no leftovers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from support.timing import PATIENCE_SECONDS, wait_until
 
 pytestmark = [pytest.mark.kernel, pytest.mark.usefixtures("steady_limits")]
 SIZE = "1G"
-"""A twentieth of it is enough for a file of 19 MiB."""
+"""A twentieth of it holds a file of 19 MiB."""
 TRIES = 5
 """Another program's sync(2) may write a file before it is renamed, and delay a rename."""
 
 
 def probe(place: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    """Return the exit code and the report of a run, of which nothing must be left."""
+    """Return the exit code and report of a run, and assert that no files are left."""
     before = sorted(place.iterdir())
     done = run("probe", str(place), "-f", "json", *arguments)
     assert done.stdout, done.stderr
@@ -70,7 +70,7 @@ def test_healthy_and_sick_options(
 
 
 def test_the_limits_are_kept(scratch: Callable[..., Scratch]) -> None:
-    """No more is written than --size, and than 5 % of what is free."""
+    """At most --size is written, and at most 5 % of the free space."""
     one = scratch().make(size=SIZE).mount()
     free = os.statvfs(one.mount_point)
     _, report = probe(one.mount_point, "--size", "256M", "--time", "20")
@@ -98,7 +98,7 @@ def test_refusals(
     arguments: tuple[str, ...],
     reason: str,
 ) -> None:
-    """What cannot be measured is refused in one line, before anything is written."""
+    """Unsuitable targets are refused in one line, before anything is written."""
     one = scratch().make(size=size).mount(options)
     done = run("probe", str(one.mount_point), *arguments)
     assert (done.returncode, done.stdout) == (2, "")
@@ -106,7 +106,7 @@ def test_refusals(
 
 
 def test_another_filesystem_is_named(tmp_path: Path) -> None:
-    """A directory on tmpfs or in /proc is no ext4."""
+    """A directory on tmpfs or in /proc is not on ext4."""
     done = run("probe", "/proc", cwd=tmp_path)
     assert done.returncode == 2
     assert "proc" in done.stderr
@@ -116,7 +116,7 @@ def test_another_filesystem_is_named(tmp_path: Path) -> None:
 def test_an_interrupt_removes_everything(
     scratch: Callable[..., Scratch], number: signal.Signals
 ) -> None:
-    """Whenever the signal comes, the directory is as before, and the exit code is 130."""
+    """After a signal at any time the directory is as before, and the exit code is 130."""
     place = scratch().make(size=SIZE).mount().mount_point
     before = sorted(place.iterdir())
     command = [sys.executable, "-m", "ext4audit", "probe", str(place), "--rate", "2M"]
@@ -134,7 +134,7 @@ def test_an_interrupt_removes_everything(
 def test_a_scan_cites_the_measurement_while_it_holds(
     scratch: Callable[..., Scratch], tmp_path: Path
 ) -> None:
-    """The finding has it as evidence; after a remount with barriers it is not used any more."""
+    """The finding cites it as evidence; after a remount with barriers it is no longer used."""
     one = scratch().make(size=SIZE).mount("barrier=0")
     path = tmp_path / "probe.json"
     assert run("probe", str(one.mount_point), "-f", "json", "-o", str(path)).returncode == 1
@@ -156,7 +156,7 @@ def test_a_scan_cites_the_measurement_while_it_holds(
 
 
 def test_an_observation_writes_nothing(scratch: Callable[..., Scratch]) -> None:
-    """Also on a read-only filesystem, and without a result that proves health."""
+    """This also works on a read-only filesystem; its result cannot prove health."""
     one = scratch().make(size="64M").mount("ro")
     code, report = probe(one.mount_point, "--observe", "1")
     assert (code, report["mode"], report["written_bytes"]) == (3, "observe", 0)
@@ -165,7 +165,7 @@ def test_an_observation_writes_nothing(scratch: Callable[..., Scratch]) -> None:
 
 
 def test_only_members_of_a_single_disk_measures_nothing(scratch: Callable[..., Scratch]) -> None:
-    """Without an array there is no result, which is no health."""
+    """Without an array there is no result, which does not count as healthy."""
     one = scratch().make(size=SIZE).mount()
     code, report = probe(one.mount_point, "--only", "members")
     assert (code, report["results"]) == (3, [])
@@ -174,7 +174,7 @@ def test_only_members_of_a_single_disk_measures_nothing(scratch: Callable[..., S
 def test_a_write_that_fails_is_inconclusive_and_no_crash(
     scratch: Callable[..., Scratch],
 ) -> None:
-    """A full disk, a quota or a limit can stop a write: the reason of the kernel is shown."""
+    """A full disk, a quota or a limit can stop a write: the kernel's reason is shown."""
     one = scratch().make(size=SIZE).mount()
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20));"
     ignore = "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
@@ -194,8 +194,8 @@ def test_a_write_that_fails_is_inconclusive_and_no_crash(
 
 @pytest.mark.usefixtures("private_mounts")
 def test_a_user_probes_what_the_user_may_write() -> None:
-    """Without root the members need the superblock, which is then not readable; fsync does not."""
-    with TemporaryDirectory() as folder:  # everybody may reach it, unlike tmp_path
+    """Without root the members probe fails because it needs the superblock; fsync works."""
+    with TemporaryDirectory() as folder:  # everybody may enter it, unlike tmp_path
         Path(folder).chmod(0o755)
         one = Scratch(Path(folder, "image"), Path(folder, "mnt")).make(size=SIZE).mount()
         try:

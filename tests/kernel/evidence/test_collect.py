@@ -1,4 +1,4 @@
-"""The shell collector on real filesystems: what it captures is what a live scan sees."""
+"""The shell collector on real filesystems: it captures what a live scan sees."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
 
 SUPERBLOCK_BYTES, LAST_MOUNTED_BYTES = 1024, 0x88
-PWNED = Path("/tmp/pwned")  # noqa: S108 - what a shell would make of a hostile name
+PWNED = Path("/tmp/pwned")  # noqa: S108 - created if a shell executes a hostile name
 NAMES = [
     b"with blank",
     b"new\nline",
@@ -70,7 +70,7 @@ def number_of(one: Scratch) -> DeviceNumber:
 
 
 def rendered(answers: Mapping[Ask, Answer], number: DeviceNumber) -> object:
-    """Return the report of one filesystem, as JSON says it."""
+    """Return the JSON report of one filesystem."""
     host = assemble_host(MapSource(answers), TAKEN_AT, only=[number])
     report = audit(ReportSource("live", "test"), host, all_rules())
     return json.loads(json_v1.render_report(report, tool_version="0"))
@@ -86,9 +86,9 @@ AWKS = [
 
 @pytest.mark.parametrize(("shell", "awk"), AWKS)
 def test_hostile_names_are_captured_byte_by_byte(scratch: Make, shell: str, awk: str) -> None:
-    """Mount points, labels and the paths of image files come back as the live source reads them.
+    """Mount points, labels and paths of image files are read back as the live source reads them.
 
-    The sh of CentOS 7 is bash in its POSIX mode.
+    The sh of CentOS 7 is bash in POSIX mode.
     """
     if shutil.which(awk.partition(" ")[0]) is None:
         pytest.skip(f"needs {awk}")
@@ -113,7 +113,7 @@ def _directory(path: Path) -> Path:
 def test_the_device_of_an_external_journal_is_captured(
     scratch: Make, tmp_path: Path, shell: str
 ) -> None:
-    """Its number is in the output of dumpe2fs."""
+    """The device's number is taken from the output of dumpe2fs."""
     image = tmp_path / "journal"
     run("truncate", "-s", "16M", image)
     journal = run("losetup", "--find", "--show", image).strip()
@@ -131,7 +131,7 @@ def test_the_device_of_an_external_journal_is_captured(
 
 @some_shells
 def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As dumpe2fs prints them, a time has no zone: that of the host was read as UTC."""
+    """Times have no zone in dumpe2fs's output: the host's local time was read as UTC."""
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     dump = RunCommand(("dumpe2fs", "-h", scratch().make().mount().device))
     mine, theirs = (
@@ -146,7 +146,7 @@ def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyP
     "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
 )
 def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, value: str) -> None:
-    """It prints the last mount point raw, and bash runs what an arithmetic value subscripts."""
+    """dumpe2fs prints the last mount point raw, and bash expands subscripts in arithmetic."""
     one = scratch("data").make("-O", "^metadata_csum")
     with one.image.open("r+b") as image:
         image.seek(SUPERBLOCK_BYTES + LAST_MOUNTED_BYTES)
@@ -161,7 +161,7 @@ def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, v
 @some_shells
 @pytest.mark.usefixtures("steady_limits")
 def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -> None:
-    """Verdicts, findings, evidence and gaps are equal, whichever of the two was audited."""
+    """Verdicts, findings, evidence and gaps are equal in the live and the replayed audit."""
     one = scratch().make().tune("-o", "nodelalloc").mount("nobarrier,noauto_da_alloc,commit=99")
     number = number_of(one)
     here, sent = live([number]), captured(shell)
@@ -184,7 +184,7 @@ def test_the_report_of_the_snapshot_is_the_live_one(scratch: Make, shell: str) -
     ids=" ".join,
 )
 def test_the_descriptors_are_captured_as_they_are(scratch: Make, options: tuple[str, ...]) -> None:
-    """The group table of the snapshot is the live one, from the same bytes."""
+    """The group table of the snapshot equals the live one, and is read from the same bytes."""
     one = scratch().make(*options, size="300M").mount()
     number, device = number_of(one), one.device
     replay, here = MapSource(captured("sh")), LiveSource()
@@ -196,7 +196,7 @@ def test_the_descriptors_are_captured_as_they_are(scratch: Make, options: tuple[
 
 
 def test_descriptors_that_lie_apart_are_captured_as_a_list(scratch: Make) -> None:
-    """With meta_bg `dumpe2fs -g` is recorded in their place."""
+    """With meta_bg the output of `dumpe2fs -g` is recorded instead."""
     options = ("-O", "meta_bg,^resize_inode", "-b", "1024", "-g", "1024")
     one = scratch().make(*options, size="300M").mount()
     number, device = number_of(one), one.device
@@ -208,7 +208,7 @@ def test_descriptors_that_lie_apart_are_captured_as_a_list(scratch: Make) -> Non
 
 
 def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
-    """The superblock stays: where dumpe2fs is missing it is all there is."""
+    """The superblock is still captured: without dumpe2fs it is the only source."""
     device = scratch().make().mount().device
     asked = [ask for ask in captured("sh", "--lean") if isinstance(ask, ReadBytes)]
     assert [ask for ask in asked if ask.path == device] == [ReadBytes(device, 1024, 1024, 0)]
@@ -216,7 +216,7 @@ def test_lean_leaves_the_descriptors_out(scratch: Make) -> None:
 
 @some_shells
 def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> None:
-    """Devices by identifier and by path, and mount points through links."""
+    """Devices by identifier and by path are captured, and mount points through links."""
     label = unique_label("my ")
     one = scratch("data dir").make("-L", label).mount()
     uuid = run("blkid", "-s", "UUID", "-o", "value", one.device).strip()
@@ -238,7 +238,7 @@ def test_what_fstab_names_is_captured(scratch: Make, etc: Path, shell: str) -> N
 
 
 def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: Path) -> None:
-    """An image on a filesystem in an image: both stacks are captured to the bottom."""
+    """For an image on a filesystem in an image, both stacks are captured down to the disk."""
     outer = scratch("outer").make(size="200M").mount()
     inner = Scratch(outer.mount_point / "inner", tmp_path / "inner mount").make().mount()
     try:
@@ -248,7 +248,7 @@ def test_a_loop_device_is_followed_to_what_it_lies_on(scratch: Make, tmp_path: P
 
 
 def test_a_filesystem_of_another_namespace_is_captured(scratch: Make) -> None:
-    """Unmounted here, alive there: one of the mount tables that show it is in the snapshot."""
+    """It is unmounted here and alive there: the snapshot has one of the tables that show it."""
     one = scratch().make().mount("nobarrier")
     number = number_of(one)
     with another_namespace():
@@ -262,7 +262,7 @@ def test_a_filesystem_of_another_namespace_is_captured(scratch: Make) -> None:
 
 @contextmanager
 def in_the_place_of(tool: str, content: str, tmp_path: Path) -> Iterator[None]:
-    """Bind a script over a tool, in this mount namespace."""
+    """Bind-mount a script over a tool, in this mount namespace."""
     stand_in = tmp_path / "tool"
     stand_in.write_text(content)
     stand_in.chmod(0o755)
@@ -276,20 +276,20 @@ def in_the_place_of(tool: str, content: str, tmp_path: Path) -> Iterator[None]:
 
 
 def unmount_when_free(one: Scratch) -> None:
-    """Unmount what dying processes may hold for another moment."""
+    """Unmount a filesystem that dying processes may still hold for a moment."""
     place = str(one.mount_point)
     assert wait_until(lambda: subprocess.run(["umount", place], check=False).returncode == 0)
 
 
 IMPATIENT = impatient_with(SCRIPT, 'run lsblk -J -o "$1"', after='[ $S = 0 ]||run lsblk -P -o "$1"')
-"""The script that waits for lsblk for a second."""
+"""The script, with a wait for lsblk of one second."""
 
 
 @some_shells
 def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
     scratch: Make, tmp_path: Path, shell: str
 ) -> None:
-    """Where timeout(1) would wait for ever: a process that a frozen device holds."""
+    """timeout(1) would wait forever for a process that a frozen filesystem blocks."""
     one = scratch().make().mount()
     run("fsfreeze", "--freeze", one.mount_point)
     try:
@@ -307,7 +307,7 @@ def test_a_command_that_no_signal_ends_does_not_stop_the_rest(
 
 @pytest.mark.skipif(shutil.which("udevadm") is None, reason="needs udevadm")
 def test_the_udev_database_is_captured(scratch: Make) -> None:
-    """As libudev tells it: sorted, with the links."""
+    """Its entries are those of libudev: sorted, with the links."""
     number = number_of(scratch().make().mount())
     run("mkdir", "-p", "/run/udev")
     run("mount", "-t", "tmpfs", "tmpfs", "/run/udev")
@@ -326,7 +326,7 @@ def test_the_udev_database_is_captured(scratch: Make) -> None:
 
 @pytest.fixture
 def busybox_root(private_mounts: None, tmp_path: Path) -> Iterator[Path]:  # noqa: ARG001
-    """Give a root directory in which there is busybox, and nothing else."""
+    """Build a root directory that contains busybox and nothing else."""
     busybox = shutil.which("busybox")
     if busybox is None:
         pytest.skip("needs busybox")
@@ -343,12 +343,12 @@ def busybox_root(private_mounts: None, tmp_path: Path) -> Iterator[Path]:  # noq
         run("mount", "--rbind", f"/{name}", root / name)
     yield root
     for name in ("proc", "sys", "dev"):
-        # Lazily: what was killed a moment ago may still hold /dev/null.
+        # Lazily: a process killed a moment ago may still hold /dev/null.
         run("umount", "--lazy", "--recursive", root / name)
 
 
 def test_a_system_of_busybox_alone_can_be_captured(busybox_root: Path) -> None:
-    """No e2fsprogs, no util-linux: the superblock is read from its bytes, and the rest is told."""
+    """Without e2fsprogs and util-linux, the superblock's bytes are read and gaps are reported."""
     one = Scratch(busybox_root.parent / "image", busybox_root / "data").make().mount("nobarrier")
     number, device = number_of(one), one.device
     try:
@@ -366,7 +366,7 @@ def test_a_system_of_busybox_alone_can_be_captured(busybox_root: Path) -> None:
 
 
 def test_an_ordinary_user_gets_what_the_live_source_gets(scratch: Make, tmp_path: Path) -> None:
-    """The same refusals with the same hints: nobody reads the superblock, all see the options."""
+    """As nobody the superblock is refused with the same hint, and the options are read."""
     tmp_path.chmod(0o755)
     one = scratch().make().mount("nobarrier")
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

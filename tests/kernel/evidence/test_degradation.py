@@ -1,4 +1,4 @@
-"""A host that lacks things: the scan finishes, says what it could not see, and judges the rest."""
+"""Incomplete hosts: the scan finishes, reports what it could not see, and judges the rest."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOBODY = (sys.executable, "-c", AS_NOBODY)
 def scan_json(
     *targets: str | Path, program: Sequence[str] = PROGRAM, code: int | None = None
 ) -> dict[str, Any]:
-    """Run `scan -f json` as a process: as it is, or as nobody, or in another root."""
+    """Run `scan -f json` as a process: unchanged, or as nobody, or in another root."""
     done = subprocess.run(
         [*program, "scan", "-f", "json", *map(str, targets)],
         stdin=subprocess.DEVNULL,
@@ -54,14 +54,14 @@ def outcomes(document: dict[str, Any]) -> dict[str, str]:
 
 
 def hints(document: dict[str, Any]) -> str:
-    """Return all hints of a report."""
+    """Return all hints in a report."""
     unknowns = [u for verdict in document["verdicts"] for u in verdict["unknowns"]]
     return " ".join(str(unknown["hint"]) for unknown in [*unknowns, *document["gaps"]])
 
 
 @contextmanager
 def overmounted(*places: str) -> Iterator[None]:
-    """Cover directories by empty filesystems, in this namespace only."""
+    """Mount empty filesystems over directories, in this namespace only."""
     for place in places:
         run("mount", "-t", "tmpfs", "none", place)
     try:
@@ -72,13 +72,13 @@ def overmounted(*places: str) -> Iterator[None]:
 
 
 def report_with(search_path: Path, timeout_seconds: float = 20.0) -> Report:
-    """Audit this host with the tools of one directory only."""
+    """Audit this host with the tools in one directory only."""
     source = LiveSource(timeout_seconds, search_path=(str(search_path),))
     return audit(ReportSource("live", "test"), assemble_host(source, TAKEN_AT), all_rules())
 
 
 def tool(directory: Path, name: str, script: str) -> None:
-    """Put a program into a directory."""
+    """Write an executable script into a directory."""
     directory.mkdir(exist_ok=True)
     path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
@@ -86,7 +86,7 @@ def tool(directory: Path, name: str, script: str) -> None:
 
 
 def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> None:
-    """As nobody, the options file and the mount table tell what the superblock hides."""
+    """As nobody, the options file and the mount table reveal what the superblock hides."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     one.mount_point.chmod(0o755)
     document = scan_json(one.device, program=NOBODY)
@@ -96,7 +96,7 @@ def test_without_root_hidden_options_are_found_all_the_same(scratch: Make) -> No
 
 
 def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_path: Path) -> None:
-    """No dumpe2fs, no lsblk, no dmsetup: what needs only /proc and /sys is judged."""
+    """Without dumpe2fs, lsblk and dmsetup, rules that need only /proc and /sys are judged."""
     one = scratch().make().mount("nobarrier")
     report = report_with(tmp_path / "no-tools")
     (fs,) = [fs for fs in report.host.filesystems if fs.device == one.device]
@@ -123,7 +123,7 @@ def test_without_its_tools_the_scan_stands_on_proc_and_sys(scratch: Make, tmp_pa
 def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
     scratch: Make, tmp_path: Path, script: str, seconds: float, why: Why
 ) -> None:
-    """A hung, babbling or failing dumpe2fs is one gap, and the superblock's own bytes answer.
+    """A hung, babbling or failing dumpe2fs is one gap, and the superblock's bytes replace it.
 
     Every rule still has its verdict.
     """
@@ -153,7 +153,7 @@ def test_a_tool_that_misbehaves_is_unknown_and_not_the_end(
 
 
 def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Make) -> None:
-    """With /sys hidden, barriers off are still seen; what the disks are is not, and is said."""
+    """With /sys hidden, disabled barriers are found; the unknown disks are reported as a gap."""
     one = scratch().make().mount("nobarrier")
     with overmounted("/sys"):
         document = scan_json(one.mount_point, code=1)
@@ -167,7 +167,7 @@ def test_without_sys_the_options_stand_and_the_stack_is_undetermined(scratch: Ma
 
 
 def test_without_the_options_file_nothing_is_guessed(scratch: Make) -> None:
-    """With /proc/fs hidden, the superblock tells; a plain mount table alone would not."""
+    """With /proc/fs hidden, the superblock shows it; a plain mount table alone would not."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     with overmounted("/proc/fs"):
         document = scan_json(one.mount_point, code=1)
@@ -181,7 +181,7 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
 ) -> None:
     """`rw,relatime` in a mount table proves nothing: the verdict is undetermined, not a pass."""
     one = scratch().make().mount()
-    one.mount_point.parent.chmod(0o700)  # nor can nobody ask the kernel through the mount point
+    one.mount_point.parent.chmod(0o700)  # nobody cannot ask via the mount point either
     with overmounted("/proc/fs"):
         document = scan_json(one.device, program=NOBODY, code=3)
     assert document["filesystems"][0]["superblock_source"] is None
@@ -190,7 +190,7 @@ def test_with_neither_options_file_nor_superblock_barriers_are_undetermined(
 
 
 def test_a_view_without_proc_fs_and_sys_fs_says_what_it_may_have_missed() -> None:
-    """Where neither list of live superblocks can be seen, that is a gap of the report."""
+    """If neither list of live superblocks can be read, the report has a gap."""
     with overmounted("/proc/fs", "/sys/fs"):
         document = scan_json()
     assert [gap["why"] for gap in document["gaps"]] == ["absent"]
@@ -200,7 +200,7 @@ def test_a_view_without_proc_fs_and_sys_fs_says_what_it_may_have_missed() -> Non
 def test_in_a_container_the_hosts_superblocks_are_judged_and_fstab_is_not(
     scratch: Make, tmp_path: Path
 ) -> None:
-    """From an overlay root with a container's marker, drift is not applicable; the rest is."""
+    """In an overlay root with a container's marker file, only drift is not applicable."""
     one = scratch().make().mount("nobarrier")
     run("mount", "-t", "tmpfs", "none", tmp_path)
     root, upper, work = (tmp_path / name for name in ("root", "upper", "work"))

@@ -1,6 +1,6 @@
-"""What `collect` captures of real filesystems: an audit of it is the audit of the host itself.
+"""Auditing what `collect` captures of real filesystems equals auditing the host itself.
 
-The filesystems are scratch ones of fixed content, and reports are about them only: filesystems of
+The filesystems are scratch ones with fixed content, and reports cover only them: filesystems of
 other programs come and go, and `/proc/fs/ext4` lists those of every mount namespace.
 """
 
@@ -28,22 +28,22 @@ pytestmark = pytest.mark.kernel
 Make = Callable[..., Scratch]
 
 OF_AVAILABLE_MEMORY = {"PRF002", "PRF010"}
-"""These rules quote the memory that is available, which no two moments have in common."""
+"""Rules that quote the available memory, which differs between any two moments."""
 SOME_FINDINGS = {"CAP006", "DUR001", "DUR002", "DUR006"}
-"""Some of what is wrong with the mounts below, on every machine: no two empty reports are equal."""
+"""Some rules that the mounts below violate on every machine, so that no report is empty."""
 DESCRIPTOR_BYTES = 64
 GROUPS_OF_64_GIB, GROUPS_OF_64_MIB = 512, 8
 DEVICE = re.compile(r"\b(?:loop|dm-|md)\d+\b|\b(?:7|9|25\d):\d+\b")
-"""What a test beside this one adds: its devices come and go between two snapshots."""
+"""Devices that concurrent tests add: they come and go between two snapshots."""
 PROCESS = re.compile(r"/proc/\d+\b")
-"""So do processes with mount namespaces of their own."""
+"""Processes with their own mount namespace, which also come and go."""
 LEAST_SAVED_BYTES = 4 << 10
 """Each descriptor of the large filesystem has locations and checksums that compress little."""
 
 
 @pytest.fixture
 def mount_points(scratch: Make) -> list[str]:
-    """Mount filesystems about which there is much to report."""
+    """Mount filesystems that cause many findings."""
     unsafe = scratch("unsafe").make("-L", "a b").tune("-o", "nodelalloc")
     unsafe.mount("nobarrier,noauto_da_alloc,commit=99")
     full = scratch("full").make("-O", "meta_bg,^resize_inode", "-b", "1024").mount("data=journal")
@@ -55,9 +55,9 @@ def mount_points(scratch: Make) -> list[str]:
 
 
 def report(*arguments: str) -> dict[str, Any]:
-    """Return the JSON report of a scan, without what must differ: where from, and when.
+    """Return the JSON report of a scan, without its source and time, which must differ.
 
-    Of the rules that quote the available memory, the outcome remains.
+    For the rules that quote the available memory only the outcome remains.
     """
     done = run("scan", "-f", "json", "--pedantic", *arguments)
     document: dict[str, Any] = json.loads(done.stdout)
@@ -79,7 +79,7 @@ def codes(document: dict[str, Any]) -> set[str]:
 def test_a_snapshot_is_audited_like_the_host(
     mount_points: list[str], tmp_path: Path, captured: str, form: str
 ) -> None:
-    """`scan --from` of what `collect` wrote gives the whole live report, in either form."""
+    """`scan --from` on the output of `collect` gives the whole live report, in either form."""
     snapshot = tmp_path / "snapshot"
     options = ["--text"] if form == "text" else []
     targets = mount_points if captured == "the targets" else []
@@ -93,7 +93,7 @@ def test_a_snapshot_is_audited_like_the_host(
 
 @pytest.fixture
 def udev_data(private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixture that acts
-    """Put an empty database of udev in the place of this machine's."""
+    """Replace this machine's udev database by an empty one."""
     run_tool("mkdir", "-p", "/run/udev")
     run_tool("mount", "-t", "tmpfs", "tmpfs", "/run/udev")
     data = Path("/run/udev/data")
@@ -103,7 +103,7 @@ def udev_data(private_mounts: None) -> Iterator[Path]:  # noqa: ARG001 - a fixtu
 
 
 def answers_in(path: Path) -> dict[Ask, Answer]:
-    """Return the answers that a snapshot holds."""
+    """Return the answers in a snapshot."""
     with path.open("rb") as file:
         return read_snapshot_tar(read_tar(file))[0]
 
@@ -115,9 +115,9 @@ def number_of(one: Scratch) -> str:
 
 
 def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path: Path) -> None:
-    """A lean snapshot lacks the database of udev and the group descriptors, and nothing else.
+    """A lean snapshot lacks only the udev database and the group descriptors.
 
-    The descriptors of a filesystem of a few groups are smaller than its superblock, and stay.
+    Descriptors of a filesystem with few groups are smaller than its superblock, and stay.
     """
     lazy = ("-E", "lazy_itable_init=1,lazy_journal_init=1", "-b", "4096")
     large = scratch("large").make(*lazy, size="64G").mount("noinit_itable")
@@ -140,7 +140,7 @@ def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path:
     added = lean.keys() - full.keys()
     assert [ask for ask in added if not is_of_others(ask, tmp_path, large, small)] == []
     assert ReadBytes(small.device, 2048, GROUPS_OF_64_MIB * DESCRIPTOR_BYTES, 0) in lean
-    # Not the files' sizes: what other tests do meanwhile is in them, too.
+    # Not the sizes of the files: they include what other tests do at the same time.
     descriptors = full[of_large]
     assert isinstance(descriptors, Known)
     assert isinstance(descriptors.value, bytes)
@@ -148,13 +148,13 @@ def test_lean_leaves_out_what_is_large(scratch: Make, udev_data: Path, tmp_path:
 
 
 def is_about(ask: Ask, *made: Scratch) -> bool:
-    """Whether an ask is about one of these, and not about what holds their images."""
+    """Return whether an ask is about one of these, and not about what holds their images."""
     names = {name for one in made for name in (one.device, number_of(one))}
     return any(repr(name) in repr(ask) for name in names)
 
 
 def is_of_others(ask: Ask, tmp_path: Path, *made: Scratch) -> bool:
-    """Whether an ask is about devices, files or processes of other tests, and none of these."""
+    """Return whether an ask is only about devices, files or processes of other tests."""
     own = {name for one in made for name in (Path(one.device).name, number_of(one))}
     devices = set(DEVICE.findall(repr(ask)))
     if str(tmp_path) in repr(ask) or not devices.isdisjoint(own):

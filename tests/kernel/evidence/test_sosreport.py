@@ -1,4 +1,4 @@
-"""The archives that the real `sos` makes of this machine, with an odd ext4 mounted on it."""
+"""Archives that the real `sos` makes of this machine, with an odd ext4 mounted on it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PLUGINS = "filesys,block,kernel,host,memory,release,date"
 
 @pytest.fixture
 def sos() -> str:
-    """Return the program; where it is required, its absence is a failure."""
+    """Return the program; fail if it is required and missing."""
     program = shutil.which("sos")
     if program is None and os.environ.get("EXT4AUDIT_REQUIRE_KERNEL") == "1":
         pytest.fail("sos is not installed (Debian: sosreport)")
@@ -36,7 +36,7 @@ def sos() -> str:
 
 
 def audited(path: Path, mount_point: Path) -> tuple[Host, Filesystem]:
-    """Return the host of an archive, and its filesystem that was mounted at a place."""
+    """Return the host in an archive, and its filesystem at a mount point."""
     found = open_captured(str(path))
     assert found.kind == "sosreport"
     host = assemble_host(found.source, found.taken_at)
@@ -61,9 +61,9 @@ def unpacked(archive: Path) -> Path:
 def test_a_real_sosreport_is_audited_for_the_options_in_force(
     scratch: Callable[..., Scratch], tmp_path: Path, sos: str
 ) -> None:
-    """Packed, unpacked and without its manifest, it shows what mount and superblock set.
+    """Packed, unpacked or without its manifest, it shows what mount and superblock set.
 
-    The mount point holds a blank, which sos keeps in files and which no file name of it shows.
+    The mount point contains a blank, which sos keeps in files but not in file names.
     """
     one = scratch("data disk").make("-E", "stride=16,stripe_width=64").tune("-o", "nobarrier")
     one.mount("nodelalloc")
@@ -94,7 +94,7 @@ def test_a_real_sosreport_is_audited_for_the_options_in_force(
 def test_the_option_that_the_hint_names_captures_the_group_table(
     scratch: Callable[..., Scratch], tmp_path: Path, sos: str
 ) -> None:
-    """`-k filesys.dumpe2fs=on` stores the full dump, and the superblock is read from it too."""
+    """`-k filesys.dumpe2fs=on` stores the full dump, which also provides the superblock."""
     one = scratch().make().mount("nobarrier")
     packed = report(sos, tmp_path / "report", "-o", "filesys", "-k", "filesys.dumpe2fs=on")
     dump = open_captured(str(packed)).source.fetch(CapturedDumpe2fs(one.device))

@@ -1,4 +1,4 @@
-"""The script of `ext4audit fix` finds what holds a real mount, in every shell of a host."""
+"""The script of `ext4audit fix` finds what holds a real mount, in every shell."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ id=test
 holders {where} {key} {name} {number} || stop "$problem"
 """
 OCTAL = {" ": "\\040", "\t": "\\011", "\n": "\\012", "\\": "\\134"}
-"""What mountinfo spells in another way."""
+"""Characters that mountinfo escapes."""
 
 
 def words(shell: RemedyShell) -> dict[str, str | None]:
-    """Return the arguments of the check, quoted."""
+    """Return the shell-quoted arguments of the check."""
     key = "".join(OCTAL.get(character, character) for character in str(shell.where))
     number = str(shell.mountinfo().device_number)
     return {
@@ -43,7 +43,7 @@ def words(shell: RemedyShell) -> dict[str, str | None]:
 
 @pytest.fixture
 def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RemedyShell]:
-    """Mount a filesystem on a directory of this name."""
+    """Mount a filesystem on a directory with the name of the parameter."""
     shell = RemedyShell(tmp_path, getattr(request, "param", "data"))
     try:
         shell.mount("noatime")
@@ -53,9 +53,9 @@ def shell(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RemedyShel
 
 
 NEED_CARE = ("two words #1", "$(x) 'é")
-"""Names that a shell, or a mount table, spells in another way."""
+"""Names that need quoting in a shell or escapes in a mount table."""
 SHELLS = ("dash", "bash", "dash -f", "busybox sh", 'PATH="{folder}/bin:$PATH" busybox sh')
-"""The last one has the awk, grep and tr of busybox; -f turns patterns off."""
+"""The last one uses the awk, grep and tr of busybox; -f disables pathname expansion."""
 IN_MOUNT = 'cd "$(cat {folder}/where)" && '
 
 
@@ -112,7 +112,7 @@ HELD = {
 def test_the_check_names_what_holds_a_real_mount(
     shell: RemedyShell, hold: str, release: str, name: str
 ) -> None:
-    """It passes before and after, and in each shell that a host may have."""
+    """It passes before and after, in each shell."""
     within(shell, hold.format(folder=shell.folder))
     try:
         named = {found(shell, interpreter) for interpreter in SHELLS}
@@ -158,7 +158,7 @@ subprocess.run(words, pass_fds=[pipe], check=True)
 
 
 def test_an_automount_below_it_holds_it(shell: RemedyShell) -> None:
-    """As of x-systemd.automount: it is mounted again as soon as anything looks at it."""
+    """An automount, as of x-systemd.automount, mounts again on the next access."""
     where = shell.folder / "where"
     shell.unmount()
     (shell.folder / "automount.py").write_text(AUTOMOUNT)
@@ -176,7 +176,7 @@ def test_an_automount_below_it_holds_it(shell: RemedyShell) -> None:
 
 
 def test_a_swap_file_holds_it(shell: RemedyShell) -> None:
-    """Unmounting fails while it is in use."""
+    """Unmounting fails while the swap file is in use."""
     within(shell, "dd if=/dev/zero of=swap bs=64k count=16 && chmod 600 swap && mkswap swap")
     if shell.run(f"{IN_MOUNT.format(folder=shell.folder)} swapon swap").returncode != 0:
         pytest.skip("this kernel takes no swap file here")
@@ -199,7 +199,7 @@ unopened {device} name -p command undo done || stop "$problem"
 def test_a_device_that_is_open_for_a_moment_is_looked_at_again(
     shell: RemedyShell, seconds: int, *, is_refused: bool
 ) -> None:
-    """As udev opens one after each change; a virtual machine has it open as long as it runs."""
+    """A device is opened briefly by udev after each change; a virtual machine keeps it open."""
     script = shell.folder / "check"
     script.write_text(
         OPENED.format(library=LIBRARY.read_text(encoding="utf-8"), device=shell.device)

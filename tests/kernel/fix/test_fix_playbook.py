@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def posix() -> None:
-    """Skip where Ansible lacks the collection that mounts: `.ci/ansible FOLDER` installs it."""
+    """Skip if Ansible lacks the collection that mounts: `.ci/ansible FOLDER` installs it."""
     galaxy = Path(str(ANSIBLE)).with_name("ansible-galaxy")
     found = subprocess.run(
         [galaxy, "collection", "list", "ansible.posix"], capture_output=True, check=False
@@ -36,10 +36,10 @@ def posix() -> None:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[Scene]:  # noqa: ARG001 - it acts
-    """Mount a filesystem whose line of fstab has blanks between six fields; hide /var/lib.
+def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[Scene]:  # noqa: ARG001 - acts
+    """Mount a filesystem whose fstab line has blanks between six fields; hide /var/lib.
 
-    What hides it is noexec, as /var is on hardened hosts.
+    The filesystem that hides it is noexec, as /var is on hardened hosts.
     """
     image, where = tmp_path / "image", tmp_path / "data"
     where.mkdir()
@@ -56,7 +56,7 @@ def scene(tmp_path: Path, etc: Path, posix: None) -> Iterator[Scene]:  # noqa: A
 
 
 def play(scene: Scene, *options: str) -> dict[str, int]:
-    """Run the playbook, and return what its recap counts."""
+    """Run the playbook, and return the counts of its recap."""
     folder = scene.folder / "ansible"
     env = {
         **os.environ,
@@ -111,7 +111,7 @@ def test_a_check_changes_nothing_and_a_second_run_neither(scene: Scene) -> None:
 
 
 def test_a_second_run_does_not_check_the_filesystem_again(scene: Scene) -> None:
-    """It would unmount it each time."""
+    """A check would unmount it on each run."""
     run("umount", scene.where)
     run("debugfs", "-w", "-R", "ssv error_count 3", scene.device)
     run("mount", scene.where)
@@ -122,7 +122,7 @@ def test_a_second_run_does_not_check_the_filesystem_again(scene: Scene) -> None:
 
 
 def test_a_directory_with_two_lines_is_left_to_the_script(scene: Scene) -> None:
-    """The module would write both."""
+    """The Ansible module would change both lines."""
     other = f"tmpfs {scene.where} tmpfs noauto 0 0\n"
     scene.fstab.write_text(scene.fstab.read_text() + other)
     path = str(scene.folder / "fix.yml")

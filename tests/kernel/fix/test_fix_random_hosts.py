@@ -1,7 +1,7 @@
-"""Remedies on random hosts: only what is named changes, the finding goes, the rollback restores.
+"""Remedies on random hosts change only what they name, cure the finding and can be rolled back.
 
-`EXT4AUDIT_RANDOM_CASES=5000` runs more of them, `EXT4AUDIT_RANDOM_SEED` others: CI draws another
-part of the same hosts each hour, everybody else draws new ones. The seeds are printed.
+`EXT4AUDIT_RANDOM_CASES=5000` runs more hosts, `EXT4AUDIT_RANDOM_SEED` other hosts: CI draws
+another part of the same hosts each hour, other runs draw new ones. The seeds are printed.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ mount --bind "$1/etc" /etc
 exec "$2" -m support.remedies.random_host "$3" "$4" "$5" "$1"
 """
 FEWEST_SHARE, FEW = 0.5, 10
-"""Of the hosts that must be found to have a remedy: fewer, and the test would test nothing. Four of
-five have one; of fewer than ten, chance decides, and one must."""
+"""Least share of hosts that must have a remedy: with fewer, the test would check nothing. Four of
+five have one; below ten hosts the share depends on chance, and one host must have a remedy."""
 
 
 @pytest.mark.parametrize(
     "how",
-    # Each in a process and a mount namespace of its own: neither waits for the other.
+    # Each runs in its own process and mount namespace, so they run in parallel.
     [pytest.param(how, marks=pytest.mark.xdist_group(how)) for how in ("commands", "script")],
 )
 def test_remedies_keep_their_laws_on_random_hosts(tmp_path: Path, how: str) -> None:
-    """Each case draws a host; a script costs five times one remedy, and meets a fault."""
+    """Each case draws a host; a script costs five times one remedy, and is run with a fault."""
     count = CASES if how == "commands" else max(CASES // 5, 6)
     arguments = (str(tmp_path), sys.executable, how, str(SEED), str(count))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`ext4audit fix` on real filesystems: what its script changes, takes back, and survives."""
+"""`ext4audit fix` on real filesystems: what its script changes, restores, and survives."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Made = Callable[..., Scene]
 REMOUNT = ("--disruption", "remount")
 OPTIONS = "nobarrier,noatime,commit=300"
 TWO = (*REMOUNT, "--select", "DUR001,CMP003")
-"""Two remedies that edit the same line of fstab; one of them remounts, too."""
+"""Two remedies that edit the same line of fstab; one of them also remounts."""
 
 
 @pytest.fixture
 def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
-    """Return a maker of scenes: a filesystem that fstab mounts with these options."""
+    """Return a maker of scenes: a filesystem mounted by fstab with the given options."""
     devices: list[str] = []
 
     def make(options: str = OPTIONS, *tune: str) -> Scene:
@@ -50,7 +50,7 @@ def made(tmp_path: Path, etc: Path) -> Iterator[Made]:
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:
-    """Return what a run printed that had to succeed."""
+    """Return the output of a run, which must have succeeded."""
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -87,7 +87,7 @@ def test_it_applies_once_and_takes_back_exactly(made: Made, shell: list[str]) ->
 
 
 def test_a_scan_behind_it_finds_nothing_of_what_was_applied(made: Made) -> None:
-    """Neither now nor after the next mount."""
+    """The scan finds nothing immediately and nothing after the next mount."""
     scene = made("nobarrier,data=writeback", "-E", "mount_opts=nodelalloc")
     rules = "DUR001,DUR002,DUR003,CMP003"
     scene.fix("--disruption", "unmount", "--select", rules, "--fail-on", "low")
@@ -115,7 +115,7 @@ ANEW = ("--disruption", "unmount", "--select", "DUR001,DUR003", "--fail-on", "lo
 def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
     made: Made, options: str, chosen: tuple[str, ...], mode: str
 ) -> None:
-    """The old or the new state of each remedy; then --undo restores, and --apply completes."""
+    """Each remedy is in its old or new state; --undo restores, and --apply completes."""
     scene = made(options)
     scene.fix(*chosen)
     before = scene.state()
@@ -139,7 +139,7 @@ def test_a_fault_at_any_call_leaves_what_undo_and_apply_finish(
 
 
 def test_an_undo_that_is_killed_is_finished_by_the_next(made: Made) -> None:
-    """At any call of --undo."""
+    """This holds for a kill at any call of --undo."""
     mode = "kill"
     scene = made("nobarrier,data=writeback")
     scene.fix(*ANEW)
@@ -154,7 +154,7 @@ def test_an_undo_that_is_killed_is_finished_by_the_next(made: Made) -> None:
 
 
 def test_another_host_is_refused(made: Made) -> None:
-    """By its machine-id; nothing is changed."""
+    """The host is identified by its machine-id; nothing is changed."""
     scene = made()
     scene.fix(*TWO)
     before = scene.state()
@@ -166,7 +166,7 @@ def test_another_host_is_refused(made: Made) -> None:
 
 
 def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
-    """By the UUID in its superblock."""
+    """The filesystem is identified by the UUID in its superblock."""
     scene = made()
     scene.fix(*TWO)
     run("umount", scene.where)
@@ -179,7 +179,7 @@ def test_another_filesystem_on_the_device_is_refused(made: Made) -> None:
 
 
 def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
-    """Neither edited nor is anything remounted; an option that changed since is refused, too."""
+    """Nothing is edited or remounted if an option in the line has changed since the audit."""
     scene = made()
     scene.fix(*TWO)
     scene.fstab.write_bytes(scene.fstab.read_bytes().replace(b"noatime", b"relatime"))
@@ -190,7 +190,7 @@ def test_a_line_that_was_changed_since_is_refused(made: Made) -> None:
 
 
 def test_a_remedy_alone_needs_the_edits_before_its_own(made: Made) -> None:
-    """It is refused before its remount; the dry run, as in Ansible's check mode, shows it."""
+    """It is refused before its remount; the dry run shows it, as in Ansible's check mode."""
     scene = made("noatime,commit=300")
     run("mount", "-o", "remount,nobarrier", scene.device, scene.where)
     scene.fstab.write_text(scene.fstab.read_text().replace("noatime", "noatime,nobarrier"))
@@ -206,7 +206,7 @@ def test_a_remedy_alone_needs_the_edits_before_its_own(made: Made) -> None:
 
 
 def test_a_remount_keeps_what_was_changed_since(made: Made) -> None:
-    """Flags are read when it runs, and the undo takes back its own words only."""
+    """Flags are read at run time, and the undo only restores the script's own options."""
     scene = made()
     scene.fix(*REMOUNT, "--select", "DUR001")
     run("mount", "-o", "remount,nosuid,nodev", scene.device, scene.where)
@@ -220,7 +220,7 @@ def test_a_remount_keeps_what_was_changed_since(made: Made) -> None:
 
 
 def symlinked(scene: Scene) -> Callable[[], object]:
-    """Make fstab a link."""
+    """Replace fstab by a symbolic link."""
     target = scene.fstab.with_name("fstab.real")
     scene.fstab.rename(target)
     scene.fstab.symlink_to(target)
@@ -228,7 +228,7 @@ def symlinked(scene: Scene) -> Callable[[], object]:
 
 
 def bound(scene: Scene) -> Callable[[], object]:
-    """Bind fstab on itself."""
+    """Bind-mount fstab on itself."""
     run("mount", "--bind", scene.fstab, scene.fstab)
     return lambda: run("umount", scene.fstab)
 
@@ -258,7 +258,7 @@ def read_only(_scene: Scene) -> Callable[[], object]:
 def test_an_fstab_that_cannot_be_replaced_is_refused(
     made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str, shell: list[str]
 ) -> None:
-    """With nothing changed, not even the options in force."""
+    """Nothing is changed, not even the options in force."""
     scene = made()
     scene.fix(*REMOUNT, "--select", "DUR001")
     restore = prepare(scene)
@@ -272,7 +272,7 @@ def test_an_fstab_that_cannot_be_replaced_is_refused(
 
 
 def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
-    """The check by findmnt looks at the directories of all lines that it gets, and hangs."""
+    """The check by findmnt looks up the directories of all lines it is given, and would hang."""
     scene = made()
     place, top = scene.folder / "dead", scene.folder / "top"
     place.mkdir()
@@ -297,7 +297,7 @@ def test_a_dead_server_in_another_line_holds_no_edit(made: Made) -> None:
 def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
     made: Made, free_bytes: int
 ) -> None:
-    """Never between: what was begun is taken back, although nothing can be recorded any more."""
+    """An interrupted remedy is rolled back, although nothing more can be recorded."""
     scene = made("nobarrier,data=writeback")
     scene.fix(*ANEW)
     before, state = scene.state(), scene.folder / "state"
@@ -319,7 +319,7 @@ def test_a_full_disk_for_the_records_ends_before_or_behind_a_remedy(
 
 
 def test_two_do_not_run_at_once(made: Made) -> None:
-    """The lock names the process that has it; one that is gone is a stale lock."""
+    """The lock names the process that holds it; if the process is gone, the lock is stale."""
     scene = made()
     scene.fix(*TWO)
     state = scene.folder / "state"
@@ -338,7 +338,7 @@ def test_two_do_not_run_at_once(made: Made) -> None:
 
 
 def test_only_its_owner_reads_the_state(made: Made) -> None:
-    """The file has mode 0600, its directory 0700, and the script is executable for its owner."""
+    """The file has mode 0600, its directory 0700, and the owner can execute the script."""
     scene = made()
     scene.fix(*TWO)
     succeeded(scene.sh("--apply"))
@@ -349,7 +349,7 @@ def test_only_its_owner_reads_the_state(made: Made) -> None:
 
 
 def test_a_folder_that_is_there_keeps_its_mode(made: Made) -> None:
-    """Another user reads the metrics of the service there; of /tmp it was the mode, too."""
+    """Another user may read the service's metrics there; even the mode of /tmp was changed."""
     scene = made()
     scene.fix(*TWO)
     state = scene.folder / "state"
@@ -362,7 +362,7 @@ def test_a_folder_that_is_there_keeps_its_mode(made: Made) -> None:
 
 
 def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None:
-    """And every byte of the other lines; the copy is named in the output."""
+    """Every byte of the other lines is kept; the output names the copy."""
     scene = made()
     os.chown(scene.fstab, 7, 8)
     scene.fstab.chmod(0o640)
@@ -378,7 +378,7 @@ def test_the_edited_file_keeps_its_mode_and_owner_and_a_copy(made: Made) -> None
 
 
 def overlay(scene: Scene) -> Callable[[], object]:
-    """Mount an overlay of directories on the filesystem."""
+    """Mount an overlay whose directories are on the filesystem."""
     for name in ("lower", "upper", "work", "merged"):
         (scene.where / name).mkdir()
     merged = scene.folder / "merged"
@@ -389,14 +389,14 @@ def overlay(scene: Scene) -> Callable[[], object]:
 
 
 def looped(scene: Scene) -> Callable[[], object]:
-    """Attach a loop device to a file on it."""
+    """Attach a loop device to a file on the filesystem."""
     run("truncate", "-s", "1M", scene.where / "file")
     device = run("losetup", "--find", "--show", scene.where / "file").strip()
     return lambda: run("losetup", "--detach", device)
 
 
 def elsewhere(_scene: Scene) -> Callable[[], object]:
-    """Let a process hold a copy of the mount namespace."""
+    """Start a process that holds a copy of the mount namespace."""
     hold = f"echo x; exec sleep {HANG_SECONDS}"
     command = ["unshare", "-m", "--propagation", "private", "sh", "-c", hold]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd="/")
@@ -411,13 +411,13 @@ def elsewhere(_scene: Scene) -> Callable[[], object]:
 
 
 def state_behind_a_link(scene: Scene) -> Callable[[], object]:
-    """Let the folder of the records lead to the filesystem by a link; the folder does not exist."""
+    """Link the records folder, which does not exist, to the filesystem."""
     (scene.folder / "state").symlink_to(scene.where)
     return (scene.folder / "state").unlink
 
 
 def bound_elsewhere(scene: Scene) -> Callable[[], object]:
-    """Bind it on a second directory."""
+    """Bind-mount the filesystem on a second directory."""
     other = scene.folder / "other"
     other.mkdir()
     run("mount", "--bind", scene.where, other)
@@ -437,7 +437,7 @@ def bound_elsewhere(scene: Scene) -> Callable[[], object]:
 def test_what_holds_a_filesystem_is_named_before_the_unmount(
     made: Made, prepare: Callable[[Scene], Callable[[], object]], reason: str
 ) -> None:
-    """An unmount under it would end with 0 and change nothing."""
+    """An unmount despite such a holder would exit with 0 and change nothing."""
     scene = made("data=writeback")
     scene.fix("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
     restore = prepare(scene)

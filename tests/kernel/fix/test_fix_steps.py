@@ -1,4 +1,4 @@
-"""Steps of a script that need more than an edit and a remount: e2fsck, files, settings."""
+"""Script steps that need more than an edit and a remount: e2fsck, files, settings."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write(scene: Scene, *steps: Step) -> None:
 
 
 def check_steps(scene: Scene) -> tuple[Step, ...]:
-    """Return an unmount, a check and the mount as it was."""
+    """Return steps that unmount, check, and mount as before."""
     again = f"mount -t ext4 -o rw,relatime {scene.device} {scene.where}"
     return (
         Step(Phase.IMMEDIATE, f"umount {scene.where}", change=Unmount(str(scene.where), again)),
@@ -76,9 +76,9 @@ def check_steps(scene: Scene) -> tuple[Step, ...]:
 
 
 def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: Scene) -> None:
-    """The message tells how to mount it; neither --apply nor --undo mounts it before."""
+    """The message shows the mount command; neither --apply nor --undo mounts it before."""
     write(scene, *check_steps(scene))
-    # Two files that share blocks: e2fsck -p asks, and exits with 4.
+    # Two files share blocks: e2fsck -p cannot repair that, and exits with 4.
     (scene.where / "a").write_bytes(b"x" * 8192)
     (scene.where / "b").write_bytes(b"y" * 8192)
     run("umount", scene.where)
@@ -101,7 +101,7 @@ def test_what_e2fsck_refuses_stays_unmounted_until_it_is_repaired(scene: Scene) 
 
 @pytest.mark.parametrize("mode", ["fail", "kill", "late"])
 def test_a_fault_around_a_check_ends_mounted(scene: Scene, mode: str) -> None:
-    """Once --undo has run, whatever was interrupted."""
+    """After --undo it is mounted, no matter which call was interrupted."""
     write(scene, *check_steps(scene))
     before = scene.state()
     assert scene.sh("--apply", path=scene.inject(0, mode)).returncode == 0
@@ -109,7 +109,7 @@ def test_a_fault_around_a_check_ends_mounted(scene: Scene, mode: str) -> None:
         scene.sh("--apply", path=scene.inject(at, mode))
         done = scene.sh("--undo")
         if done.returncode:
-            # An e2fsck that was made to fail with 32 has refused: somebody must mount it.
+            # An e2fsck made to fail with 32 has refused: the user must mount it.
             assert "stays unmounted" in done.stderr, (at, done.stderr)
             run("mount", "-t", "ext4", scene.device, scene.where)
             assert scene.sh("--undo").returncode == 0
@@ -117,7 +117,7 @@ def test_a_fault_around_a_check_ends_mounted(scene: Scene, mode: str) -> None:
 
 
 def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene) -> None:
-    """Refused before anything is changed; and an undo that finds it changed leaves it."""
+    """It is refused before any change; an undo does not touch a file changed since."""
     path = scene.fstab.parent / "ext4audit-test.conf"
     steps = Step(
         Phase.PERSISTENT, f"printf 'a\\nb\\n' > {path}", change=NewFile(str(path), "a\nb\n")
@@ -140,7 +140,7 @@ def test_a_file_with_other_content_is_neither_replaced_nor_removed(scene: Scene)
 
 
 def test_the_text_finds_a_line_whose_number_is_not_known(scene: Scene) -> None:
-    """The audit had no comments; without the line, nothing is changed."""
+    """The audit had no line numbers; if the line is missing, nothing is changed."""
     lines = [f"UUID=1 /a ext4 {words} 0 2" for words in ("nobarrier", "defaults")]
     sed = f"sed -i 's/nobarrier/defaults/' {scene.fstab}"
     change = LineEdit(str(scene.fstab), 1, lines[0], lines[1], is_numbered=False)
@@ -160,7 +160,7 @@ def test_the_text_finds_a_line_whose_number_is_not_known(scene: Scene) -> None:
 
 
 def test_a_directory_that_cannot_be_listed_is_refused(scene: Scene) -> None:
-    """Before it is to be mounted on: the script would stop there, the remedies behind it undone."""
+    """It is refused at once: the script would stop there, with later remedies not run."""
     missing = scene.folder / "missing"
     write(scene, Step(Phase.IMMEDIATE, f"ls -A {missing}"), Step(Phase.IMMEDIATE, "true", "true"))
     done = scene.sh()
@@ -170,7 +170,7 @@ def test_a_directory_that_cannot_be_listed_is_refused(scene: Scene) -> None:
 
 
 def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene) -> None:
-    """Each step is verified by what it leads to."""
+    """Each step is verified by its result."""
     mark = scene.folder / "mark"
     write(
         scene,
@@ -185,7 +185,7 @@ def test_a_step_that_changes_nothing_is_a_failure_and_is_taken_back(scene: Scene
 
 
 def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
-    """By its own checks, after all steps."""
+    """Its own checks run after all steps."""
     mark = scene.folder / "mark"
     write(
         scene,
@@ -198,7 +198,7 @@ def test_a_remedy_that_is_not_verified_is_taken_back(scene: Scene) -> None:
 
 
 def throttled(fs: Filesystem) -> tuple[Step, ...]:
-    """Return the steps that switch writeback throttling of the device off."""
+    """Return the steps that disable writeback throttling of the device."""
     value = int(Path(f"/sys/block/{fs.name}/queue/wbt_lat_usec").read_text())
     return remedies.configuration.disable_writeback_throttling([(fs.name, value)])[:1]
 
@@ -234,7 +234,7 @@ mount {device} {where}"""
 def test_a_value_that_was_changed_since_is_refused(
     scene: Scene, change: str, steps: Callable[[Filesystem], tuple[Step, ...]]
 ) -> None:
-    """A rollback could not restore it. The audited value, and the wanted one, are taken."""
+    """A rollback could not restore it. The audited and the wanted value are accepted."""
     run("umount", scene.where)
     run("tune2fs", "-r", "3276", "-u", "5", "-E", "mount_opts=nodelalloc", scene.device)
     run("mount", scene.device, scene.where)
@@ -251,7 +251,7 @@ def test_a_value_that_was_changed_since_is_refused(
 
 
 def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
-    """Also where a guard precedes the command; neither message claims the state before."""
+    """This includes commands after a guard; no message claims that the old state is back."""
     held = scene.folder / "held"
     write(
         scene,
@@ -271,7 +271,7 @@ def test_what_cannot_be_undone_is_named_and_counted(scene: Scene) -> None:
 
 
 def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
-    """Only the script's own record tells, as long as the verification still holds."""
+    """Only the script's own record shows that it ran, while the verification still passes."""
     broken = scene.folder / "broken"
     write(scene, *check_steps(scene), Step(Phase.VERIFY, f"test ! -e {broken}"))
     assert "1 to apply" in scene.sh().stdout
@@ -288,9 +288,9 @@ def test_a_check_that_has_run_does_not_run_again(scene: Scene) -> None:
 
 @pytest.mark.parametrize("output", ["/dev/full", "&- 2>&- <&-", "&1 | :"])
 def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: str) -> None:
-    """An edit failed without a reason when the name of its copy could not be printed.
+    """An edit used to fail without a reason when the name of its copy could not be printed.
 
-    SIGPIPE, behind `--apply | head -1`, ended tune2fs, and again where it was to be rolled back.
+    With `--apply | head -1`, SIGPIPE ended tune2fs, and again during its rollback.
     """
     scene.fstab.write_text("a\n")
     edit = LineEdit(str(scene.fstab), 1, "a", "b")
@@ -301,7 +301,7 @@ def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: 
 
 
 def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: Scene) -> None:
-    """What has the name of a copy is whole: cp had made an empty fstab with the date."""
+    """A copy is whole or missing: cp had left an empty fstab copy with a date."""
     scene.fstab.write_text("a\n")
     write(scene, Step(Phase.PERSISTENT, "sed", change=LineEdit(str(scene.fstab), 1, "a", "b")))
     before = sorted(scene.fstab.parent.iterdir())
@@ -316,14 +316,14 @@ def test_a_full_disk_leaves_no_cut_copy_of_a_file(scene: Scene) -> None:
 
 
 def test_an_interrupted_run_says_how_to_go_on(scene: Scene) -> None:
-    """It ends where it is; the filesystem may be unmounted then."""
+    """The script stops at once; the filesystem may be unmounted then."""
     write(scene, Step(Phase.IMMEDIATE, "kill -s TERM $$", "true"))
     done = scene.sh("--apply")
     assert (done.returncode, "interrupted: --undo takes back" in done.stderr) == (143, True)
 
 
 def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
-    """A mount point with blanks, quotes, a newline and a command in it."""
+    """A mount point with blanks, quotes, a newline and a command is not executed."""
     where = tmp_path / "a b'\"$(touch pwned)\n#é\\"
     where.mkdir()
     image = tmp_path / "image"
@@ -354,9 +354,9 @@ def test_hostile_names_are_data(tmp_path: Path, etc: Path) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "with blank", "dätä", "a'b", "link", "made"])
 def test_a_mount_by_fstab_is_undone_wherever_it_is(scene: Scene, name: str) -> None:
-    """A name that the script spells by printf, or a link, was not found in the mount table.
+    """Names spelled with printf, and links, were not found in the mount table.
 
-    No directory could be listed where mount(8) makes it.
+    A directory that mount(8) creates could not be listed beforehand.
     """
     place = scene.folder / name
     real = scene.folder / "real" if name == "link" else place

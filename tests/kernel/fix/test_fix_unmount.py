@@ -1,4 +1,4 @@
-"""What an unmount would lose for good on a real filesystem: the script of `fix` refuses it."""
+"""State that an unmount would lose for good on a real filesystem: the `fix` script refuses it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANEW = ("--disruption", "unmount", "--select", "DUR003", "--fail-on", "low")
 
 @pytest.fixture
 def scene(tmp_path: Path, scratch: Callable[..., Scratch], etc: Path) -> Iterator[Scene]:
-    """Mount a filesystem that only an unmount can correct, through a loop device that stays."""
+    """Mount a filesystem that only an unmount can fix, on a loop device that stays attached."""
     one = scratch().make()
     device = run("losetup", "--find", "--show", one.image).strip()
     etc.write_text("")
@@ -34,12 +34,12 @@ def scene(tmp_path: Path, scratch: Callable[..., Scratch], etc: Path) -> Iterato
 
 
 def detach(scene: Scene) -> None:
-    """Ask for the end of the loop device: it goes with its last user, as after mount -o loop."""
+    """Detach the loop device on last close, as after mount -o loop."""
     run("losetup", "--detach", scene.device)
 
 
 def map_ids(scene: Scene) -> None:
-    """Mount it with other owners in the place of the mount."""
+    """Replace the mount by an ID-mapped mount."""
     other = scene.folder / "other"
     other.mkdir()
     run("mount", "--move", scene.where, other)
@@ -49,23 +49,23 @@ def map_ids(scene: Scene) -> None:
 
 
 def fail(scene: Scene) -> None:
-    """Let the kernel find an error; writes are stopped then, until the next mount."""
+    """Trigger an ext4 error, which makes the kernel refuse writes until the next mount."""
     Path(f"/sys/fs/ext4/{scene.name}/trigger_fs_error").write_text("by a test\n")
 
 
 def share(scene: Scene) -> None:
-    """Let mounts on it be seen by other mount namespaces; those around it are not."""
+    """Propagate mounts on it to other mount namespaces; mounts around it are private."""
     run("mount", "--make-shared", scene.where)
 
 
 def keep(scene: Scene) -> None:
-    """Add an option that only mount(8) keeps."""
+    """Add an option that only mount(8) records."""
     run("mount", "-o", "remount,x-late", scene.where)
 
 
 @pytest.mark.parametrize("shell", [words for _, words in SHELLS], ids=[name for name, _ in SHELLS])
 def test_programs_are_those_of_the_path_in_each_shell(scene: Scene, shell: list[str]) -> None:
-    """The mount of busybox gives x-* to the kernel, and its cp loses extended attributes."""
+    """The mount of busybox passes x-* to the kernel, and its cp loses extended attributes."""
     run("mount", "-o", "remount,x-systemd.device-timeout=5s", scene.where)
     scene.fstab.write_text(f"{scene.device} {scene.where} ext4 x-a,data=writeback 0 2\n")
     os.setxattr(scene.fstab, "user.kept", b"1")
@@ -80,7 +80,7 @@ def test_programs_are_those_of_the_path_in_each_shell(scene: Scene, shell: list[
 
 @pytest.mark.parametrize("mode", ["none", "fail", "kill"])
 def test_settings_in_sysfs_outlive_the_unmount(scene: Scene, mode: str) -> None:
-    """Those from before, and at the rollback those that were changed since."""
+    """Settings from before are kept, and a rollback keeps those changed since."""
     folder = Path(f"/sys/fs/ext4/{scene.name}")
     first, second = folder / "mb_group_prealloc", folder / "extent_max_zeroout_kb"
     first.write_text("1024")
@@ -100,7 +100,7 @@ def test_settings_in_sysfs_outlive_the_unmount(scene: Scene, mode: str) -> None:
 
 
 def calls_until_the_mount(scene: Scene) -> int:
-    """Return the number of the call that mounts it again."""
+    """Return the number of the call that mounts the filesystem again."""
     assert scene.sh("--apply", path=scene.inject(0, "fail")).returncode == 0
     assert scene.sh("--undo").returncode == 0
     for at in range(1, scene.calls):
@@ -123,7 +123,7 @@ def calls_until_the_mount(scene: Scene) -> int:
 def test_what_no_mount_brings_back_is_not_unmounted(
     scene: Scene, change: Callable[[Scene], None], reason: str, omitted: str
 ) -> None:
-    """Neither by a script from before, nor by a new one: it was left unmounted, or had others'."""
+    """Neither an old script nor a new one unmounts it: it stayed unmounted, or lost its owners."""
     scene.fix(*ANEW)
     assert "1 to apply" in scene.sh().stdout
     change(scene)
@@ -138,7 +138,7 @@ def test_what_no_mount_brings_back_is_not_unmounted(
 
 
 def test_what_mount_keeps_comes_back(scene: Scene) -> None:
-    """A script that was written before it was there refuses; a new one repeats it."""
+    """A script written before the option was set refuses; a new one restores the option."""
     scene.fix(*ANEW)
     keep(scene)
     before = scene.state()
@@ -152,7 +152,7 @@ def test_what_mount_keeps_comes_back(scene: Scene) -> None:
 
 
 def test_an_undo_does_not_mount_what_has_failed_since(scene: Scene) -> None:
-    """The rollback would be a mount, which allows the writes that the kernel has stopped."""
+    """The rollback would mount it, which permits the writes that the kernel has stopped."""
     scene.fix(*ANEW)
     assert scene.sh("--apply").returncode == 0
     fail(scene)

@@ -1,4 +1,4 @@
-"""Which access times a mount gets from several options for them, in every order."""
+"""Access time behavior of a mount with several options for it, in every order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORDS = sorted({*ATIME_OPTIONS, "nostrictatime"})
 
 
 def mounted(device: str, place: Path, options: str) -> str | None:
-    """Return the flag for access times that a mount gets, None where it is refused."""
+    """Return a mount's access time flag, or None if the mount is refused."""
     argv = ("mount", "-i", "--options-source=disable", "-t", "ext4", "-o", options, device, place)
     if subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode:
         return None
@@ -30,7 +30,7 @@ def mounted(device: str, place: Path, options: str) -> str | None:
 def test_fstab_intends_the_access_times_that_a_mount_gets(
     scratch: Callable[..., Scratch], tmp_path: Path
 ) -> None:
-    """What mount(8) refuses tells nothing; the superblock stays, so that each mount is quick."""
+    """Options that mount(8) refuses are skipped; the superblock is kept for quick mounts."""
     device = scratch().make(size="8M").mount().device
     place = tmp_path / "other"
     place.mkdir()

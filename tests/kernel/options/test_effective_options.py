@@ -1,4 +1,4 @@
-"""What the real kernel runs, against what its mount table says."""
+"""Options in force in the real kernel, compared with its mount table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def effective(scratch: Scratch) -> EffectiveOptions:
 
 
 def token(scratch: Scratch, name: str) -> str:
-    """Return one token in force."""
+    """Return one option's token in force."""
     return need(effective(scratch).token(name))
 
 
@@ -52,7 +52,7 @@ def test_superblock_defaults_are_in_force_while_the_mount_table_says_rw_relatime
 
 
 def test_the_superblock_string_is_a_place_of_its_own(scratch: Make) -> None:
-    """`tune2fs -E mount_opts=` hides an option, and it is distinguished from the bit field."""
+    """`tune2fs -E mount_opts=` hides an option, and is distinguished from the bit field."""
     one = scratch().make().tune("-E", "mount_opts=noauto_da_alloc").mount()
     assert one.mount_table_options == "rw,relatime"
     hidden = {option.token: option.set_by for option in effective(one).hidden}
@@ -76,12 +76,12 @@ def test_an_errors_policy_of_the_superblock_is_hidden(scratch: Make) -> None:
 
 
 def test_a_default_filesystem_hides_nothing(scratch: Make) -> None:
-    """What mke2fs makes by default has no hidden option: noise would be a bug."""
+    """Mke2fs's defaults have no hidden option: noise would be a bug."""
     assert effective(scratch().make().mount()).hidden == ()
 
 
 def test_ext3_by_the_ext4_driver_has_no_delayed_allocation_by_default(scratch: Make) -> None:
-    """Mounted as ext3, nodelalloc is the default and nobody hid it."""
+    """Mounted as ext3, nodelalloc is the default and not reported as hidden."""
     one = scratch().make(fstype="ext3").mount(fstype="ext3")
     assert one.filesystem().fstype == Known("ext3", "/proc/self/mountinfo")
     option = effective(one).find("delalloc")
@@ -94,7 +94,7 @@ def test_ext3_by_the_ext4_driver_has_no_delayed_allocation_by_default(scratch: M
 
 
 def test_data_journal_implies_the_loss_of_delayed_allocation(scratch: Make) -> None:
-    """What data=journal turns off is marked as implied, not as somebody's wish."""
+    """What data=journal disables is marked as implied, not as set by anyone."""
     one = scratch().make().mount("data=journal")
     assert token(one, "data") == "data=journal"
     option = effective(one).find("delalloc")

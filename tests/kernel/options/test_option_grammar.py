@@ -1,4 +1,4 @@
-"""The grammar of mount options is what this kernel does with each word."""
+"""The grammar of mount options matches what this kernel does with each option."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPSTREAM = tuple(int(part) for part in os.uname().release.split("-")[0].split(".
 
 @pytest.fixture
 def device(tmp_path: Path, private_mounts: None) -> Iterator[str]:  # noqa: ARG001
-    """Return a loop device; what is on it is the test's."""
+    """Return a loop device; the test writes its contents."""
     image = tmp_path / "image"
     run("truncate", "-s", "64M", image)
     (tmp_path / "mnt").mkdir()
@@ -30,7 +30,7 @@ def device(tmp_path: Path, private_mounts: None) -> Iterator[str]:  # noqa: ARG0
 
 
 def takes(device: str, place: Path, options: str, fstype: str = "ext4") -> bool:
-    """Mount and unmount; return whether the kernel took the options."""
+    """Mount and unmount; return whether the kernel accepted the options."""
     argv = ("mount", "-i", "--options-source=disable", "-t", fstype, "-o", options, device, place)
     taken = (
         subprocess.run(argv, capture_output=True, check=False, timeout=PATIENCE_SECONDS).returncode
@@ -42,7 +42,7 @@ def takes(device: str, place: Path, options: str, fstype: str = "ext4") -> bool:
 
 
 def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: Path) -> None:
-    """What is taken or ignored mounts, what is refused does not; the rest is not known."""
+    """Accepted and ignored options mount, refused ones do not; the rest are not known."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     wrong = []
     for word in grammar_words():
@@ -58,7 +58,7 @@ def test_each_word_meets_the_fate_that_the_grammar_tells(device: str, tmp_path: 
 def test_older_types_refuse_what_the_grammar_keeps_from_them(
     device: str, tmp_path: Path, fstype: str
 ) -> None:
-    """On a filesystem that was made as that type, and so is mounted without the word."""
+    """The filesystem was made as that type, and can be mounted without the option."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", fstype, device)
     assert takes(device, tmp_path / "mnt", "rw", fstype)
     wrong = []
@@ -72,7 +72,7 @@ def test_older_types_refuse_what_the_grammar_keeps_from_them(
 
 
 def test_without_a_journal_its_words_are_refused(device: str, tmp_path: Path) -> None:
-    """The data mode and the checksums are the journal's."""
+    """The data mode and the checksums are features of the journal."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", "-O", "^has_journal", device)
     for word in ("data=ordered", "data=journal", "journal_checksum", "nobarrier", "commit=5"):
         assert takes(device, tmp_path / "mnt", word) is not needs_journal(word), word
@@ -90,6 +90,6 @@ def test_without_a_journal_its_words_are_refused(device: str, tmp_path: Path) ->
     ],
 )
 def test_words_that_collide_are_refused_together(device: str, tmp_path: Path, options: str) -> None:
-    """Each alone, or with another partner, would be taken."""
+    """Each would be accepted alone, or with another partner."""
     run("mke2fs", "-q", "-F", "-b", "4096", "-t", "ext4", device)
     assert not takes(device, tmp_path / "mnt", options)

@@ -1,4 +1,4 @@
-"""What this kernel sets in /sys/fs/ext4 is what the program takes for its defaults."""
+"""The values that this kernel sets in /sys/fs/ext4 are the program's defaults."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.filesystems.scratch import Scratch
 def test_a_new_filesystem_has_the_defaults(
     scratch: Callable[..., Scratch], fstype: str, words: tuple[str, ...]
 ) -> None:
-    """Those of this kernel, which a scan would otherwise print for each filesystem."""
+    """Otherwise a scan would report this kernel's defaults for each filesystem."""
     fs = scratch().make(*words, size="300M", fstype=fstype).mount(fstype=fstype).filesystem()
     found = need(fs.settings)
     assert {name for name, _ in found} >= {"mb_group_prealloc", "reserved_clusters"}

@@ -1,4 +1,4 @@
-"""The lines of a plan, run as they are printed; what they make is what the plan predicted."""
+"""The lines of a plan, run as printed: the result matches the plan's prediction."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.kernel
 
 GIB = 1 << 30
 COMPARED = ("DUR001", "DUR002", "PRF001", "DRF001", "DRF002")
-"""Rules that a loop device does not keep from judging as the disk of the plan."""
+"""Rules that judge a loop device like the disk of the plan."""
 
 
 @contextmanager
 def loop_device(folder: Path, size_bytes: int) -> Iterator[str]:
-    """Yield a loop device over a sparse file, and free it."""
+    """Yield a loop device over a sparse file, and detach it."""
     image = folder / "planned.img"
     image.touch()
     os.truncate(image, size_bytes)
@@ -42,7 +42,7 @@ def loop_device(folder: Path, size_bytes: int) -> Iterator[str]:
 
 @contextmanager
 def made(of: Plan, fstab: Path) -> Iterator[Host]:
-    """Run the lines of a plan in their order, and yield the host that has its filesystem."""
+    """Run the lines of a plan in order, and yield the host with its filesystem."""
     superblock = predict(of).superblock
     assert isinstance(superblock, Known)
     for line in plan_lines(of, superblock.value):
@@ -66,7 +66,7 @@ def verdicts(host: Host) -> dict[str, Outcome]:
 def test_what_is_mounted_is_what_was_predicted(
     etc: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """The same verdicts on the real filesystem, and the same options in force."""
+    """The real filesystem has the same verdicts and the same options in force."""
     with loop_device(tmp_path, GIB) as device:
         of = disk_plan(
             "-m 0 -L data",
@@ -88,7 +88,7 @@ def test_what_is_mounted_is_what_was_predicted(
 
 
 def test_a_corrected_plan_is_what_it_is_judged_to_be(etc: Path, tmp_path: Path) -> None:
-    """DUR001 fails on the plan, and passes on the plan of the lines and on what they make."""
+    """DUR001 fails on the plan, and passes on the corrected plan and the resulting filesystem."""
     with loop_device(tmp_path, GIB) as device:
         of = disk_plan("", "nobarrier", device=device, mount_point=str(tmp_path / "data"))
         corrected = correct(of, judge_by("DUR001"))
@@ -100,7 +100,7 @@ def test_a_corrected_plan_is_what_it_is_judged_to_be(etc: Path, tmp_path: Path) 
 def test_defaults_of_mke2fs_are_cleared_by_tune2fs(
     etc: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A configuration that hides nobarrier in every superblock; the lines take it out."""
+    """A mke2fs configuration hides nobarrier in every superblock; the lines remove it."""
     file = tmp_path / "mke2fs.conf"
     text = Path("/etc/mke2fs.conf").read_text()
     file.write_text(text.replace("default_mntopts = acl", "default_mntopts = nobarrier,acl"))
@@ -117,7 +117,7 @@ def test_defaults_of_mke2fs_are_cleared_by_tune2fs(
 
 @pytest.mark.parametrize("name", ["data", "my data", "-x $(exit 1)`exit 1`'\"#%s\\040*"])
 def test_fstab_mounts_it_the_same_way(etc: Path, tmp_path: Path, name: str) -> None:
-    """The line that is printed, by UUID, whatever the mount point is called."""
+    """The printed line mounts by UUID, with any name of the mount point."""
     where = tmp_path / name
     with loop_device(tmp_path, GIB) as device:
         of = disk_plan("", "noatime", "nodelalloc", device=device, mount_point=str(where))
@@ -131,7 +131,7 @@ def test_fstab_mounts_it_the_same_way(etc: Path, tmp_path: Path, name: str) -> N
 
 
 def test_the_metadata_lies_where_the_plan_says(etc: Path, tmp_path: Path) -> None:
-    """A corrected stripe of twelve: each bitmap and table of the real filesystem is predicted."""
+    """For a corrected stripe of twelve, each real bitmap and table is at its predicted place."""
     del etc
     with loop_device(tmp_path, 100 * GIB) as device:
         of = plan(device=device, size_bytes=100 * GIB, mount_point=str(tmp_path / "data"))

@@ -1,6 +1,6 @@
-"""Whatever `plan` calls clean can be made and mounted: random plans, the real mke2fs and mount.
+"""Plans that are judged clean can be made and mounted: random plans, the real mke2fs and mount.
 
-`EXT4AUDIT_RANDOM_CASES=2000` runs more of them; CI draws the same plans each time.
+`EXT4AUDIT_RANDOM_CASES=2000` runs more plans; CI draws the same plans each time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FEATURES = (
     "stable_inodes fast_commit"
 ).split()
 CONFIGURED = ("quota", "project", "casefold", "encrypt", "verity")
-"""Features that a kernel may be built without: no release tells a plan so."""
+"""Features that a kernel may be built without, which its release does not show."""
 BUILT_WITHOUT: set[str] = set()
 OPTIONS = (
     "noatime relatime data=ordered data=journal data=writeback commit=30 commit=5 dax dax=never "
@@ -119,7 +119,7 @@ def _every_clean_plan_mounts(drawn: tuple[int, str, tuple[str, ...]]) -> None:
 
 
 def _make_and_mount(of: Plan, judge: PlanJudge) -> None:
-    """Run the printed lines; `loop` is added, as the device is an image."""
+    """Run the printed lines, with `loop` added because the device is an image."""
     made = judge.predict(of).superblock
     assert isinstance(made, Known)
     lines = {line.key: line.command for line in plan_lines(of, made.value)}
@@ -136,7 +136,7 @@ def _make_and_mount(of: Plan, judge: PlanJudge) -> None:
 
 
 def _judge_the_printed_line(of: Plan, judge: PlanJudge) -> None:
-    """Judge a plan with the arguments of the printed line: it is clean again."""
+    """Judge a plan with the arguments of the printed line, which must be clean."""
     made = judge.predict(of).superblock
     assert isinstance(made, Known)
     (line,) = (line.command for line in plan_lines(of, made.value) if line.key == "mkfs")
@@ -169,7 +169,7 @@ def _shell(command: str) -> None:
 
 
 def _is_built_in(feature: str) -> bool:
-    """Whether this kernel mounts a filesystem that has one of the configured features."""
+    """Return whether this kernel mounts a filesystem with one of the configured features."""
     with TemporaryDirectory(dir="/dev/shm") as folder:
         image, place = f"{folder}/image", f"{folder}/data"
         _shell(f"mkdir {place}; truncate -s 64M {image}; mke2fs -qF -t ext4 -O {feature} {image}")
@@ -180,13 +180,13 @@ def _is_built_in(feature: str) -> bool:
 
 
 def test_every_clean_plan_can_be_made_and_mounted(private_mounts: None) -> None:
-    """As planned where it is clean, and as corrected; the printed lines are clean again."""
+    """Clean plans are made as planned, others as corrected; the printed lines are clean."""
     del private_mounts
     SEEN.clear()
     BUILT_WITHOUT.update(each for each in CONFIGURED if not _is_built_in(each))
     _every_clean_plan_mounts()
     print(dict(SEEN))
-    # One example is clean and five are corrected; of what is drawn, 8 to 16 in 100, by the seed.
+    # One example is clean and five are corrected; 8 to 16 % of drawn plans are either, by seed.
     assert SEEN["clean"] >= max(1, CASES // 40)
     assert SEEN["corrected"] >= max(5, CASES // 25)
     assert SEEN["clean"] + SEEN["corrected"] >= CASES // 8

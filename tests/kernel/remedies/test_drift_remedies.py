@@ -19,12 +19,12 @@ Make = Callable[..., Scratch]
 
 
 def write_fstab(fstab: Path, one: Scratch, options: str) -> None:
-    """Write an fstab with one entry, by UUID where the loop device is not there yet."""
+    """Write an fstab with one entry, by UUID if the loop device is not attached yet."""
     fstab.write_text(f"# scratch\n{one.image} {one.mount_point} ext4 loop,{options} 0 0\n")
 
 
 def remedy(verdict: Verdict, word: str) -> Remedy:
-    """Return the remedy whose summary holds a word."""
+    """Return the remedy whose summary contains a word."""
     assert verdict.outcome is Outcome.FAIL
     (finding,) = verdict.findings
     return next(remedy for remedy in finding.remedies if word in remedy.summary)
@@ -45,7 +45,7 @@ def test_drf001_keeps_a_remounted_option_over_an_unmount(scratch: Make, etc: Pat
 
 
 def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
-    """The remount puts the intended option in force, and its rollback the old one."""
+    """The remount applies the intended option, and its rollback the old one."""
     one = scratch().make().mount("nobarrier")
     write_fstab(etc, one, "relatime")
     back = remedy(one.judge("DRF001"), "Revert to")
@@ -56,7 +56,7 @@ def test_drf001_goes_back_to_what_fstab_says(scratch: Make, etc: Path) -> None:
 
 
 def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) -> None:
-    """After apply and rollback fstab is byte for byte what it was."""
+    """After apply and rollback fstab is byte for byte the same."""
     one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "relatime")
     before = etc.read_bytes()
@@ -68,7 +68,7 @@ def test_drf001_rollback_of_the_edit_restores_fstab(scratch: Make, etc: Path) ->
 
 
 def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
-    """Options and flags that fstab sets take effect, and go back."""
+    """Options and flags that fstab sets take effect, and are rolled back."""
     one = scratch().make().mount("nodev")
     write_fstab(etc, one, "nodev,noatime,commit=30,nosuid,noinit_itable")
     cure = remedy(one.judge("DRF002"), "Remount with the options")
@@ -81,7 +81,7 @@ def test_drf002_remount_makes_fstab_true(scratch: Make, etc: Path) -> None:
 
 
 def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Path) -> None:
-    """A data mode cannot be remounted; fstab can be made to say what runs."""
+    """A remount cannot change a data mode; fstab can be changed to match."""
     one = scratch().make().mount()
     write_fstab(etc, one, "data=writeback")
     apply(remedy(one.judge("DRF002"), "Change fstab to match"))
@@ -92,9 +92,9 @@ def test_drf002_takes_an_inactive_data_mode_out_of_fstab(scratch: Make, etc: Pat
 
 
 def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc: Path) -> None:
-    """What was mounted nosuid and read-only stays so; the word takes effect, and no flag with it.
+    """A nosuid and read-only mount stays so; the option takes effect, no flag changes.
 
-    A flag that hardens is judged by SEC002, whose remedy restores it.
+    A hardening flag is judged by SEC002, whose remedy restores it.
     """
     one = scratch().make().mount("nosuid,ro")
     write_fstab(etc, one, "noexec,init_itable=20")
@@ -110,7 +110,7 @@ def test_drf002_remount_keeps_flags_that_fstab_does_not_know(scratch: Make, etc:
 
 
 def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
-    """The word of fstab goes, and what a remount had put in force takes its place."""
+    """The option in fstab is replaced by the one that a remount has put in force."""
     one = scratch().make().mount("commit=20")
     write_fstab(etc, one, "commit=10")
     before = etc.read_bytes()
@@ -123,7 +123,7 @@ def test_drf002_writes_down_what_runs(scratch: Make, etc: Path) -> None:
 
 
 def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
-    """An entry whose device is here is mounted by the printed command, and rolled back."""
+    """An entry whose device exists is mounted by the printed command, and rolled back."""
     one = scratch().make()
     one.mount_point.mkdir()
     device = run("losetup", "--find", "--show", one.image).strip()
@@ -144,7 +144,7 @@ def test_drf006_mounts_what_fstab_wants(scratch: Make, etc: Path) -> None:
 
 @pytest.mark.parametrize("word", ["relatime", "atime", "noatime"])
 def test_drf002_remount_changes_access_times(scratch: Make, etc: Path, word: str) -> None:
-    """The remount names the word, because the kernel else keeps what is in force."""
+    """The remount names the option, because otherwise the kernel keeps the one in force."""
     one = scratch().make().mount("relatime" if word == "noatime" else "noatime")
     write_fstab(etc, one, word)
     cure = remedy(one.judge("DRF002"), "Remount with the options")
@@ -172,7 +172,7 @@ def test_drf002_remount_brings_errors_and_flags_in_force(
 def test_drf001_does_not_write_down_what_another_rule_warns_of(
     scratch: Make, etc: Path, word: str
 ) -> None:
-    """It names that rule instead, and offers no command that would make the word last."""
+    """The finding names that rule, and offers no command that would make the option permanent."""
     one = scratch().make().mount(word)
     write_fstab(etc, one, "defaults")
     (finding,) = one.judge("DRF001").findings
@@ -182,7 +182,7 @@ def test_drf001_does_not_write_down_what_another_rule_warns_of(
 
 @pytest.mark.parametrize("word", ["noatime", "nodiratime", "lazytime"])
 def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str) -> None:
-    """Flags that mountinfo shows elsewhere or not at all are found and written down."""
+    """Flags that mountinfo shows elsewhere or not at all are found and added to fstab."""
     one = scratch().make().mount(word)
     write_fstab(etc, one, "nodev")
     run("mount", "-o", f"remount,nodev,{word}", one.mount_point)
@@ -195,7 +195,7 @@ def test_drf001_keeps_a_flag_over_an_unmount(scratch: Make, etc: Path, word: str
 
 @pytest.mark.parametrize("spec", ["LABEL=gone", "UUID=00c0ffee", "/dev/gone", "/srv/gone.img"])
 def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: str) -> None:
-    """What is mounted on its mount point is another filesystem: the next boot fails."""
+    """Another filesystem is mounted on its mount point: the next boot fails."""
     one = scratch().make().mount()
     etc.write_text(f"{spec} {one.mount_point} ext4 defaults 0 2\n")
     found = judge(not_mounted, None, one.host())
@@ -209,7 +209,7 @@ def test_an_entry_whose_device_is_gone_is_found(scratch: Make, etc: Path, spec: 
 def test_drf006_knows_a_mount_point_however_it_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str
 ) -> None:
-    """mount(8) follows links and folds slashes; so does the audit, of a label and of an image."""
+    """mount(8) follows links and folds slashes; so does the audit, for a label and an image."""
     label = unique_label()
     one = scratch().make("-L", label).mount()
     link = tmp_path / "link"
@@ -226,7 +226,7 @@ def test_drf006_knows_a_mount_point_however_it_is_spelt(
 def test_drf002_cures_an_entry_however_its_place_is_spelt(
     scratch: Make, etc: Path, tmp_path: Path, spelling: str, word: str
 ) -> None:
-    """The remount finds the entry, and the edit the line."""
+    """The remount finds the entry, and the edit finds the line."""
     label = unique_label()
     one = scratch().make("-L", label).mount()
     link = tmp_path / "link"
@@ -249,7 +249,7 @@ def test_drf006_sees_another_filesystem_in_the_place(scratch: Make, etc: Path) -
 
 
 def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
-    """No file is no entry: nothing is undetermined."""
+    """A missing file means no entries: nothing is undetermined."""
     one = scratch().make().mount()
     etc.unlink()
     outcomes = {one.judge(code).outcome for code in ("DRF001", "DRF002")}
@@ -263,7 +263,7 @@ def test_a_host_without_fstab_is_judged_whole(scratch: Make, etc: Path) -> None:
 def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
     scratch: Make, etc: Path, word: str
 ) -> None:
-    """What was refused mounts after the edit, and fstab is as it was after the rollback."""
+    """Refused options mount after the edit, and the rollback restores fstab."""
     one = scratch().make().mount("noatime")
     write_fstab(etc, one, f"noatime,{word}")
     before = etc.read_bytes()
@@ -279,7 +279,7 @@ def test_drf002_takes_out_what_the_kernel_refuses_or_ignores(
 
 
 def test_drf002_says_refused_of_what_mount_refuses(scratch: Make, etc: Path) -> None:
-    """The entry passes `findmnt --verify`, and mount(8) fails."""
+    """The entry passes `findmnt --verify`, but mount(8) fails."""
     one = scratch().make().mount()
     write_fstab(etc, one, "bogus_opt=1")
     (finding,) = one.judge("DRF002").findings
@@ -301,9 +301,9 @@ def test_drf002_says_refused_of_what_mount_refuses(scratch: Make, etc: Path) -> 
 def test_a_mount_below_on_the_same_directory_is_not_taken_for_it(
     scratch: Make, etc: Path, code: str, options: tuple[str, str], word: str
 ) -> None:
-    """Neither does it tell that the change is made already, nor that a missing one was made.
+    """The lower mount makes neither the done check nor the verification pass early.
 
-    `options` are those of the mount and those of fstab.
+    `options` are the mount's and fstab's.
     """
     mounted, wanted = options
     one = scratch().make()

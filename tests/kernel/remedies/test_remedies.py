@@ -1,4 +1,4 @@
-"""Every remedy that is printed has been run: it cures the finding, and its rollback undoes it."""
+"""Every printed remedy is run: it cures the finding, and its rollback undoes it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from support.remedies.case import RemedyCase, Stage, all_cases
 
 CASES = all_cases()
 WAIT = {"HLT009", "PRF006"}
-"""Rules whose cases wait: e2fsprogs 11 s for each change of a filesystem with mmp, the kernel for
+"""Rules whose cases wait: e2fsprogs waits 11 s per change of a filesystem with mmp, the kernel for
 its lazy initialization."""
 
 
 def group(rule: Rule, number: int) -> pytest.MarkDecorator:
-    """Return the mark of the cases that run one after the other: half of those that do not wait."""
+    """Return the mark of cases that run serially: two groups of those that do not wait."""
     half = f"remedies {number % 2}"
     return pytest.mark.xdist_group("waits" if rule.code in WAIT else half)
 
@@ -33,7 +33,7 @@ def group(rule: Rule, number: int) -> pytest.MarkDecorator:
 def test_the_remedy_cures_and_its_rollback_restores(
     rule: Rule, case: RemedyCase, tmp_path: Path, etc: Path
 ) -> None:
-    """FAIL, then the printed commands, then PASS; after the rollback all is as it was."""
+    """The rule fails before and passes after the printed commands; the rollback restores all."""
     image, mount_point = tmp_path / "image", Path(case.at or tmp_path / "data")
     mount_point.mkdir(exist_ok=True)
     run("truncate", "-s", case.size, image)

@@ -1,4 +1,4 @@
-"""What a printed command must never do besides its cure, on the real kernel."""
+"""Side effects that a printed command must never have, on the real kernel."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def in_force(one: Scratch) -> set[str]:
 def test_a_remount_brings_nothing_else_of_fstab_into_force(
     scratch: Make, etc: Path, fstab: str
 ) -> None:
-    """Fstab says more than what runs: the cure for one option leaves all others as they are."""
+    """Fstab sets more than is in force: the cure of one option changes no other."""
     one = scratch().make().mount("noauto_da_alloc")
     etc.write_text(f"{one.image} {one.mount_point} ext4 loop,{fstab} 0 0\n")
     before, flags = in_force(one), one.filesystem().mounts[0]
@@ -65,7 +65,7 @@ def test_a_remount_brings_nothing_else_of_fstab_into_force(
 
 
 def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> None:
-    """A remount by mount point would act on the filesystem on top."""
+    """A remount by mount point would affect the filesystem on top."""
     below = scratch("same").make().mount("nobarrier")
     device = below.device
     above = scratch("same").make().mount()
@@ -79,7 +79,7 @@ def test_no_command_is_printed_for_a_mount_that_another_hides(scratch: Make) -> 
 def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
     scratch: Make, etc: Path
 ) -> None:
-    """The verification of the second edit of a line fails; what stood there before is kept."""
+    """The verification of a line's second edit fails; the previous content is kept."""
     one = scratch().make().mount("commit=30,max_batch_time=30000")
     original = f"{one.image} {one.mount_point} ext4 loop,noatime 0 0\n"
     etc.write_text(original)
@@ -98,19 +98,19 @@ def test_an_edit_of_a_changed_fstab_fails_aloud_and_keeps_a_copy_of_each_state(
 
 
 def table_of(one: Scratch) -> list[str]:
-    """Return the lines of mountinfo that show the filesystem, as they are."""
+    """Return the lines of mountinfo that show the filesystem, unchanged."""
     device = f" {one.device} "
     lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").split("\n")
     return [line for line in lines if device in line]
 
 
 def options_file(one: Scratch) -> str:
-    """Return the file of options in force, as it is."""
+    """Return the text of the options file."""
     return Path(f"/proc/fs/ext4/{one.filesystem().name}/options").read_text()
 
 
 def without(text: str, *words: str) -> list[str]:
-    """Return the words of a text but for some."""
+    """Return the words of a text except the given ones."""
     return [word for word in re.split(r"[\s,]+", text) if word not in words]
 
 
@@ -128,7 +128,7 @@ FLAGS = [
 def test_a_line_of_another_device_for_the_same_directory_is_not_read(
     scratch: Make, etc: Path, spec: str, flags: str
 ) -> None:
-    """mount(8) finds a line by the directory alone; the remount names its device instead."""
+    """mount(8) finds a line by the directory alone, so the remount names its device instead."""
     other, one = scratch("other").make().mount("noatime"), scratch().make()
     bystander = options_file(other), table_of(other)
     one.mount(f"{flags},nobarrier,noauto_da_alloc")
@@ -150,7 +150,7 @@ def test_a_line_of_another_device_for_the_same_directory_is_not_read(
 
 
 def test_a_bind_mount_keeps_its_flags(scratch: Make, etc: Path, tmp_path: Path) -> None:
-    """A remount of the whole tree changes no flag of a mount of a part."""
+    """A remount of the whole filesystem changes no flag of a bind mount of a subtree."""
     etc.write_text("")
     one = scratch().make().mount("nobarrier,noatime")
     part = tmp_path / "part"
@@ -188,7 +188,7 @@ def loop(scratch: Make) -> Iterator[tuple[Scratch, str]]:
 
 
 def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc: Path) -> None:
-    """Lines that were pasted one by one mounted the damaged filesystem: a chain stops."""
+    """Lines pasted one by one mounted the damaged filesystem; chained commands stop."""
     etc.write_text("")
     one, device = loop
     run("debugfs", "-w", "-R", "clri directory", device)
@@ -209,7 +209,7 @@ def test_where_e2fsck_gives_up_nothing_is_mounted(loop: tuple[Scratch, str], etc
 def test_what_a_process_has_open_is_not_checked(
     scratch: Make, tmp_path: Path, *, by_another_node: bool
 ) -> None:
-    """A virtual machine opens its disk without excluding others, libvirt's by a node of its own."""
+    """A virtual machine opens its disk without O_EXCL, libvirt through another device node."""
     one = scratch().make()
     run("debugfs", "-w", "-R", "set_super_value state 0", one.image)
     device = run("losetup", "--find", "--show", one.image).strip()
@@ -229,7 +229,7 @@ def test_what_a_process_has_open_is_not_checked(
 
 
 def test_what_a_device_is_a_part_of_may_not_be_open_either(tmp_path: Path) -> None:
-    """A virtual machine has the whole disk open: no open of a partition tells of it."""
+    """A virtual machine opens the whole disk: the partition's own opens do not show it."""
     images = [tmp_path / name for name in ("part", "whole")]
     devices = []
     try:
@@ -262,9 +262,9 @@ def test_what_a_device_is_a_part_of_may_not_be_open_either(tmp_path: Path) -> No
 def test_what_was_synced_before_a_crash_is_there_behind_a_change_of_the_superblock(
     scratch: Make, tmp_path: Path, steps: Callable[[Filesystem], tuple[Step, ...]]
 ) -> None:
-    """The replay of tune2fs leaves fast commits out, and that of the next mount keeps the change.
+    """tune2fs's replay omits fast commits; the next mount replays them and keeps the change.
 
-    A copy of the mounted image is what a crash leaves.
+    A copy of the mounted image has the state after a crash.
     """
     one = scratch().make("-O", "fast_commit").tune("-E", "mount_opts=nobarrier").mount()
     (one.mount_point / "old").touch()

@@ -1,4 +1,4 @@
-"""The commands that turn a stripe on, run on a filesystem that has none; LAY003 turns it off."""
+"""The commands that enable a stripe, run on a filesystem without one; LAY003 disables it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hints(fs: Filesystem) -> tuple[int, int, int]:
 def test_a_stripe_is_stored_and_in_force_at_once_and_taken_back(
     scratch: Make, etc: Path, asked: str
 ) -> None:
-    """Stride, width and the running mount get the array's numbers; fstab no longer has any."""
+    """Stride, width and the running mount get the array's numbers; fstab no longer sets any."""
     one = scratch().make("-b", "4096").mount(asked)
     etc.write_text(f"{one.device} {one.mount_point} ext4 {asked or 'defaults'} 0 2\n")
     written, before = etc.read_text(), one.filesystem()

@@ -1,4 +1,4 @@
-"""`ext4audit scan IMAGE` where the kernel has the image in use, or not any more."""
+"""`ext4audit scan IMAGE` while the kernel uses the image, and afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def audited(path: Path) -> tuple[list[tuple[str, bool]], str, str]:
-    """Return device and liveness of what a scan of a path audits, its source, and its notes."""
+    """Return a scan's devices with their liveness, its source, and its notes."""
     done = program("scan", "-f", "json", "--fail-on", "never", "--allow-incomplete", str(path))
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -27,7 +27,7 @@ def audited(path: Path) -> tuple[list[tuple[str, bool]], str, str]:
 
 
 def test_while_an_image_is_mounted_its_live_superblock_is_audited(scratch: Make) -> None:
-    """The bytes of the file may be older; after the unmount they are all that there is."""
+    """The file's bytes may be outdated; after the unmount they are the only source."""
     one = scratch().make().mount()
     device = one.device
     devices, kind, reported = audited(one.image)
@@ -39,7 +39,7 @@ def test_while_an_image_is_mounted_its_live_superblock_is_audited(scratch: Make)
 
 @pytest.fixture
 def mounted_partition(tmp_path: Path, private_mounts: None) -> Iterator[tuple[Path, Path]]:  # noqa: ARG001
-    """Mount the second partition of a disk image by the offset."""
+    """Mount the second partition of a disk image by its offset."""
     image, place = tmp_path / "disk.img", tmp_path / "mnt"
     grow(image, 64 * MIB)
     with_gpt(image, {1: (2048, 34815), 2: (34816, 67583)})
@@ -54,14 +54,14 @@ def mounted_partition(tmp_path: Path, private_mounts: None) -> Iterator[tuple[Pa
 def test_while_a_partition_is_mounted_the_image_stands_for_it(
     mounted_partition: tuple[Path, Path],
 ) -> None:
-    """No command may write to a file that the kernel writes to."""
+    """A command must not write to a file that the kernel writes to."""
     image, place = mounted_partition
     device = run("findmnt", "-n", "-o", "SOURCE", "--mountpoint", place).strip()
     assert audited(image)[:2] == ([(device, True)], "live")
 
 
 def test_a_plain_file_on_ext4_stands_for_its_filesystem(scratch: Make) -> None:
-    """Also one that holds the magic number where a superblock would have it."""
+    """This includes a file with the magic number at the superblock's offset."""
     one = scratch().make().mount()
     data = bytearray(4096)
     data[1024 + 0x38 : 1024 + 0x3A] = b"\x53\xef"
@@ -71,7 +71,7 @@ def test_a_plain_file_on_ext4_stands_for_its_filesystem(scratch: Make) -> None:
 
 
 def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> None:
-    """Its directory stands for the filesystem that holds it, and the note says so."""
+    """Naming its directory audits the filesystem that holds it, and the note says so."""
     one = scratch().make().mount()
     image = one.mount_point / "fs.img"
     run("mke2fs", "-q", "-F", "-t", "ext4", image, "16M")
@@ -82,7 +82,7 @@ def test_an_image_on_ext4_is_audited_and_not_what_it_lies_on(scratch: Make) -> N
 
 
 def test_what_could_be_an_image_never_stands_for_its_filesystem(scratch: Make) -> None:
-    """Zeros, junk, and a disk without ext4: exit 2, and nothing is audited."""
+    """Zeros, junk, and a disk without ext4 give exit code 2, and nothing is audited."""
     one = scratch().make().mount()
     disk, zeros, junk = (one.mount_point / name for name in ("empty.img", "zeros", "junk"))
     grow(disk, 20 * MIB)
@@ -96,7 +96,7 @@ def test_what_could_be_an_image_never_stands_for_its_filesystem(scratch: Make) -
 
 
 def test_a_mounted_image_whose_superblock_is_zeroed_is_the_live_filesystem(scratch: Make) -> None:
-    """The kernel has it; what is wrong with the file is for the rules to find."""
+    """The kernel has it mounted; the rules report what is wrong with the file."""
     one = scratch().make().mount()
     with one.image.open("r+b") as file:
         file.seek(1024)

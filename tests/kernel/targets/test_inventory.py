@@ -1,4 +1,4 @@
-"""One Filesystem for each live superblock, whatever shows it."""
+"""One Filesystem for each live superblock, no matter what shows it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_several_mounts_of_one_superblock_are_one_filesystem(scratch: Make, tmp_
 
 
 def test_a_filesystem_alive_only_in_another_namespace_is_listed(scratch: Make) -> None:
-    """Unmounted here and held elsewhere, it is alive, and its type is read over there."""
+    """It is unmounted here and held elsewhere: it is alive, and its type is read over there."""
     one = scratch().make().tune("-o", "nobarrier").mount()
     device = one.device
     with another_namespace():
@@ -80,14 +80,14 @@ def test_the_stack_of_a_loop_device_goes_on_below_its_backing_file(scratch: Make
 
 
 class MountsMeanwhile:
-    """This machine, on which something is mounted as soon as its devices have been listed."""
+    """This machine, with a mount that appears as soon as its devices have been listed."""
 
     def __init__(self, mount: Callable[[], object]) -> None:
         self._live = LiveSource()
         self._mount = mount
 
     def fetch(self, ask: Any) -> Any:
-        """Answer as the machine does."""
+        """Return the machine's answer."""
         answer = self._live.fetch(ask)
         if isinstance(ask, RunCommand) and ask.argv[0] == "lsblk":
             self._mount()
@@ -97,7 +97,7 @@ class MountsMeanwhile:
 def test_what_is_mounted_while_the_audit_runs_is_not_called_unclean(
     scratch: Make, tmp_path: Path
 ) -> None:
-    """The mount table was read before, the superblock with a journal in use after it."""
+    """The mount table is read before the mount, the superblock with a journal in use after."""
     image, place = scratch().make().image, tmp_path / "place"
     place.mkdir()
     device = run("losetup", "--find", "--show", image).strip()

@@ -1,4 +1,4 @@
-"""A filesystem that another mount namespace holds: it is seen, and its holder found as advised."""
+"""A filesystem held by another mount namespace: the advised command finds its holder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kernel
 
 
 def test_the_advised_command_finds_the_holder(scratch: Callable[..., Scratch]) -> None:
-    """It looks unmounted here and is alive: /proc tells which process still has it mounted."""
+    """It looks unmounted but is alive: /proc shows which process still has it mounted."""
     one = scratch().make().mount()
     device = one.device
     with another_namespace() as pid:

@@ -1,4 +1,4 @@
-"""`ext4audit scan PATH`: which superblock a path stands for, on real mounts."""
+"""`ext4audit scan PATH`: the superblock that a path selects, on real mounts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cli(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def audited(*paths: str | Path) -> tuple[list[str], str]:
-    """Return the devices that a scan of these paths audits, and what it says on stderr."""
+    """Return the devices that a scan of these paths audits, and its stderr."""
     done = cli("scan", "-f", "json", *paths)
     found: dict[str, Any] = json.loads(done.stdout)
     return [fs["device"] for fs in found["filesystems"]], done.stderr
@@ -45,7 +45,7 @@ def tmpfs(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG0
 def test_a_file_a_directory_and_a_symlink_stand_for_their_filesystem(
     scratch: Make, tmp_path: Path
 ) -> None:
-    """Anything on the filesystem leads to it, also by a link from elsewhere."""
+    """Any path on the filesystem selects it, even through a link from elsewhere."""
     one = scratch().make().mount()
     (one.mount_point / "file").touch()
     link = tmp_path / "link"
@@ -55,7 +55,7 @@ def test_a_file_a_directory_and_a_symlink_stand_for_their_filesystem(
 
 
 def test_a_bind_mount_of_a_file_stands_for_where_the_file_is(scratch: Make, tmp_path: Path) -> None:
-    """The mount id of the open file is exact where the path's parent is another filesystem."""
+    """The mount ID of the open file is exact if the path's parent is on another filesystem."""
     one = scratch().make().mount()
     (one.mount_point / "conf").touch()
     place = tmp_path / "bound"
@@ -68,7 +68,7 @@ def test_a_bind_mount_of_a_file_stands_for_where_the_file_is(scratch: Make, tmp_
 
 
 def test_of_two_filesystems_stacked_on_one_directory_the_upper_is_meant(scratch: Make) -> None:
-    """What is mounted last on a directory is what the directory shows."""
+    """A directory shows the filesystem that was mounted on it last."""
     lower = scratch("same").make().mount()
     below = lower.device
     upper = scratch("same").make().mount()
@@ -80,7 +80,7 @@ def test_of_two_filesystems_stacked_on_one_directory_the_upper_is_meant(scratch:
 def test_an_overlay_stands_for_the_filesystem_of_its_upper_directory(
     scratch: Make, tmpfs: Path
 ) -> None:
-    """Writes to an overlay go to its upper directory: that filesystem is audited, and this said."""
+    """Writes to an overlay go to its upper directory: that filesystem is audited, with a note."""
     one = scratch().make().mount()
     upper, work = one.mount_point / "upper", one.mount_point / "work"
     lower, merged = tmpfs / "lower", tmpfs / "merged"
@@ -111,7 +111,7 @@ def test_an_overlay_on_tmpfs_is_refused_with_the_reason(tmpfs: Path) -> None:
 
 
 def test_an_image_file_behind_a_loop_device_stands_for_what_is_in_it(scratch: Make) -> None:
-    """The image is meant, not the filesystem that holds the file; and it is said."""
+    """The image is audited, not the filesystem that holds the file, and a note says so."""
     one = scratch().make().mount()
     devices, reported = audited(one.image)
     assert devices == [one.device]
@@ -119,11 +119,11 @@ def test_an_image_file_behind_a_loop_device_stands_for_what_is_in_it(scratch: Ma
 
 
 def test_an_unmounted_device_is_audited_from_its_superblock(scratch: Make) -> None:
-    """A block device with ext4 that nobody has mounted is read, and rules say why they pass."""
+    """An unmounted block device with ext4 is read, and rules say why they pass."""
     one = scratch().make()
     device = run("losetup", "--find", "--show", one.image).strip()
     try:
-        # Other tests make devices meanwhile, so the audit may be incomplete.
+        # Other tests create devices at the same time, so the audit may be incomplete.
         done = cli("scan", "-f", "json", "--allow-incomplete", device)
         (fs,) = json.loads(done.stdout)["filesystems"]
         assert (done.returncode, fs["mounted"], fs["uuid"] is not None) == (0, False, True)
@@ -133,7 +133,7 @@ def test_an_unmounted_device_is_audited_from_its_superblock(scratch: Make) -> No
 
 
 def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
-    """An empty device is a usage error: nothing is audited, and the sentence says why."""
+    """An empty device is a usage error: nothing is audited, and the message says why."""
     one = scratch()
     run("truncate", "-s", "16M", one.image)
     device = run("losetup", "--find", "--show", one.image).strip()
@@ -146,7 +146,7 @@ def test_a_device_without_ext4_is_refused(scratch: Make) -> None:
 
 
 def test_what_is_not_ext4_is_reported_while_the_rest_is_audited(scratch: Make, tmpfs: Path) -> None:
-    """Beside a target that can be audited, one that cannot is a message and no usage error."""
+    """Beside an auditable target, a wrong one causes a message and no usage error."""
     one = scratch().make().mount()
     devices, reported = audited(one.mount_point, tmpfs)
     assert devices == [one.device]
@@ -154,7 +154,7 @@ def test_what_is_not_ext4_is_reported_while_the_rest_is_audited(scratch: Make, t
 
 
 def test_progress_is_shown_on_a_terminal_and_only_there(scratch: Make) -> None:
-    """A person at a terminal sees which device is read; standard output holds the report only."""
+    """The terminal shows which device is being read; standard output only has the report."""
     one = scratch().make().mount()
     leader, follower = pty.openpty()
     with subprocess.Popen(
@@ -178,7 +178,7 @@ def test_progress_is_shown_on_a_terminal_and_only_there(scratch: Make) -> None:
 
 
 def test_a_report_is_never_written_over_a_block_device(scratch: Make) -> None:
-    """`-o /dev/sda` is a slip of the hand, and is refused before anything is read."""
+    """`-o /dev/sda` is a typing error, and is refused before anything is read."""
     one = scratch().make()
     device = run("losetup", "--find", "--show", one.image).strip()
     try:
