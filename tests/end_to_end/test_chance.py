@@ -1,4 +1,4 @@
-"""No test is decided by chance: by how busy the machine is, or by what runs beside it."""
+"""No test depends on chance: on the load of the machine, or on concurrent tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 NOT_OURS = ("lab/", "mutation/", "bench/")
-"""Machines of their own; what runs by hand; what measures on a quiet machine, and again in CI."""
+"""Tests on separate machines, tests run by hand, and measurements for a quiet machine and CI."""
 CLOCKS = {"monotonic", "perf_counter"}
 READERS_OF_CLOCKS = {
     "support/timing.py": "distinguishes what waits from what does not, by minutes",
@@ -37,12 +37,12 @@ TERMINALS = {
 }
 Node = Callable[[ast.AST], bool]
 WORDS = re.compile(r"monotonic|perf_counter|sleep|timeout|wait|openpty|pty\.fork")
-"""What a module contains that has anything of what is looked for."""
+"""Strings of which a module must contain one to contain any searched call."""
 
 
 @cache
 def places() -> Mapping[Node, set[str]]:
-    """Return the modules of tests that have each thing looked for; a module is parsed once."""
+    """Return the test modules that contain each searched call; a module is parsed once."""
     found: dict[Node, set[str]] = {looked_for: set() for looked_for in KNOWN}
     for path in sorted(TESTS.rglob("*.py")):
         name, text = str(path.relative_to(TESTS)), path.read_text()
@@ -56,12 +56,12 @@ def places() -> Mapping[Node, set[str]]:
 
 
 def reads_a_clock(node: ast.AST) -> bool:
-    """Whether it is `time.monotonic()`, or the like."""
+    """Return whether the node is `time.monotonic()` or a similar call."""
     return isinstance(node, ast.Call) and _name(node.func) in CLOCKS
 
 
 def sleeps(node: ast.AST) -> bool:
-    """Whether it is `time.sleep(0.5)`: what hangs sleeps for a time with a name."""
+    """Return whether the node is `time.sleep(0.5)`: simulated hangs use a named duration."""
     return (
         isinstance(node, ast.Call)
         and _dotted(node.func) == "time.sleep"
@@ -70,7 +70,7 @@ def sleeps(node: ast.AST) -> bool:
 
 
 def gives_up_soon(node: ast.AST) -> bool:
-    """Whether it is `timeout=30`, or `process.wait(30)`."""
+    """Return whether the node is `timeout=30` or `process.wait(30)`."""
     if isinstance(node, ast.keyword):
         return node.arg == "timeout" and isinstance(node.value, ast.Constant)
     if not isinstance(node, ast.Call) or _name(node.func) != "wait":
@@ -79,7 +79,7 @@ def gives_up_soon(node: ast.AST) -> bool:
 
 
 def opens_a_terminal(node: ast.AST) -> bool:
-    """Whether it is `os.openpty()`, `pty.openpty()` or `pty.fork()`."""
+    """Return whether the node is `os.openpty()`, `pty.openpty()` or `pty.fork()`."""
     return isinstance(node, ast.Call) and (
         _name(node.func) == "openpty" or _dotted(node.func) == "pty.fork"
     )
@@ -90,7 +90,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _dotted(function: ast.expr) -> str:
-    """Return "module.name" of a function that is called so."""
+    """Return "module.name" if a function is called that way, else ""."""
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         return ""
     return f"{function.value.id}.{function.attr}"
@@ -106,18 +106,17 @@ KNOWN: Mapping[Node, Mapping[str, str]] = {
 
 @pytest.mark.parametrize("looked_for", KNOWN)
 def test_chance_decides_only_where_it_is_known_to(looked_for: Node) -> None:
-    """Each of these modules has its reason, and no other may do it.
+    """Only the modules with a listed reason contain such calls.
 
-    A busy machine delays anything by seconds: `wait_until` and `without_waiting` allow it, and what
-    should have happened within half a second has not. A time limit of a test is its patience,
-    which is the same for all. The kernel passes on in pieces what a terminal shows: one read may
-    have the first of them only.
+    A busy machine delays anything by seconds: `wait_until` and `without_waiting` allow for that, a
+    check after half a second does not. Time limits of tests are all the same PATIENCE_SECONDS. The
+    kernel delivers terminal output in pieces: one read may return only the first piece.
     """
     assert places()[looked_for] == set(KNOWN[looked_for])
 
 
 def test_the_tests_see_it() -> None:
-    """What is looked for is found."""
+    """Examples of each searched call are found."""
     texts: dict[Node, tuple[str, ...]] = {
         reads_a_clock: ("a = time.monotonic()",),
         sleeps: ("time.sleep(0.5)",),

@@ -1,4 +1,4 @@
-"""Archives of other programs, judged end to end: a directory or a tar in, a report out."""
+"""Archives of other programs, judged end to end: from a directory or a tar to a report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def report_of(path: Path) -> Report:
 
 
 def packed(story: Path, folder: Path) -> Path:
-    """Write the story as the tar that its program makes."""
+    """Write the story as the tar that its program creates."""
     path = folder / "packed.tar.xz"
     with tarfile.open(path, mode="w:xz") as tar:
         for entry in sorted((story / "archive").iterdir()):
@@ -44,21 +44,21 @@ def packed(story: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("fmt", FOR_EVERY_STORY)
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_an_archive_gives_the_expected_report(story: Path, fmt: str, *, accept: bool) -> None:
-    """The report of a fixture archive is the one that is kept."""
+    """The report of a fixture archive equals the kept one."""
     report = report_of(story / "archive")
     check_golden(story, [Audited(story.name, report)], fmt, accept=accept)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_the_tar_gives_the_report_of_its_directory(story: Path, tmp_path: Path) -> None:
-    """What is not kept in memory tells nothing that the directory would have told."""
+    """A tar gives the same report, although not all of its files are kept in memory."""
     reports = [report_of(path) for path in (packed(story, tmp_path), story / "archive")]
     first, second = (json_v1.render_report(report, tool_version="0") for report in reports)
     assert first == second
 
 
 def contents_of(story: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the wanted files of an archive, and its links."""
+    """Return the relevant files of an archive, and its links."""
     top = story / "archive"
     paths = {str(path.relative_to(top)): path for path in top.rglob("*")}
     links = {name: str(path.readlink()) for name, path in paths.items() if path.is_symlink()}
@@ -72,12 +72,12 @@ def contents_of(story: Path) -> tuple[dict[str, bytes], dict[str, str]]:
 
 WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
 WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
-"""It passes because of a feature; without the superblock the size alone says the same."""
+"""It passes because of a feature; without the superblock the size alone excludes the problem."""
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
-    """A file that is not there, that is empty, and that ends in the midst of a line."""
+    """Files are removed, emptied, or cut in the middle of a line."""
     files, links = contents_of(story)
     before = report_without(files, links)
     names = [name for name in files if not name.endswith(WHOLE_WHEREVER_THEY_END)]
@@ -99,7 +99,7 @@ def test_who_gets_less_of_an_archive_is_not_calmer(story: Path) -> None:
 
 
 def report_without(files: dict[str, bytes], links: dict[str, str]) -> Report | None:
-    """Audit what is left of an archive, None where it is no archive any more."""
+    """Audit the rest of an archive; return None if it is no longer recognised as one."""
     found = recognise(archive(files, links=links))
     if found is None:
         return None
@@ -108,11 +108,11 @@ def report_without(files: dict[str, bytes], links: dict[str, str]) -> Report | N
 
 
 JUDGED_BY_OPTIONS = "DRF001 DRF002 DRF006 DUR001 DUR002 LAY001 PRF001 PRF002".split()
-"""Rules that need no more than options, fstab and the device stack, which every sosreport has."""
+"""Rules that need only options, fstab and the device stack, which every sosreport has."""
 
 
 def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
-    """Its mount table says rw,noatime,nodelalloc; its options file says nobarrier."""
+    """Its mount table shows rw,noatime,nodelalloc; its options file shows nobarrier."""
     report = report_of(ARCHIVES / "sosreport-hidden-nobarrier" / "archive")
     (data,) = (fs for fs in report.host.filesystems if fs.mount_points == ("/srv/data",))
     options = need(data.options)
@@ -127,7 +127,7 @@ def test_an_old_sosreport_is_audited_for_its_real_options() -> None:
     ("story", "files"), [(INSIGHTS, insights()), (SUPPORTCONFIG, supportconfig())]
 )
 def test_the_made_archives_are_what_their_script_writes(story: str, files: dict[str, str]) -> None:
-    """A change by hand would be lost with the next writing."""
+    """A manual change would be lost when the script runs again."""
     top = ARCHIVES / story
     found = {
         str(path.relative_to(top)): path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Whole hosts, judged end to end: snapshot in, report and exit code out."""
+"""Whole hosts, judged end to end: from a snapshot to a report and exit code."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from support.hosts.stories import HOSTS, STORIES, TELLING, captured, report_of
 
 FLEET = HOSTS.parent / "fleets" / "telling-hosts-and-one-unread"
 FOR_MANY_HOSTS = [fmt for fmt in FORMATS if fmt != "json"]
-"""JSON is one document about one host; NDJSON has a line for each."""
+"""A JSON document describes one host; NDJSON has a line for each."""
 MOST_BYTES = 6_000_000
 UNREAD = Audited("bad.tar.gz", None, "bad.tar.gz: not a snapshot")
 
 
 @pytest.mark.parametrize(("story", "fmt"), KEPT)
 def test_a_host_gives_the_expected_report(story: str, fmt: str, *, accept: bool) -> None:
-    """The report of a fixture host is the one that is kept."""
+    """The report of a fixture host equals the kept one."""
     check_golden(HOSTS / story, [Audited(story, report_of(story))], fmt, accept=accept)
 
 
 @pytest.mark.parametrize("fmt", FOR_MANY_HOSTS)
 def test_a_fleet_gives_the_expected_report(fmt: str, *, accept: bool) -> None:
-    """The hosts that tell most, and a source that could not be read."""
+    """The fleet is the most informative hosts and a source that could not be read."""
     hosts = [*(Audited(story, report_of(story)) for story in TELLING), UNREAD]
     check_golden(FLEET, hosts, fmt, accept=accept)
 
 
 @pytest.mark.parametrize("story", [name for name in STORIES if name.startswith("not-root-")])
 def test_a_host_of_the_lab_answers_all_that_is_asked(story: str) -> None:
-    """As the lab finds of all its hosts, half an hour later: UPDATE_FIXTURES=1 captures them anew.
+    """The lab checks this too, half an hour later: UPDATE_FIXTURES=1 captures the hosts again.
 
-    A question that is new would be "not captured" in each of them.
+    A new ask would be "not captured" in each of them.
     """
     source, taken_at = captured(story)
     asked = RecordingSource(source)
@@ -46,7 +46,7 @@ def test_a_host_of_the_lab_answers_all_that_is_asked(story: str) -> None:
 
 
 def test_no_kept_report_is_left_over() -> None:
-    """A file that no test compares would be read as current."""
+    """A kept report that no test compares would seem up to date."""
     kept = {f"{story}: {fmt}" for story, fmt in KEPT}
     found = {
         f"{path.parent.name}: {path.suffix[1:]}"
@@ -57,14 +57,14 @@ def test_no_kept_report_is_left_over() -> None:
 
 
 def test_every_rule_has_the_expected_descriptor(*, accept: bool) -> None:
-    """In SARIF these are the same for all hosts, so they are kept once; none is left over."""
+    """SARIF descriptors are the same for all hosts, so they are kept once; no extra ones exist."""
     assert kept_descriptors(accept=accept) == {
         rule.code: sarif.descriptor(rule) for rule in all_rules()
     }
 
 
 def test_the_telling_hosts_have_different_exit_codes() -> None:
-    """A clean host, findings at the threshold, and an incomplete audit."""
+    """They include a clean host, findings at the threshold, and an incomplete audit."""
     codes = {
         path.name.split(".")[1]
         for story in TELLING
@@ -74,13 +74,13 @@ def test_the_telling_hosts_have_different_exit_codes() -> None:
 
 
 def test_the_fixtures_stay_small() -> None:
-    """A new kind of golden output or a large capture is noticed here."""
+    """The limit detects a new kind of golden output or a large capture."""
     files = [path for path in HOSTS.parent.rglob("*") if path.is_file() and not path.is_symlink()]
     assert sum(path.stat().st_size for path in files) <= MOST_BYTES
 
 
 def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
-    """PRF001 is confirmed and high on an affected kernel; nothing else is as bad."""
+    """PRF001 is confirmed and high on an affected kernel; nothing else is as severe."""
     report = report_of("al2-dioread-nolock-nodelalloc")
     worst = [
         (v.rule.code, f.severity.value, f.confidence.value)
@@ -92,7 +92,7 @@ def test_the_alibaba_cloud_host_is_found_slow_and_not_in_danger() -> None:
 
 
 def test_the_raid0_host_serves_its_bitmaps_from_three_of_twelve_disks() -> None:
-    """LAY001 counts the bitmaps by member as the real array has them."""
+    """LAY001 counts the bitmaps by member as on the real array."""
     report = report_of("raid0-12-disks-default-mkfs")
     (fs,) = report.host.filesystems
     assert fs.layout is not None

@@ -23,7 +23,7 @@ def test_whatever_a_host_says_every_rule_has_its_verdict(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", fuzz_texts.targets())
 def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
-    """Baselines, policies, inventories, images and the files of archives, as `fuzz_texts` tries."""
+    """Baselines, policies, inventories, images and archives, as `fuzz_texts` generates them."""
     seed, target = fuzz_texts.targets()[name]
     chance = random.Random(name)  # noqa: S311
     fuzz_texts.try_one(target, seed.encode("utf-8", "surrogateescape"))
@@ -33,7 +33,7 @@ def test_what_is_handed_in_is_read_or_refused(name: str) -> None:
 
 
 def test_the_changes_arrive() -> None:
-    """The same host without changes is complete, and is not with its mount table gone."""
+    """The unchanged host is complete; without its mount table it is incomplete."""
     story = [host.name for host in sorted(HOSTS.iterdir())].index("raid0-12-disks-default-mkfs")
     before = audit_changed(bytes([story]))
     reports = (audit_changed(bytes([story, place, 8, 0, 0])) for place in range(256))

@@ -1,4 +1,4 @@
-"""Noise is a bug: what distributions install and clouds boot is nothing to be alarmed by."""
+"""Noise is a bug: what distributions install and clouds boot causes no alarm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DISKS = {
 
 
 class AsUser:
-    """Answers as a host answers somebody who is not root."""
+    """Source that answers as for a user who is not root."""
 
     def __init__(self, inner: Asked) -> None:
         self._inner = inner
@@ -56,7 +56,7 @@ class AsUser:
 
 
 def audited(name: str, rules: tuple[Rule, ...], *, as_user: bool = False) -> Report:
-    """Audit a healthy host by its snapshot."""
+    """Audit a healthy host from its snapshot."""
     source, taken_at = captured(f"healthy-{name}")
     host = assemble_host(AsUser(source) if as_user else source, taken_at)
     return audit(ReportSource("snapshot", name), host, rules)
@@ -73,14 +73,14 @@ def alarms(report: Report) -> list[tuple[str, str]]:
 
 
 def undecided(report: Report) -> list[tuple[str, Outcome]]:
-    """Return the verdicts that are none."""
+    """Return the verdicts that are undetermined or errors."""
     wrong = {Outcome.UNDETERMINED, Outcome.ERROR}
     return [(v.rule.code, v.outcome) for v in report.verdicts if v.outcome in wrong]
 
 
 @EVERY_HOST
 def test_a_healthy_host_is_clean_and_complete(name: str) -> None:
-    """By the rules that are on by default nothing is medium, and the exit code is 0."""
+    """With the default rules nothing is medium, and the exit code is 0."""
     report = audited(name, default_rules())
     assert (alarms(report), undecided(report), report.host.gaps) == ([], [], ())
     assert exit_code(report, Severity.MEDIUM, allow_incomplete=False) == 0
@@ -88,14 +88,14 @@ def test_a_healthy_host_is_clean_and_complete(name: str) -> None:
 
 @EVERY_HOST
 def test_no_rule_at_all_is_alarmed_by_a_healthy_host(name: str) -> None:
-    """With --pedantic nothing is medium either, and every rule has its verdict."""
+    """With --pedantic nothing is medium either, and every rule has a verdict."""
     report = audited(name, all_rules())
     assert (alarms(report), undecided(report)) == ([], [])
 
 
 @EVERY_HOST
 def test_a_healthy_host_is_no_worse_for_who_is_not_root(name: str) -> None:
-    """What cannot be read is not determined; it is no finding."""
+    """Unreadable evidence leaves a verdict undetermined and causes no finding."""
     report = audited(name, all_rules(), as_user=True)
     assert alarms(report) == []
     assert undecided(report)
@@ -103,7 +103,7 @@ def test_a_healthy_host_is_no_worse_for_who_is_not_root(name: str) -> None:
 
 @EVERY_HOST
 def test_a_healthy_host_has_its_filesystems_judged(name: str) -> None:
-    """Each has a superblock that was read, options in force, and an entry in fstab."""
+    """Each has a superblock, options in force, and an entry in fstab."""
     report = audited(name, ())
     assert report.host.filesystems
     for fs in report.host.filesystems:
@@ -113,7 +113,7 @@ def test_a_healthy_host_has_its_filesystems_judged(name: str) -> None:
 
 
 def plan(name: str, mke2fs: Mke2fs, configuration: Path, disk: str, *more: str) -> Any:
-    """Plan a disk on a healthy host with what its mke2fs makes by default; return the report."""
+    """Plan a disk on a healthy host with the defaults of its mke2fs; return the report."""
     configuration.write_text(mke2fs.configuration, encoding="utf-8")
     words = [
         *("--from", str(HOSTS / f"healthy-{name}" / "snapshot"), "--size", "200G", *disk.split()),
@@ -133,7 +133,7 @@ def plan(name: str, mke2fs: Mke2fs, configuration: Path, disk: str, *more: str) 
 def test_a_plan_by_the_defaults_is_clean(
     name: str, disk: str, pedantic: str, tmp_path: Path
 ) -> None:
-    """A disk that is made and mounted as the distribution does it has nothing medium."""
+    """A disk made and mounted with the distribution's defaults has no medium finding."""
     more = (pedantic,) if pedantic else ()
     report = plan(name, EVERY_MKE2FS[name], tmp_path / "mke2fs.conf", DISKS[disk], *more)
     found = report["summary"]["findings"]

@@ -1,7 +1,7 @@
-"""Every fixture host as an archive of each form: its report is that of the snapshot.
+"""Every fixture host as an archive of each form has the snapshot's report.
 
-But for what is missing. All losses of files are tried where EXT4AUDIT_LAW is "all", else the same
-sample in each run.
+Except for missing evidence. All losses of files are tried if EXT4AUDIT_LAW is "all", otherwise
+the same sample in each run.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ K = TypeVar("K")
 SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 2
 WHOLE_WHEREVER_THEY_END = ("etc/fstab", "etc/os-release")
 WITHOUT_A_SUPERBLOCK = "CAP003: pass, then not_applicable"
-"""It passes because of a feature; without the superblock the size alone says the same."""
+"""It passes because of a feature; without the superblock the size alone excludes the problem."""
 every_form = pytest.mark.parametrize("form", FORMS)
 
 
 @cache
 def contents(story: str) -> Contents:
-    """Return what a program would have captured of the host of a story."""
+    """Return what a program would have captured from a story's host."""
     source, taken_at = captured(story)
     return contents_of(source._answers, taken_at)
 
@@ -56,7 +56,7 @@ def report_of(files: Mapping[str, str], form: Form) -> Report:
 @every_form
 @some_stories(__name__)
 def test_an_archive_says_what_the_snapshot_says(story: str, form: str) -> None:
-    """Where it does not know less, the outcome and the severities are the same."""
+    """Outcome and severities are equal unless the archive has less evidence."""
     made = FORMS[form]
     found = by_device(report_of(made.write(contents(story)), made))
     assert found.keys() == expected(story).keys()
@@ -70,7 +70,7 @@ def test_an_archive_says_what_the_snapshot_says(story: str, form: str) -> None:
 
 
 def losses(story: str, form: Form, chance: random.Random) -> Iterator[tuple[str, Files]]:
-    """Yield what is left without something captured, a file, a folder, or a part of a file."""
+    """Yield the rest after removing one capture, a file, a folder, or the end of a file."""
     files, outputs = contents(story)
     for path in files:
         yield f"without {path}", form.write(Contents(_without(files, path), outputs))
@@ -98,14 +98,14 @@ def _ends(text: str, chance: random.Random) -> tuple[int, ...]:
 @every_form
 @some_stories(__name__)
 def test_who_gets_less_of_an_archive_is_not_calmer(story: str, form: str) -> None:
-    """No finding and no doubt is lost with a file, a folder, or the end of a file."""
+    """Losing a file, a folder, or the end of a file never removes a finding or an unknown."""
     made, chance = FORMS[form], random.Random(story + form)  # noqa: S311
     before = report_of(made.write(contents(story)), made)
     every = dict(losses(story, made, chance))
     broken = {}
     for loss in chance.sample(sorted(every), SAMPLED or len(every)):
         if not any(made.mark in name for name in every[loss]):
-            continue  # no archive of this form any more
+            continue  # no longer an archive of this form
         calmer = changes(before, report_of(every[loss], made))
         if shown := [each for each in calmer if each != WITHOUT_A_SUPERBLOCK]:
             broken[loss] = shown

@@ -1,7 +1,7 @@
 """Taking evidence away never makes a report calmer.
 
-Each run tries the same sample of losses on the fixture hosts. All of them, some 15,000 audits, are
-tried where EXT4AUDIT_LAW is "all":
+Each run tries the same sample of losses on the fixture hosts. If EXT4AUDIT_LAW is "all", all of
+them are tried, some 15,000 audits:
 
     EXT4AUDIT_LAW=all uv run pytest tests/end_to_end/test_law_of_evidence.py
 """
@@ -31,7 +31,7 @@ from support.hosts.law import (
 from support.hosts.stories import STORIES, every_story
 
 SAMPLED = None if os.environ.get("EXT4AUDIT_LAW") == "all" else number(10)
-"""How many losses of each host are tried, None for all."""
+"""Number of losses tried for each host, None for all."""
 MOUNTINFO = ReadFile("/proc/self/mountinfo")
 FSTAB = ReadFile("/etc/fstab")
 VIRTUAL = RunCommand(("systemd-detect-virt", "--vm"))
@@ -47,14 +47,14 @@ def tried(story: str) -> list[Loss]:
 
 @every_story
 def test_who_knows_less_is_not_calmer(story: str) -> None:
-    """No doubt and no finding is lost with an answer, and nothing becomes complete by it."""
+    """Losing an answer never removes an unknown or a finding, or makes a report complete."""
     broken = {str(loss): found for loss in tried(story) if (found := calmer(loss))}
     assert broken == {}
 
 
 @every_story
 def test_who_loses_all_of_one_kind_is_not_calmer(story: str) -> None:
-    """A device that is gone, a directory, a program, every superblock: two sources of one fact."""
+    """A lost device, directory, program or all superblocks can be two sources of one fact."""
     every = list(related_losses(story))
     if SAMPLED is not None:
         every = random.Random(story).sample(every, min(len(every), SAMPLED))  # noqa: S311
@@ -64,26 +64,26 @@ def test_who_loses_all_of_one_kind_is_not_calmer(story: str) -> None:
 
 @every_story
 def test_another_root_without_sys_or_dev_is_not_calmer(story: str) -> None:
-    """In a chroot all files of /sys are absent: no host truly lacks them."""
+    """In a chroot all files of /sys are absent, which no real host lacks."""
     broken = {str(loss): found for loss in missing_places(story) if (found := calmer(loss))}
     assert broken == {}
 
 
 @pytest.mark.parametrize("excuse", EXCUSES, ids=lambda excuse: excuse.change)
 def test_every_excuse_is_needed(excuse: Excuse) -> None:
-    """An exception that nothing needs would hide the next defect."""
+    """An unneeded exception would hide the next defect."""
     every = (loss for s in STORIES for loss in (*losses(s), *related_losses(s)))
     asked_for = (loss for loss in every if any(map(excuse.asks, (loss.ask, *loss.more))))
     assert any(excuse.change in calmer(loss, excuses=()) for loss in asked_for)
 
 
 def outcomes(loss: Loss, *codes: str) -> list[Outcome]:
-    """Return the verdicts of these rules without an answer."""
+    """Return the outcomes of these rules without an answer."""
     return [v.outcome for v in report_without(loss).verdicts if v.rule.code in codes]
 
 
 def answered(story: str, ending: str) -> list[Ask]:
-    """Return the files of a host that are there and end so."""
+    """Return the asks for existing files of a host whose path has this ending."""
     asks = {loss.ask: None for loss in losses(story) if loss.way == "garbled"}
     return [ask for ask in asks if isinstance(ask, ReadFile) and ask.path.endswith(ending)]
 
@@ -91,7 +91,7 @@ def answered(story: str, ending: str) -> list[Ask]:
 @EVERY_WAY
 @pytest.mark.parametrize("story", [ARRAY, "partition-on-md"])
 def test_an_array_whose_level_is_not_known_may_stripe(story: str, way: str) -> None:
-    """Its name says that it is an array; "no stripe lies below it" would be a guess."""
+    """Its name shows that it is an array; "no stripe lies below it" would be a guess."""
     (level,) = answered(story, "/md/level")
     loss = Loss(story, level, way)
     assert outcomes(loss, "LAY001")[0] in {Outcome.UNDETERMINED, Outcome.FAIL}
@@ -100,14 +100,14 @@ def test_an_array_whose_level_is_not_known_may_stripe(story: str, way: str) -> N
 
 @EVERY_WAY
 def test_a_logical_volume_is_one_without_its_name(way: str) -> None:
-    """The kernel calls it dm-N, and its table is asked for by number: nothing is lost."""
+    """Its kernel name is dm-N, and its table is requested by number: nothing is lost."""
     (name,) = answered(LVM, "/dm/name")
     assert outcomes(Loss(LVM, name, way), "LAY001") != [Outcome.NOT_APPLICABLE]
 
 
 @pytest.mark.parametrize("way", ["removed", "denied", "timed out"])
 def test_a_machine_that_may_be_virtual_is_not_called_physical(way: str) -> None:
-    """systemd-detect-virt that was refused or hung says nothing."""
+    """A systemd-detect-virt that was refused or hung proves nothing."""
     loss = Loss("healthy-debian-12-cloud", VIRTUAL, way)
     assert outcomes(loss, "CMP004") == [Outcome.UNDETERMINED]
     assert not report_without(loss).complete
@@ -116,7 +116,7 @@ def test_a_machine_that_may_be_virtual_is_not_called_physical(way: str) -> None:
 @EVERY_WAY
 @pytest.mark.parametrize("ending", ["/size", "/uevent"])
 def test_a_device_of_unknown_size_is_not_called_large_enough(ending: str, way: str) -> None:
-    """LAY005 leaves small devices alone, and passes large ones: without the size it does not."""
+    """LAY005 ignores small devices and passes large ones: without the size it does neither."""
     asks = answered("dm-linear", ending)
     seen = [outcomes(Loss("dm-linear", ask, way), "LAY005") for ask in asks]
     assert [Outcome.UNDETERMINED] in seen
@@ -125,7 +125,7 @@ def test_a_device_of_unknown_size_is_not_called_large_enough(ending: str, way: s
 
 @EVERY_WAY
 def test_without_a_mount_table_nothing_is_said_to_be_unmounted(way: str) -> None:
-    """Nor read-only on purpose, nor to hold neither /boot nor the root."""
+    """Nor can it be called intentionally read-only, or a mount without /boot and root."""
     judged = ("CAP002", "CMP001", "DRF001", "DRF002", "SEC002")
     found = outcomes(Loss("healthy-rhel-9", MOUNTINFO, way), *judged)
     assert found
@@ -134,7 +134,7 @@ def test_without_a_mount_table_nothing_is_said_to_be_unmounted(way: str) -> None
 
 @EVERY_WAY
 def test_a_finding_does_not_say_what_an_unread_fstab_holds(way: str) -> None:
-    """To say that neither fstab nor the superblock has it needs both."""
+    """Saying that neither fstab nor the superblock sets an option requires both to be read."""
     report = report_without(Loss("md-raid1-write-through-nobarrier", FSTAB, way))
     summaries = [r.summary for f in report.findings for r in f.remedies]
     assert not any("Neither fstab" in each for each in summaries)
@@ -142,6 +142,6 @@ def test_a_finding_does_not_say_what_an_unread_fstab_holds(way: str) -> None:
 
 
 def test_the_kinds_of_gaps_are_those_of_a_host() -> None:
-    """What a host lacks is no gap, and is not among them."""
+    """What a host does not have is not a gap."""
     unknowns = {u.why for u in report_without(Loss(ARRAY, MOUNTINFO, "removed")).host.gaps}
     assert unknowns == {Why.NOT_CAPTURED}

@@ -18,13 +18,13 @@ WIDTHS = pytest.mark.parametrize("width", [None, 100])
 
 
 def judged(name: str) -> Report:
-    """Audit a fixture host by the rules that are on by default."""
+    """Audit a fixture host with the default rules."""
     found = report_of(name)
     return audit(found.source, found.host, default_rules())
 
 
 def twenty_disks() -> Report:
-    """Audit a healthy host with twenty filesystems like the one that it has."""
+    """Audit a healthy host with twenty copies of its filesystem."""
     host = judged("healthy-debian-12").host
     (first,) = host.filesystems
     disks = tuple(
@@ -47,7 +47,7 @@ def shown(report: Report, width: int | None = None, verbosity: int = 0) -> list[
 
 @WIDTHS
 def test_a_bad_host_fits_a_screen(width: int | None) -> None:
-    """With the commands that help, and with its five findings."""
+    """This includes the remedies' commands and its five findings."""
     lines = shown(judged("al2-dioread-nolock-nodelalloc"), width)
     assert len(lines) <= 40
     assert "    mount -o remount,rw,noatime,dioread_lock /dev/vdb1 /data" in lines
@@ -56,7 +56,7 @@ def test_a_bad_host_fits_a_screen(width: int | None) -> None:
 
 @WIDTHS
 def test_twenty_filesystems_are_no_longer_than_one(width: int | None) -> None:
-    """What they have in common is one line."""
+    """What they have in common is reported in one line."""
     lines = shown(twenty_disks(), width)
     assert len(lines) <= 12
     assert "  20 of 20 filesystems (/mnt/d1 … /mnt/d20)" in " ".join(lines)
@@ -65,13 +65,13 @@ def test_twenty_filesystems_are_no_longer_than_one(width: int | None) -> None:
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_host_is_a_handful_of_lines(name: str) -> None:
-    """One for each note, between the name of the host and the summary."""
+    """One line for each note, between the host's name and the summary."""
     assert len(shown(judged(f"healthy-{name}"))) <= 6
 
 
 @pytest.mark.parametrize("name", ["al2-dioread-nolock-nodelalloc", "lvm-linear-nobarrier"])
 def test_verbose_leaves_nothing_out(name: str) -> None:
-    """Every message, fact, remedy, trade-off and command of every finding is there."""
+    """Every message, fact, remedy, trade-off and command of every finding is included."""
     report = report_of(name)
     text = "\n".join(shown(report, verbosity=1))
     for finding in report.findings:
@@ -86,7 +86,7 @@ def test_verbose_leaves_nothing_out(name: str) -> None:
 
 
 def test_disks_of_several_speeds_are_one_line() -> None:
-    """A hard disk, an NVMe disk and an array of twelve: the line has the range, worst first."""
+    """For a hard disk, an NVMe disk and an array of twelve, it has the range, worst first."""
     hosts = ["healthy-debian-12", "healthy-ubuntu-24.04", "raid0-12-disks-default-mkfs"]
     every = [fs for name in hosts for fs in judged(name).host.filesystems]
     mixed = judged(hosts[0]).host._replace(filesystems=tuple(every))

@@ -1,4 +1,4 @@
-"""How the tests are spread over the workers."""
+"""Distribution of tests over the workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TESTS = [f"test_a.py::test_{n}[{value}]" for n in range(FUNCTIONS) for value in 
 
 
 class Worker:
-    """A worker that is told which tests to run."""
+    """Fake of a worker that records the tests it is given."""
 
     gateway = SimpleNamespace(id="gw")
 
@@ -20,16 +20,16 @@ class Worker:
         self.shutting_down = False
 
     def send_runtest_some(self, positions: list[int]) -> None:
-        """Take the tests at some positions."""
+        """Record the positions of tests."""
         self.told += positions
 
     def shutdown(self) -> None:
-        """Take no more."""
+        """Record the shutdown."""
         self.shutting_down = True
 
 
 def scheduled(tests: list[str], workers: list[Worker]) -> ByFunction:
-    """Return a scheduler that has told each worker its first tests."""
+    """Return a scheduler that has given each worker its first tests."""
     options = SimpleNamespace(loadscopereorder=False)
     config = SimpleNamespace(option=options, getvalue={"tx": [f"{len(workers)}*popen"]}.get)
     scheduler = ByFunction(config, None)
@@ -42,7 +42,7 @@ def scheduled(tests: list[str], workers: list[Worker]) -> ByFunction:
 
 
 def test_every_test_runs_once_beside_its_like() -> None:
-    """Each function runs in one worker, and what is done is not counted again."""
+    """Each function runs in one worker, and completed tests are not counted again."""
     workers = [Worker(), Worker()]
     scheduler = scheduled(TESTS, workers)
     done = [0, 0]
@@ -59,7 +59,7 @@ def test_every_test_runs_once_beside_its_like() -> None:
 
 
 def test_what_a_worker_leaves_is_run_by_another() -> None:
-    """A worker that crashes names its test, and the rest of its unit goes to the other."""
+    """A crashed worker reports its test, and another runs the rest of its unit."""
     workers = [Worker(), Worker()]
     scheduler = scheduled(TESTS[:40], workers)
     gone, stays = workers

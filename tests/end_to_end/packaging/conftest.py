@@ -1,4 +1,4 @@
-"""Each test here looks at a package that .ci/release has built."""
+"""Fixtures for tests of the packages that .ci/release has built."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def dist() -> Path:
 
 
 def only(dist: Path, pattern: str) -> Path:
-    """Return the one package whose name matches."""
+    """Return the one package whose name matches the pattern."""
     (path,) = dist.glob(pattern)
     return path
 
@@ -57,7 +57,7 @@ def rpm(dist: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def image(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    """Return what the steps of the Containerfile make of the base: Python and the one file."""
+    """Return the layer that the Containerfile adds to its base: Python and the one file."""
     folder = tmp_path_factory.mktemp("image")
     with chroot(folder) as system:
         return build(system, dist, folder / "upper")

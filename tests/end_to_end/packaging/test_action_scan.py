@@ -1,4 +1,4 @@
-"""The step of the GitHub action that scans, run by the program of this tree."""
+"""The scan step of the GitHub action, run with the program of this tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BAD = HOSTS / "lvm-linear-nobarrier"
 
 
 def runner(folder: Path, **inputs: str) -> Runner:
-    """Put the program where the action installs it."""
+    """Put the program at the path where the action installs it."""
     program = folder / "ext4audit/bin/ext4audit"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ext4audit "$@"\n')
@@ -25,7 +25,7 @@ def runner(folder: Path, **inputs: str) -> Runner:
 
 @pytest.mark.parametrize("sources", ["", "\n\n"])
 def test_no_input_is_no_audit_of_the_runner(sources: str, tmp_path: Path) -> None:
-    """A variable that is not set was a clean audit of the machine of the job."""
+    """An unset variable used to give a clean audit of the runner's own machine."""
     made = runner(tmp_path, **{"from": sources})
     done = made.step("Scan")
     assert done.returncode == 2
@@ -35,7 +35,7 @@ def test_no_input_is_no_audit_of_the_runner(sources: str, tmp_path: Path) -> Non
 
 
 def test_what_another_run_wrote_is_not_uploaded(tmp_path: Path) -> None:
-    """A usage error uploaded the file of an older run, as if it were of this one."""
+    """A usage error used to upload the file of an older run as this run's result."""
     made = runner(tmp_path, **{"from": f"{BAD}/snapshot", "fail-on": "bad"})
     (tmp_path / "ext4audit.sarif").write_text("{}")
     assert made.step("Scan").returncode == 2

@@ -22,7 +22,7 @@ HEALTHY, BAD = HOSTS / "healthy-debian-12", HOSTS / "lvm-linear-nobarrier"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Make a repository with the action, and with the workflow of docs/ci.md."""
+    """Build a repository with the action and the workflow of docs/ci.md."""
     shutil.copytree(ROOT / ACTION, tmp_path / ACTION)
     page = (ROOT / "docs/ci.md").read_text()
     (workflow,) = (b.text for b in blocks(page, "yaml") if "runs-on:" in b.text)
@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 def test_actionlint_accepts_the_workflow_and_the_action(repository: Path) -> None:
-    """The inputs that docs/ci.md sets are those of the action."""
+    """The inputs that docs/ci.md sets exist in the action."""
     actionlint = needs(os.environ.get("EXT4AUDIT_ACTIONLINT", "actionlint"))
     done = run(actionlint, "-no-color", cwd=repository)
     assert (done.returncode, done.stdout) == (0, "")
@@ -46,7 +46,7 @@ def test_actionlint_accepts_the_workflow_and_the_action(repository: Path) -> Non
 
 
 def test_shellcheck_accepts_the_steps(tmp_path: Path) -> None:
-    """Actionlint looks at the steps of workflows, and not at those of actions."""
+    """Actionlint checks the steps of workflows, but not those of actions."""
     for number, step in enumerate(read_yaml(ROOT / ACTION / "action.yml")["runs"]["steps"]):
         if "run" in step:
             script = tmp_path / f"{number}.sh"
@@ -55,14 +55,14 @@ def test_shellcheck_accepts_the_steps(tmp_path: Path) -> None:
 
 
 def test_no_input_is_pasted_into_a_script() -> None:
-    """An input with `$(…)` in it is a word, and never a command."""
+    """An input with `$(…)` in it is an argument, never a command."""
     for step in read_yaml(ROOT / ACTION / "action.yml")["runs"]["steps"]:
         assert "${{" not in step.get("run", "")
 
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Install this program where the action does, from a copy of the repository."""
+    """Copy the parts of the repository from which the action installs the program."""
     source = tmp_path / "source"
     names = "src share docs README.md CHANGELOG.md LICENSE pyproject.toml".split()
     source.mkdir()
@@ -74,7 +74,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def test_the_action_installs_itself_scans_and_writes_sarif(installed: Path, tmp_path: Path) -> None:
-    """Findings fail the job after the upload, a usage error at once; each line is a host."""
+    """Findings fail the job after the upload, a usage error fails it at once; a line is a host."""
     inputs = {"from": f"{HEALTHY}/snapshot\n{BAD}/snapshot\n", "fail-on": "high"}
     folder = tmp_path / "runner"
     folder.mkdir()
@@ -90,7 +90,7 @@ def test_the_action_installs_itself_scans_and_writes_sarif(installed: Path, tmp_
 
 
 def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
-    """Its script writes the reports that it names."""
+    """Its script writes the reports that it declares."""
     job = read_yaml(TEMPLATE)["ext4audit"]
     (tmp_path / "bin").mkdir()
     shutil.copy(one_file, tmp_path / "bin/ext4audit")
@@ -106,7 +106,7 @@ def test_the_template_of_gitlab_runs(one_file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("chroot")
 def test_the_image_audits_what_is_mounted_into_it(image: Image, tmp_path: Path) -> None:
-    """As nobody, in the folder of its evidence, with nothing but Python and one file."""
+    """It runs as nobody, in the folder of its evidence, with only Python and the one file."""
     with chroot(tmp_path, image.layer) as system:
         shutil.copytree(HEALTHY / "snapshot", system.root / "evidence/web")
         arguments = ("scan", "--from", "/evidence")

@@ -27,7 +27,7 @@ AS_SERVICE = (
 
 @pytest.fixture(scope="module")
 def debian(deb: Path, image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chroot]:
-    """Make a Debian 12 with what the package depends on, without the package."""
+    """Build a Debian 12 with the package's dependencies, without the package."""
     with chroot(tmp_path_factory.mktemp("debian"), image.layer) as system:
         shutil.copy(deb, system.root / HELD[1:] / deb.name)
         system.succeed("apt-get", "update", "-q")
@@ -37,20 +37,20 @@ def debian(deb: Path, image: Image, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def _dependencies(deb: Path) -> list[str]:
-    """Return the packages that it depends on, the first of alternatives."""
+    """Return the packages that it depends on; of alternatives, the first."""
     clauses = succeed("dpkg-deb", "-f", deb, "Depends").strip().split(", ")
     return sorted({clause.split(" ")[0] for clause in clauses})
 
 
 def test_lintian_finds_no_error(deb: Path) -> None:
-    """By the policy of Debian."""
+    """The package follows Debian's policy."""
     lintian = needs("lintian")
     done = run(lintian, "--allow-root", "--fail-on", "error", deb)
     assert done.returncode == 0, done.stdout
 
 
 def test_it_depends_on_libraries_of_the_distribution(deb: Path) -> None:
-    """None of them is in the package."""
+    """The package contains none of them."""
     assert {"python3-click", "python3-jinja2", "python3-pyudev", "python3-rich"} < set(
         _dependencies(deb)
     )
@@ -60,7 +60,7 @@ def test_it_depends_on_libraries_of_the_distribution(deb: Path) -> None:
 
 
 def test_it_is_installed_run_and_purged_without_traces(debian: Chroot, deb: Path) -> None:
-    """As a user does: by apt, with its timer off; systemd runs the service under its limits."""
+    """The package is installed by apt with its timer off; systemd runs the service under limits."""
     before = debian.files()
     debian.succeed("apt-get", "install", "-q", "-y", f"{HELD}/{deb.name}")
     assert debian.run("systemctl", "is-enabled", TIMER).stdout == "disabled\n"
@@ -85,7 +85,7 @@ def test_it_is_installed_run_and_purged_without_traces(debian: Chroot, deb: Path
 
 
 def _data(report: dict[str, object]) -> object:
-    """Return what a report says of the filesystem on /srv/data, but for numbers that change."""
+    """Return a report's data about the filesystem on /srv/data, except numbers that change."""
     filesystems, verdicts = report["filesystems"], report["verdicts"]
     assert isinstance(filesystems, list)
     assert isinstance(verdicts, list)

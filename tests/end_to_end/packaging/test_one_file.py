@@ -18,17 +18,17 @@ pytestmark = pytest.mark.packages
 STORY = HOSTS / "healthy-debian-12" / "snapshot"
 ROUNDS = 5
 MOST_TIMES_AN_EMPTY_INTERPRETER = 120
-"""In processor time, for a scan of a snapshot: it compiles what it imports, each time."""
+"""Processor time of scanning a snapshot, which compiles all imported modules each time."""
 
 
 def bare(home: Path) -> dict[str, str]:
-    """Return the environment of a host where nothing is installed."""
+    """Return the environment of a host without installed libraries."""
     return {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 
 
 @pytest.mark.parametrize("python", interpreters())
 def test_it_needs_nothing_but_an_interpreter(one_file: Path, tmp_path: Path, python: str) -> None:
-    """No site-packages are read, nothing is unpacked, and the report is that of the wheel."""
+    """It reads no site-packages, unpacks nothing, and reports the same as the wheel."""
     arguments = ["scan", "--from", f"host={STORY}", "-f", "json"]
     packed = run(python, "-I", "-S", one_file, *arguments, env=bare(tmp_path), cwd=tmp_path)
     plain = run(sys.executable, "-m", "ext4audit", *arguments)
@@ -41,7 +41,7 @@ def test_it_needs_nothing_but_an_interpreter(one_file: Path, tmp_path: Path, pyt
 def test_it_scans_this_host_and_paints_text_and_html(
     one_file: Path, tmp_path: Path, python: str
 ) -> None:
-    """Also with the libraries that only some formats load, and their data files."""
+    """This includes the libraries that only some formats load, and their data files."""
     formats = ["-f", "text", "-o", "-", "-f", "html", "-o", "out.html"]
     done = run(python, "-I", "-S", one_file, "scan", *formats, env=bare(tmp_path), cwd=tmp_path)
     assert done.returncode in {0, 1, 3}, done.stderr
@@ -57,7 +57,7 @@ def test_it_runs_by_its_name(one_file: Path) -> None:
 
 
 def test_an_old_interpreter_is_reported_what_is_needed(one_file: Path) -> None:
-    """No traceback about syntax."""
+    """The error is no traceback about syntax."""
     old = next(iter(Path.home().glob(".pyenv/versions/3.[6789].*/bin/python")), None)
     if old is None:
         pytest.skip("needs Python 3.6 to 3.9")
@@ -67,12 +67,12 @@ def test_an_old_interpreter_is_reported_what_is_needed(one_file: Path) -> None:
 
 
 def test_several_interpreters_are_tried() -> None:
-    """On a machine of CI, one at least."""
+    """CI machines must have at least one."""
     assert interpreters() or not REQUIRED
 
 
 def test_first_and_second_start(one_file: Path, tmp_path: Path) -> None:
-    """Both cost the same: nothing is unpacked, and nothing is kept."""
+    """Both cost the same: nothing is unpacked, and nothing is cached."""
     copy = tmp_path / "ext4audit.pyz"
     shutil.copy(one_file, copy)
     arguments = ["scan", "--from", str(STORY), "-f", "json"]

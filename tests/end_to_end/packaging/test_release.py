@@ -15,7 +15,7 @@ pytestmark = pytest.mark.packages
 
 
 def test_each_file_has_its_checksum(dist: Path) -> None:
-    """What a user downloads can be checked, and nothing else lies there."""
+    """Every file has a checksum in SHA256SUMS, and there are no other files."""
     lines = (dist / "SHA256SUMS").read_text().splitlines()
     listed = {name: digest for digest, name in (line.split("  ") for line in lines)}
     files = {path.name: path for path in dist.iterdir() if path.name != "SHA256SUMS"}
@@ -27,7 +27,7 @@ def test_each_file_has_its_checksum(dist: Path) -> None:
 
 
 def test_the_bill_of_materials_lists_what_is_vendored(dist: Path) -> None:
-    """Each library with its version and its hashes, and the program with its version."""
+    """Each library is listed with its version and hashes, and the program with its version."""
     bill = json.loads((dist / "ext4audit.cdx.json").read_text())
     program = bill["metadata"]["component"]
     assert (program["name"], program["version"]) == ("ext4audit", __version__)
@@ -39,7 +39,7 @@ def test_the_bill_of_materials_lists_what_is_vendored(dist: Path) -> None:
 
 
 def test_every_library_may_be_passed_on(one_file: Path) -> None:
-    """Each vendored library brings its licence."""
+    """Each vendored library includes its licence."""
     with zipfile.ZipFile(one_file) as packed:
         parts = [name.split("/") for name in packed.namelist() if ".dist-info/" in name]
     libraries = {folder for folder, *_ in parts}

@@ -14,20 +14,20 @@ from support.packages.containerfile import Image
 pytestmark = pytest.mark.packages
 
 UNSIGNED = 'Filters = ["no-signature"]\n'
-"""Who publishes it signs it."""
+"""The package is signed by whoever publishes it."""
 
 
 @pytest.fixture
 def system(image: Image, tmp_path: Path) -> Iterator[Chroot]:
-    """Make a system with Python and without the libraries; the rpm database is its own."""
+    """Build a system with Python and without the libraries, with its own rpm database."""
     with chroot(tmp_path, image.layer) as made:
         yield made
 
 
 def test_rpmlint_finds_no_error(rpm: Path, tmp_path: Path) -> None:
-    """By the policy of rpm."""
+    """The package follows rpm's policy."""
     (tmp_path / "rpmlint.toml").write_text(UNSIGNED)
-    env = {**os.environ, "HOME": str(tmp_path)}  # Debian's rpm makes a database there
+    env = {**os.environ, "HOME": str(tmp_path)}  # Debian's rpm creates a database there
     done = run(needs("rpmlint"), "-c", tmp_path / "rpmlint.toml", rpm, env=env)
     assert done.returncode == 0, done.stdout
     assert " 0 errors," in done.stdout
@@ -47,7 +47,7 @@ def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("chroot")
 def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot) -> None:
-    """Its scripts run in the system; what it needs is of another distribution (--nodeps)."""
+    """The dependencies have other names in this distribution (--nodeps), but its scripts run."""
     before = system.files()
     manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
     succeed(*manage, "--nodeps", "-i", rpm)
@@ -65,7 +65,7 @@ def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot
 def test_an_upgrade_keeps_the_bytecode_and_an_erasure_the_records(
     rpm: Path, system: Chroot
 ) -> None:
-    """The scripts of the old package run after the new files; a record is the way to --undo."""
+    """The old package's scripts run after the new files are written; --undo needs the records."""
     manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
     succeed(*manage, "--nodeps", "-i", rpm)
     succeed(*manage, "--nodeps", "-U", "--force", rpm)

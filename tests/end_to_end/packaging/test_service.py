@@ -16,7 +16,7 @@ MOST_EXPOSED = 3.0
 
 
 def exposure(service: Path) -> float:
-    """Return the exposure that systemd finds, from 0 to 10."""
+    """Return the exposure that systemd computes, from 0 to 10."""
     analyze = needs("systemd-analyze")
     output = run(analyze, "security", "--offline=true", "--no-pager", service).stdout
     (line,) = (line for line in output.splitlines() if "Overall exposure level" in line)
@@ -25,12 +25,12 @@ def exposure(service: Path) -> float:
 
 
 def test_it_is_hardened() -> None:
-    """Exposure is 3 at most."""
+    """The exposure is at most 3."""
     assert 0 < exposure(UNITS / "ext4audit.service") <= MOST_EXPOSED
 
 
 def test_the_check_can_fail(tmp_path: Path) -> None:
-    """The same service without its limits is exposed."""
+    """The same service without its limits is more exposed."""
     text = (UNITS / "ext4audit.service").read_text()
     bare = tmp_path / "ext4audit.service"
     (start,) = (line for line in text.splitlines() if line.startswith("ExecStart="))
@@ -39,7 +39,7 @@ def test_the_check_can_fail(tmp_path: Path) -> None:
 
 
 def test_systemd_knows_every_setting(tmp_path: Path) -> None:
-    """A misspelt setting is ignored, and would limit nothing."""
+    """A misspelt setting is ignored by systemd, and would limit nothing."""
     for unit in UNITS.iterdir():
         shutil.copy(unit, tmp_path)
     service = tmp_path / "ext4audit.service"
@@ -50,9 +50,9 @@ def test_systemd_knows_every_setting(tmp_path: Path) -> None:
 
 
 def test_its_capabilities_are_few() -> None:
-    """Reading block devices and closed folders, and asking device mapper; nothing else."""
+    """It may read block devices and protected folders and query device mapper, nothing else."""
     unit = configparser.ConfigParser(strict=False, interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment] # the case of settings counts
+    unit.optionxform = str  # type: ignore[assignment] # settings are case-sensitive
     unit.read(UNITS / "ext4audit.service")
     service = unit["Service"]
     assert service["CapabilityBoundingSet"].split() == ["CAP_DAC_READ_SEARCH", "CAP_SYS_ADMIN"]

@@ -22,13 +22,13 @@ STORY = HOSTS / "healthy-debian-12" / "snapshot"
 
 
 def test_registries_accept_both(wheel: Path, sdist: Path) -> None:
-    """The metadata are valid, and the description is rendered."""
+    """The metadata is valid, and the description can be rendered."""
     output = succeed("uvx", "-q", "twine==7.0.0", "check", "--strict", wheel, sdist)
     assert output.count("PASSED") == 2
 
 
 def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
-    """No stray files, duplicates, tests or bytecode; the collection repeats what it must hold."""
+    """It has no stray files, tests or bytecode; only the collection has duplicates, as it must."""
     succeed("uvx", "-q", "check-wheel-contents==0.6.3", "--ignore", "W002", wheel)
     with zipfile.ZipFile(wheel) as packed:
         sums = Counter((each.CRC, each.file_size) for each in packed.infolist() if each.file_size)
@@ -37,7 +37,7 @@ def test_the_wheel_has_what_a_wheel_should(wheel: Path) -> None:
 
 
 def test_metadata_are_complete(wheel: Path) -> None:
-    """Who, what, under which licence, for which interpreters."""
+    """It names authors, purpose, licence and supported interpreters."""
     with zipfile.ZipFile(wheel) as packed:
         raw = packed.read(f"ext4audit-{__version__}.dist-info/METADATA")
         names = packed.namelist()
@@ -50,12 +50,12 @@ def test_metadata_are_complete(wheel: Path) -> None:
     readmes = [name for name in names if "README" in name]
     assert sorted(name.partition(".data/data/")[2] for name in readmes) == [
         *(f"share/{name}" for name in OF_THE_COLLECTION),
-        "share/doc/ext4audit/rules/README.md",  # the index of the pages beside it
+        "share/doc/ext4audit/rules/README.md",  # index of the neighbouring pages
     ]
 
 
 def test_the_sdist_builds_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
-    """A distributor builds from the sdist, and gets the same files."""
+    """Distributors build from the sdist, and get the same files."""
     succeed("uv", "build", "-q", "--wheel", "--out-dir", tmp_path, sdist)
     (built,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(built) as theirs:
@@ -71,7 +71,7 @@ def test_the_sdist_builds_the_wheel(wheel: Path, sdist: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("python", interpreters())
 def test_it_is_installed_as_a_user_does(wheel: Path, tmp_path: Path, python: str) -> None:
-    """Into an environment of its own, with its libraries, man pages and completions."""
+    """It is installed into a new environment, with its libraries, man pages and completions."""
     venv = tmp_path / "venv"
     succeed("uv", "venv", "-q", "--python", python, venv)
     succeed("uv", "pip", "install", "-q", "--python", venv / "bin/python", wheel)
