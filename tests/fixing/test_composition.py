@@ -1,4 +1,4 @@
-"""Remedies of one script: each starts where the one before ends, or is left out."""
+"""Remedies in one script: each starts from the previous result, or is omitted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASE = "/dev/a\t/data  ext4 noatime,nobarrier,commit=300 0 2"
 )
 @pytest.mark.parametrize("end", [" 0 2", "\r"])
 def test_options_are_merged_one_by_one(after: str, present: str, expected: str, end: str) -> None:
-    """Blanks and the other fields stay as they are in the present line, and so does its end."""
+    """Blanks, other fields and the end of the present line are kept."""
 
     def line(options: str) -> str:
         head = BASE.partition("noatime,nobarrier,commit=300")[0]
@@ -36,7 +36,7 @@ def test_options_are_merged_one_by_one(after: str, present: str, expected: str, 
 
 
 def test_other_fields_are_merged_as_a_whole() -> None:
-    """A device and options, by two remedies; two devices contradict each other."""
+    """Device and options can be changed by two remedies; two devices conflict."""
     device = BASE.replace("/dev/a", "UUID=1")
     options = BASE.replace(",nobarrier", "")
     assert merged(BASE, device, options) == options.replace("/dev/a", "UUID=1")
@@ -53,7 +53,7 @@ def edit(before: str, after: str) -> Remedy:
 
 
 def test_edits_of_one_line_are_a_chain() -> None:
-    """The second starts from what the first leaves; one that is then needless has no step."""
+    """The second starts from the first's result; an edit without effect has no step."""
     made = Composition()
     first, second = BASE.replace(",nobarrier", ""), BASE.replace(",commit=300", "")
     made.add(edit(BASE, first))
@@ -65,7 +65,7 @@ def test_edits_of_one_line_are_a_chain() -> None:
 
 
 def test_an_edit_that_brings_a_line_back_contradicts_the_one_that_changed_it() -> None:
-    """One remedy would undo what the other does; the chain stays as it was."""
+    """One remedy would undo the other; the chain is unchanged."""
     made = Composition()
     first = BASE.replace(",nobarrier", "")
     made.add(edit(BASE, first))
@@ -84,7 +84,7 @@ AGAIN = "mount -t ext4 -o rw,noatime,{} /dev/a /data"
 
 
 def test_a_later_mount_keeps_what_an_earlier_remedy_changed() -> None:
-    """Also the mount that takes the unmount back."""
+    """This includes the mount that undoes the unmount."""
     old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("nobarrier")
     steps = (
         Step(Phase.IMMEDIATE, "umount /data", old, change=Unmount("/data", old)),
@@ -113,7 +113,7 @@ def test_a_later_mount_leaves_delalloc_to_be_the_default(fstype: str, left: str)
 
 
 def test_steps_behind_a_remount_stay() -> None:
-    """As do those behind an edit, in their order."""
+    """Steps after an edit are also kept, in order."""
     check = Step(Phase.VERIFY, "grep -qx barrier /proc/fs/ext4/a/options")
     steps = (*remount("barrier").steps, *edit(BASE, BASE.replace(",nobarrier", "")).steps, check)
     added = Composition().add(Remedy("All.", Disruption.REMOUNT, steps))
@@ -121,7 +121,7 @@ def test_steps_behind_a_remount_stay() -> None:
 
 
 def test_what_a_new_mount_changes() -> None:
-    """By option; an empty word stands for one that is left out. Other commands change none."""
+    """The difference is by option; "" is an omitted one. Other commands change nothing."""
     old, new = AGAIN.format("nobarrier,data=writeback"), AGAIN.format("barrier")
     assert _difference(old, new) == {"data": "", "barrier": "barrier"}
     assert _difference(old, old) == {}
@@ -149,7 +149,7 @@ def test_what_a_new_mount_changes() -> None:
     ],
 )
 def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Remedy) -> None:
-    """And nothing of it stays in the composition."""
+    """Nothing of the later remedy stays in the composition."""
     made = Composition()
     made.add(first)
     chains = {key: list(chain) for key, chain in made.chains.items()}
@@ -173,13 +173,13 @@ def test_a_contradiction_leaves_the_later_remedy_out(first: Remedy, second: Reme
     ],
 )
 def test_a_word_is_about_one_thing(word: str, name: str) -> None:
-    """Whatever state of it the word asks for."""
+    """The name does not depend on the state that the option requests."""
     assert name_of(word) == name
 
 
 @pytest.mark.parametrize("option", ['x-a="1,noatime"', "x-a='", "x-ü", "x-a=b c"])
 def test_any_option_of_a_mount_command_is_taken_as_it_is(option: str) -> None:
-    """Commas in quotes, quotes and what is not ASCII: a later remedy keeps them."""
+    """A later remedy keeps commas in quotes, quotes and non-ASCII characters."""
     made = Composition()
     made.add(remount("relatime"))
     old = f"mount -t ext4 -o {quote(f'rw,noatime,{option}')} /dev/a /data && echo 1 > /sys/x"

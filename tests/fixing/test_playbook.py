@@ -1,4 +1,4 @@
-"""Which changes a module of Ansible makes, and which the script."""
+"""Changes made by Ansible modules, and those left to the script."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tasks(*steps: Step, title: str = "/data") -> list[dict[str, Any]]:
 
 
 def modules(made: list[dict[str, Any]]) -> list[str]:
-    """Return the modules that change the host, without the script's own tasks."""
+    """Return the modules that change the host, without tasks that only support the script."""
     return [key for task in made[3:] for key in task if "." in key]
 
 
@@ -70,7 +70,7 @@ def test_a_module_does_only_what_it_does_as_safely(steps: list[Step], expected: 
 
 
 def test_settings_are_in_the_file_before_they_are_set() -> None:
-    """So that the module, which writes the file too, finds nothing to write."""
+    """The module, which also writes the file, then finds nothing to write."""
     made = tasks(
         Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"), Step(Phase.PERSISTENT, "printf", change=FILE)
     )
@@ -86,7 +86,7 @@ def test_settings_are_in_the_file_before_they_are_set() -> None:
 
 
 def test_what_jinja_would_evaluate_is_text() -> None:
-    """In the content of files, and in names."""
+    """This holds for the content of files and for names."""
     step = Step(Phase.PERSISTENT, "printf", change=FILE)
     made = tasks(step, title="/{{ lookup('pipe', 'id') }}{% raw %}{# x #}")
     text = json.dumps(made[2:]).replace("{{ '{' }}", "")
@@ -96,7 +96,7 @@ def test_what_jinja_would_evaluate_is_text() -> None:
 
 
 def test_the_preconditions_are_checked_in_check_mode_and_change_nothing() -> None:
-    """Each remedy begins with the dry run of the script, and changes only what it calls for."""
+    """Each remedy starts with the script's dry run, and only changes what it lists."""
     made = tasks(edit(BEFORE, AFTER))
     guard = made[2]
     assert guard["ansible.builtin.command"]["argv"] == [
@@ -113,7 +113,7 @@ def test_the_preconditions_are_checked_in_check_mode_and_change_nothing() -> Non
 
 
 def test_the_playbook_copies_the_script_first() -> None:
-    """In check mode, too: its dry run is the guard of each remedy. Only root can read it."""
+    """It does so in check mode too: the dry run guards each remedy. Only root can read it."""
     folder, copy, *_ = tasks(edit(BEFORE, AFTER))
     assert folder["check_mode"] is copy["check_mode"] is False
     assert folder["ansible.builtin.file"] == {
@@ -126,7 +126,7 @@ def test_the_playbook_copies_the_script_first() -> None:
 
 
 def test_a_line_is_edited_by_the_module_where_it_is_the_only_one() -> None:
-    """Six fields and a backup; where two lines name the directory, the script edits."""
+    """It keeps six fields and a backup; if two lines name the directory, the script edits."""
     look, mount, apply, verify = tasks(edit(BEFORE, AFTER))[3:]
     assert (look["check_mode"], look["changed_when"]) == (False, False)
     assert mount["ansible.posix.mount"] == {
@@ -149,7 +149,7 @@ def test_a_line_is_edited_by_the_module_where_it_is_the_only_one() -> None:
 
 
 def test_a_play_becomes_root_and_gathers_no_facts() -> None:
-    """The script is in it line by line."""
+    """The playbook contains the script as a list of lines."""
     (play,) = json.loads(playbook(Script("#!/bin/sh\n:\n", "abc", (), ())))
     assert (play["hosts"], play["become"], play["gather_facts"]) == ("all", True, False)
     assert play["vars"] == {"script_lines": ["#!/bin/sh", ":", ""]}

@@ -1,4 +1,4 @@
-"""The data of a script: what the functions of fix.sh are called with."""
+"""Data of a script: the arguments with which it calls the functions of fix.sh."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DATA = filesystem(mounts=(mount("/a b"),), uuid="u-1")
 IN_A_PARTITION = known(
     disk(number=DeviceNumber(0, 2), kind="partition", below=known((disk(kind="image"),)))
 )
-"""The device of a filesystem in an image of a whole disk."""
+"""Device of a filesystem in an image of a whole disk."""
 LINES = ("/dev/a /a ext4 nobarrier,commit=5 0 2", "/dev/a /a ext4 commit=5 0 2", "/dev/a /a ext4 x")
 
 
@@ -45,20 +45,20 @@ def script(*remedies: tuple[Step, ...], fs: object = DATA) -> Script:
 
 
 def calls(made: Script, number: int = 1) -> dict[str, str]:
-    """Return the calls of a remedy by their label, in one line each."""
+    """Return the calls of a remedy by label, each joined into one line."""
     (body,) = re.findall(rf"(?ms)^remedy_{number}\(\) \{{\n(.*?)^\}}$", made.text)
     cases = re.findall(r"(?ms)^\t(\w+)\)\n\t\t(.*?)\n\t\t;;$", body)
     return {label: " ".join(text.split()) for label, text in cases}
 
 
 def edit(before: str, after: str) -> Step:
-    """Build an edit of line 2, which is its own check."""
+    """Build an edit of line 2 with its check."""
     change = LineEdit("/etc/fstab", 2, before, after)
     return Step(Phase.PERSISTENT, "sed", "", "grep line", change)
 
 
 def test_an_edited_line_has_all_states_that_it_takes() -> None:
-    """Each edit names the state that it starts from: the first, or that of the one before."""
+    """Each edit states the number of its initial state: the first, or the previous edit's."""
     made = script((edit(LINES[0], LINES[1]),), (edit(LINES[0], LINES[0].replace("=5", "=9")),))
     first, second = (calls(made, n)["1"] for n in (1, 2))
     assert first.startswith("edit_line /etc/fstab 2 1 ")
@@ -70,7 +70,7 @@ def test_an_edited_line_has_all_states_that_it_takes() -> None:
 
 
 def test_an_edit_without_a_number_looks_for_its_line() -> None:
-    """0 is no line: the script finds the text."""
+    """Line number 0 makes the script search for the text."""
     step = edit(LINES[0], LINES[1])
     assert isinstance(step.change, LineEdit)
     made = script((step._replace(change=step.change._replace(is_numbered=False)),))
@@ -78,7 +78,7 @@ def test_an_edit_without_a_number_looks_for_its_line() -> None:
 
 
 def test_each_kind_of_change_has_its_function() -> None:
-    """With the device that it looks at; a mount point is spelled as mountinfo spells it."""
+    """Calls name the device that they inspect; mount points are escaped as in mountinfo."""
     device, name, number = DATA.device, DATA.name, str(DATA.device_number)
     again = f"mount {device} '/a b'"
     made = script(
@@ -144,7 +144,7 @@ def test_a_mount_without_an_unmount_names_its_directory() -> None:
     ],
 )
 def test_what_a_script_cannot_hold_is_left_out(changes: dict[str, object], reason: str) -> None:
-    """With the reason, in the script's head, too."""
+    """The script's head gives the reason."""
     step = Step(Phase.IMMEDIATE, "mount", change=Remount("/a b", (), ("barrier",)))
     base = {"mounts": (mount("/a b"),), "uuid": "u-1"}
     made = script((step,), fs=filesystem(**{**base, **changes}))
@@ -156,7 +156,7 @@ def test_what_a_script_cannot_hold_is_left_out(changes: dict[str, object], reaso
 
 
 def test_the_settings_name_host_and_tools() -> None:
-    """Tools are those that the steps call, and those that the functions need."""
+    """The listed tools are those of the steps and of the functions."""
     made = script((Step(Phase.IMMEDIATE, "tune2fs -m 1 /dev/a", "tune2fs -m 5 /dev/a", "true"),))
     assert "\nmachine_id=0123\nnode=db1\n" in made.text
     (tools,) = re.findall(r"^tools='(.*)'$", made.text, re.MULTILINE)

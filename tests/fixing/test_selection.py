@@ -1,4 +1,4 @@
-"""Which remedies a script applies, and what it leaves out."""
+"""Remedies that a script applies, and those it omits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def report(*remedies: Remedy, **changes: object) -> Report:
 def test_the_safest_remedy_that_is_allowed(
     remedies: tuple[Remedy, ...], most: Disruption, expected: Remedy | str
 ) -> None:
-    """With steps, not destructive, of the least disruption, the first of equals."""
+    """The first of the least disruptive remedies that have steps and are not destructive."""
     chosen, left = choose_remedies(report(*remedies), Severity.MEDIUM, most, {})
     assert [each.remedy for each in chosen] + [each.reason for each in left] == [expected]
 
@@ -82,14 +82,14 @@ def test_the_safest_remedy_that_is_allowed(
 def test_what_does_not_count_is_not_fixed(
     changes: dict[str, object], threshold: Severity | None, reasons: list[str]
 ) -> None:
-    """A finding that is milder than --fail-on is not even told."""
+    """A finding below --fail-on is not even listed."""
     chosen, left = choose_remedies(report(ONLINE, **changes), threshold, Disruption.REBOOT, {})
     assert not chosen
     assert [each.reason for each in left] == reasons
 
 
 def test_what_is_left_out_hides_no_other_finding() -> None:
-    """The second finding of a rule is fixed where the first is suppressed."""
+    """The second finding of a rule is fixed even if the first is suppressed."""
     of = report(ONLINE, suppression=Suppression("it is a test"))
     verdicts = (*of.verdicts, *report(REMOUNT).verdicts)
     chosen, left = choose_remedies(
@@ -100,7 +100,7 @@ def test_what_is_left_out_hides_no_other_finding() -> None:
 
 
 def test_a_few_of_many_mount_points_are_named() -> None:
-    """A node of Kubernetes mounts parts of one filesystem on hundreds of directories."""
+    """A Kubernetes node mounts parts of one filesystem on hundreds of directories."""
     one = report(ADVICE)
     many = filesystem(mounts=tuple(mount(f"/{number}") for number in range(300)))
     of = one._replace(host=one.host._replace(filesystems=(many,)))
@@ -113,7 +113,7 @@ def test_a_few_of_many_mount_points_are_named() -> None:
     [("dioread-lock", REMOUNT), ("delalloc", UNMOUNT), ("dioread_lock", REMOUNT), ("unm", UNMOUNT)],
 )
 def test_another_remedy_is_chosen_by_its_name(words: str, expected: Remedy) -> None:
-    """By the options that it changes, or by words of its summary."""
+    """It is named by the options that it changes, or by words of its summary."""
     chosen, _ = choose_remedies(
         report(ONLINE, REMOUNT, UNMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": words}
     )
@@ -121,13 +121,13 @@ def test_another_remedy_is_chosen_by_its_name(words: str, expected: Remedy) -> N
 
 
 def test_a_name_that_no_remedy_has_is_answered_with_those_there_are() -> None:
-    """The error lists the choices."""
+    """The error lists the valid names."""
     known = r"DUR001 has no remedy 'x' \(choose from barrier, dioread-lock\)"
     with pytest.raises(NoSuchRemedy, match=known):
         choose_remedies(report(ONLINE, REMOUNT), Severity.LOW, Disruption.REBOOT, {"DUR001": "x"})
 
 
 def test_a_remedy_without_options_is_named_by_its_summary() -> None:
-    """By its first words."""
+    """Its name is made of the first words."""
     plain = Remedy("Give up the blocks that are reserved for root.", Disruption.ONLINE)
     assert slug(plain) == "give-up-the-blocks-that-are"
