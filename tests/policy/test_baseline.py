@@ -1,4 +1,4 @@
-"""Baselines: what is new since an earlier report, and what is fixed."""
+"""Baselines: findings that are new since an earlier report, and those that are fixed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def labelled(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def report(*labels: str, suppressed: bool = False, **changes: Any) -> Report:
-    """Audit a filesystem for each label; they differ by UUID."""
+    """Audit one filesystem per label; they differ by UUID."""
     subjects = [
         filesystem(label=label, uuid=f"u-{n}", superblock=unknown("superblock"), **changes)
         for n, label in enumerate(labels)
@@ -67,13 +67,13 @@ def accepted(made: Report) -> Report:
 
 
 def document(made: Report) -> dict[str, Any]:
-    """Return the report as a reader of its JSON gets it."""
+    """Return the report as parsed from its JSON."""
     read: dict[str, Any] = json.loads(render_report(made, tool_version="0"))
     return read
 
 
 def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
-    """Return the active findings of a report with an older one as baseline, and what is fixed."""
+    """Return the facts of active findings and of fixed ones, with an older report as baseline."""
     marked = apply_baseline(new, known_findings(document(old)))
     return [f.fact for f in marked.counted], [gone.fact for gone in marked.fixed or ()]
 
@@ -95,19 +95,19 @@ def compared(new: Report, old: Report) -> tuple[list[str], list[str]]:
 def test_what_is_new_and_what_is_fixed(
     old: list[str], new: list[str], fresh: list[str], fixed: list[str]
 ) -> None:
-    """Rule, superblock and fact make a finding the same; unknown is never fixed."""
+    """Findings are equal if rule, superblock and fact are; an unknown one is never fixed."""
     assert compared(report(*new), report(*old)) == (fresh, fixed)
 
 
 def test_a_renamed_device_changes_nothing() -> None:
-    """The UUID is the name of a superblock, whatever the kernel calls its device today."""
+    """A superblock is identified by its UUID, whatever the device's current name is."""
     old = report("high a", name="sda", device="/dev/sda")
     new = report("high a", name="sdb", device="/dev/sdb", number=DeviceNumber(8, 16))
     assert compared(new, old) == ([], [])
 
 
 def test_a_copy_beside_it_changes_nothing() -> None:
-    """A snapshot that is attached makes the ids of both "UUID@number"; the key is the UUID."""
+    """An attached snapshot changes both ids to "UUID@number", but the key is the UUID."""
     old, new = report("high a"), report("high a", shares_uuid=True)
     assert new.host.filesystems[0].id == "u-0@8:0"
     assert compared(new, old) == ([], [])
@@ -116,7 +116,7 @@ def test_a_copy_beside_it_changes_nothing() -> None:
 @pytest.mark.parametrize(("mount_point", "fresh"), [("/data", []), ("/other", ["a"])])
 @pytest.mark.parametrize("byte", ["", "\udcff"])
 def test_a_number_alone_is_no_filesystem(mount_point: str, fresh: list[str], byte: str) -> None:
-    """Without a UUID, what has the device number after a boot was taken for what had it before."""
+    """Without a UUID, whatever had the device number after a boot was taken for the old one."""
     seen = filesystem(uuid=None, label="high a", mounts=(mount(f"/data{byte}"),))
     now = seen._replace(mounts=(mount(f"{mount_point}{byte}"),))
     old, new = (audit(LIVE, host(each), (labelled,)) for each in (seen, now))
@@ -125,7 +125,7 @@ def test_a_number_alone_is_no_filesystem(mount_point: str, fresh: list[str], byt
 
 
 def test_one_copy_that_was_not_seen_leaves_nothing_fixed() -> None:
-    """Copies share their key: all of them must have been judged."""
+    """Copies share their key, so all of them must have been judged."""
     seen = filesystem(uuid="u", shares_uuid=True)
     unseen = seen._replace(label="gap", superblock=unknown("it"), device_number=DeviceNumber(8, 1))
     new = audit(LIVE, host(seen, unseen), (labelled,))
@@ -146,7 +146,7 @@ def test_a_suppression_that_ended_is_no_part_of_the_baseline(
 
 
 def without_facts(made: Report) -> dict[str, Any]:
-    """Return the report as version 1.0 of the JSON wrote it."""
+    """Return the report in the form of JSON version 1.0."""
     read = document(made)
     for verdict in read["verdicts"]:
         for finding in verdict["findings"]:
@@ -161,21 +161,21 @@ def without_facts(made: Report) -> dict[str, Any]:
 def test_a_report_without_facts_knows_the_rule_and_the_superblock(
     new: str, fresh: list[str], fixed: list[str]
 ) -> None:
-    """Reports of JSON 1.0 have no facts: any fact of the rule there is known."""
+    """JSON 1.0 has no facts: any fact of the rule on that superblock counts as known."""
     marked = apply_baseline(report(new), known_findings(without_facts(report("high a"))))
     assert [f.fact for f in marked.counted] == fresh
     assert [gone.fact for gone in marked.fixed or ()] == fixed
 
 
 def test_names_that_are_not_utf8_differ() -> None:
-    """The key is made of the original bytes, not of what replaced them."""
+    """The key consists of the original bytes, not of their replacement."""
     old, new = report("high \udcff"), report("high \udcfe")
     assert compared(old, old) == ([], [])
     assert compared(new, old) == (["\udcfe"], ["\udcff"])
 
 
 def test_a_fixed_finding_has_the_former_name_of_its_subject() -> None:
-    """The device and its mount point, as the baseline has them."""
+    """The subject is the device and mount point as given in the baseline."""
     marked = apply_baseline(report(""), known_findings(document(report("high a"))))
     assert [(g.rule, g.subject, g.message) for g in marked.fixed or ()] == [
         ("DUR901", "/dev/sda on /data", "a is bad.")
@@ -185,7 +185,7 @@ def test_a_fixed_finding_has_the_former_name_of_its_subject() -> None:
 @examples(60)
 @given(judged=HOSTS)
 def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
-    """Whatever was found on any host, none of it is new to itself, and none is fixed."""
+    """Compared with itself, a report of any host has no new and no fixed finding."""
     made = audit(LIVE, judged, RULES)
     marked = apply_baseline(made, known_host(document(made)).findings)
     assert (marked.counted, marked.fixed) == ((), ())
@@ -197,7 +197,7 @@ def test_a_baseline_of_the_same_report_leaves_nothing(judged: Host) -> None:
 @examples(60)
 @given(old=HOSTS, new=HOSTS)
 def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
-    """New and unchanged are the newer report's; every other old finding is in a list."""
+    """New and unchanged findings are the newer report's; the others are fixed or unchecked."""
     older, newer = audit(LIVE, old, RULES), audit(LIVE, new, RULES)
     found = difference(document(older), document(newer))
     assert len(found.new) + len(found.unchanged) == len(newer.findings)
@@ -210,7 +210,7 @@ def test_every_finding_is_in_one_list(old: Host, new: Host) -> None:
 @examples(100)
 @given(judged=HOSTS)
 def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
-    """The key of a baseline needs facts that are unique for a rule and a subject."""
+    """A baseline's key requires facts to be unique for a rule and a subject."""
     for verdict in audit(LIVE, judged, RULES).verdicts:
         facts = [finding.fact for finding in verdict.findings]
         assert len(set(facts)) == len(facts), verdict.rule.code
@@ -219,7 +219,7 @@ def test_no_verdict_has_two_findings_of_one_fact(judged: Host) -> None:
 @examples(60)
 @given(judged=HOSTS)
 def test_no_fact_names_a_device(judged: Host) -> None:
-    """Devices are renamed and numbers change; mount points, UUIDs and options stay."""
+    """Devices are renamed and renumbered; mount points, UUIDs and options stay the same."""
     made = audit(LIVE, judged, RULES)
     names = {name for fs in judged.filesystems for name in _device_names(fs)}
     for finding in made.findings:
@@ -227,7 +227,7 @@ def test_no_fact_names_a_device(judged: Host) -> None:
 
 
 def _device_names(fs: Filesystem) -> Iterable[str]:
-    """Return the kernel's names of a filesystem's device."""
+    """Return the kernel's names for a filesystem's device."""
     return fs.device, fs.name, str(fs.device_number)
 
 
@@ -255,7 +255,7 @@ def _device_names(fs: Filesystem) -> Iterable[str]:
     ],
 )
 def test_other_documents_are_refused(broken: dict[str, Any]) -> None:
-    """The reader of the file handles these exceptions, and no others are raised."""
+    """The file's reader handles these exceptions; no others are raised."""
     with pytest.raises((KeyError, TypeError, ValueError, AttributeError)):
         known_findings(broken)
 
@@ -264,5 +264,5 @@ def test_other_documents_are_refused(broken: dict[str, Any]) -> None:
     ("filesystem_id", "key"), [(None, ""), ("u", "u"), ("u@8:0", "u"), ("8:0", "8:0")]
 )
 def test_a_superblock_is_known_by_its_uuid(filesystem_id: str | None, key: str) -> None:
-    """The host has an empty one; without a UUID it is the device number."""
+    """The key is "" for the host itself; without a UUID it is the device number."""
     assert superblock_key(filesystem_id) == key

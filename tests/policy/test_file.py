@@ -42,7 +42,7 @@ def parsed(text: str) -> Policy:
 
 
 def test_every_key_is_read() -> None:
-    """A text may stand alone or in a list; a day may be a date or a text."""
+    """A string may be given alone or in a list, a day as a date or a string."""
     assert parsed(FULL) == Policy(
         select=("DUR", "prf001,LAY001"),
         ignore=("errors-continue",),
@@ -68,7 +68,7 @@ def test_the_table_may_be_named_after_the_tool() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[tool.ext4audit]\n"])
 def test_an_empty_file_is_an_empty_policy(text: str) -> None:
-    """Nothing is chosen."""
+    """It leaves every setting at its default."""
     assert parsed(text) == Policy()
 
 

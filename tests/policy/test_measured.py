@@ -1,4 +1,4 @@
-"""Measurements applied to verdicts: what is confirmed, what passes, what stays."""
+"""Measurements applied to verdicts: which findings are confirmed, passed or unchanged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(
 
 
 def of_members(number: int) -> ProbeRun:
-    """Build a healthy run on an array of that many members."""
+    """Build a healthy run on an array with the given number of members."""
     healthy = run("healthy", "LAY001")
     member = MemberFigures("sda", 0, 0, None, None, None)
     return healthy._replace(results=(healthy.results[0]._replace(members=(member,) * number),))
@@ -66,7 +66,7 @@ def together(*runs: ProbeRun) -> ProbeRun:
 def verdict(
     *confidences: Confidence, code: str = "DUR001", unknowns: bool = False, fs: Filesystem = FS
 ) -> Verdict:
-    """Build a verdict with findings of these confidences, or a pass without any."""
+    """Build a verdict with a finding of each confidence; without any it is a pass."""
     rule = next(rule for rule in all_rules() if rule.code == code)
     findings = tuple(
         Finding("It is bad.", Severity.HIGH, each, (Citation("seen", each.value, "test"),))
@@ -120,7 +120,7 @@ LATER_OBSERVED = run("healthy", taken_at=LATER, mode="observe")
             [CONFIRMED],
             True,
         ),
-        # A newer measurement that decides nothing does not take the place of an older one.
+        # A newer inconclusive measurement does not replace an older one.
         (verdict(LIKELY), [run("affected"), LATER_UNDECIDED], "fail", [CONFIRMED], True),
         (verdict(LIKELY), [run("affected"), LATER_OBSERVED], "fail", [CONFIRMED], True),
         (verdict(LIKELY), [run("healthy"), LATER_UNDECIDED], "pass", [], True),
@@ -130,7 +130,7 @@ LATER_OBSERVED = run("healthy", taken_at=LATER, mode="observe")
 def test_verdicts(
     before: Verdict, runs: list[ProbeRun], outcome: str, after: list[Confidence], *, cited: bool
 ) -> None:
-    """What was not confirmed is confirmed or passes, and the measurement is cited."""
+    """Unconfirmed findings are confirmed or pass, and the measurement is cited."""
     (found,) = apply_measurements(report(before), runs).verdicts
     assert found.outcome.value == outcome
     assert [finding.confidence for finding in found.findings] == after
@@ -143,7 +143,7 @@ def test_verdicts(
     [(Severity.INFO, Severity.LOW), (Severity.LOW, Severity.LOW), (Severity.HIGH, Severity.HIGH)],
 )
 def test_what_was_measured_is_more_than_information(severity: Severity, shown: Severity) -> None:
-    """The default report shows it whole, with the measurement."""
+    """The default report shows the finding in full, with the measurement."""
     one = verdict(LIKELY)
     mild = one._replace(findings=tuple(f._replace(severity=severity) for f in one.findings))
     (found,) = apply_measurements(report(mild), [run("affected")]).findings
@@ -162,7 +162,7 @@ def test_what_was_measured_is_more_than_information(severity: Severity, shown: S
     ],
 )
 def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[str, Any]) -> None:
-    """A copy with the same UUID, or a host of which too little is known, gets no pass."""
+    """A copy with the same UUID, or a host with too little evidence, gets no pass."""
     before = report(verdict(LIKELY, fs=fs), fs, **changes)
     assert apply_measurements(before, [run("healthy")]) == before
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
         (verdict(), [run("healthy")], None),
         (verdict(LIKELY, code="LAY001"), [of_members(4)], "the array had 4 members"),
         (verdict(LIKELY), [run("affected", "PRF002")], None),
-        # Each result of a run is looked at, and each run.
+        # Every result and every run is checked.
         (verdict(), [together(run("affected", "PRF002"), run("affected"))], "has no finding"),
         (verdict(), [together(run("healthy"), run("affected"))], "has no finding"),
         (verdict(), [run("affected", "PRF002"), run("affected")], "has no finding"),
@@ -194,14 +194,14 @@ def test_what_cannot_be_recognized_is_left_alone(fs: Filesystem, changes: dict[s
 def test_what_changes_nothing_is_reported(
     one: Verdict, runs: list[ProbeRun], sentence: str | None
 ) -> None:
-    """A measurement that is not used has its reason in a notice."""
+    """A notice gives the reason for not using a measurement."""
     sentences = list(unused_measurements(report(one), runs))
     assert [sentence in each for each in sentences if sentence] == ([True] if sentence else [])
     assert bool(sentences) == bool(sentence)
 
 
 def test_an_array_that_is_not_known_is_not_said_to_be_another() -> None:
-    """The measurement is not used, because it cannot be seen to be of the same array."""
+    """The measurement is not used, because it may be of another array."""
     fs = FS._replace(layout=unknown("layout"))
     one = report(verdict(LIKELY, code="LAY001", fs=fs), fs)
     (sentence,) = unused_measurements(one, [of_members(2)])

@@ -1,4 +1,4 @@
-"""Profiles of a site: [profile.NAME] of a policy file, its errors, and how it judges."""
+"""Site profiles: [profile.NAME] in a policy file, its errors, and how it judges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parsed(text: str) -> Policy:
 
 
 def test_a_profile_has_all_that_vendors_have() -> None:
-    """In the words of the policy file; the file is the source that findings cite."""
+    """A profile has the fields of built-in ones; findings cite the file as the source."""
     (site,) = parsed(FULL).site_profiles
     assert site.mounts == ("/data*", "/srv/data")
     assert site.profile == Profile(
@@ -57,7 +57,7 @@ def test_a_profile_has_all_that_vendors_have() -> None:
 
 
 def test_profiles_are_active_by_their_mounts_and_by_name() -> None:
-    """The command line replaces what the file chooses, and never what it demands of its mounts."""
+    """The command line replaces profiles chosen in the file, but not profiles with mounts."""
     policy = parsed(f'{FULL}[profile.quick]\n{WHY}requires = ["noatime"]\n')
     chosen = active_profiles(policy.profile, policy)
     assert [(each.profile.name, each.place) for each in chosen] == [
@@ -116,7 +116,7 @@ def test_profiles_are_active_by_their_mounts_and_by_name() -> None:
     ],
 )
 def test_a_mistake_is_refused_with_the_nearest_name(text: str, message: str) -> None:
-    """A demand that is silently not judged would read as met."""
+    """A requirement that is silently not judged would look satisfied."""
     with pytest.raises(PolicyError) as raised:
         parsed(text)
     assert message in str(raised.value)
@@ -134,7 +134,7 @@ def test_a_mistake_is_refused_with_the_nearest_name(text: str, message: str) -> 
 def test_a_code_of_the_site_is_unknown_only_where_all_its_rules_were_read(
     code: str, *, has_broken: bool, valid: bool
 ) -> None:
-    """A file that could not be loaded may have any of the site's rules, and none of the tool's."""
+    """If a rule file failed to load, a site code may be one of its rules, a tool code may not."""
     rules = [*all_rules(), *([RULES["DUR001"]._replace(code="XXX001")] if has_broken else [])]
     text = toml_reader().loads(f'[profile.data]\n{WHY}enable = ["{code}"]')
     if valid:
@@ -146,7 +146,7 @@ def test_a_code_of_the_site_is_unknown_only_where_all_its_rules_were_read(
 
 
 def mounted(*tokens: str) -> Filesystem:
-    """Build a filesystem on /data with some options, which its line of fstab sets."""
+    """Build a filesystem on /data with some options, which are also in its fstab line."""
     return filesystem(
         options=known(options(*tokens, release="5.4.286")),
         mounts=(mount("/data"),),
@@ -155,7 +155,7 @@ def mounted(*tokens: str) -> Filesystem:
 
 
 def demanded(text: str, *tokens: str) -> list[str]:
-    """Return the facts of CMP007 on a filesystem on /data with some options."""
+    """Return the facts of CMP007 for a filesystem on /data with some options."""
     policy = parsed(f"[profile.data]\n{WHY}{text}")
     fs = mounted(*tokens)
     on = host(fs, profiles=active_profiles(["data"], policy))
@@ -185,12 +185,12 @@ def demanded(text: str, *tokens: str) -> list[str]:
 def test_options_are_judged_as_a_vendors(
     text: str, tokens: tuple[str, ...], facts: list[str]
 ) -> None:
-    """By CMP007, with its remedies: any option of ext4 may be required or forbidden."""
+    """CMP007 judges them, with its remedies: any ext4 option may be required or forbidden."""
     assert demanded(text, *tokens) == facts
 
 
 def test_a_rate_lowers_a_severity_and_names_the_reason() -> None:
-    """As a vendor's does, on the mounts of the profile."""
+    """This works like a vendor's profile, on the mounts of the profile."""
     policy = parsed(f'[profile.data]\n{WHY}rates = {{ DUR001 = "low" }}\nmounts = ["/data"]\n')
     fs = mounted("nobarrier")
     on = host(fs)
@@ -203,7 +203,7 @@ def test_a_rate_lowers_a_severity_and_names_the_reason() -> None:
 
 
 def test_two_mounts_of_one_profile_count_once() -> None:
-    """A filesystem that both globs match has one finding."""
+    """A filesystem that matches both globs has one finding."""
     (profile,) = {each.profile for each in active_profiles((), parsed(FULL))}
     fs = filesystem(mounts=(mount("/data1"), mount("/srv/data")))
     both = (ActiveProfile(profile, "/data*"), ActiveProfile(profile, "/srv/data"))
@@ -220,6 +220,6 @@ def test_two_mounts_of_one_profile_count_once() -> None:
     ],
 )
 def test_a_place_is_a_name_or_a_glob(place: str, point: str, *, covered: bool) -> None:
-    """As the subject of a suppression is."""
+    """The subject of a suppression works the same way."""
     (profile,) = {each.profile for each in active_profiles((), parsed(FULL))}
     assert ActiveProfile(profile, place).covers((point,)) is covered

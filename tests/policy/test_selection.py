@@ -1,4 +1,4 @@
-"""The selection of rules."""
+"""Selection of rules."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_a_wrong_selector_is_refused_beside_right_ones() -> None:
 
 @pytest.mark.parametrize("ignored", [["DUR"], ["DUR001"]])
 def test_a_selection_that_leaves_nothing_is_an_error(ignored: list[str]) -> None:
-    """No rule left is not a clean audit."""
+    """An audit with no rules left would look clean."""
     with pytest.raises(NothingSelected):
         select(RULES, ["DUR001"], ignored)

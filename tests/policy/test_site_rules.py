@@ -1,4 +1,4 @@
-"""Rules of a site: loaded from files and packages, guarded, and broken ones as ERROR verdicts."""
+"""Site rules: loaded from files and packages, validated; broken ones are ERROR verdicts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(fs, host):
 
 @pytest.fixture(autouse=True)
 def modules() -> Any:
-    """Forget the modules of rules that a test has loaded."""
+    """Unload the rule modules that a test has loaded."""
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -65,7 +65,7 @@ def modules() -> Any:
 
 
 def check_that(body: str, *, head: str = HEAD, severity: str = "Severity.LOW") -> Rule:
-    """Return the rule of a file whose check has a body."""
+    """Return a rule whose check function has the given body."""
     declared = f'@filesystem_rule("XAC001", "label-missing", severity={severity}, since="1")\n'
     text = f'{head}{declared}def check(fs, host):\n    """Page."""\n    yield from ()\n'
     (rule,) = rules_of_text(f"{text}    {body}\n", "/etc/site.py")
@@ -73,14 +73,14 @@ def check_that(body: str, *, head: str = HEAD, severity: str = "Severity.LOW") -
 
 
 def judged(body: str, **changes: Any) -> tuple[Outcome, str]:
-    """Return the outcome of a check, and the last line of its note."""
+    """Return the outcome of a check and the last line of its note."""
     fs = filesystem()
     verdict = judge(check_that(body, **changes), fs, host(fs))
     return verdict.outcome, (verdict.note or "").strip().rpartition("\n")[2]
 
 
 def put(folder: Path, text: str, name: str = "site.py") -> Path:
-    """Write a file that only its owner can write."""
+    """Write a file that only its owner may write to."""
     path = folder / name
     path.write_text(text)
     path.chmod(0o644)
@@ -88,27 +88,27 @@ def put(folder: Path, text: str, name: str = "site.py") -> Path:
 
 
 def policy(folder: Path, *sources: str, more: str = "") -> list[str]:
-    """Write a policy that names rules; return the option that names it."""
+    """Write a policy with these rule sources; return the option that selects it."""
     path = put(folder, f"rules = {json.dumps(sources)}\n{more}", "policy.toml")
     return ["--config", str(path)]
 
 
 def scanned(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
-    """Scan a captured host as JSON; return the exit code and the verdicts of the site's rules."""
+    """Scan a captured host as JSON; return the exit code and the verdicts of site rules."""
     code = run_program(["scan", "--from", str(SNAPSHOT), "-f", "json", *words])
     report = json.loads(capsys.readouterr().out)
     return code, [each for each in report["verdicts"] if each["rule"].startswith("X")]
 
 
 def test_no_built_in_code_begins_with_x() -> None:
-    """So that a code of a site never collides with one of a later version."""
+    """A site's code can therefore never collide with a built-in code of a later version."""
     assert not [rule.code for rule in all_rules() if rule.is_of_site]
 
 
 def test_a_file_beside_the_policy_judges(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By default, as the built-in rules; --select, --ignore and suppressions know it."""
+    """Site rules are on by default; --select, --ignore and suppressions apply to them."""
     put(tmp_path, GOOD)
     named = policy(tmp_path, "site.py")
     code, found = scanned(capsys, *named, "--select", "XAC", "--fail-on", "low")
@@ -125,7 +125,7 @@ def test_a_file_beside_the_policy_judges(
 def test_profiles_rate_rules_of_the_site(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A site's own profile may raise what its own rule finds."""
+    """A site's own profile may raise the severity of its own rule."""
     put(tmp_path, GOOD)
     rated = '[profile.data]\nreason = "so"\nrates = { XAC001 = "+high" }\nmounts = ["*"]\n'
     _, found = scanned(capsys, *policy(tmp_path, "site.py", more=rated), "--select", "XAC")
@@ -135,7 +135,7 @@ def test_profiles_rate_rules_of_the_site(
 def test_without_a_policy_nothing_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Not from the working directory, whatever lies there."""
+    """Rule files in the working directory are not loaded."""
     put(tmp_path, GOOD, "xac001_label_missing.py")
     monkeypatch.chdir(tmp_path)
     assert scanned(capsys)[1] == []
@@ -144,7 +144,7 @@ def test_without_a_policy_nothing_is_loaded(
 def test_a_policy_that_is_only_found_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Who enters a directory, such as a clone of a repository, must not run what it brings."""
+    """Entering a directory, such as a clone of a repository, must not run its code."""
     marked = tmp_path / "ran"
     put(tmp_path, f"import pathlib\npathlib.Path({str(marked)!r}).touch()\n{GOOD}")
     put(tmp_path, 'rules = ["site.py"]\n', "ext4audit.toml")
@@ -191,7 +191,7 @@ BROKEN = {
 def test_a_broken_file_is_an_error_verdict(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The audit goes on and is incomplete, whatever is selected; the reason is in the report."""
+    """The audit continues and is incomplete, whatever is selected; the report has the reason."""
     source, reason = BROKEN[text]
     put(tmp_path, source)
     named = policy(tmp_path, "site.py")
@@ -204,7 +204,7 @@ def test_a_broken_file_is_an_error_verdict(
 def test_a_broken_file_keeps_the_codes_that_it_declares(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """So that a policy which names them remains valid, and each is reported."""
+    """A policy that names them remains valid, and each of them is reported."""
     other = GOOD.replace("XAC001", "XAC002").replace("label-missing", "label-old")
     put(tmp_path, f"{GOOD}\n{other}\ndef (")
     named = policy(tmp_path, "site.py", more='ignore = ["XAC002"]\nselect = ["label-missing"]\n')
@@ -213,7 +213,7 @@ def test_a_broken_file_keeps_the_codes_that_it_declares(
 
 
 def test_two_files_with_one_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second one is broken: it says whose code it is."""
+    """The second file is reported as broken, with the rule that has the code."""
     put(tmp_path, GOOD)
     put(tmp_path, GOOD, "other.py")
     _, found = scanned(capsys, *policy(tmp_path, "site.py", "other.py"), "--select", "X")
@@ -228,7 +228,7 @@ def test_two_files_with_one_code(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_every_format_shows_rules_of_the_site(
     fmt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A finding with its code; and where a file is broken, that the audit is not complete."""
+    """Formats show the finding's code, or an incomplete audit if the file is broken."""
     put(tmp_path, GOOD)
     words = ["scan", "--from", str(SNAPSHOT), "--select", "XAC", "--fail-on", "low", "-f", fmt]
     assert run_program([*words, *policy(tmp_path, "site.py")]) == 1
@@ -239,7 +239,7 @@ def test_every_format_shows_rules_of_the_site(
 
 
 def test_whose_error_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not a bug of ext4audit."""
+    """The note does not present it as a bug of ext4audit."""
     put(tmp_path, "def (")
     run_program(["scan", "--from", str(SNAPSHOT), *policy(tmp_path, "site.py")])
     shown = " ".join(capsys.readouterr().out.split())
@@ -250,7 +250,7 @@ def test_whose_error_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_the_hosts_of_a_fleet_are_judged_by_it(
     broken: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In their processes, and back in this one."""
+    """Workers apply the rules, and their verdicts arrive in the main process."""
     put(tmp_path, "def (" if broken else GOOD)
     sources = [f"--from=db{number}={SNAPSHOT}" for number in range(3)]
     words = ["scan", *sources, *policy(tmp_path, "site.py"), "--select", "XAC"]
@@ -262,7 +262,7 @@ def test_the_hosts_of_a_fleet_are_judged_by_it(
 def test_images_and_plans_do_not_hide_a_broken_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are judged by few rules of the host, and by this one."""
+    """Few rules about the host judge them, but this one does."""
     put(tmp_path, "def (")
     words = ["plan", "--size", "1G", "-f", "json", *policy(tmp_path, "site.py")]
     assert run_program(words) in {1, 3}
@@ -281,7 +281,7 @@ def test_images_and_plans_do_not_hide_a_broken_file(
 def test_a_source_that_is_not_there_is_a_usage_error(
     source: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As an unknown profile is: the policy is wrong."""
+    """Like an unknown profile, it means that the policy is wrong."""
     (tmp_path / "folder").mkdir()
     assert run_program(["scan", "--from", str(SNAPSHOT), *policy(tmp_path, source)]) == 2
     assert words in capsys.readouterr().err
@@ -292,7 +292,7 @@ def test_a_source_that_is_not_there_is_a_usage_error(
 def test_a_file_that_others_can_write_is_refused(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also by a policy that is named: it would run as root."""
+    """A policy named explicitly is no exception: the file would run as root."""
     path = put(tmp_path, GOOD)
     if what == "owner":
         os.chown(path, 65534, 65534)
@@ -315,7 +315,7 @@ def install(folder: Path, text: str = GOOD, value: str = "acme_rules") -> None:
 @pytest.mark.parametrize("name", ["acme-rules", "labels"])
 @pytest.mark.parametrize("value", ["acme_rules", "acme_rules:check"])
 def test_an_installed_package_has_rules(name: str, value: str, tmp_path: Path) -> None:
-    """By its own name, or that of its entry point: a module, or a rule in it."""
+    """It can be named by package or entry point, which refers to a module or one rule."""
     install(tmp_path / "lib", value=value)
     named = policy(tmp_path, name)
     words = ["scan", "--from", str(SNAPSHOT), "--select", "XAC", "-f", "json", *named]
@@ -324,7 +324,7 @@ def test_an_installed_package_has_rules(name: str, value: str, tmp_path: Path) -
 
 
 def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
-    """`python -m ext4audit` finds modules there; rules are not among them."""
+    """`python -m ext4audit` can import modules there, but does not load rules from them."""
     install(tmp_path / "here")
     words = ["scan", "--from", str(SNAPSHOT), *policy(tmp_path, "labels")]
     done = run_new(*words, cwd=tmp_path / "here")
@@ -368,14 +368,14 @@ def test_a_package_in_the_working_directory_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_report_cannot_show_is_an_error(body: str, reason: str) -> None:
-    """Neither a crash of a format, nor an exit code 0 of a rule."""
+    """It neither crashes a renderer nor lets a rule exit with 0."""
     outcome, note = judged(body)
     assert outcome is Outcome.ERROR
     assert reason in note
 
 
 def every_field(value: Any) -> Iterator[Any]:
-    """Yield copies of a value that have, in one field each, what has no type of ours."""
+    """Yield copies of a value, each with one field of a wrong type."""
     for name, old in value._asdict().items():
         yield value._replace(**{name: b"no text"})
         if isinstance(old, tuple):
@@ -387,7 +387,7 @@ def every_field(value: Any) -> Iterator[Any]:
 
 
 def test_no_field_of_a_finding_can_have_another_type() -> None:
-    """A crash of a format, exit code 70, would take the report of the whole host away."""
+    """A renderer crash, exit code 70, would lose the report of the whole host."""
     edit = LineEdit("/etc/fstab", 1, "a", "b")
     remedy = Remedy("r", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "true", change=edit),))
     cited = Citation("a", "b", "c")
@@ -409,14 +409,14 @@ def test_no_field_of_a_finding_can_have_another_type() -> None:
     ],
 )
 def test_what_a_rule_may_do(body: str, outcome: Outcome) -> None:
-    """The four outcomes of the built-in rules."""
+    """A site rule can have all four outcomes of the built-in rules."""
     assert judged(body)[0] is outcome
 
 
 def test_what_a_rule_prints_is_no_part_of_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither at its import nor in its check: JSON stays JSON."""
+    """Output during import or check is suppressed: JSON stays valid."""
     put(
         tmp_path,
         GOOD.replace("    if fs", "    print('in it')\n    if fs") + "print('at import')\n",
@@ -425,7 +425,7 @@ def test_what_a_rule_prints_is_no_part_of_a_report(
 
 
 def test_several_rules_in_a_file_have_summaries_of_their_own() -> None:
-    """The docstring of the module is the summary of those that have none."""
+    """The docstring of the module is the summary of rules without their own."""
     text = dedent("""
         from ext4audit import *
         @host_rule("XAC010", "one-thing", severity=Severity.INFO, since="1", summary="One thing.")
@@ -445,7 +445,7 @@ def test_several_rules_in_a_file_have_summaries_of_their_own() -> None:
 
 
 def test_explain_prints_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By code, short code and name; and the family as a list."""
+    """A rule is found by code, short code and name; a family gives a list."""
     put(tmp_path, GOOD)
     named = policy(tmp_path, "site.py")
     for word in ("XAC001", "xac1", "label-missing"):
@@ -456,13 +456,13 @@ def test_explain_prints_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_a_code_without_its_policy_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is near it: it is not misspelt."""
+    """No similar code is suggested, because it is not misspelt."""
     assert run_program(["explain", "XAC001"]) == 2
     assert "a rule of a site is in the policy that --config names" in capsys.readouterr().err
 
 
 def test_the_helper_judges_a_captured_host(tmp_path: Path) -> None:
-    """Verdicts, and those without an answer."""
+    """It returns all verdicts, including undetermined ones."""
     (rule,) = load_rules(put(tmp_path, GOOD))
     assert [each.outcome for each in verdicts(rule, SNAPSHOT)] == [Outcome.FAIL]
     assert [problem for problem in problems(rule) if "heading" not in problem] == [
@@ -478,7 +478,7 @@ def test_the_helper_judges_a_captured_host(tmp_path: Path) -> None:
 
 
 def test_the_helper_takes_evidence_away() -> None:
-    """A rule that takes a gap for good news is found, and one that heeds it is not."""
+    """A rule that treats a gap as good news is found, and one that respects it is not."""
     finds = 'yield Finding("Old.", Severity.LOW, Confidence.LIKELY, ())'
     careless = check_that(
         f"known = for_wording(fs.superblock, None)\n    if known and known.inode_count: {finds}"
@@ -494,7 +494,7 @@ def test_the_helper_takes_evidence_away() -> None:
 
 @pytest.mark.parametrize("milder", ["Severity.INFO", "None"])
 def test_the_helper_finds_what_is_milder_without_evidence(milder: str) -> None:
-    """A finding that is gone, or less severe, is calmer too, though the rule still fails."""
+    """A lost or less severe finding also counts, even if the rule still fails."""
     found = 'Finding("Old.", {}, Confidence.LIKELY, (), fact="{}")'
     careless = check_that(
         f"known = for_wording(fs.superblock, None)\n    yield {found.format('Severity.LOW', 'a')}"
@@ -510,14 +510,14 @@ def test_the_helper_finds_what_is_milder_without_evidence(milder: str) -> None:
 
 
 def test_an_answer_that_the_host_has_not_is_misspelt() -> None:
-    """The test of a rule judged the whole host, and was content."""
+    """Otherwise a rule's test would judge the complete host and pass."""
     assert host_of(HEALTHY, without=["/proc/self/mountinfo"]).gaps
     with pytest.raises(ValueError, match=r"no answer is called '/proc/self/mount' \(did you mean"):
         host_of(HEALTHY, without=["/proc/self/mount"])
 
 
 def test_a_rule_may_be_called_as_it_was_declared() -> None:
-    """The types of the public interface are those of the engine."""
+    """The public types are those of the engine, so a decorated rule stays callable."""
 
     def check(fs: Filesystem, _host: Host) -> Any:
         yield Finding("m", Severity.LOW, Confidence.LIKELY, (Citation("a", fs.device, "b"),))
@@ -526,7 +526,7 @@ def test_a_rule_may_be_called_as_it_was_declared() -> None:
 
 
 def test_a_module_is_named_after_its_file() -> None:
-    """In a traceback it is seen whose rule it was; two files of one name are two modules."""
+    """A traceback shows the file of the rule; two files of one name are two modules."""
     one, two = (rules_of_text(GOOD, f"/etc/{folder}/my-rules.py")[0].module for folder in "ab")
     assert one.endswith("_my_rules")
     assert two.endswith("_my_rules")

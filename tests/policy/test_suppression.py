@@ -1,4 +1,4 @@
-"""Suppressions: what a policy file accepts, until when, and which of them are stale."""
+"""Suppressions: what they match, until when, and which of them are stale."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ def report() -> Report:
     ],
 )
 def test_what_names_a_filesystem(subject: str, matches: bool) -> None:
-    """UUID, mount points, device and label do, as globs; only a UUID is case-insensitive."""
+    """UUID, mount points, device and label match as globs; only a UUID is case-insensitive."""
     marked, used = suppress(report(), [accepting(subject)], TODAY)
     assert bool(used) is matches
     assert marked.suppressed == int(matches)
 
 
 def test_one_finding_of_several_is_named_by_its_fact() -> None:
-    """Where a rule found two things on one filesystem, one of them can be accepted."""
+    """If a rule has two findings on one filesystem, one of them can be accepted."""
 
     @rule("DUR902", "twice", severity=Severity.HIGH, since="0.1")
     def twice(_fs: Filesystem, _host: Host) -> RuleOutput:
@@ -104,7 +104,7 @@ def test_one_finding_of_several_is_named_by_its_fact() -> None:
     ],
 )
 def test_the_first_suppression_of_several_is_used(subjects: tuple[str, ...], first: str) -> None:
-    """In the order of the file, whether or not it has wildcards; the others have matched, too."""
+    """The order in the file decides, not wildcards; the others count as matched, too."""
     rules = [accepting(subject, reason=subject) for subject in subjects]
     marked, used = suppress(report(), rules, TODAY)
     assert first in {each.subject for each in used} <= set(subjects)
@@ -134,9 +134,9 @@ def test_a_mount_point_with_brackets_names_itself() -> None:
     ],
 )
 def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> None:
-    """Its fact, such as an entry's mount point, the filesystem or device that it is about.
+    """A subject matches the fact, such as a mount point, or the filesystem or device concerned.
 
-    The host's name is for all of them. JSON shows that filesystem as the device of the finding.
+    The host's name matches all findings. In JSON that filesystem is the finding's device.
     """
     mounted = SUBJECT._replace(mounts=(mount("/srv"),))
     made = audit(LIVE, host(mounted, name="db1"), (entries,))
@@ -145,7 +145,7 @@ def test_what_names_a_finding_about_the_host(subject: str, facts: list[str]) -> 
 
 
 def test_a_suppression_is_for_one_rule() -> None:
-    """The other findings of the subject still count."""
+    """Other rules' findings about the subject still count."""
     marked, _ = suppress(report(), [accepting("*", "DRF901")], TODAY)
     assert [finding.message for finding in marked.counted] == ["Bad."]
 
@@ -155,19 +155,19 @@ def test_a_suppression_is_for_one_rule() -> None:
     [(None, True), ("2026-11-22", True), ("2026-11-23", True), ("2026-11-21", False)],
 )
 def test_it_holds_until_the_end_of_its_last_day(expires: str | None, holds: bool) -> None:
-    """The day after, the finding counts again."""
+    """On the following day the finding counts again."""
     marked, used = suppress(report(), [accepting("*", expires=expires)], TODAY)
     assert bool(marked.suppressed) is holds
     assert bool(used) is holds
 
 
 def test_the_reason_stays_with_the_finding() -> None:
-    """Every format can show it, with its owner and last day; the first match is used."""
+    """Every format can show reason, owner and last day of the first match."""
     first = accepting("*", expires="2027-01-01", reason="first")
     marked, used = suppress(report(), [first, accepting("/dev/sda")], TODAY)
     (finding,) = (finding for finding in marked.findings if finding.suppression)
     assert finding.suppression == Suppression("first", "ops", "2027-01-01")
-    assert used == {first, accepting("/dev/sda")}  # none of which is to be removed
+    assert used == {first, accepting("/dev/sda")}  # neither of them is stale
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_stale_suppressions_are_reported(
 
 
 def test_a_rule_with_an_unknown_has_not_judged_everything() -> None:
-    """A suppression may be for what it would have found; a gap of the host affects all rules."""
+    """It might have found something that is suppressed; a gap of the host affects all rules."""
     incomplete = audit(LIVE, host(filesystem(options=unknown("options"))), RULES)
     assert "DUR001" in not_judged(incomplete)
     assert "DRF006" not in not_judged(incomplete)
@@ -203,7 +203,7 @@ def test_a_rule_with_an_unknown_has_not_judged_everything() -> None:
 @examples(60)
 @given(judged=HOSTS)
 def test_what_is_suppressed_never_counts(judged: Host) -> None:
-    """With everything accepted no finding counts, and all are in the report."""
+    """If everything is accepted, no finding counts, and all are in the report."""
     made = audit(LIVE, judged, RULES)
     marked, _ = suppress(made, [accepting("*", each.code) for each in RULES], TODAY)
     assert marked.counted == ()
