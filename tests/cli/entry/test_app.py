@@ -1,4 +1,4 @@
-"""The command group: version, help, and what is on every page of help."""
+"""The command group: version, help, and the contents of every help page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def help_page(*arguments: str, columns: str = "80") -> str:
 
 
 def test_the_version_is_one_line() -> None:
-    """Program and version, as packagers and bug reports need it."""
+    """The line has program and version, for packagers and bug reports."""
     done = run("--version")
     assert done.returncode == 0
     assert done.stdout == f"ext4audit {__version__}\n"
@@ -56,7 +56,7 @@ def test_a_full_output_is_no_internal_error(option: str, unbuffered: str) -> Non
 
 @pytest.mark.parametrize("arguments", [*PAGES, ["fleet", "fix"]], ids=str)
 def test_fail_on_says_what_it_decides(arguments: list[str]) -> None:
-    """The exit code where findings have one, else what is fixed."""
+    """It sets the exit code of commands that exit on findings, and what other commands fix."""
     page = " ".join(help_page(*arguments).split())
     if "--fail-on [" not in page:
         return
@@ -77,32 +77,32 @@ def test_help_shows_examples(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("arguments", PAGES, ids=str)
 def test_the_examples_name_commands_and_rules_that_exist(arguments: list[str]) -> None:
-    """An example that is copied works."""
+    """Copied examples work."""
     examples = help_page(*arguments).partition("Examples:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"ext4audit ([a-z]+)", examples)) <= set(COMMANDS)
     codes = {rule.code for rule in all_rules()}
     assert set(re.findall(r"\b[A-Z]{3}\d{3}\b", examples)) <= codes
-    # Barriers take a remount, and the default applies nothing that is more than online.
+    # Barriers need a remount, but by default only online remedies are applied.
     assert not re.search(r"\bfix\b.* --select DUR001(?!.* --disruption)", examples)
 
 
 @pytest.mark.parametrize("arguments", PAGES, ids=str)
 @pytest.mark.parametrize(("columns", "longest"), [("80", 80), ("300", 100)])
 def test_help_fits_the_terminal(arguments: list[str], columns: str, longest: int) -> None:
-    """No line is longer than the terminal, nor than a person reads with ease."""
+    """No line exceeds the terminal or a readable length."""
     lines = help_page(*arguments, columns=columns).splitlines()
     assert max(len(line) for line in lines) <= longest
 
 
 def test_help_lists_every_command() -> None:
-    """Each with its one line."""
+    """Each command has its summary line."""
     page = help_page()
     for name, summary in COMMANDS.items():
         assert re.search(rf"^  {name} +{re.escape(summary)}$", page, re.MULTILINE)
 
 
 def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
-    """A CI job is written from this page."""
+    """CI jobs are written from this page."""
     page = " ".join(help_page("scan").split())
     for reported in [
         "0 clean and complete",
@@ -115,7 +115,7 @@ def test_help_of_scan_says_what_the_exit_codes_mean() -> None:
 
 
 def test_every_option_of_scan_is_explained() -> None:
-    """No option stands in the help without a sentence."""
+    """Every option in the help has a description."""
     options = help_page("scan", columns="300").partition("Options:\n")[2].splitlines()
     starts = [line for line in options if re.match(r"^  -", line)]
     assert starts

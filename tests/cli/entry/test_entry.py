@@ -1,4 +1,4 @@
-"""Every way out of the program has its exit code, and none but findings is 1."""
+"""Every way to end the program has its exit code, and only findings give 1."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "reported"), MISTAKES, ids=lambda case: ascii(case)[:40])
 def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], reported: str) -> None:
-    """One line says what is wrong and one what to try; nothing is on standard output."""
+    """The first line states the mistake, the second a remedy; standard output is empty."""
     done = run(*arguments)
     lines = done.stderr.splitlines()
     assert done.returncode == 2
@@ -70,7 +70,7 @@ def test_a_mistake_is_one_line_and_exit_2(arguments: list[str], reported: str) -
 
 
 def test_nothing_typed_is_a_mistake_too() -> None:
-    """A CI job that lost its command must not read "clean"; the help is on standard error."""
+    """A CI job that lost its command must not look clean; the help is on standard error."""
     done = run()
     assert done.returncode == 2
     assert done.stdout == ""
@@ -80,7 +80,7 @@ def test_nothing_typed_is_a_mistake_too() -> None:
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
 def test_a_closed_pipe_is_no_finding(arguments: list[str]) -> None:
-    """A reader that has gone ends the program as it ends any other: quietly, as by SIGPIPE."""
+    """Without a reader the program ends quietly, as after SIGPIPE."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -108,7 +108,7 @@ def test_head_does_not_make_a_scan_fail() -> None:
 
 @pytest.mark.parametrize("arguments", [["rules"], ["schema"], ["scan", "-f", "json"]], ids=" ".join)
 def test_a_full_device_is_reported_in_one_line(arguments: list[str]) -> None:
-    """What could not be printed is an internal error of its own, and not a verdict."""
+    """A failure to print is an internal error, not a verdict."""
     with Path("/dev/full").open("w") as full:
         done = run(*arguments, stdout=full)
     assert done.returncode == 70
@@ -118,7 +118,7 @@ def test_a_full_device_is_reported_in_one_line(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [["scna"], ["scan", "/proc"], []], ids=" ".join)
 @pytest.mark.parametrize("broken", ["full", "closed pipe", "closed"])
 def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: str) -> None:
-    """Where a mistake cannot be told it is still exit 2."""
+    """If the mistake cannot be printed, the exit code is still 2."""
     redirections = {"full": "2>/dev/full", "closed pipe": "2> >(exit)", "closed": "2>&-"}
     waiting = "sleep 0.2; " if broken == "closed pipe" else ""
     script = f'exec {redirections[broken]}; {waiting}"$0" -m ext4audit "$@"'
@@ -134,7 +134,7 @@ def test_no_standard_error_changes_the_exit_code(arguments: list[str], broken: s
 
 
 def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
-    """A job without standard output still writes its file."""
+    """Without standard output the report is still written to its file."""
     script = '"$0" -m ext4audit scan -q -o "$1" >&-'
     done = subprocess.run(
         ["bash", "-c", script, sys.executable, str(tmp_path / "out")],
@@ -149,7 +149,7 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
 
 
 def in_a_shell(words: str) -> subprocess.CompletedProcess[str]:
-    """Run the program with words of a shell, which can close its streams."""
+    """Run the program with arguments and redirections of a shell, which can close streams."""
     return subprocess.run(
         ["bash", "-c", f'"$0" -m ext4audit {words}', sys.executable],
         env=environment(),
@@ -162,7 +162,7 @@ def in_a_shell(words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("words", ["schema", "rules -f json", "scan --mounts-of 1 -f json"])
 def test_a_report_that_nobody_gets_is_an_error(words: str) -> None:
-    """As on a full disk: it was lost, and the exit code was 0."""
+    """As on a full disk, the report was lost although the exit code was 0."""
     done = in_a_shell(f"{words} >&-")
     assert done.returncode == 70
     assert done.stderr.startswith("ext4audit: cannot write to standard output: ")
@@ -197,7 +197,7 @@ def run_injected(statement: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_crash_is_exit_70_with_its_traceback(statement: str, last: str) -> None:
-    """The traceback can be mailed as it is: one prefix a line, and no control character."""
+    """The traceback can be reported as is: each line has a prefix and no control characters."""
     done = run_injected(statement)
     assert done.returncode == 70
     assert done.stdout == ""
@@ -210,14 +210,14 @@ def test_a_crash_is_exit_70_with_its_traceback(statement: str, last: str) -> Non
 
 
 def test_ctrl_c_is_exit_130() -> None:
-    """An interrupted audit is no verdict, and its traceback is nobody's."""
+    """An interrupted audit gives no verdict, and its traceback helps nobody."""
     done = run_injected("signal.raise_signal(signal.SIGINT)")
     assert done.returncode == 130
     assert done.stderr == "ext4audit: interrupted\n"
 
 
 def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
-    """The imports take most of a short run, and a traceback would end it with 1: "findings"."""
+    """Imports take most of a short run; a traceback would exit with 1, which means findings."""
     (tmp_path / "click.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     done = run("rules", env={"PYTHONPATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (130, "")
@@ -225,7 +225,7 @@ def test_ctrl_c_during_the_start_prints_no_traceback(tmp_path: Path) -> None:
 
 
 def test_a_broken_installation_is_no_verdict(tmp_path: Path) -> None:
-    """An upgrade of Python leaves packages behind, and the exit code was that of a finding."""
+    """An upgrade of Python leaves packages behind; the exit code used to be that of findings."""
     (tmp_path / "click.py").write_text("import no_such_package\n")
     done = run("rules", env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 70
@@ -233,9 +233,9 @@ def test_a_broken_installation_is_no_verdict(tmp_path: Path) -> None:
 
 
 def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None:
-    """With PYTHONUNBUFFERED what a write did not take was once lost, with a verdict's code.
+    """With PYTHONUNBUFFERED, the rest of a partial write was once lost, with a verdict's exit code.
 
-    A file that may grow to one page stands for a disk that is almost full.
+    A file that may grow to one page simulates a disk that is almost full.
     """
     with (tmp_path / "out").open("wb") as file:
         done = run(
@@ -251,7 +251,7 @@ def test_an_unbuffered_output_that_is_full_is_no_verdict(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
-    """A pipe takes 64 KiB at once, and its reader may be slow."""
+    """A pipe holds 64 KiB, and its reader may be slow."""
     script = '"$0" -m ext4audit schema | { sleep 0.3; wc -c; }; echo "${PIPESTATUS[0]}"'
     done = subprocess.run(
         ["bash", "-c", script, sys.executable],
@@ -265,7 +265,7 @@ def test_every_byte_goes_through_a_pipe(unbuffered: str) -> None:
 
 
 def test_no_file_takes_the_place_of_a_closed_stream() -> None:
-    """mke2fs found /dev/null in place of the file that it was given as descriptor 0."""
+    """mke2fs found /dev/null instead of the file that was passed as descriptor 0."""
     script = "import os; from ext4audit.cli import run_program; run_program(['-V']); os.fstat(0)"
     closed = ["bash", "-c", '"$0" -c "$1" <&-', sys.executable, script]
     subprocess.run(closed, env=environment(), timeout=PATIENCE_SECONDS, check=True)
@@ -280,7 +280,7 @@ def test_no_file_takes_the_place_of_a_closed_stream() -> None:
     ],
 )
 def test_a_closed_stream_that_is_needed_is_a_mistake(words: str, reason: str) -> None:
-    """Neither a crash nor a capture that nobody has."""
+    """It neither crashes nor captures for nobody."""
     done = in_a_shell(words)
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == reason

@@ -1,4 +1,4 @@
-"""What is misspelt is answered with what is near, in one wording for everything."""
+"""Misspelt names get suggestions, in the same wording everywhere."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from support.program import run
     ],
 )
 def test_what_is_near_is_named(arguments: str, reported: str) -> None:
-    """Commands, long options, choices, rules and profiles; a single letter is near to all."""
+    """This covers commands, long options, choices, rules and profiles, but no single letters."""
     done = run(*arguments.split())
     assert done.returncode == 2
     line = done.stderr.splitlines()[0]
@@ -67,13 +67,13 @@ def test_what_is_near_is_named(arguments: str, reported: str) -> None:
     "arguments", ["scan --output", "scan -x", "scan --color 1", "scan a -v -q"]
 )
 def test_the_second_line_names_the_help_of_the_command(arguments: str) -> None:
-    """Of the one that was typed."""
+    """It names the command that was typed."""
     assert run(*arguments.split()).stderr.endswith("\nTry 'ext4audit scan --help' for help.\n")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_choice_knows_what_is_near(name: str) -> None:
-    """An option with a few words uses the type that names the nearest."""
+    """Options with a choice of words use the type that suggests the nearest one."""
     command = app.get_command(click.Context(app), name)
     assert command is not None
     choices = [each.type for each in command.params if isinstance(each.type, click.Choice)]

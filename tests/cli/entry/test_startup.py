@@ -1,4 +1,4 @@
-"""What starting up imports: a command pays for what it uses."""
+"""Imports at startup: a command only loads what it uses."""
 
 from __future__ import annotations
 
@@ -41,36 +41,36 @@ for arguments in json.loads(sys.argv[1]):
     os.wait()
 """
 RULE = re.compile(r"ext4audit\.rules\.[a-z]+\.[a-z]{3}[0-9]{3}_")
-"""The module of a rule; a scan imports those that are on by default, however many there are."""
+"""Module of a rule; a scan imports all that are on by default."""
 FROM = {
     "healthy-debian-12": 63,
     "healthy-rhel-8": 63,
     "lvm-linear-nobarrier": 63,
     "forced-readonly-7.2": 63,
     "al2-dioread-nolock-nodelalloc": 63,
-    # The engine of layouts counts what lies on each member.
+    # The layout engine counts the metadata on each member.
     "md-raid5": 69,
     "md-raid0-hot-member": 74,
 }
-"""The most modules of ours, beside the rules, that the scan of a captured host may import."""
+"""Limit on own modules, except rules, that the scan of a captured host imports."""
 REMEDY = re.compile(r"ext4audit\.remedies\.")
 LIVE = 60
-"""The same for this host, beside the remedies: which ones it needs is not the program's choice."""
+"""The same limit for this host, except remedies, which depend on the host."""
 OF_OTHER_TESTS = "ext4audit.rules.drift.copies"
-"""What a scan needs while another test has two filesystems with one UUID."""
+"""Module that a scan needs while another test has two filesystems with one UUID."""
 LAYOUTS = 12
-"""What is imported beyond that where disks are striped."""
+"""Additional modules allowed if disks are striped."""
 
 
 def imported(*arguments: str) -> set[str]:
-    """Return the modules that a command line imports, beyond what click does (uuid, platform)."""
+    """Return the modules that a command line imports, except those of click (uuid, platform)."""
     done = run_python("-c", SCRIPT, *arguments)
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], [], ["scna"]], ids=" ".join)
 def test_the_command_group_imports_no_command(arguments: list[str]) -> None:
-    """Neither the rules nor the sources, nor any library but click."""
+    """It imports neither rules nor sources, and no library but click."""
     modules = imported(*arguments)
     assert "ext4audit.cli" in modules
     assert not modules & (HEAVY | OURS)
@@ -89,24 +89,24 @@ def test_the_command_group_imports_no_command(arguments: list[str]) -> None:
     ids=lambda case: " ".join(case) if isinstance(case, list) else "",
 )
 def test_a_command_imports_what_it_uses(arguments: list[str], absent: set[str]) -> None:
-    """The JSON path does not load the text renderer's library, nor the other way about."""
+    """JSON does not load the text renderer's library, nor text the JSON renderer."""
     assert not imported(*arguments) & absent
 
 
 def test_a_mistake_costs_no_audit() -> None:
-    """A misspelt rule is refused before a library that reads the host is loaded."""
+    """A misspelt rule is refused before libraries that read the host are loaded."""
     assert not imported("scan", "--select", "LAY0001") & {"rich", "pyudev"}
 
 
 def test_a_host_without_udevd_does_not_load_pyudev() -> None:
-    """In a container nothing is enriched, so nothing is loaded for it."""
+    """In a container devices have no udev data, so no library is loaded for it."""
     if Path("/run/udev/data").exists():
         pytest.skip("udevd runs here, and its properties are read by pyudev")
     assert "pyudev" not in imported("scan", "-f", "json")
 
 
 def test_a_scan_imports_few_modules_of_ours() -> None:
-    """Beside the rules, a scan opens only what this host's evidence needs."""
+    """Besides rules, a scan imports only what this host's evidence needs."""
     hosts = [["scan", "-f", "json", "--from", str(HOSTS / name / "snapshot")] for name in FROM]
     done = run_python("-c", EACH_IN_A_COPY, json.dumps([["scan", "-f", "json"], *hosts]))
     live, *captured = (json.loads(line) for line in done.stdout.splitlines())
@@ -124,7 +124,7 @@ def test_a_scan_imports_few_modules_of_ours() -> None:
 @pytest.mark.parametrize(
     "absent",
     [
-        "sources.archive.source",  # the readers of sosreports and the like
+        "sources.archive.source",  # readers of sosreports and similar archives
         "sources.containers",  # tars
         "sources.live",  # this host
         "sources.fleet",
@@ -132,12 +132,12 @@ def test_a_scan_imports_few_modules_of_ours() -> None:
     ],
 )
 def test_a_scan_of_a_snapshot_imports_no_reader_of_anything_else(absent: str) -> None:
-    """The directory of a snapshot is our own format."""
+    """A snapshot directory is our own format."""
     assert f"ext4audit.{absent}" not in of_a_snapshot()
 
 
 @cache
 def of_a_snapshot() -> frozenset[str]:
-    """Return what the scan of a snapshot's directory imports."""
+    """Return the modules that the scan of a snapshot directory imports."""
     snapshot = str(HOSTS / "lvm-linear-nobarrier" / "snapshot")
     return frozenset(imported("scan", "-f", "json", "--from", snapshot))

@@ -1,4 +1,4 @@
-"""Options from the environment: for one command, for all, and below the command line."""
+"""Options from the environment: for one command, for all, and overridden by arguments."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ SCAN = ("scan", "--from", HOST, "-q")
 def test_the_nearest_word_counts(
     given: dict[str, str], arguments: tuple[str, ...], code: int
 ) -> None:
-    """The command line, the variable of the command, the variable of all, the default.
+    """The order is: command line, the command's variable, the variable of all, the default.
 
-    The host has findings, and lacks evidence: without the former, the exit code is 3.
+    The host has findings and lacks evidence: if findings do not count, the exit code is 3.
     """
     assert run(*SCAN, *arguments, env=given).returncode == code
 
 
 def test_a_format_and_a_policy_file(tmp_path: Path) -> None:
-    """EXT4AUDIT_FORMAT is of reports only, and EXT4AUDIT_CONFIG names the file."""
+    """EXT4AUDIT_FORMAT applies to reports only, and EXT4AUDIT_CONFIG names the file."""
     policy = tmp_path / "policy.toml"
     policy.write_text('select = ["LAY001"]\n')
     given = {"EXT4AUDIT_FORMAT": "json", "EXT4AUDIT_CONFIG": str(policy)}
@@ -55,7 +55,7 @@ def test_a_format_and_a_policy_file(tmp_path: Path) -> None:
 
 
 def test_a_wrong_value_names_its_variable() -> None:
-    """The command line does not show where it comes from."""
+    """The command line does not show where the value comes from."""
     done = run("scan", env={"EXT4AUDIT_FAIL_ON": "worst"})
     assert done.returncode == 2
     assert done.stderr.startswith("ext4audit: --fail-on (EXT4AUDIT_FAIL_ON): invalid value 'worst'")
@@ -65,14 +65,14 @@ def test_a_wrong_value_names_its_variable() -> None:
 
 @pytest.mark.parametrize("name", ["EXT4AUDIT_FORMAT", "EXT4AUDIT_SCAN_FORMAT"])
 def test_a_plugin_is_one_by_the_environment_too(name: str) -> None:
-    """Its usage errors are UNKNOWN."""
+    """A usage error of the plugin is UNKNOWN."""
     done = run("scan", "--nonsense", env={name: "nagios"})
     assert done.returncode == 3
     assert done.stdout.startswith("EXT4AUDIT UNKNOWN")
 
 
 def test_the_help_names_the_variables_of_all_commands() -> None:
-    """Each option that has one, and the commands whose reports one format is for."""
+    """The help lists each shared option, and the commands to which EXT4AUDIT_FORMAT applies."""
     page = " ".join(run("--help").stdout.split())
     shared = {f"EXT4AUDIT_{name.upper().replace('-', '_')}" for name in SHARED}
     named = set(re.findall(r"EXT4AUDIT_[A-Z_]+", page)) - {"EXT4AUDIT_SCAN_SELECT"}
@@ -83,7 +83,7 @@ def test_the_help_names_the_variables_of_all_commands() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_has_a_variable_of_its_own(command: str) -> None:
-    """Its name is that of the long option."""
+    """The variable is named after the long option."""
     found = app.get_command(click.Context(app), command)
     assert found is not None
     options = [each for each in found.params if isinstance(each, click.Option)]

@@ -1,4 +1,4 @@
-"""The fleet that all tests here share: one sshd for the session."""
+"""The fleet shared by all tests here: one sshd per session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ext4audit.sources.ansible import AnsibleError, playbook_program
 from support.sshd import Fleet, missing, running
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_FLEET") == "1"
-"""In CI a test of a fleet must run: a skip would read as a pass."""
+"""In CI the tests of the fleet must run: a skip would look like a pass."""
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Many hosts in many processes: one that crashes or is killed is one line."""
+"""Many hosts in many processes: one that crashes or is killed only loses its own report."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ JOB = Job(
 
 
 def audit_or_die(place: Place, job: Job) -> HostLine:
-    """Audit a host, but for two that have an accident."""
+    """Audit a host, except for two that crash."""
     if place.path.endswith("host00003.json"):
         raise RecursionError("a rule that was never seen")
     if place.path.endswith("host00007.json"):
@@ -71,7 +71,7 @@ def places(tmp_path: Path) -> list[Place]:
 def test_every_host_has_its_line_whatever_happens_to_another(
     places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An exception and a killed process are internal errors of their hosts alone: exit 70."""
+    """An exception and a killed process are internal errors of those hosts only: exit 70."""
     monkeypatch.setattr(fleet, "audit_place", audit_or_die)
     lines = list(fleet._lines(places, JOB))
     found = [json.loads(line.rendered[0]) for line in lines]
@@ -86,7 +86,7 @@ def test_every_host_has_its_line_whatever_happens_to_another(
 
 
 def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is finished is passed on before much more is begun: memory does not grow."""
+    """Results are passed on before many more hosts are started: memory use does not grow."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: {0, 1})
     begun = 0
     start = fleet._Pool.start
@@ -106,7 +106,7 @@ def test_few_hosts_are_in_flight(places: list[Place], monkeypatch: pytest.Monkey
 @examples(40)
 @given(judged=HOSTS)
 def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
-    """The formats that show all hosts together get what the workers have judged."""
+    """Formats that show all hosts together receive the workers' complete reports."""
     report = audit(ReportSource("snapshot", "x"), judged, REAL_RULES)
     assert ForkingPickler.loads(ForkingPickler.dumps(report)) == report
 
@@ -114,7 +114,7 @@ def test_a_report_comes_whole_out_of_another_process(judged: Host) -> None:
 def test_a_host_that_takes_too_long_could_not_be_read(
     places: list[Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the boundaries of the audit turn whatever is raised into unknown evidence."""
+    """The limit also works if the audit turns all exceptions into unknown evidence."""
 
     def endless(_source: object, _taken_at: str) -> Host:
         while True:
@@ -140,7 +140,7 @@ def test_the_limit_holds_where_the_first_alarm_is_lost(monkeypatch: pytest.Monke
 
 
 def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]) -> None:
-    """Eighteen MiB of empty lists are 400 MiB of objects; the others are read."""
+    """Eighteen MiB of empty lists become 400 MiB of objects; the other hosts are read."""
     bomb = Path(places[1].path)
     bomb.write_bytes(b'{"answers": [' + b"[]," * (6 << 20) + b"[]]}")
     lines = list(fleet._lines(places, JOB))
@@ -149,7 +149,7 @@ def test_a_host_that_takes_too_much_memory_could_not_be_read(places: list[Place]
 
 
 def hang(*_: object, **__: object) -> None:
-    """Answer like a server that is gone."""
+    """Block like a dead server."""
     time.sleep(HANG_SECONDS)
 
 
@@ -157,7 +157,7 @@ def hang(*_: object, **__: object) -> None:
 def test_a_source_that_does_not_answer_is_given_up(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dead server answers to nothing at all."""
+    """A dead server does not answer any call."""
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     write_fleet(tmp_path / "fleet", 1)
     host = next((tmp_path / "fleet").iterdir())
@@ -174,13 +174,13 @@ def test_a_source_that_does_not_answer_is_given_up(
 def test_reports_are_kept_only_for_formats_that_show_all_hosts(
     places: list[Place], *, keep: bool
 ) -> None:
-    """What is written host by host needs no memory that grows with the fleet."""
+    """Formats written host by host need no memory that grows with the fleet."""
     for line in fleet._lines(places, JOB._replace(keep=keep)):
         assert (line.host is not None) is keep
 
 
 def test_the_job_is_given_to_a_process_once(places: list[Place]) -> None:
-    """The baseline of ten thousand hosts cannot travel beside each of them."""
+    """A baseline of ten thousand hosts cannot be sent with each of them."""
     findings = tuple(
         KnownFinding("DUR001", "u", str(number), Severity.LOW, "x", "y") for number in range(20000)
     )
@@ -206,7 +206,7 @@ run_program(["scan", "-f", "ndjson", "--from", sys.argv[2]])
 
 
 def test_workers_end_with_a_parent_that_is_killed(places: list[Place], tmp_path: Path) -> None:
-    """They hold its standard output: `ext4audit scan … | jq` would wait for them for ever."""
+    """They hold its standard output: `ext4audit scan … | jq` would wait for them forever."""
     started = tmp_path / "started"
     started.mkdir()
     command = [sys.executable, "-c", KILLED, str(started), str(Path(places[0].path).parent)]

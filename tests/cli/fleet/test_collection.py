@@ -1,4 +1,4 @@
-"""Ansible's collection, used from a playbook as its users do."""
+"""Ansible's collection, used from a playbook as by its users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLLECTION = SHARE / "ansible_collections" / "ext4audit" / "audit"
 
 
 def run(program: str, *arguments: object, cwd: Path) -> str:
-    """Run a program of Ansible with the collection, and return what it prints."""
+    """Run a program of Ansible with the collection, and return its output."""
     words = {"ANSIBLE_COLLECTIONS_PATH": str(SHARE), "ANSIBLE_NOCOLOR": "1"}
     command = [str(PROGRAMS / program), *map(str, arguments)]
     done = subprocess.run(
@@ -40,7 +40,7 @@ def run(program: str, *arguments: object, cwd: Path) -> str:
 def test_a_playbook_audits_by_the_role_and_keeps_facts_and_snapshots(
     fleet: Fleet, tmp_path: Path
 ) -> None:
-    """In check mode, without a change; the facts have counts and findings."""
+    """It works in check mode and changes nothing; the facts have counts and findings."""
     kept, facts = tmp_path / "{{ inventory_hostname }}.txt", tmp_path / "facts.json"
     role = {
         "role": "ext4audit.audit.audit",
@@ -68,7 +68,7 @@ def test_a_playbook_audits_by_the_role_and_keeps_facts_and_snapshots(
 
 
 def test_it_is_documented_and_built(tmp_path: Path) -> None:
-    """By ansible-doc and ansible-galaxy."""
+    """Both ansible-doc and ansible-galaxy succeed."""
     documented = run("ansible-doc", "--json", "ext4audit.audit.snapshot", cwd=tmp_path)
     assert "options" in json.loads(documented)["ext4audit.audit.snapshot"]["doc"]
     role = run("ansible-doc", "--json", "-t", "role", "ext4audit.audit.audit", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""`ext4audit fleet fix` over a real sshd, on a real filesystem in the namespace of the hosts."""
+"""`ext4audit fleet fix` over a real sshd, on a real filesystem in the hosts' namespace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = ("--select", "DUR001", "--disruption", "remount")
 
 @pytest.fixture
 def data(fleet: Fleet, tmp_path: Path) -> Iterator[Path]:
-    """Mount a filesystem without barriers on the hosts, for now and in their fstab."""
+    """Mount a filesystem without barriers on the hosts, now and in their fstab."""
     image, where = tmp_path / "image", fleet.folder / "data"
     where.mkdir()
     run("truncate", "-s", "64M", image)
@@ -41,7 +41,7 @@ def data(fleet: Fleet, tmp_path: Path) -> Iterator[Path]:
 
 
 def fix(fleet: Fleet, *options: str) -> tuple[int, list[str], str]:
-    """Run the command; return its exit code, the lines of the hosts, and what Ansible printed."""
+    """Run the command; return its exit code, the lines about hosts, and Ansible's output."""
     done = subprocess.run(
         [PROGRAM, "fleet", "fix", *RULES, *options],
         cwd=fleet.folder,
@@ -59,14 +59,14 @@ def fix(fleet: Fleet, *options: str) -> tuple[int, list[str], str]:
 
 
 def is_safe(fleet: Fleet, where: Path) -> bool:
-    """Whether the filesystem has barriers, now and after a boot."""
+    """Return whether the filesystem has barriers; fstab must agree."""
     now = "nobarrier" not in fleet.inside("grep", f" {where} ", "/proc/self/mounts")
     assert now is ("nobarrier" not in (fleet.folder / "etc" / "fstab").read_text())
     return now
 
 
 def test_without_apply_the_changes_are_only_shown(fleet: Fleet, data: Path) -> None:
-    """Ansible runs with --check --diff, and the guards of the script are looked at."""
+    """Ansible runs with --check --diff, and the script's guards are checked."""
     code, hosts, output = fix(fleet, "-i", "h01,")
     assert hosts == ["h01  would change: 1 remedy"], output
     assert code == 0
@@ -74,7 +74,7 @@ def test_without_apply_the_changes_are_only_shown(fleet: Fleet, data: Path) -> N
 
 
 def test_the_first_host_that_fails_its_verification_ends_the_run(fleet: Fleet, data: Path) -> None:
-    """Its change is rolled back; the hosts after it are as they were, and are named."""
+    """Its change is rolled back; later hosts are not changed, and are listed."""
     code, hosts, output = fix(fleet, "-i", f"{STUBBORN},h01,", "--apply")
     assert hosts[0].startswith(f"{STUBBORN}  failed: "), output
     assert hosts[1:] == ["h01       not started: 1 remedy"]

@@ -1,4 +1,4 @@
-"""`ext4audit fleet` over a real sshd: its aliases, and what can be wrong with each."""
+"""`ext4audit fleet` over a real sshd: its host aliases and their failures."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ pytestmark = [pytest.mark.fleet, pytest.mark.xdist_group("fleet")]
 
 PROGRAM = str(Path(sys.executable).with_name("ext4audit"))
 HOST_SECONDS = "30"
-"""For the host that hangs; the others have answered by then, also where the machine is busy."""
+"""Timeout for the host that hangs; the others answer in time even on a busy machine."""
 ROUNDS = 5
-"""Of what is measured by the clock: what else the machine does delays it."""
+"""Attempts at timed measurements, which other load on the machine delays."""
 COMMON = ("--select", "DUR001", "--fail-on", "never")
 
 
 def log_of(fleet: Fleet) -> Path:
-    """Return the log of Ansible itself."""
+    """Return the path of Ansible's own log."""
     return fleet.folder / "ansible.log"
 
 
 def start(fleet: Fleet, *options: str, stdin: int) -> subprocess.Popen[str]:
-    """Start the command where ansible.cfg lies; its outputs are pipes, and its log is new."""
+    """Start the command in the directory of ansible.cfg, with pipes and a new log."""
     log_of(fleet).unlink(missing_ok=True)
     command = [PROGRAM, "fleet", *COMMON, *options]
     return subprocess.Popen(
@@ -53,31 +53,31 @@ def start(fleet: Fleet, *options: str, stdin: int) -> subprocess.Popen[str]:
 
 
 def audit(fleet: Fleet, *options: str, typed: str = "") -> tuple[int, str, str]:
-    """Run the command, and return its exit code and outputs; Ansible writes a log of its own."""
+    """Run the command, and return its exit code and outputs; Ansible writes a separate log."""
     with start(fleet, *options, stdin=subprocess.PIPE) as process:
         out, err = process.communicate(typed, timeout=PATIENCE_SECONDS)
     return process.returncode, out, err
 
 
 def read(report: Path) -> dict[str, dict[str, Any]]:
-    """Return the lines of a report by the keys of the hosts."""
+    """Return the lines of a report by host key."""
     lines = map(json.loads, report.read_text().splitlines())
     return {line["source"]["key"]: line for line in lines}
 
 
 def is_root(snapshot: Path) -> bool:
-    """Whether the collector ran as root."""
+    """Return whether the collector ran as root."""
     answers = answers_in(gzip.decompress(unwrap(snapshot.read_bytes())))
     return need(answers[EffectiveUser()]) == "0"
 
 
 def lives(process: psutil.Process) -> bool:
-    """Return whether a process still runs; in containers nobody reaps the dead."""
+    """Return whether a process still runs; in containers nothing reaps zombies."""
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -> None:
-    """Unreachable and hanging hosts too; sudo gets its password, and nothing stays on a host."""
+    """This includes unreachable and hanging hosts; sudo works, and no files are left on hosts."""
     report, kept = tmp_path / "hosts.ndjson", tmp_path / "kept"
     options = ("-b", "-K", "--host-timeout", HOST_SECONDS, "--keep", str(kept), "--group-by", "*")
     outputs = ("-f", "ndjson", "-o", str(report), "-f", "text", "-o", "-")
@@ -104,9 +104,9 @@ def test_every_host_of_the_inventory_has_its_row(fleet: Fleet, tmp_path: Path) -
 
 
 def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet) -> None:
-    """The task runs with --check as without: nothing is changed either way.
+    """The task runs with --check as without it, because it changes nothing.
 
-    Other tests make and remove filesystems meanwhile, so the audit may be incomplete.
+    Other tests create filesystems at the same time, so the audit may be incomplete.
     """
     code, out, errors = audit(
         fleet, "-l", "h01", "-f", "ndjson", "--allow-incomplete", "--", "--check"
@@ -117,7 +117,7 @@ def test_check_mode_reads_the_same_and_hosts_are_named_by_their_key(fleet: Fleet
 
 
 def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path) -> None:
-    """Within a second; the collector that was at work on a host cleans up after itself."""
+    """It takes a second at most; a collector running on a host cleans up after itself."""
     taken: list[tuple[float, float]] = []
     while len(taken) < ROUNDS and not any(took < most for took, most in taken):
         folder = tmp_path / str(len(taken))
@@ -128,13 +128,13 @@ def test_ctrl_c_ends_the_run_and_keeps_what_arrived(fleet: Fleet, tmp_path: Path
 
 
 MOST_SECONDS = 1.5
-"""A second, and half of one for a busy machine."""
+"""A second, and half a second more for a busy machine."""
 MOST_STARTS = 75
-"""The same, as starts of an interpreter of 20 ms: on a machine that is slower, all is."""
+"""The same limit in interpreter starts of 20 ms: it grows on slower machines."""
 
 
 def seconds_of_a_start() -> float:
-    """Return how long an interpreter takes to start and to end now."""
+    """Return how long an interpreter currently takes to start and exit."""
     began = time.monotonic()
     subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
     return time.monotonic() - began
@@ -168,7 +168,7 @@ def interrupted(fleet: Fleet, folder: Path) -> float:
 
 
 def test_a_host_key_that_is_not_known_is_refused(fleet: Fleet) -> None:
-    """Ansible's default is to check host keys; what runs it must not switch that off."""
+    """Ansible checks host keys by default, and the command must not disable that."""
     unknown = ("--", "--ssh-extra-args=-o UserKnownHostsFile=/dev/null -o ControlPath=none")
     code, out, _ = audit(fleet, "-i", "h01,", "-l", "h01", "-f", "ndjson", *unknown)
     assert code == 3

@@ -1,4 +1,4 @@
-"""What needs no host: the options for Ansible, names of hosts that can be anything, and errors."""
+"""Parts that need no host: options for Ansible, arbitrary host names, and errors."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ HOSTILE = ("db1", "db[1:3]", "~.*", "a,b:c", "&!x", "{{ 7 * 7 }}", "../../etc/x"
 
 
 def given(*arguments: str) -> tuple[str, ...]:
-    """Return what Ansible gets of a command line."""
+    """Return the options that Ansible gets for a command line."""
     with fleet_command.make_context("fleet", list(arguments)) as context:
         return options_of(dict(context.params))
 
 
 def test_options_go_to_ansible_under_its_own_names() -> None:
-    """What follows -- comes last, as it is."""
+    """Arguments after -- come last, unchanged."""
     asked = ("-i", "a,", "-i", "b.ini", "-l", "-x", "-b", "-K", "--forks", "7", "-e", "x=1")
     assert given(*asked, "--", "--check") == (
         "--inventory=a,",
@@ -70,13 +70,13 @@ def test_options_go_to_ansible_under_its_own_names() -> None:
 
 
 def test_a_host_is_no_argument() -> None:
-    """It would be another playbook for Ansible."""
+    """Ansible would take it for another playbook."""
     with pytest.raises(click.UsageError, match="unexpected argument db1"):
         given("db1")
 
 
 def test_a_device_is_no_inventory() -> None:
-    """It has no end, and the memory of the machine has one."""
+    """A device has no end, but the machine's memory has one."""
     with pytest.raises(click.UsageError, match="--inventory /dev/zero: a device is no inventory"):
         given("-i", "a,", "-i", "/dev/zero")
     assert given("-i", "/dev/null") == ("--inventory=/dev/null",)
@@ -84,7 +84,7 @@ def test_a_device_is_no_inventory() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None:
-    """Ansible splits patterns at commas and colons, and reads brackets and globs in them."""
+    """Ansible splits patterns at commas and colons, and expands brackets and globs."""
     made = ansible_pattern(name)
     assert made.startswith("~^")
     assert not re.search(r"[\s,:*&!\[{]", made)
@@ -93,7 +93,7 @@ def test_a_pattern_matches_one_name_and_no_syntax_of_patterns(name: str) -> None
 
 @pytest.mark.parametrize("name", [*HOSTILE, "db.tar", "db%2Etar", ".hidden", "web.example.com"])
 def test_a_kept_snapshot_stays_in_its_folder(name: str) -> None:
-    """A plain name is found again by `scan --from`; any other is quoted, and no other host's."""
+    """`scan --from` finds a plain name; other names are quoted and cannot collide."""
     file = file_name(name)
     assert "/" not in file
     assert not file.startswith((".", "-"))
@@ -106,14 +106,14 @@ LONG = ("x" * 252, "x" * 253, "ж" * 64, "ж" * 65)
 
 
 def test_a_kept_snapshot_of_a_long_name_has_a_name_of_its_own() -> None:
-    """No file has a name of more than 255 bytes, and no two hosts have one file."""
+    """No file name has more than 255 bytes, and no two hosts share a file."""
     files = [file_name(name) for name in LONG]
     assert max(map(len, files)) <= 255
     assert len({*files}) == len(LONG)
 
 
 def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
-    """A full disk of --keep was told to be one of standard output."""
+    """A full disk of --keep was reported as one of standard output."""
     given = tmp_path / "snapshot"
     given.touch()
     missing = tmp_path / "missing"
@@ -125,7 +125,7 @@ def test_a_snapshot_that_cannot_be_kept_is_named(tmp_path: Path) -> None:
 def test_a_snapshot_is_kept_in_place_of_a_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On another filesystem, it was written to what the link leads to."""
+    """On another filesystem, the snapshot was written to the link's target."""
     given, kept, other = tmp_path / "snapshot", tmp_path / "kept", tmp_path / "other"
     given.write_text("new")
     other.write_text("old")
@@ -145,7 +145,7 @@ def test_a_snapshot_is_kept_in_place_of_a_link(
 def test_a_snapshot_of_an_earlier_run_is_not_taken_for_one_of_this_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """db1 does not answer; what was kept of it is moved, and what was moved before stays."""
+    """db1 does not answer; its kept snapshot is moved, and those moved earlier stay."""
     wanted = GatherOptions((), {}, 1, str(tmp_path), quiet=False)
     for text, day in (("day 1", 1), ("day 2", 2), ("day 2, too", 2)):
         (tmp_path / "db1.txt").write_text(text)
@@ -170,7 +170,7 @@ class NoAnswer(Gathering):
     """One host that does not answer."""
 
     def __init__(self) -> None:
-        """Make nothing."""
+        """Skip the setup."""
 
     def answers(self, *_: object) -> Iterator[Answer | None]:
         """Yield the reason."""
@@ -178,7 +178,7 @@ class NoAnswer(Gathering):
 
 
 def test_ctrl_c_before_any_host_is_known_writes_no_report() -> None:
-    """One of no host looked clean: github had "audit complete", gitlab an empty list."""
+    """A report without hosts looked clean: github had "audit complete", gitlab an empty list."""
     stop = Stop()
     stop.number = signal.SIGINT
     with pytest.raises(click.Abort):
@@ -186,10 +186,10 @@ def test_ctrl_c_before_any_host_is_known_writes_no_report() -> None:
 
 
 class NobodyAsked(Gathering):
-    """A run that ends before its first host is asked."""
+    """A run that ends before its first host is contacted."""
 
     def __init__(self) -> None:
-        """Make nothing."""
+        """Skip the setup."""
         self.members = {}
 
     def answers(self, *_: object) -> Iterator[Answer | None]:
@@ -198,7 +198,7 @@ class NobodyAsked(Gathering):
 
 
 def test_a_second_ctrl_c_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While Ansible was being ended, it ended the program: the folder stayed."""
+    """It used to end the program while Ansible was being stopped: the folder stayed."""
     close, handler = Gathering.close, signal.getsignal(signal.SIGINT)
 
     def interrupted(made: Gathering) -> None:
@@ -215,7 +215,7 @@ def test_a_second_ctrl_c_leaves_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("word", ["--step", "--ste"])
 def test_ansible_is_not_told_to_ask_before_each_task(word: str) -> None:
-    """No terminal answers: the run never ended."""
+    """No terminal answers, so the run never ended."""
     context = fleet_command.make_context("fleet", ["-i", "a,", "--", word])
     with context, pytest.raises(click.UsageError, match="--step asks on a terminal"):
         fleet_command.invoke(context)
@@ -227,7 +227,7 @@ def on_another_filesystem(_source: object, _destination: object) -> None:
 
 
 class GivenAnswers(Gathering):
-    """One host, whose answer may arrive when the folder of --keep has gone."""
+    """One host; the folder of --keep may be removed before its answer arrives."""
 
     def __init__(self, given: Path, removed: Path | None = None) -> None:
         self._given, self._removed = given, removed
@@ -242,7 +242,7 @@ class GivenAnswers(Gathering):
 def test_without_ansible_the_error_has_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The core needs no Ansible."""
+    """The core works without Ansible."""
     monkeypatch.setattr(ansible, "find_spec", lambda _name: None)
     with pytest.raises(ansible.AnsibleError, match=r"pip install 'ext4audit\[fleet\]'"):
         ansible.playbook_program()
@@ -258,7 +258,7 @@ def test_without_ansible_the_error_has_the_command_that_installs_it(
 def test_a_missing_module_of_the_extra_is_named_by_each_command(
     arguments: tuple[str, ...], module: str
 ) -> None:
-    """The core, the one file and the packages do not bring the extra."""
+    """The core, the one file and the packages do not include the extra."""
     run = without_module(module, *arguments)
     assert run.returncode == 2
     assert re.search(r"is not installed; pip install 'ext4audit\[fleet\]'", run.stderr)
@@ -266,14 +266,14 @@ def test_a_missing_module_of_the_extra_is_named_by_each_command(
 
 
 def without_module(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `ext4audit fleet` where a module cannot be imported."""
+    """Run `ext4audit fleet` with a module that cannot be imported."""
     start = f"import sys; sys.modules[{module!r}] = None; from ext4audit.__main__ import main"
     words = (sys.executable, "-c", f"{start}; main()", "fleet", *arguments)
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
 def test_groups_are_counted_for_each_rule() -> None:
-    """The group with most such hosts comes first; unread hosts are counted by group too."""
+    """The group with the most such hosts comes first; unread hosts are also counted by group."""
     sums = FleetSums(group_by=("dc_*",))
     found = (FoundRule("DUR001", "barrier-disabled", Severity.CRITICAL),)
     for name, groups in (("a", ("dc_1", "web")), ("b", ("dc_2",)), ("c", ("dc_2", "web"))):
@@ -286,7 +286,7 @@ def test_groups_are_counted_for_each_rule() -> None:
 
 
 def test_the_progress_has_what_fails_and_the_rate() -> None:
-    """Hosts done, failing, unread, and the rate."""
+    """It shows hosts done, failing and unread, and the rate."""
     assert progress_text(5, 20, 2, 1, 2.0) == "5 of 20 hosts: 2 failing, 1 unread, 2.5 hosts/s"
 
 
@@ -300,7 +300,7 @@ def test_the_progress_has_what_fails_and_the_rate() -> None:
 def test_a_host_whose_remedies_are_omitted_is_not_one_without_findings(
     story: str, state: HostState
 ) -> None:
-    """Its remedies need more than --disruption allows."""
+    """Its remedies exceed the disruption that --disruption allows."""
     report = audit_snapshot(HOSTS / story / "snapshot")
     chosen, left = choose_remedies(report, Severity.MEDIUM, Disruption.ONLINE, {})
     script = build_script(AuditedHost("db1", None, report.host.taken_at, "0"), chosen, left)

@@ -1,4 +1,4 @@
-"""`ext4audit plan`, as a user runs it."""
+"""`ext4audit plan`, run as by a user."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def outcomes(report: Any) -> dict[str, str]:
 
 
 def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
-    """The exit code is that of the plan as it was given; the lines are judged and clean."""
+    """The exit code is that of the given plan; the printed lines are judged, and are clean."""
     ignored = ["--ignore", "PRF002"]
     done = run("plan", *TWELVE, *ALL_GIVEN, *ignored)
     assert (done.returncode, done.stderr) == (1, "")
@@ -56,7 +56,7 @@ def test_twelve_disks_are_a_hotspot_and_the_lines_are_not() -> None:
 
 
 def test_the_report_says_that_it_is_a_plan() -> None:
-    """Its first line, what was simulated, and the kind of its source."""
+    """The first line, the simulation and the kind of source show it."""
     lines = run("plan", *DISK).stdout.splitlines()
     assert lines[0] == "PLAN /dev/sdX on /data does not exist yet; it is audited as planned."
     assert lines[1].startswith("  simulated in memory by mke2fs 1.")
@@ -65,7 +65,7 @@ def test_the_report_says_that_it_is_a_plan() -> None:
 
 
 def test_a_clean_plan_exits_0() -> None:
-    """All is said, and no rule has anything against it."""
+    """All inputs are given, and no rule has a finding."""
     done = run("plan", *DISK, "--mount-options", "noatime")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -82,13 +82,13 @@ def test_a_clean_plan_exits_0() -> None:
     ],
 )
 def test_what_is_not_given_is_not_assumed(word: str, rules: set[str]) -> None:
-    """The rules that need it are undetermined, and the hint names the flag.
+    """Rules that need the value are undetermined, and the hint names the flag.
 
-    The exit code is 3 where one of them could fail the plan: PRF002 is never worse than low.
+    The exit code is 3 if one of them could fail the plan: PRF002 is never worse than low.
     """
     at = ALL_GIVEN.index(f"--{word}")
     rest = [*ALL_GIVEN[:at], *ALL_GIVEN[at + (1 if word == "rotational" else 2) :]]
-    if word == "kernel":  # else the distribution supplies it
+    if word == "kernel":  # otherwise the distribution supplies it
         at = rest.index("--os")
         del rest[at : at + 2]
     arguments = ["--size", "256M", *rest]
@@ -104,7 +104,7 @@ def test_what_is_not_given_is_not_assumed(word: str, rules: set[str]) -> None:
 
 
 def test_json_obeys_the_printed_schema() -> None:
-    """With the key that only a plan has."""
+    """This includes the key that only a plan has."""
     schema = json.loads(run("schema").stdout)
     report = plan_json(*TWELVE, *ALL_GIVEN, "--mount-options", "nobarrier")
     jsonschema.Draft202012Validator(schema).validate(report)
@@ -118,7 +118,7 @@ def test_json_obeys_the_printed_schema() -> None:
 
 
 def test_a_size_beyond_the_memory_is_computed() -> None:
-    """The report says which way was taken."""
+    """The report names the method."""
     report = plan_json("--size", "100T", "--select", "DUR001")
     assert report["plan"]["basis"] == "computed"
 
@@ -178,7 +178,7 @@ def test_a_size_beyond_the_memory_is_computed() -> None:
 def test_what_is_no_plan_is_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], reported: str
 ) -> None:
-    """In one line, with exit 2 and nothing on standard output."""
+    """The error is one line, with exit code 2 and no standard output."""
     code = run_program(["plan", *arguments])
     printed = capsys.readouterr()
     assert (code, printed.out) == (2, "")
@@ -186,7 +186,7 @@ def test_what_is_no_plan_is_refused(
 
 
 def test_a_file_says_the_same_as_the_flags(tmp_path: Path) -> None:
-    """The words of the flags as keys, "-" or "_"; a flag beats the file."""
+    """The keys are the flags' names, with "-" or "_"; a flag overrides the file."""
     file = tmp_path / "storage.toml"
     file.write_text(
         'raid0 = 12\nchunk = "512K"\nsize = 1287684882432\nmkfs = "-m 0"\n'
@@ -244,7 +244,7 @@ mount-point = "/b"
 def test_a_file_with_a_mistake_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, reported: str
 ) -> None:
-    """A misspelt key is not ignored: what it says would be left out of the audit."""
+    """An ignored misspelt key would silently be missing from the audit."""
     file = tmp_path / "plan.toml"
     file.write_text(text)
     code = run_program(["plan", str(file)])
@@ -254,7 +254,7 @@ def test_a_file_with_a_mistake_is_refused(
 
 
 def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
-    """Kernel and memory of a snapshot; what is said beats it."""
+    """Kernel and memory come from the snapshot; flags override it."""
     vm = "/proc/sys/vm/dirty"
     answers: dict[Ask, Answer] = {
         Uname(): Known("4.19.91-25.6.al7.x86_64\n#1 SMP\nx86_64\ntikv-1", "uname"),
@@ -279,14 +279,14 @@ def test_the_rest_is_as_on_a_captured_host(tmp_path: Path) -> None:
 
 
 def test_it_needs_no_privileges() -> None:
-    """The simulation has no name in any directory and mounts nothing."""
+    """The simulation creates no named file and mounts nothing."""
     mine, theirs = run("plan", *DISK), run_as_nobody("plan", *DISK)
     assert theirs.returncode == mine.returncode
     assert theirs.stdout == mine.stdout
 
 
 def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
-    """Whole or not at all, as that of a scan."""
+    """The file is written completely or not at all, as by a scan."""
     file = tmp_path / "plan.json"
     done = run("plan", *DISK, "-f", "json", "-o", str(file))
     assert (done.returncode, done.stdout) == (0, "")
@@ -296,19 +296,19 @@ def test_the_report_can_go_to_a_file(tmp_path: Path) -> None:
 
 
 def test_quiet_is_one_line() -> None:
-    """The summary alone, as of a scan."""
+    """It is the summary alone, as for a scan."""
     assert re.fullmatch(r"/dev/sdX on /data: 1 filesystem: .*\n", run("plan", "-q", *DISK).stdout)
 
 
 def test_no_locale_makes_it_crash() -> None:
-    """What the stream cannot encode is spelled otherwise."""
+    """Characters that the stream cannot encode are replaced."""
     done = run("plan", *TWELVE, env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode in {0, 1, 3}
     assert done.stdout.isascii()
 
 
 def test_no_environment_changes_what_mke2fs_makes(tmp_path: Path) -> None:
-    """Neither a configuration of the user's nor a mke2fs on the PATH of the user's."""
+    """Neither the user's configuration nor a mke2fs on the user's PATH is used."""
     fake = tmp_path / "mke2fs"
     fake.write_text("#!/bin/sh\nexit 1\n")
     fake.chmod(0o755)
@@ -319,7 +319,7 @@ def test_no_environment_changes_what_mke2fs_makes(tmp_path: Path) -> None:
 
 
 def test_the_example_of_the_help_runs() -> None:
-    """The first one, as it is printed."""
+    """The first example works as printed."""
     help_text = run("plan", "--help").stdout
     assert "ext4audit plan --raid0 12 --chunk 512K --size 1200G --rotational" in help_text
     done = run(*"plan --raid0 12 --chunk 512K --size 1200G --rotational".split())
@@ -327,7 +327,7 @@ def test_the_example_of_the_help_runs() -> None:
 
 
 def test_memory_is_taken_with_the_kernels_limits() -> None:
-    """20 % of it may be dirty; the assumption is printed."""
+    """The kernel allows 20 % of it to be dirty; the assumption is printed."""
     report = plan_json("--size", "1T", *ALL_GIVEN)
     (finding,) = next(v for v in report["verdicts"] if v["rule"] == "PRF002")["findings"]
     limit = next(each for each in finding["evidence"] if each["label"] == "dirty limit")

@@ -40,7 +40,7 @@ mounts:
 
 
 def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
-    """The heaviest exit code counts; ndjson has a line for each."""
+    """The most severe exit code wins; ndjson has a line for each."""
     file = tmp_path / "plan.toml"
     file.write_text(TWO)
     done = run("plan", str(file), "-f", "ndjson")
@@ -65,7 +65,7 @@ def test_several_filesystems_are_a_report_each(tmp_path: Path) -> None:
 def test_an_error_names_the_filesystem_of_a_document(
     tmp_path: Path, last: str, reported: str
 ) -> None:
-    """Of several, one lacks a size."""
+    """One of several filesystems lacks a size."""
     file = tmp_path / "plan.toml"
     file.write_text(f'[[filesystem]]\nmount-point = "/a"\nsize = "1G"\n[[filesystem]]\n{last}\n')
     done = run("plan", str(file))
@@ -73,7 +73,7 @@ def test_an_error_names_the_filesystem_of_a_document(
 
 
 def test_an_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) -> None:
-    """Other lines of it are not planned."""
+    """Other lines of the file are not planned."""
     file = tmp_path / "ks.cfg"
     file.write_text("part /boot --fstype=xfs --size=800\npart /home --fstype=ext4 --grow\n")
     assert "/home: a plan needs --size" in run("plan", "--from-kickstart", str(file)).stderr
@@ -81,7 +81,7 @@ def test_an_error_names_the_only_filesystem_of_a_kickstart_file(tmp_path: Path) 
 
 @pytest.mark.parametrize("words", [["-f", "json"], ["-o", "FILE"]])
 def test_several_reports_are_not_one_document(tmp_path: Path, words: list[str]) -> None:
-    """Neither JSON nor a file holds two."""
+    """Neither JSON nor a file can contain two."""
     file = tmp_path / "plan.toml"
     file.write_text(TWO)
     done = run("plan", str(file), *words, cwd=tmp_path)
@@ -90,7 +90,7 @@ def test_several_reports_are_not_one_document(tmp_path: Path, words: list[str]) 
 
 
 def test_a_file_has_keys_of_the_policy(tmp_path: Path) -> None:
-    """Each is overridden by its flag."""
+    """Each key is overridden by its flag."""
     file = tmp_path / "plan.toml"
     file.write_text(
         'size = "256M"\nkernel = "6.1.76"\nmount-options = "nobarrier"\nwrite-cache = "back"\n'
@@ -105,7 +105,7 @@ def test_a_file_has_keys_of_the_policy(tmp_path: Path) -> None:
 
 
 def test_a_profile_is_judged_in_a_plan() -> None:
-    """And the lines have what it demands."""
+    """The printed lines satisfy its requirements."""
     words = "--size 256M --kernel 6.1.76 --profile tidb --select CMP007".split()
     done = run("plan", *words)
     assert "CMP007" in done.stdout
@@ -113,7 +113,7 @@ def test_a_profile_is_judged_in_a_plan() -> None:
 
 
 def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
-    """By a dash, as everywhere."""
+    """A dash selects it, as in other commands."""
     file = tmp_path / "plan.toml"
     file.write_text('size = "256M"\nkernel = "6.1.76"\n')
     with file.open() as text:
@@ -124,14 +124,14 @@ def test_a_plan_is_read_from_standard_input(tmp_path: Path) -> None:
 def test_a_closed_standard_input_is_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As cron or a service may have it."""
+    """The program may run under cron or as a service, which may close it."""
     monkeypatch.setattr(sys, "stdin", None)
     assert run_program(["plan", "-"]) == 2
     assert "-: standard input is closed" in capsys.readouterr().err
 
 
 def test_three_flags_are_enough_for_a_cloud_volume() -> None:
-    """A size, an option, the distribution: nothing that is open can fail the plan."""
+    """With size, option and distribution, no missing input can fail the plan."""
     words = "--size 2TB --mount-options noatime --os debian:12".split()
     assert run("plan", "-q", *words).returncode == 0
     shown = run("plan", *words, "--on", "aws-ebs").stdout
@@ -152,7 +152,7 @@ def test_a_plan_is_judged_for_the_oldest_and_the_newest_kernel() -> None:
 
 
 def test_all_missing_flags_are_named_at_once() -> None:
-    """Those without which there is no plan, and those without which it is incomplete."""
+    """This includes required flags and those that complete the plan."""
     assert "a plan needs --size and --chunk" in run("plan", "--raid0", "4").stderr
     words = "--raid0 4 --chunk 512K --size 1T --mount-options nobarrier".split()
     done = run("plan", *words, "--ignore", "LAY001")
@@ -173,7 +173,7 @@ def test_all_missing_flags_are_named_at_once() -> None:
     ],
 )
 def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:
-    """With what is known."""
+    """The error names the known values."""
     done = run("plan", "--size", "1G", *words)
     assert done.returncode == 2
     assert reported in done.stderr
@@ -192,7 +192,7 @@ def test_what_is_not_known_is_refused(words: list[str], reported: str) -> None:
 def test_the_page_size_is_that_of_the_kernel(
     kernel: str, page: list[str], severity: str | None
 ) -> None:
-    """By the option, by the architecture in the release, else 4 KiB."""
+    """It comes from the option, else from the release's architecture, else it is 4 KiB."""
     words = ["--size", "1G", "--mkfs", "-b 65536", "--select", "CMP008", "--kernel", kernel]
     (verdict,) = json.loads(run("plan", *words, *page, "-f", "json").stdout)["verdicts"]
     found = [finding["severity"] for finding in verdict["findings"]]
@@ -200,7 +200,7 @@ def test_the_page_size_is_that_of_the_kernel(
 
 
 def test_cloud_init_is_planned(tmp_path: Path) -> None:
-    """The partition gets its share of --size; the line has its options."""
+    """The partition gets its share of --size; the printed line has its options."""
     file = tmp_path / "user-data.yaml"
     file.write_text(CLOUD)
     words = ["--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12"]
@@ -234,7 +234,7 @@ https://example.com/more
 
 @pytest.mark.parametrize("raw", [MULTIPART.encode(), gzip.compress(MULTIPART.encode())])
 def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw: bytes) -> None:
-    """As Terraform's cloudinit_config makes it, compressed or not; what is not read is named."""
+    """Terraform's cloudinit_config makes such messages, also compressed; unread parts are named."""
     file = tmp_path / "user-data"
     file.write_bytes(raw)
     done = run("plan", "--from-cloud-init", str(file), "--size", "4G", "--os", "debian:12")
@@ -245,7 +245,7 @@ def test_the_cloud_config_of_a_multipart_message_is_planned(tmp_path: Path, raw:
 
 
 def test_a_template_that_is_no_yaml_is_to_be_rendered(tmp_path: Path) -> None:
-    """The error of YAML says nothing about jinja."""
+    """A YAML error would not mention jinja."""
     file = tmp_path / "user-data"
     file.write_text("## template: jinja\n#cloud-config\n{% if x %}\na: 1\n{% endif %}\n")
     done = run("plan", "--from-cloud-init", str(file), "--size", "4G")
@@ -263,7 +263,7 @@ def test_a_template_that_is_no_yaml_is_to_be_rendered(tmp_path: Path) -> None:
 def test_a_stated_size_is_not_replaced(
     tmp_path: Path, lines: list[str], sizes_mib: list[int]
 ) -> None:
-    """--size is for a filesystem whose size the document leaves open, and is else reported."""
+    """--size applies to a filesystem without a size in the document; otherwise it is unused."""
     file = tmp_path / "server.ks"
     file.write_text("".join(f"part {line} --fstype=ext4\n" for line in lines))
     words = ["--from-kickstart", str(file), "--size", "2G", "--select", "CAP002", "-f", "ndjson"]
@@ -286,7 +286,7 @@ HOSTILE = {
 
 
 def test_a_volume_has_its_capacity(tmp_path: Path) -> None:
-    """In the unit that nearly all manifests have."""
+    """The size is in the unit that nearly all manifests use."""
     pytest.importorskip("yaml")
     file = tmp_path / "volume.yaml"
     csi = "{driver: ebs.csi.aws.com, volumeHandle: vol-1, fsType: ext4}"
@@ -302,7 +302,7 @@ def test_a_volume_has_its_capacity(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("flag", ["--from-cloud-init", "--from-storage-class"])
 def test_hostile_yaml_is_refused(tmp_path: Path, name: str, flag: str) -> None:
-    """Before it is built; no object of Python is made."""
+    """It is refused before anything is built; no Python object is created."""
     file = tmp_path / "hostile.yaml"
     file.write_text(HOSTILE[name])
     done = run("plan", flag, str(file), "--size", "1G")
@@ -314,14 +314,14 @@ def test_hostile_yaml_is_refused(tmp_path: Path, name: str, flag: str) -> None:
 def test_without_pyyaml_the_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is an extra; everything else works without it."""
+    """YAML support is an extra; everything else works without it."""
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert run_program(["plan", "--from-cloud-init", "x", "--size", "1G"]) == 2
     assert "ext4audit[yaml]" in capsys.readouterr().err
 
 
 def test_the_data_are_whole() -> None:
-    """Every release has kernels with a source, and every kind of disk keys of a plan."""
+    """Every release has kernels with a source, and every kind of disk has keys of a plan."""
     for release in known_releases():
         kernels = kernels_of(*release.split(":"))
         assert kernels, release
@@ -346,13 +346,13 @@ def test_the_data_are_whole() -> None:
     ],
 )
 def test_a_value_of_a_disk_can_depend_on_the_kernel(kernel: list[str], told: str) -> None:
-    """Where the kernels of the plan differ, or a vendor takes changes of later ones, it is open."""
+    """If the plan's kernels differ, or a vendor backports changes, the value is left open."""
     words = ["--size", "256M", "--select", "CMP002", "--on", "hdd", *kernel]
     assert told in run("plan", *words).stdout
 
 
 def test_a_plan_says_what_is_not_confirmed() -> None:
-    """The kernel, with its source, which does not confirm it."""
+    """The kernel is printed with its source, which does not confirm it."""
     shown = run("plan", "--size", "256M", "--select", "CMP002", "--os", "alinux:3").stdout
     (kernels,) = [line for line in shown.splitlines() if "runs its own kernels" in line]
     assert kernels.count("; not confirmed)") == 1
@@ -365,6 +365,6 @@ def test_a_plan_says_what_is_not_confirmed() -> None:
 def test_a_small_filesystem_says_which_sectors_are_assumed(
     words: tuple[str, ...], *, is_assumed: bool
 ) -> None:
-    """On disks with sectors of 4096 bytes, mke2fs makes no smaller blocks."""
+    """On disks with sectors of 4096 bytes, mke2fs does not make smaller blocks."""
     shown = run("plan", "--size", *words).stdout
     assert ("sectors of 512 bytes" in shown) is is_assumed

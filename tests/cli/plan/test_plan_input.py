@@ -1,4 +1,4 @@
-"""Values of a plan as people write them."""
+"""Values of a plan, as people write them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ext4audit.parsers.storage_class import size_of_quantity
     ],
 )
 def test_sizes_are_binary(text: str, size_bytes: int) -> None:
-    """As mke2fs and mdadm count them."""
+    """Sizes are counted as in mke2fs and mdadm."""
     assert size_of(text) == size_bytes
 
 
@@ -37,7 +37,7 @@ def test_sizes_are_binary(text: str, size_bytes: int) -> None:
     [("2TB", 2000000000000), ("64 GB", 64000000000), ("1.5kb", 1024), ("512B", 512)],
 )
 def test_units_with_a_B_are_decimal(text: str, size_bytes: int) -> None:  # noqa: N802 - the unit
-    """As on the label of a disk, in whole sectors."""
+    """They are decimal as on a disk's label, rounded to whole sectors."""
     assert size_of(text) == size_bytes
 
 
@@ -57,13 +57,13 @@ def test_units_with_a_B_are_decimal(text: str, size_bytes: int) -> None:  # noqa
     ],
 )
 def test_each_quantity_of_kubernetes_is_a_size(text: str, size_bytes: int) -> None:
-    """What the parser of manifests makes of it is what a plan reads."""
+    """A plan reads what the manifest parser returns."""
     assert size_of(size_of_quantity(text)) == size_bytes
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5.5T", "1E", "12 34", "2P", "9" * 20, "١٢"])
 def test_other_sizes_are_refused(text: str) -> None:
-    """Nothing is guessed."""
+    """Ambiguous sizes are not guessed."""
     with pytest.raises(ValueError, match=r"not a size|1 PiB"):
         size_of(text)
 
@@ -79,7 +79,7 @@ def test_other_sizes_are_refused(text: str) -> None:
     ],
 )
 def test_a_chunk_that_no_array_has_is_refused(text: str, reported: str) -> None:
-    """512KB is what people write for mdadm's 512K; stride=125 would not fit any disk."""
+    """People write 512KB for mdadm's 512K; stride=125 would not fit any disk."""
     with pytest.raises(ValueError, match=re.escape(reported)):
         chunk_of(text)
     assert [chunk_of(each) for each in ("64K", "512KiB", "520K")] == [65536, 524288, 532480]
@@ -89,13 +89,13 @@ def test_a_chunk_that_no_array_has_is_refused(text: str, reported: str) -> None:
     ("text", "path"), [("/data", "/data"), ("//srv/./a/", "/srv/a"), ("/", "/"), ("/a b", "/a b")]
 )
 def test_paths_are_spelled_as_the_kernel_spells_them(text: str, path: str) -> None:
-    """So that the entry of fstab is for the mount."""
+    """Otherwise the fstab entry would not match the mount."""
     assert path_of(text) == path
 
 
 @pytest.mark.parametrize("text", ["", "data", "-x", "/a\nb", "/a\x1b[31m", "/\udcff"])
 def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
-    """They stand in the commands that people copy."""
+    """They are part of commands that people copy."""
     with pytest.raises(ValueError, match="not an absolute path"):
         path_of(text)
 
@@ -111,13 +111,13 @@ def test_paths_that_cannot_be_printed_are_refused(text: str) -> None:
     ],
 )
 def test_mount_options_are_split_outside_quotes(text: str, words: tuple[str, ...]) -> None:
-    """SELinux contexts hold commas of their own."""
+    """SELinux contexts may contain commas."""
     assert mount_options_of(text) == words
 
 
 @pytest.mark.parametrize("text", ["a b", "a\tb", "a\nb", "\udcff"])
 def test_mount_options_that_fstab_cannot_hold_are_refused(text: str) -> None:
-    """A blank would begin the next field."""
+    """A blank would start the next field."""
     with pytest.raises(ValueError, match="cannot contain blanks"):
         mount_options_of(text)
 
@@ -131,14 +131,14 @@ def test_a_value_that_every_kernel_refuses_is_refused(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["remount", "bind", "rbind", "move"])
 def test_an_operation_of_mount_is_no_option(word: str) -> None:
-    """`mount -o remount` mounts nothing that is not mounted, and `bind` no filesystem."""
+    """`mount -o remount` mounts nothing new, and `bind` does not mount a filesystem."""
     with pytest.raises(ValueError, match="an operation of mount"):
         mount_options_of(f"noatime,{word}")
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", ""])
 def test_a_limit_is_a_number_that_is_not_negative(text: str) -> None:
-    """Flags and files are held to the same."""
+    """Flags and files have the same limits."""
     assert count_of("0") == 0
     assert count_of(256) == 256
     with pytest.raises(ValueError, match=r"negative|whole number"):
