@@ -45,7 +45,7 @@ def manifest_of(snapshot: bytes) -> dict[str, Any]:
 
 
 def test_a_snapshot_goes_to_a_file(tmp_path: Path) -> None:
-    """Standard output stays free, and the last line tells what was captured.
+    """Standard output is empty, and the last line of standard error has the size.
 
     tests/kernel/evidence/test_snapshots.py compares the audit of a snapshot with that of the host.
     """
@@ -57,7 +57,7 @@ def test_a_snapshot_goes_to_a_file(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_is_for_its_owner_only(tmp_path: Path) -> None:
-    """It holds fstab and the kernel's command line, in which passwords are found."""
+    """It contains fstab and the kernel command line, which may contain passwords."""
     target = tmp_path / "host.tar.gz"
     run("collect", "-o", str(target))
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
@@ -65,7 +65,7 @@ def test_a_snapshot_is_for_its_owner_only(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_goes_to_standard_output_as_tar() -> None:
-    """Without -o, and with `-o -`, the tar.gz is on standard output."""
+    """Without -o, and with `-o -`, the tar.gz goes to standard output."""
     for arguments in ((), ("-o", "-")):
         done = run_python("-c", BINARY, "collect", *arguments)
         assert "answers" in manifest_of(bytes.fromhex(done.stdout))
@@ -79,7 +79,7 @@ print(done.stdout.hex())
 
 
 def test_text_goes_through_every_channel(tmp_path: Path) -> None:
-    """`--text` is base64 between markers, and `scan --from` reads it behind a login's noise."""
+    """`--text` is base64 between markers; `scan --from` skips the text around it."""
     text = run("collect", "--text").stdout
     assert text.startswith(BEGIN)
     assert text.endswith(f"{END}\n")
@@ -117,7 +117,7 @@ def test_lean_leaves_out_what_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def _asks(snapshot: Path) -> set[tuple[str, str]]:
-    """Return what was asked: its kind, and whom or for what."""
+    """Return the asks of a snapshot: kind and subject."""
     answers = manifest_of(snapshot.read_bytes())["answers"]
     return {(answer["ask"], _subject(answer)) for answer in answers}
 
@@ -133,7 +133,7 @@ def _subject(answer: dict[str, Any]) -> str:
 def test_no_credential_leaves_the_host(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The snapshot and standard error tell in which file one was masked."""
+    """The snapshot and standard error name the file in which a value was masked."""
     source = MapSource({FSTAB: Known("//a /b cifs user=u,password=S3cret 0 0\n", "/etc/fstab")})
     monkeypatch.setattr("ext4audit.cli.collect.LiveSource", lambda *_args, **_limits: source)
     target = tmp_path / "host.tar.gz"
@@ -150,7 +150,7 @@ FSTAB = ReadFile("/etc/fstab")
 
 
 def test_the_manifest_names_host_tool_and_times() -> None:
-    """When each answer was given is in the snapshot, and by whom it was taken."""
+    """The snapshot contains who took it, and when each answer was given."""
     done = run_python("-c", BINARY, "collect")
     document = manifest_of(bytes.fromhex(done.stdout))
     assert document["host"] == os.uname().nodename
@@ -159,7 +159,7 @@ def test_the_manifest_names_host_tool_and_times() -> None:
 
 
 def test_only_the_targets_are_captured(tmp_path: Path) -> None:
-    """A TARGET that is not on ext4 is refused as `scan` refuses it."""
+    """A TARGET that is not on ext4 is refused, as by `scan`."""
     done = run("collect", "-o", str(tmp_path / "x"), "/proc")
     assert done.returncode == 2
     assert done.stderr.splitlines()[0] == "ext4audit: /proc: not ext4: proc (mounted on /proc)"
@@ -178,7 +178,7 @@ def test_only_the_targets_are_captured(tmp_path: Path) -> None:
 def test_a_file_is_not_taken_for_the_filesystem_that_holds_it(
     content: bytes, said: str, tmp_path: Path
 ) -> None:
-    """As `scan` takes it: a damaged image is an error, not a snapshot of something else."""
+    """As for `scan`, a damaged image is an error, not a snapshot of something else."""
     image = tmp_path / "image"
     image.write_bytes(content)
     done = run("collect", "-o", str(tmp_path / "out"), str(image))
@@ -189,7 +189,7 @@ def test_a_file_is_not_taken_for_the_filesystem_that_holds_it(
 
 
 def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
-    """A snapshot holds the filesystems of a host."""
+    """A snapshot contains the filesystems of a host."""
     subprocess.run(["mke2fs", "-q", "-F", "-t", "ext4", tmp_path / "image", "8M"], check=True)
     done = run("collect", "-o", str(tmp_path / "out"), str(tmp_path / "image"))
     assert done.returncode == 2
@@ -197,7 +197,7 @@ def test_an_image_is_scanned_and_not_captured(tmp_path: Path) -> None:
 
 
 def test_what_was_refused_is_reported() -> None:
-    """Capturing succeeds without root, and says what it lacks and how to get it."""
+    """Without root, capturing succeeds, and reports what is missing and how to get it."""
     done = run_as_nobody("collect", "-o", "/dev/null")
     assert done.returncode == 0
     lines = done.stderr.splitlines()
@@ -206,13 +206,13 @@ def test_what_was_refused_is_reported() -> None:
 
 
 def test_the_script_is_printed() -> None:
-    """`--script` prints the collector, byte by byte."""
+    """`--script` prints the collector, byte for byte."""
     done = run("collect", "--script")
     assert (done.returncode, done.stdout, done.stderr) == (0, SCRIPT, "")
 
 
 def test_the_script_goes_to_a_file(tmp_path: Path) -> None:
-    """`--script -o FILE` writes it, for all to read: there is no secret in it."""
+    """`--script -o FILE` makes it readable for all: it contains no secrets."""
     target = tmp_path / "collect.sh"
     assert run("collect", "--script", "-o", str(target)).returncode == 0
     assert target.read_text() == SCRIPT
@@ -220,7 +220,7 @@ def test_the_script_goes_to_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", [("--lean",), ("--text",), ("/",)])
 def test_the_script_takes_its_options_itself(extra: tuple[str, ...]) -> None:
-    """What is meant for the script would be lost here, so it is refused."""
+    """Options meant for the script would have no effect here, so they are refused."""
     done = run("collect", "--script", *extra)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[0] == (
@@ -230,18 +230,18 @@ def test_the_script_takes_its_options_itself(extra: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "86401"])
 def test_a_time_limit_must_be_one(seconds: str) -> None:
-    """No clock can wait for it: exit 2."""
+    """A wait of that length is impossible: exit 2."""
     assert run("collect", "--timeout", seconds, "-o", "/dev/null").returncode == 2
 
 
 def test_no_snapshot_goes_to_a_terminal() -> None:
-    """It would show nothing to a person, and leave the terminal in an odd state."""
+    """It would be unreadable, and could leave the terminal in an odd state."""
     reported = run_python("-c", ON_A_TERMINAL, "collect").stdout
     assert reported.startswith("2 ext4audit: a snapshot is binary: use -o FILE")
 
 
 def test_a_full_disk_is_an_error() -> None:
-    """What cannot be written is told, with the exit code of an internal error."""
+    """The write error is reported, with the exit code of an internal error."""
     done = run("collect", "-o", "/dev/full")
     assert done.returncode == 70
     assert done.stderr.splitlines()[-1] == (

@@ -1,4 +1,4 @@
-"""`ext4audit completion`: what fits at the cursor, in real shells."""
+"""`ext4audit completion`: completions at the cursor, in real shells."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ SEVERITIES = ["critical", "high", "medium", "low", "info", "never"]
 NOT_COMPLETED = frozenset(
     "GLOB ID KIND N NAME PATTERN PID RELEASE SECONDS SIZE VARS VERSION WORDS".split()
 )
-"""The metavars of what only the user knows."""
+"""Metavars of values that only the user knows."""
 
 
 def items(line: str, shell: str = "zsh") -> list[CompletionItem[str]]:
-    """Return what fits at the end of a line, with the words as the shell has separated them."""
+    """Return the completions at the end of a line, with words split as by the shell."""
     *args, typed = split_arg_string(f"{line}\0")[1:]
     completer = SHELLS[shell](app, {}, PROGRAM, ASKED_BY_A_SHELL)
     return completer.get_completions(args, typed.removesuffix("\0"))
 
 
 def texts(line: str) -> list[str]:
-    """Return the words that fit at the end of a line."""
+    """Return the words that complete the end of a line."""
     return [item.value for item in items(line) if item.type == "plain"]
 
 
 def answered(shell: str, words: str, number: int) -> str:
-    """Return what the program prints for the variables that a shell's script sets."""
+    """Return the program's output for the variables that a shell's script sets."""
     # fish passes the word at the cursor instead of its number.
     word = words.rpartition(" ")[2] if shell == "fish" else str(number)
     variables = {
@@ -106,7 +106,7 @@ def answered(shell: str, words: str, number: int) -> str:
     ],
 )
 def test_words_that_fit(line: str, fitting: list[str]) -> None:
-    """Commands, options that can still be given, their values, and lists of rules."""
+    """These are commands, remaining options, their values, and lists of rules."""
     assert sorted(texts(line)) == sorted(fitting)
 
 
@@ -127,12 +127,12 @@ def test_words_that_fit(line: str, fitting: list[str]) -> None:
     ],
 )
 def test_files_are_left_to_the_shell(line: str, before: str) -> None:
-    """It quotes them, and knows the home directory."""
+    """The shell quotes them, and knows the home directory."""
     assert [(item.type, item.value) for item in items(line)] == [("file", before)]
 
 
 def test_every_rule_and_profile_has_its_summary() -> None:
-    """The help beside a word is its summary, on one line."""
+    """The help beside a word is the summary, on one line."""
     found = items("ext4audit scan --select ") + items("ext4audit scan --profile ")
     assert [item.value for item in found] == [*CODES, *all_profiles()]
     helps = [item.help or "" for item in found]
@@ -144,7 +144,7 @@ def test_every_rule_and_profile_has_its_summary() -> None:
 def test_profiles_of_the_policy_are_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without running its rules; a policy that is not valid completes the built-in ones."""
+    """The policy's rules are not run; with an invalid policy, built-in profiles complete."""
     ran = tmp_path / "ran"
     (tmp_path / "site.py").write_text(f"open({str(ran)!r}, 'w')\n")
     site = 'rules = ["site.py"]\n[profile.tiered]\nreason = "so"\nrequires = ["noatime"]\n'
@@ -158,7 +158,7 @@ def test_profiles_of_the_policy_are_completed(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_value_is_completed_or_known_to_be_the_users(name: str) -> None:
-    """A new option decides: a choice, files, words of the program, or nothing."""
+    """Each new option must choose: choices, files, words from the program, or none."""
     command = app.get_command(click.Context(app), name)
     assert command is not None
     for each in command.params:
@@ -172,7 +172,7 @@ def test_every_value_is_completed_or_known_to_be_the_users(name: str) -> None:
     st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])),
 )
 def test_no_line_is_too_strange(shell: str, line: str) -> None:
-    """Whatever is typed, what comes back is words that need no quotes."""
+    """For any line, completions are words that need no quotes."""
     for item in items(f"ext4audit {line}", shell):
         assert "\n" not in f"{item.value}{item.help}"
         assert item.value.isascii()
@@ -196,7 +196,7 @@ def test_no_line_is_too_strange(shell: str, line: str) -> None:
     ],
 )  # fmt: skip
 def test_the_program_answers_a_shell(shell: str, words: str, number: int, printed: str) -> None:
-    """With what replaces the word as the shell has separated it, and audits nothing."""
+    """It prints the replacement for the word as split by the shell, and audits nothing."""
     assert answered(shell, words, number) == printed
 
 
@@ -206,13 +206,13 @@ def test_the_program_answers_a_shell(shell: str, words: str, number: int, printe
 )
 @pytest.mark.parametrize("instruction", ["bash_complete", "bash", "csh_complete", "1"])
 def test_half_a_question_is_a_usage_error(instruction: str, question: dict[str, str]) -> None:
-    """Exit 0 would read "clean", and 1 "findings"."""
+    """Exit 0 would look clean, and 1 like findings."""
     done = run(env={ASKED_BY_A_SHELL: instruction, **question})
     assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_an_exported_question_does_not_stop_an_audit() -> None:
-    """With arguments the program does what they say: silence and exit 0 would read "clean"."""
+    """With arguments the program obeys them: silence and exit 0 would look clean."""
     done = run(
         "scna",
         env={ASKED_BY_A_SHELL: "bash_complete", "COMP_WORDS": "ext4audit ", "COMP_CWORD": "1"},
@@ -222,7 +222,7 @@ def test_an_exported_question_does_not_stop_an_audit() -> None:
 
 
 def test_a_question_costs_no_audit() -> None:
-    """A tab imports neither rules nor sources, until the word is a rule's."""
+    """Completion imports neither rules nor sources, unless the word is a rule."""
     code = (
         "import sys; from ext4audit.cli import run_program; run_program([]); "
         "sys.stderr.write(' '.join(sys.modules))"
@@ -237,7 +237,7 @@ def test_a_question_costs_no_audit() -> None:
 def shell(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shell]:
-    """Start each shell that is installed, in CI all of them, among files."""
+    """Start each installed shell, in CI all of them, in a folder with files."""
     folder = tmp_path_factory.mktemp("shell")
     for name in ("uniquely named.img", "unrelated", "report.json"):
         (folder / name).touch()
@@ -273,13 +273,13 @@ def shell(
     ],
 )
 def test_real_shells_complete(shell: Shell, typed: str, line: str) -> None:
-    """A tab in bash, zsh and fish; files keep their quoting, and values are no files."""
+    """Tab completes in bash, zsh and fish; files stay quoted, other values get no files."""
     assert shell.completed(typed) == line
 
 
 @pytest.mark.shells
 def test_real_shells_start_the_program(shell: Shell) -> None:
-    """A new interpreter answers as the copies of a loaded one that the other lines are asked."""
+    """A new interpreter answers like the forked copies that answer the other lines."""
     assert shell.completed("ext4audit scan --output=uniq", new=True).endswith(
         r"uniquely\ named.img "
     )
@@ -287,7 +287,7 @@ def test_real_shells_start_the_program(shell: Shell) -> None:
 
 @pytest.mark.parametrize("name", SHELLS)
 def test_the_script_is_clicks(name: str) -> None:
-    """With the changes for which a subclass of its shell is here, which click must still need."""
+    """A subclass patches it for some shells; click must still need these patches."""
     patched = {"bash": [], "zsh": ["compset -P"], "fish": ["--max 1", "string join"]}[name]
     assert PROGRAM in script(name)
     assert [part for part in patched if part not in script(name)] == []
@@ -295,7 +295,7 @@ def test_the_script_is_clicks(name: str) -> None:
 
 @pytest.mark.parametrize("name", SHELLS)
 def test_the_command_prints_the_script(name: str) -> None:
-    """As it is shipped."""
+    """The output is the shipped script."""
     done = run("completion", name)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == script(name)

@@ -1,4 +1,4 @@
-"""`ext4audit diff`: what two reports say differently."""
+"""`ext4audit diff`: the differences between two reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def report(
     outcome: str | None = None,
     uuid: str = "u",
 ) -> dict[str, Any]:
-    """Build the least that a report is."""
+    """Build a minimal report."""
     verdict = {
         "rule": rule,
         "filesystem": uuid,
@@ -44,7 +44,7 @@ def report(
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write reports into a file, one a line; return its path."""
+    """Return a function that writes reports into a file, one per line, and returns its path."""
 
     def put(name: str, *reports: dict[str, Any]) -> str:
         (tmp_path / name).write_text("".join(f"{json.dumps(each)}\n" for each in reports))
@@ -56,7 +56,7 @@ def write(tmp_path: Path) -> Write:
 def test_each_finding_is_a_line_and_the_sums_are_the_last(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """New ones stand first, the worst on top; not checked is neither fixed nor unchanged."""
+    """New ones come first, the worst on top; unchecked is neither fixed nor unchanged."""
     old = report(finding(fact="a"), finding("low", "b"), finding(fact="c"))
     old["verdicts"] += report(finding(fact="d"), rule="LAY001")["verdicts"]
     new = report(finding(fact="a"), finding("info", "e"), finding("medium", "b"))
@@ -98,13 +98,13 @@ def test_only_what_is_new_and_not_accepted_fails(
     code: int,
     write: Write,
 ) -> None:
-    """At or above the threshold; what a suppression accepted and no longer does is new."""
+    """The threshold applies; a finding whose suppression has ended is new."""
     files = [write("old", report(*old)), write("new", report(*new))]
     assert run_program(["diff", *files, *words]) == code
 
 
 def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    """An object for each host, with what is needed to find the finding again."""
+    """Each host is an object, with the data needed to find each finding again."""
     files = [write("old", report()), write("new", report(finding(fact="a", **ACCEPTED)))]
     assert run_program(["diff", *files, "-f", "json"]) == 0
     (host,) = json.loads(capsys.readouterr().out)
@@ -130,14 +130,14 @@ def test_json_has_a_list_for_each_kind(write: Write, capsys: pytest.CaptureFixtu
 def test_a_single_host_may_have_been_renamed(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two reports of one host each are compared if they have a filesystem in common."""
+    """Two reports of one host each are compared if they share a filesystem."""
     files = [write("old", report(finding())), write("new", report(finding(), name="db2"))]
     assert run_program(["diff", *files]) == 0
     assert "host db2: 0 new, 0 fixed, 0 not checked again, 1 unchanged" in capsys.readouterr().out
 
 
 def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both have a finding about their /data: that of one does not make the other's known."""
+    """Both have a finding about /data: the old one does not make the new one known."""
     of_host: dict[str, Any] = {
         "filesystem": None,
         "rule": "CMP004",
@@ -157,13 +157,13 @@ def test_a_single_host_may_be_another_one(write: Write, capsys: pytest.CaptureFi
 
 
 def sums(*words: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """Return the sums of each host."""
+    """Return the line of sums of each host."""
     run_program(["diff", *words])
     return [line for line in capsys.readouterr().out.splitlines() if line.startswith("host ")]
 
 
 def test_hosts_are_paired_by_name(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that is new has everything new; one that is gone has nothing fixed."""
+    """A new host has only new findings; a missing host has no fixed ones."""
     old = [report(finding(), name="a"), report(finding(), name="b")]
     new = [report(finding(), name="c"), report(name="a")]
     assert sums(write("old", *old), write("new", *new), capsys=capsys) == [
@@ -176,7 +176,7 @@ def test_hosts_are_paired_by_name(write: Write, capsys: pytest.CaptureFixture[st
 def test_hosts_of_one_name_are_paired_by_their_superblocks(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """No host called localhost hides another one."""
+    """A host called localhost does not hide another one."""
     one = report(finding(), name="localhost", uuid="u1")
     two = report(finding(fact="x"), name="localhost", uuid="u2")
     same = "host localhost: 0 new, 0 fixed, 0 not checked again, 1 unchanged"
@@ -186,7 +186,7 @@ def test_hosts_of_one_name_are_paired_by_their_superblocks(
 def test_a_host_that_could_not_be_read_is_reported(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its findings are not fixed."""
+    """Its findings do not count as fixed."""
     unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "gone"}}
     old, new = (
         write("old", report(finding(), name="a"), report(name="b")),
@@ -201,7 +201,7 @@ def test_a_host_that_could_not_be_read_is_reported(
 def test_a_hostile_name_is_shown_and_not_obeyed(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither a terminal nor a log of GitHub takes it for a command."""
+    """Neither a terminal nor a GitHub log takes it for a command."""
     odd = report(finding(fact="\x1b[31m\n::error::x"), name="\x1b[0m\n::error::y")
     run_program(["diff", write("old", report()), write("new", odd)])
     out = capsys.readouterr().out
@@ -210,7 +210,7 @@ def test_a_hostile_name_is_shown_and_not_obeyed(
 
 
 def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
-    """With -o, and nothing is printed."""
+    """With -o nothing is printed."""
     files = [write("old", report()), write("new", report(finding()))]
     assert run_program(["diff", *files, "-o", str(tmp_path / "out")]) == 1
     assert (tmp_path / "out").read_text().startswith("new: HIGH DUR001")
@@ -221,7 +221,7 @@ def test_the_difference_goes_to_a_file(write: Write, tmp_path: Path) -> None:
 def test_what_is_no_report_ends_with_2(
     text: str, which: int, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing was compared."""
+    """Nothing is compared."""
     files = [write("good", report()), write("good too", report())]
     (tmp_path / "bad").write_text(text)
     files[which] = str(tmp_path / "bad")
@@ -235,7 +235,7 @@ def test_a_dash_is_standard_output(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As in the other commands: no file of that name is made."""
+    """As in the other commands, no file of that name is created."""
     files = [write("old", report()), write("new", report())]
     monkeypatch.chdir(tmp_path)
     assert run_program(["diff", *files, "-o", "-"]) == 0
@@ -270,14 +270,14 @@ LATER: dict[str, dict[str, Any]] = {
 def test_a_report_that_lacks_what_the_earlier_one_had_may_hide_what_is_new(
     later: str, words: tuple[str, ...], code: int, write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """To take evidence away from the newer report never makes a comparison calmer."""
+    """Removing evidence from the newer report never makes a comparison calmer."""
     files = [write("old", report()), write("new", LATER[later])]
     assert run_program(["diff", *files, *words]) == code
     assert code == 0 or f"{files[0]} had evidence that {files[1]} lacks" in capsys.readouterr().err
 
 
 def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
-    """Two reports of a host that has never shown it are compared as they are."""
+    """If both reports lack it, they are compared as they are."""
     unknown = {**report(**UNDETERMINED), "complete": False}
     assert run_program(["diff", write("old", unknown), write("new", unknown)]) == 0
     partly = {**report(finding()), "complete": False}
@@ -288,7 +288,7 @@ def test_what_was_unknown_before_is_not_lost(write: Write) -> None:
 
 
 def test_a_host_that_is_unread_now_lacks_everything(write: Write) -> None:
-    """It is known by its key."""
+    """The unread host is identified by its key."""
     source = {"source": {"key": "a"}}
     unread = {"schema_version": "1.1", "error": {"kind": "unreadable", "message": "x"}, **source}
     other = report(name="b")

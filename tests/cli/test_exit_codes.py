@@ -1,4 +1,4 @@
-"""The exit code of every format for every way in which an audit can end: one table."""
+"""Exit code of every format for every outcome of an audit, in one table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _say(fs: Filesystem | None, _host: Host) -> RuleOutput:
 RULE = register(
     Rule("DUR001", "barrier-disabled", Severity.CRITICAL, "0.1", (), Scope.FILESYSTEM, "", "", _say)
 )
-"""Kept, as every rule is that a decorator makes: reports come back from other processes."""
+"""Registered like every decorated rule: reports come back from other processes."""
 
 
 def report(label: str) -> Report:
@@ -53,7 +53,7 @@ def report(label: str) -> Report:
 
 
 class End(NamedTuple):
-    """How an audit ends: what is found, what is asked, the exit code, and that of Nagios."""
+    """End of an audit: the label with its findings, options, exit code, and that of Nagios."""
 
     label: str
     options: tuple[str, ...]
@@ -83,7 +83,7 @@ ENDS = {
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Write a policy and two baselines; return their paths by the words of the table."""
+    """Write a policy and two baselines; return their paths by their names in the table."""
     folder = tmp_path_factory.mktemp("files")
     texts = {
         "POLICY": ACCEPTED,
@@ -96,7 +96,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def always(label: str) -> Callable[..., Report]:
-    """Return what audits any source as this report."""
+    """Return a function that audits any source as this report."""
 
     def audited(*_: object, **__: object) -> Report:
         return report(label)
@@ -112,7 +112,7 @@ def test_one_function_decides_for_every_format(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The format never changes what the end of an audit means, but for the plugin of Nagios."""
+    """The exit code does not depend on the format, except for the Nagios plugin."""
     end = ENDS[name]
     monkeypatch.setattr(scan_from, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
@@ -139,7 +139,7 @@ def test_many_hosts_end_as_the_worst_of_them(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Two hosts that end alike end as one of them does."""
+    """Two hosts with the same outcome have the exit code of one."""
     end = ENDS[name]
     monkeypatch.setattr(fleet_host, "audit_snapshot", always(end.label))
     options = [files.get(word, word) for word in end.options]
@@ -153,7 +153,7 @@ def test_many_hosts_end_as_the_worst_of_them(
 def test_a_source_that_cannot_be_read_is_no_verdict(
     fmt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nothing was audited: exit 2, and UNKNOWN for Nagios, to which 2 would be an alarm."""
+    """Nothing is audited: exit 2, but UNKNOWN for Nagios, where 2 would be an alarm."""
     garbage = tmp_path / "garbage.tar.gz"
     garbage.write_bytes(b"garbage")
     code = run_program(["scan", "--from", str(garbage), "-f", fmt])
@@ -165,7 +165,7 @@ def test_a_source_that_cannot_be_read_is_no_verdict(
 def test_a_crash_is_no_verdict(
     fmt: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A renderer that raises ends the program with 70, and nothing of its page is written."""
+    """A renderer that raises ends the program with 70, and none of its output is written."""
 
     def crash(*_: object) -> str:
         raise KeyError("a bug")
@@ -204,6 +204,6 @@ def test_a_plugin_that_is_called_wrongly_is_unknown(
 def test_others_have_the_code_of_a_usage_error(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first format decides, as it does of findings."""
+    """The first format decides, as it does for findings."""
     assert run_program(["scan", *words, "--selct", "DUR"]) == 2
     assert capsys.readouterr().out == ""

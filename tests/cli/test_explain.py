@@ -1,4 +1,4 @@
-"""`ext4audit explain`: one rule's page."""
+"""`ext4audit explain`: the page of a rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore", "Ref
 
 
 def test_a_page_has_a_head_four_headings_and_references() -> None:
-    """Code and name, the one line, the worst severity and the version; then the page."""
+    """The head has code and name, summary, worst severity and version; then comes the page."""
     done = run("explain", "LAY001")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -35,18 +35,18 @@ def test_a_page_has_a_head_four_headings_and_references() -> None:
 
 @pytest.mark.parametrize("word", ["lay001", "striped-metadata-hotspot", "Striped-Metadata-Hotspot"])
 def test_a_rule_is_found_by_code_or_name_in_any_case(word: str) -> None:
-    """Each prints the same page."""
+    """All spellings print the same page."""
     assert run("explain", word).stdout == run("explain", "LAY001").stdout
 
 
 @pytest.mark.parametrize("word", ["prf2", "PRF02", "Prf002"])
 def test_a_code_needs_no_zeros(word: str) -> None:
-    """The number decides."""
+    """Only the number counts."""
     assert run("explain", word).stdout == run("explain", "PRF002").stdout
 
 
 def test_a_page_is_not_empty_where_python_removes_docstrings() -> None:
-    """Its head stood alone, as if there were nothing to say."""
+    """Without docstrings only the head was printed, without an explanation."""
     done = run_python("-OO", "-m", "ext4audit", "explain", "LAY001")
     assert (done.returncode, done.stdout) == (2, "")
     assert "docstrings, which python -OO removes" in done.stderr
@@ -54,7 +54,7 @@ def test_a_page_is_not_empty_where_python_removes_docstrings() -> None:
 
 @pytest.mark.parametrize("word", ["DUR", "dur"])
 def test_a_family_is_listed(word: str) -> None:
-    """Its rules stand in the lines of `ext4audit rules`."""
+    """Its rules are listed as by `ext4audit rules`."""
     done = run("explain", word)
     listed = run("rules").stdout.splitlines()
     assert done.returncode == 0
@@ -64,7 +64,7 @@ def test_a_family_is_listed(word: str) -> None:
 
 
 def test_json_has_the_page_and_markdown_its_source() -> None:
-    """One object for a rule, a list for a family; Markdown is the text of a pipe."""
+    """A rule is an object, a family a list; Markdown is what a pipe gets."""
     (rule,) = (each for each in all_rules() if each.code == "LAY001")
     found = json.loads(run("explain", "LAY001", "-f", "json").stdout)
     assert found["page"] == rule.page
@@ -85,7 +85,7 @@ def test_json_has_the_page_and_markdown_its_source() -> None:
     ],
 )
 def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
-    """A page is of one rule; what is near is suggested."""
+    """A page is about one rule; similar names are suggested."""
     done = run("explain", word)
     assert done.returncode == 2
     assert f"unknown rule {word!r}" in done.stderr
@@ -95,7 +95,7 @@ def test_a_part_of_a_name_is_not_enough(word: str, near: str) -> None:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_every_rule_has_a_whole_page(rule: Rule) -> None:
-    """All headings in their order, and every reference as a point of the list."""
+    """Every page has all headings in order, and lists every reference."""
     text = page_of(rule)
     kernels = ["Known kernels"] if rule.code in all_ranges() else []
     expected = [*HEADINGS[:-1], *kernels, HEADINGS[-1]]

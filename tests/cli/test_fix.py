@@ -1,4 +1,4 @@
-"""`ext4audit fix`: what it prints, where it goes, and what it refuses."""
+"""`ext4audit fix`: what it prints, where to, and what it refuses."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ SHELLS = [
 ]
 ALL_HOSTS = sorted(path.parent.name for path in HOSTS.glob("*/snapshot"))
 OPTIONAL = "--exclude=SC2250,SC2310,SC2312,SC2249,SC2248"
-"""As for the collector: matters of taste, and that `set -e`, which is not used, is not in force."""
+"""As for the collector: matters of taste, and warnings about `set -e`, which is not used."""
 
 
 def script_of(host: str, *options: str) -> str:
-    """Return the script for a captured host, with all that a script can do."""
+    """Return the script for a captured host, with all possible changes."""
     source = str(HOSTS / host / "snapshot")
     done = run("fix", "--from", source, "--disruption", "reboot", "--fail-on", "info", *options)
     assert done.returncode == 0, done.stderr
@@ -37,7 +37,7 @@ def script_of(host: str, *options: str) -> str:
 
 @pytest.mark.parametrize("name", sample_of(ALL_HOSTS, __name__))
 def test_every_shell_parses_the_script_of_every_host(name: str) -> None:
-    """It is printable ASCII."""
+    """The script is printable ASCII."""
     text = script_of(name, "--pedantic")
     assert text.isascii()
     assert all(line.replace("\t", "").isprintable() for line in text.splitlines())
@@ -49,7 +49,7 @@ def test_every_shell_parses_the_script_of_every_host(name: str) -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 @pytest.mark.parametrize("name", ["lvm-linear-nobarrier", "healthy-ubuntu-22.04-cloud"])
 def test_shellcheck_finds_nothing(name: str) -> None:
-    """In the dialect of POSIX; no finding is suppressed but that commands are quoted data."""
+    """The dialect is POSIX; the only suppression is for commands as quoted data."""
     text = script_of(name, "--pedantic")
     command = ["shellcheck", "--shell=sh", "--norc", "--enable=all", OPTIONAL, "-"]
     found = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
@@ -60,7 +60,7 @@ def test_shellcheck_finds_nothing(name: str) -> None:
 
 
 def test_a_report_names_the_call_that_judges_as_it_did(tmp_path: Path) -> None:
-    """What the baseline has, or an option left out, came back in the script."""
+    """Without the options, findings in the baseline came back in the script."""
     policy = tmp_path / "policy.toml"
     policy.write_text('fail_on = "critical"\n')
     known = str(HOSTS / "lvm-striped" / "expected.1.json")
@@ -73,7 +73,7 @@ def test_a_report_names_the_call_that_judges_as_it_did(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_is_reported_twice() -> None:
-    """On standard error and in the head of the script, with the reason."""
+    """Standard error and the head of the script give the reason."""
     done = run("fix", "--from", NOBARRIER)
     assert done.returncode == 0
     lines = [line for line in done.stderr.splitlines() if "omitted: " in line]
@@ -83,14 +83,14 @@ def test_what_is_left_out_is_reported_twice() -> None:
 
 
 def test_a_script_without_remedies_is_not_a_host_without_findings() -> None:
-    """What was omitted stands above, with the reason."""
+    """The lines before list what was omitted, with the reason."""
     *omitted, last = run("fix", "--from", NOBARRIER, "--select", "DUR001").stderr.splitlines()
     assert all(line.startswith("ext4audit: omitted: ") for line in omitted)
     assert (len(omitted), last) == (1, "ext4audit: no remedy is left: the script is empty")
 
 
 def test_nothing_to_fix_is_said_beside_what_was_not_determined() -> None:
-    """HLT003 lacks its evidence there, and might have found something; HLT001 has its own."""
+    """HLT003 lacks evidence there, and might have found something; HLT001 does not."""
     source = str(HOSTS / "dm-linear" / "snapshot")
     lacking, last = run("fix", "--from", source, "--select", "HLT003").stderr.splitlines()
     assert last == "ext4audit: nothing to fix: the script is empty"
@@ -99,7 +99,7 @@ def test_nothing_to_fix_is_said_beside_what_was_not_determined() -> None:
 
 
 def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
-    """And exit code 0: a pipe into sh goes on."""
+    """The exit code is 0, so a pipe into sh continues."""
     done = run("fix", "--from", HEALTHY)
     assert done.returncode == 0
     assert done.stderr.splitlines()[-1] == "ext4audit: nothing to fix: the script is empty"
@@ -115,7 +115,7 @@ def test_nothing_to_fix_is_a_script_that_does_nothing() -> None:
 
 @pytest.mark.parametrize("words", [["--no"], ["--only"], ["--only", "x"], ["--apply", "now"]])
 def test_a_script_that_is_called_wrongly_tells_its_usage(words: list[str]) -> None:
-    """With exit code 2, before anything is looked at."""
+    """The exit code is 2, and nothing is checked before."""
     text = script_of("healthy-debian-12")
     done = subprocess.run(
         ["sh", "-s", "--", *words], input=text.encode(), capture_output=True, check=False
@@ -125,7 +125,7 @@ def test_a_script_that_is_called_wrongly_tells_its_usage(words: list[str]) -> No
 
 
 def test_the_same_evidence_makes_the_same_script() -> None:
-    """So that its state file is found again by a script that is printed again."""
+    """A script that is printed again can therefore find its state file."""
     assert script_of("lvm-linear-nobarrier") == script_of("lvm-linear-nobarrier")
 
 
@@ -142,7 +142,7 @@ def test_the_same_evidence_makes_the_same_script() -> None:
     ],
 )
 def test_what_cannot_be_is_a_usage_error(arguments: list[str], message: str) -> None:
-    """Exit code 2, one line and nothing printed."""
+    """The exit code is 2, and nothing is printed."""
     first = [] if arguments == ["--from", "/none"] else ["--from", NOBARRIER]
     done = run("fix", *first, *arguments)
     assert done.returncode == 2
@@ -151,7 +151,7 @@ def test_what_cannot_be_is_a_usage_error(arguments: list[str], message: str) -> 
 
 
 def test_a_file_is_executable_for_its_owner(tmp_path: Path) -> None:
-    """A playbook is not."""
+    """A playbook is not executable."""
     for fmt, mode in (("sh", 0o700), ("ansible", 0o644)):
         path = tmp_path / fmt
         done = run("fix", "--from", NOBARRIER, "-f", fmt, "-o", str(path))
@@ -160,7 +160,7 @@ def test_a_file_is_executable_for_its_owner(tmp_path: Path) -> None:
 
 
 def test_the_playbook_holds_the_script_line_by_line() -> None:
-    """JSON, with braces that Jinja would take for its own written as expressions."""
+    """It is JSON; braces that Jinja would interpret are written as expressions."""
     options = ("--from", NOBARRIER, "--disruption", "reboot")
     (play,) = json.loads(run("fix", *options, "-f", "ansible").stdout)
     lines = play["vars"]["script_lines"]

@@ -1,4 +1,4 @@
-"""The identity of a host: no host that joins a run changes a byte of another host's part."""
+"""Host identity: adding a host to a run does not change a byte of another host's part."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORIES = {
     "db2": "not-root-md-raid0-hot-member",
     "db-1": "healthy-debian-12",
 }
-"""Hosts that call themselves "localhost" all; one has an incomplete audit."""
+"""Hosts that all call themselves "localhost"; one has an incomplete audit."""
 BROKEN = "db9"
 """A host that cannot be read."""
 KEYS = (*STORIES, BROKEN)
@@ -43,12 +43,12 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Outputs = Callable[..., dict[str, str]]
-"""What a scan of the hosts with some keys writes, by format."""
+"""Return the outputs of a scan of the hosts with the given keys, by format."""
 
 
 @pytest.fixture(scope="module")
 def outputs(evidence: Path, tmp_path_factory: pytest.TempPathFactory) -> Outputs:
-    """Return what scans hosts, once for all tests; exit 2 where no host could be read."""
+    """Return a function that scans hosts and caches the outputs; exit 2 if none could be read."""
 
     @cache
     def scan(*keys: str) -> dict[str, str]:
@@ -63,12 +63,12 @@ def outputs(evidence: Path, tmp_path_factory: pytest.TempPathFactory) -> Outputs
 
 
 def ndjson_part(text: str, key: str) -> object:
-    """Return the host's line."""
+    """Return the host's lines."""
     return [line for line in text.splitlines() if json.loads(line)["source"]["key"] == key]
 
 
 def sarif_part(text: str, key: str) -> object:
-    """Return the results and notifications that are located at the host or begin with its name."""
+    """Return the results located at the host and the notifications that start with its name."""
     (run,) = json.loads(text)["runs"]
     results = [r for r in run["results"] if f'"hosts/{key}/' in json.dumps(r["locations"])]
     told = run["invocations"][0]["toolExecutionNotifications"]
@@ -82,7 +82,7 @@ def gitlab_part(text: str, key: str) -> object:
 
 
 def junit_part(text: str, key: str) -> object:
-    """Return the host's suite; its time is that of the run."""
+    """Return the host's suites, without the run's time stamp."""
     suites = fromstring(text).findall("testsuite")  # noqa: S314 - our own output
     for suite in suites:
         suite.attrib.pop("timestamp", None)
@@ -100,7 +100,7 @@ def csv_part(text: str, key: str) -> object:
 
 
 def markdown_part(text: str, key: str) -> object:
-    """Return what the tables of hosts say of it, and the rule and place of each finding on it.
+    """Return the host's rows in the host tables, and the rule and place of each of its findings.
 
     Findings are grouped by cause, not by host.
     """
@@ -122,7 +122,7 @@ def markdown_part(text: str, key: str) -> object:
 
 
 def html_part(text: str, key: str) -> object:
-    """Return what the page folds in at the host's anchor."""
+    """Return the host's part of the page, from its anchor."""
     parts = re.findall(
         rf'^<div id="host-{key}">.*?(?=^</details>\n<details class="host|^</main>)',
         text,
@@ -132,12 +132,12 @@ def html_part(text: str, key: str) -> object:
 
 
 def nagios_part(text: str, key: str) -> object:
-    """Return the lines that name the host as their subject."""
+    """Return the lines about the host."""
     return [line for line in text.splitlines() if re.search(rf"\b(?:on|host) {key}[,: ]", line)]
 
 
 def github_part(text: str, key: str) -> object:
-    """Return the annotations in the host's folder; those of whole runs are in none."""
+    """Return the annotations in the host's folder; annotations of whole runs have no folder."""
     return [line for line in text.splitlines() if f" file=hosts/{key}/" in line]
 
 
@@ -164,7 +164,7 @@ PARTS: dict[str, Callable[[str, str], object]] = {
 
 @pytest.mark.parametrize("fmt", PARTS)
 def test_no_host_changes_the_part_of_another(fmt: str, outputs: Outputs) -> None:
-    """Alone with one other, or among all in any order: the part of a host is the same."""
+    """A host's part is the same with one other host, or among all hosts in any order."""
     part = PARTS[fmt]
     orders = sample_of(list(permutations(KEYS))[::7], "orders")
     runs = [("db1", "db2"), ("db2", "db-1"), ("db1", BROKEN), *orders]
@@ -177,7 +177,7 @@ def test_no_host_changes_the_part_of_another(fmt: str, outputs: Outputs) -> None
 
 @pytest.mark.parametrize("fmt", ["sarif", "gitlab", "junit", "prometheus", "csv", "ndjson"])
 def test_a_host_alone_is_the_host_in_a_fleet(fmt: str, outputs: Outputs) -> None:
-    """A run that grows from one host to two starts no new history."""
+    """A run that grows from one host to two does not start a new history."""
     part = PARTS[fmt]
     alone = part(outputs("db1")[fmt], "db1")
     assert str(alone) != "[]"

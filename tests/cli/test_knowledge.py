@@ -1,4 +1,4 @@
-"""`ext4audit knowledge` and `--knowledge`: the data, and newer files of them."""
+"""`ext4audit knowledge` and `--knowledge`: the data tables, and newer files for them."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ note = "every kernel"
 
 @pytest.fixture(autouse=True)
 def built_in() -> Any:
-    """Leave the built-in data in force for other tests."""
+    """Restore the built-in data for other tests."""
     yield
     put_in_force({})
 
 
 def put(folder: Path, text: str, name: str = "newer.toml") -> str:
-    """Write a data file that only its owner can write."""
+    """Write a data file that only its owner may write to."""
     path = folder / name
     path.write_text(text)
     path.chmod(0o644)
@@ -66,7 +66,7 @@ def put(folder: Path, text: str, name: str = "newer.toml") -> str:
 
 
 def test_each_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its name, its date, and how much it has."""
+    """The line has name, date, and number of entries."""
     assert run_program(["knowledge"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines] == [[n, built_in_date(n)] for n in TABLES]
@@ -75,7 +75,7 @@ def test_each_table_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where a file names the source of many entries by a word."""
+    """This holds even if a file abbreviates the source of many entries."""
     assert run_program(["knowledge", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema_version"] == "1.1"
@@ -91,7 +91,7 @@ def test_json_has_every_entry_with_its_source(capsys: pytest.CaptureFixture[str]
 
 
 def test_json_is_a_format_as_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
-    """-f json and --json are one; text is what is printed without either."""
+    """-f json and --json are equal; text is the default."""
     printed = []
     for words in (["--json"], ["-f", "json"], ["--format=json"], ["-f", "text"], []):
         assert run_program(["knowledge", *words]) == 0
@@ -105,7 +105,7 @@ def test_json_is_a_format_as_elsewhere(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_is_not_confirmed_is_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the line of its table, and in JSON: a reader sees how much of it rests on no source."""
+    """The table's line and JSON show how many entries have no confirmed source."""
     text = f'{RANGES}confirmed = "not confirmed: nobody looked at the moon"\n'
     words = ["kernel_bugs", "--knowledge", put(tmp_path, text)]
 
@@ -124,7 +124,7 @@ def test_what_is_not_confirmed_is_counted(
 def test_a_table_is_printed_as_a_data_file(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is the beginning of one's own: --knowledge reads it."""
+    """It can be edited: --knowledge reads it."""
     assert run_program(["knowledge", name]) == 0
     path = put(tmp_path, capsys.readouterr().out)
     assert run_program(["knowledge", "--json", name, "--knowledge", path]) == 0
@@ -136,7 +136,7 @@ def test_a_table_is_printed_as_a_data_file(
 def test_a_newer_file_is_in_force_for_one_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it does not have stays; the next run has the built-in data."""
+    """Entries missing from it stay in force; the next run uses the built-in data."""
     path = put(tmp_path, RANGES)
     select = ["scan", "--from", NOBARRIER, "--select", "KRN", "-f", "json"]
     run_program([*select, "--knowledge", path])
@@ -156,7 +156,7 @@ def test_a_newer_file_is_in_force_for_one_run(
 def test_every_format_names_the_files_in_force(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads a report must know by which data it judges."""
+    """Readers of a report must know which data it is based on."""
     if fmt == "json" and sources > 1:
         return
     path = put(tmp_path, RANGES, "team-bugs.toml")
@@ -168,7 +168,7 @@ def test_every_format_names_the_files_in_force(
 def test_the_processes_of_a_fleet_judge_by_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It travels to them with the job."""
+    """The file is passed to them with the job."""
     path = put(tmp_path, RANGES)
     named = [f"--from=db{number}={NOBARRIER}" for number in range(3)]
     run_program(["scan", *named, "--select", "KRN001", "-f", "ndjson", "--knowledge", path])
@@ -179,7 +179,7 @@ def test_the_processes_of_a_fleet_judge_by_it(
 def test_a_profile_of_a_newer_file_is_chosen_by_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A vendor's new requirement needs no new release; a plan knows it as well."""
+    """A vendor's new requirement needs no new release; a plan accepts it as well."""
     path = put(tmp_path, PROFILE)
     words = ["--profile", "acme", "--select", "CMP007", "-f", "json", "--knowledge", path]
     run_program(["scan", "--from", HEALTHY, *words])
@@ -195,7 +195,7 @@ def test_a_profile_of_a_newer_file_is_chosen_by_name(
 def test_an_older_file_is_in_force_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An update of the program must not stop every job; the report says what is stale."""
+    """An update of the program must not break jobs; the report names the stale file."""
     path = put(tmp_path, RANGES.replace("2999-01-31", "2020-01-31"))
     run_program(["scan", "--from", NOBARRIER, "--select", "KRN001", "--knowledge", path])
     shown = " ".join(capsys.readouterr().out.split())
@@ -207,7 +207,7 @@ def test_an_older_file_is_in_force_and_reported(
 def test_a_file_that_is_not_valid_is_refused_as_a_whole(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2 with the file and the line, and nothing of it is in force."""
+    """The exit code is 2, the error has file and line, and no entry is in force."""
     path = put(tmp_path, RANGES.replace('tree = "any"', 'tree = "ani"'))
     words = {"explain": ["KRN001"], "plan": ["--size", "1G"]}.get(command, [])
     assert run_program([command, *words, "--knowledge", path]) == 2
@@ -221,7 +221,7 @@ def test_a_file_that_is_not_valid_is_refused_as_a_whole(
 def test_a_file_that_others_can_write_is_refused(
     mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also where it was named: it decides which kernels are called safe."""
+    """Even if named explicitly, it decides which kernels are considered safe."""
     path = put(tmp_path, RANGES)
     Path(path).chmod(mode)
     if mode == 0o644:
@@ -242,7 +242,7 @@ def test_a_file_that_others_can_write_is_refused(
 def test_what_would_take_long_is_refused(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in policy files."""
+    """The limits are as in policy files."""
     assert run_program(["knowledge", "--knowledge", put(tmp_path, text)]) == 2
     assert words in capsys.readouterr().err
 
@@ -250,7 +250,7 @@ def test_what_would_take_long_is_refused(
 def test_explain_lists_the_kernels_of_a_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the data in force, each range with how it was confirmed."""
+    """They come from the data in force; each range has its confirmation."""
     assert run_program(["explain", "KRN001"]) == 0
     shown = capsys.readouterr().out
     assert "## Known kernels" in shown

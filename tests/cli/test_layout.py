@@ -1,4 +1,4 @@
-"""`ext4audit layout`, as a process, on images that the real mke2fs makes."""
+"""`ext4audit layout`, run as a process, on images made by the real mke2fs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def article() -> Iterator[Path]:
 
 
 def layout(*arguments: str) -> dict[str, object]:
-    """Return the JSON of a layout that must be shown."""
+    """Return the JSON of a layout, which must succeed."""
     done = run("layout", *arguments, "-f", "json")
     assert done.returncode == 0, done.stderr
     page: dict[str, object] = json.loads(done.stdout)
@@ -42,14 +42,14 @@ def layout(*arguments: str) -> dict[str, object]:
 
 
 def laid(page: dict[str, object]) -> dict[str, Any]:
-    """Return the layout itself, which is as in the JSON of `scan`."""
+    """Return the layout itself, as in the JSON of `scan`."""
     found = page["layout"]
     assert isinstance(found, dict)
     return found
 
 
 def bitmaps(page: dict[str, object]) -> list[int]:
-    """Return the bitmaps on each member."""
+    """Return the number of bitmaps on each member."""
     members = laid(page)["members"]
     assert isinstance(members, list)
     return [member["block_bitmaps"] + member["inode_bitmaps"] for member in members]
@@ -68,7 +68,7 @@ def test_the_figures_of_the_article_come_out_to_the_last_digit(article: Path) ->
 
 
 def test_the_text_has_a_bar_for_each_member_the_sentence_and_the_advice(article: Path) -> None:
-    """People see the three disks, the sentence with N_eff, and the line that helps."""
+    """The text shows the three disks, the sentence with N_eff, and the remedy."""
     done = run("layout", str(article), *TWELVE)
     lines = done.stdout.splitlines()
     row = next(line for line in lines if line.startswith("  member 4 "))
@@ -91,7 +91,7 @@ def test_the_text_has_a_bar_for_each_member_the_sentence_and_the_advice(article:
 def test_the_table_fits_the_terminal(
     article: Path, columns: int, head: str, row: list[str]
 ) -> None:
-    """Rows that the terminal wraps are no table: first the bars go, then the long heads."""
+    """Rows wrapped by the terminal are unreadable: bars are dropped first, then long heads."""
     words = ("--no-pager", "layout", str(article), *TWELVE, "--color", "never")
     shown = on_terminal(*words, rows=100, columns=columns)
     lines = shown.screen.splitlines()
@@ -110,34 +110,34 @@ def test_where_blocks_cannot_be_shown_the_bars_are_ascii(article: Path) -> None:
 
 
 def test_more_than_32_members_are_folded(article: Path) -> None:
-    """Of sixty disks the sixteen busiest have a row, and the others one sentence."""
+    """Of sixty disks the sixteen busiest have a row each, and the others one sentence."""
     done = run("layout", str(article), "--members", "60", "--chunk", "512K")
     rows = [line for line in done.stdout.splitlines() if line.startswith("  member ")]
-    assert len(rows) == 17  # and the heading
+    assert len(rows) == 17  # including the heading
     assert "and 44 more with 0 to " in done.stdout
 
 
 def test_the_offset_of_a_partition_moves_the_load_to_other_members(article: Path) -> None:
-    """A filesystem that begins 1 MiB into the array has its bitmaps two members further."""
+    """A filesystem that starts 1 MiB into the array has its bitmaps two members further."""
     page = layout(str(article), *TWELVE, "--offset", "1M")
     assert bitmaps(page) == [0, 0, 6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32]
 
 
 def test_an_offset_without_an_array_is_no_other_place_in_an_image(article: Path) -> None:
-    """The filesystem begins at 0: the offset would decide nothing."""
+    """The filesystem starts at 0, so the offset would have no effect."""
     done = run("layout", str(article), "--offset", "1M")
     said = "its filesystem begins at byte 0; an offset on an array needs --members and --chunk"
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
 
 
 def test_an_offset_of_0_is_that_of_none(article: Path) -> None:
-    """Scripts that take the offset from a table of partitions also get 0."""
+    """Scripts that read the offset from a partition table also pass 0."""
     page = layout(str(article), *TWELVE, "--offset", "0")
     assert bitmaps(page) == [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
 
 
 def test_the_picture_is_one_file_of_svg_with_the_sentence(article: Path) -> None:
-    """The SVG parses, holds no script, and says what it shows to those who cannot see it."""
+    """The SVG parses, has no script, and has a description for people who cannot see it."""
     done = run("layout", str(article), *TWELVE, "-f", "svg")
     root = ET.fromstring(done.stdout)  # noqa: S314 - our own output
     space = "{http://www.w3.org/2000/svg}"
@@ -148,7 +148,7 @@ def test_the_picture_is_one_file_of_svg_with_the_sentence(article: Path) -> None
 
 
 def test_an_image_of_a_whole_array_is_read_at_the_offset() -> None:
-    """--offset is also where the filesystem begins in an image of the whole array."""
+    """--offset is also where the filesystem starts in an image of the whole array."""
     with sparse_image(9 << 30) as image:
         shell(f"mkfs.ext4 -q -F -b 4096 -E offset=1048576,lazy_itable_init=1 {image} 2000000")
         page = layout(str(image), "--members", "4", "--chunk", "64K", "--offset", "1M")
@@ -185,7 +185,7 @@ def test_without_a_stripe_the_page_says_how_to_state_one(article: Path) -> None:
     ],
 )
 def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], reported: str) -> None:
-    """A path without ext4 and half a description exit 2, and the message names the reason."""
+    """A path without ext4 or an incomplete description exits with 2 and a reason."""
     done = run("layout", *arguments)
     assert done.returncode == 2
     assert reported in done.stderr
@@ -193,7 +193,7 @@ def test_what_cannot_be_shown_is_a_usage_error(arguments: list[str], reported: s
 
 
 def test_a_hostile_image_name_stays_text(tmp_path: Path) -> None:
-    """A name with ESC, markup and a byte that is no UTF-8 is escaped in every format."""
+    """A name with ESC, markup and a byte that is not UTF-8 is escaped in every format."""
     image = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\x1b[31m<b>\xff&.img"))
     with image.open("wb") as file:
         file.truncate(64 << 20)
@@ -209,7 +209,7 @@ def test_a_hostile_image_name_stays_text(tmp_path: Path) -> None:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Path:
-    """Return a disk with a partition of 512 MiB of ext4 at 1 MiB, and room for another."""
+    """Return a disk with a partition of 512 MiB of ext4 at 1 MiB, and space for another."""
     image = tmp_path / "disk.img"
     grow(image, 1200 << 20)
     with_gpt(image, {1: (2048, 1050623), 2: (1050624, 2099199)})
@@ -218,7 +218,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def test_the_only_filesystem_of_a_disk_is_found_by_its_partition(disk: Path) -> None:
-    """It is laid out from where the partition begins on the array that the disk is."""
+    """The layout starts at the partition's offset on the array."""
     page = layout(str(disk), "--members", "4", "--chunk", "64K")
     assert page["target"] == f"{disk}?offset=1048576"
     assert laid(page)["groups"] == 128
@@ -226,7 +226,7 @@ def test_the_only_filesystem_of_a_disk_is_found_by_its_partition(disk: Path) -> 
 
 
 def test_the_mkfs_line_of_a_partition_makes_it_where_it_is(disk: Path) -> None:
-    """mke2fs takes no offset behind the name, and the next partition keeps its filesystem."""
+    """mke2fs takes no offset after the name; the next partition keeps its filesystem."""
     shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 512M")
     given = ("--members", "4", "--chunk", "64K", "--offset", "1M")
     before, neighbour = layout(str(disk), *given), f"dumpe2fs -h '{disk}?offset=537919488'"
@@ -239,7 +239,7 @@ def test_the_mkfs_line_of_a_partition_makes_it_where_it_is(disk: Path) -> None:
 
 
 def test_the_mkfs_line_of_a_part_of_an_image_keeps_its_size(tmp_path: Path) -> None:
-    """The evenness is computed for this size, and mke2fs would take the whole file."""
+    """The evenness is computed for this size; mke2fs would use the whole file."""
     image, given = tmp_path / "part.img", ("--members", "12", "--chunk", "64K")
     grow(image, 8 << 30)
     shell(f"mke2fs -q -F -t ext4 -b 4096 {image} 1000000")
@@ -249,7 +249,7 @@ def test_the_mkfs_line_of_a_part_of_an_image_keeps_its_size(tmp_path: Path) -> N
 
 
 def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
-    """Without it the error names where each begins."""
+    """Without an offset the error names where each of them starts."""
     shell(f"mke2fs -q -F -t ext4 -b 4096 -E offset={1050624 * 512} {disk} 256M")
     done = run("layout", str(disk))
     assert done.returncode == 2
@@ -260,7 +260,7 @@ def test_of_several_filesystems_one_is_chosen_by_its_offset(disk: Path) -> None:
 
 
 def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path: Path) -> None:
-    """Its descriptors lie elsewhere in it and say the same."""
+    """Its descriptors are at other offsets, with the same contents."""
     alone, copy = tmp_path / "fs.img", tmp_path / "fs.e2i"
     shell(f"dd if={disk} of={alone} bs=1M skip=1 count=512 conv=sparse && e2image {alone} {copy}")
     given = ("--members", "4", "--chunk", "64K", "--offset", "1M")
@@ -270,7 +270,7 @@ def test_a_file_of_e2image_has_the_layout_of_its_filesystem(disk: Path, tmp_path
 
 
 def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
-    """Its superblock cannot be trusted with where anything lies."""
+    """The locations in its superblock cannot be trusted."""
     write_at(disk, {1048576 + 1024 + 0x78: b"W"})
     done = run("layout", str(disk))
     assert done.returncode == 2
@@ -278,7 +278,7 @@ def test_a_damaged_image_is_a_usage_error(disk: Path) -> None:
 
 
 def hang(*_: object, **__: object) -> None:
-    """Answer like a server that is gone."""
+    """Block like a dead server."""
     time.sleep(HANG_SECONDS)
 
 
@@ -286,7 +286,7 @@ def hang(*_: object, **__: object) -> None:
 def test_a_target_that_does_not_answer_is_given_up(
     words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dead server answers no stat(2) either; so it is with the destination."""
+    """A dead server does not answer stat(2) either, nor does a dead destination."""
     monkeypatch.setattr("ext4audit.cli.layout.TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.1)
     hung = "ext4audit.cli.files._refusal" if words else "ext4audit.sources.live.files.resolve_path"
@@ -297,7 +297,7 @@ def test_a_target_that_does_not_answer_is_given_up(
 
 
 def test_the_ready_line_is_printed(article: Path) -> None:
-    """With the stripe numbers and the inode ratio; none where the layout is even."""
+    """It has the stripe numbers and the inode ratio; an even layout has no line."""
     line = f"mkfs.ext4 -b 4096 -g 32744 -G 16 -i 16384 -E stride=128,stripe_width=1536 {article}"
     assert f"  {line}\n" in run("layout", str(article), *TWELVE).stdout
     assert layout(str(article), *TWELVE)["mkfs"] == line
@@ -305,7 +305,7 @@ def test_the_ready_line_is_printed(article: Path) -> None:
 
 
 def test_the_churn_share_is_called_modelled(article: Path) -> None:
-    """Within 5 points of the 36 % that the lab measures."""
+    """It is within 5 points of the 36 % that the lab measures."""
     page = layout(str(article), *TWELVE)
     shares = page["modelled_churn_shares"]
     assert isinstance(shares, list)
@@ -320,7 +320,7 @@ HOT = str(HOSTS / "md-raid0-hot-member" / "snapshot")
 
 @pytest.mark.parametrize("words", [[], ["/dev/md127"], ["md127"]])
 def test_captured_evidence_has_a_layout(words: list[str]) -> None:
-    """The only filesystem on a stripe, or the one that is named."""
+    """It shows the only filesystem on a stripe, or the named one."""
     page = layout("--from", HOT, *words)
     assert bitmaps(page) == [544, 0, 0, 0]
     assert page["target"] == "/dev/md127"
@@ -342,14 +342,14 @@ def test_captured_evidence_has_a_layout(words: list[str]) -> None:
 def test_captured_evidence_that_does_not_fit_is_a_usage_error(
     words: list[str], reported: str
 ) -> None:
-    """With the filesystems that there are."""
+    """The error lists the existing filesystems."""
     done = run("layout", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert reported in done.stderr
 
 
 def test_images_that_are_cut_off_are_named(tmp_path: Path) -> None:
-    """Behind the descriptors the layout is shown with a doubt; before, there is none."""
+    """If the cut is after the descriptors, the layout has a warning; before, there is no layout."""
     image = tmp_path / "cut.img"
     image.touch()
     os.truncate(image, 1 << 30)

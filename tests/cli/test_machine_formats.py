@@ -23,7 +23,7 @@ FORMATS = ("github", "markdown", "prometheus", "nagios", "csv")
 
 @pytest.fixture
 def garbage(tmp_path: Path) -> str:
-    """Write what is no snapshot."""
+    """Write a file that is not a snapshot."""
     path = tmp_path / "garbage.tar.gz"
     path.write_bytes(b"garbage")
     return str(path)
@@ -40,7 +40,7 @@ def garbage(tmp_path: Path) -> str:
 def test_the_exit_code_of_nagios_is_its_first_word(
     sources: str, more: tuple[str, ...], garbage: str
 ) -> None:
-    """Of one host and of many, also where some or all of them could not be read."""
+    """This holds for one and many hosts, even if some or all of them could not be read."""
     named = {
         "healthy": [HEALTHY],
         "nobarrier": [NOBARRIER],
@@ -56,7 +56,7 @@ def test_the_exit_code_of_nagios_is_its_first_word(
 
 
 def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
-    """The log has the commands, the summary has everything, after what was there."""
+    """The log has the commands; the summary has everything, after the existing text."""
     summary = tmp_path / "summary.md"
     summary.write_text("# Before\n\n")
     env = {"GITHUB_STEP_SUMMARY": str(summary)}
@@ -72,14 +72,14 @@ def test_the_summary_of_a_step_is_appended(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fmt", ["text", "nagios"])
 def test_a_quiet_fleet_is_one_line(fmt: str, garbage: str) -> None:
-    """On both streams together."""
+    """Both streams together have one line."""
     sources = [f"--from={each}" for each in (HEALTHY, NOBARRIER, garbage)]
     done = run("scan", "-q", *sources, "-f", fmt)
     assert len((done.stdout + done.stderr).splitlines()) == 1
 
 
 def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
-    """As the commands that the runner reads."""
+    """The commands that the runner reads have them, too."""
     summary = tmp_path / "summary.md"
     plan = ("plan", "--size", "100G", "-f", "github")
     done = run(*plan, env={"GITHUB_STEP_SUMMARY": str(summary)})
@@ -91,7 +91,7 @@ def test_the_summary_of_a_step_has_the_lines_of_a_plan(tmp_path: Path) -> None:
 
 
 def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
-    """Each format goes to its file, and each names the host that could not be read."""
+    """Each format goes to its file, and names the unreadable host."""
     pairs = [word for fmt in FORMATS for word in ("-f", fmt, "-o", str(tmp_path / fmt))]
     done = run("scan", f"--from={NOBARRIER}", f"--from={garbage}", *pairs)
     assert (done.returncode, done.stdout) == (1, "")
@@ -104,7 +104,7 @@ def test_one_audit_feeds_all_of_them(tmp_path: Path, garbage: str) -> None:
 
 
 def test_the_schema_is_valid() -> None:
-    """It says that it is of the draft 2020-12, and obeys that draft's own schema."""
+    """It declares draft 2020-12, and satisfies that draft's own schema."""
     done = run("schema")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -114,7 +114,7 @@ def test_the_schema_is_valid() -> None:
 
 
 def test_the_schema_refuses_what_is_no_report() -> None:
-    """A schema that accepts anything would promise nothing."""
+    """A schema that accepts everything would be useless."""
     validator = jsonschema.Draft202012Validator(json.loads(run("schema").stdout))
     assert not validator.is_valid({})
     assert not validator.is_valid([])

@@ -1,4 +1,4 @@
-"""`-f` and `-o` in pairs: one audit feeds several consumers."""
+"""`-f` and `-o` in pairs: one audit writes several reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mode(path: Path) -> int:
 
 
 def test_a_report_is_written_to_a_new_file(tmp_path: Path) -> None:
-    """Everyone may read it, nothing is left beside it, and nothing is printed."""
+    """Everyone may read it, no other file is left, and nothing is printed."""
     path = tmp_path / "out.json"
     done = run("scan", "-f", "json", "-o", str(path))
     assert done.returncode in FINISHED
@@ -41,7 +41,7 @@ def test_a_report_is_written_to_a_new_file(tmp_path: Path) -> None:
 
 
 def test_a_text_report_in_a_file_is_plain(tmp_path: Path) -> None:
-    """No colour in a file that is named, whatever the environment forces."""
+    """A named file has no colours, whatever the environment forces."""
     path = tmp_path / "out.txt"
     done = run("scan", "-o", str(path), env={"FORCE_COLOR": "1"})
     assert done.returncode in FINISHED
@@ -50,7 +50,7 @@ def test_a_text_report_in_a_file_is_plain(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bits", [0o600, 0o640, 0o666])
 def test_an_existing_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
-    """A report that was closed to others stays closed; its old content is gone."""
+    """A private report stays private; its old content is gone."""
     path = tmp_path / "out"
     path.write_text("old and long\n" * 1000)
     path.chmod(bits)
@@ -60,7 +60,7 @@ def test_an_existing_file_keeps_its_mode(tmp_path: Path, bits: int) -> None:
 
 
 def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
-    """The file is replaced: who has the old one open reads the old one to its end."""
+    """The file is replaced: readers that have the old file open still read all of it."""
     path = tmp_path / "out"
     path.write_text("old\n")
     with path.open() as reader:
@@ -70,7 +70,7 @@ def test_a_reader_never_sees_half_a_report(tmp_path: Path) -> None:
 
 
 def test_a_report_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
-    """A write that fails is told in one line; the old file and nothing else is there."""
+    """The error is one line; only the old file exists."""
     path = tmp_path / "out"
     path.write_text("old\n")
     done = run(
@@ -114,7 +114,7 @@ def test_too_little_memory_is_told_in_one_line() -> None:
 
 
 def test_a_link_stays_a_link(tmp_path: Path) -> None:
-    """The file that a link means is replaced: `-o /dev/stdout` once could replace the device."""
+    """The link's target is replaced: `-o /dev/stdout` once could replace the device."""
     real, link = tmp_path / "elsewhere" / "real", tmp_path / "link"
     real.parent.mkdir()
     real.write_text("old\n")
@@ -126,7 +126,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
 
 
 def test_a_link_to_nothing_makes_the_file(tmp_path: Path) -> None:
-    """The file appears where the link points."""
+    """The link's target is created."""
     link = tmp_path / "link"
     link.symlink_to("new")
     write("new\n", str(link))
@@ -135,7 +135,7 @@ def test_a_link_to_nothing_makes_the_file(tmp_path: Path) -> None:
 
 
 def test_the_standard_output_of_this_process_can_be_named(tmp_path: Path) -> None:
-    """A link into /proc/self/fd is followed to the pipe behind it."""
+    """A link into /proc/self/fd is followed to the pipe."""
     link = tmp_path / "stdout"
     link.symlink_to("/proc/self/fd/1")
     done = run("scan", "-q", "-o", str(link))
@@ -153,27 +153,27 @@ def test_the_null_device_takes_a_report() -> None:
 
 
 def test_a_full_device_is_reported_in_one_line() -> None:
-    """It is neither a finding nor a crash."""
+    """The exit code is neither that of findings nor a crash."""
     done = run("scan", "-o", "/dev/full")
     assert done.returncode == 70
     assert done.stderr == "ext4audit: cannot write to /dev/full: No space left on device\n"
 
 
 def refused(path: str) -> str:
-    """Scan into a destination that cannot work and return the complaint."""
+    """Scan into an impossible destination, and return the error message."""
     done = run("scan", "-o", path)
     return complaint(done)
 
 
 def complaint(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the first line on standard error of a usage error."""
+    """Return the first line of a usage error."""
     assert done.returncode == 2
     assert done.stdout == ""
     return done.stderr.splitlines()[0]
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    """What cannot be written is refused before anything is audited."""
+    """Unwritable destinations are refused before the audit."""
     assert refused(str(tmp_path)) == f"ext4audit: --output {tmp_path}: is a directory"
     assert refused("") == "ext4audit: --output : is empty"
 
@@ -182,25 +182,25 @@ def test_a_missing_directory_is_refused(tmp_path: Path) -> None:
     """The directory is named."""
     path = tmp_path / "missing" / "out"
     assert refused(str(path)) == f"ext4audit: --output {path}: {path.parent}: no such directory"
-    folder = f"{path.parent}/"  # with its slash, a directory is meant and no file of that name
+    folder = f"{path.parent}/"  # the slash means a directory, not a file of that name
     assert refused(folder) == f"ext4audit: --output {folder}: no such directory"
 
 
 @pytest.mark.parametrize("name", ["a/b", "x" * 300])
 def test_a_path_that_cannot_be_is_refused(tmp_path: Path, name: str) -> None:
-    """A file in place of a directory, or a name too long, is no crash."""
+    """A file instead of a directory, or a name that is too long, does not crash."""
     (tmp_path / "a").write_text("")
     assert refused(str(tmp_path / name)).startswith(f"ext4audit: --output {tmp_path}")
 
 
 def test_nothing_is_audited_for_a_destination_that_cannot_work(tmp_path: Path) -> None:
-    """The destination is looked at before the targets are."""
+    """The destination is checked before the targets."""
     done = run("scan", "-o", str(tmp_path), str(tmp_path / "no-such-target"))
     assert "is a directory" in complaint(done)
 
 
 def test_a_directory_that_is_closed_to_the_user_is_refused() -> None:
-    """Also where the file itself is there already, because a new one must be made beside it."""
+    """This includes existing files, because a new one must be created beside them."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -215,7 +215,7 @@ def test_a_directory_that_is_closed_to_the_user_is_refused() -> None:
 
 
 def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> None:
-    """It stays a pipe; a reader that has had enough is no failure of the output."""
+    """It stays a pipe; a reader that stops early is not an output failure."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = subprocess.Popen(["head", "-c1", str(path)], stdout=subprocess.PIPE, text=True)
@@ -226,14 +226,14 @@ def test_a_named_pipe_is_written_to_until_its_reader_goes(tmp_path: Path) -> Non
 
 
 def test_a_failure_names_where_and_why(tmp_path: Path) -> None:
-    """The message is a sentence for the user, with the host's own reason."""
+    """The message is for the user, and includes the system's reason."""
     path = tmp_path / "missing" / "out"
     with pytest.raises(OutputFailed, match=f"cannot write to {path}: No such file or directory"):
         write("x", str(path))
 
 
 def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
-    """A report tells what fstab says: who keeps files private keeps it private."""
+    """A report reveals fstab, so a private umask keeps it private."""
     report = tmp_path / "report"
     old = os.umask(0o077)
     try:
@@ -244,7 +244,7 @@ def test_the_umask_holds_for_a_new_report(tmp_path: Path) -> None:
 
 
 def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
-    """A reader never sees half of the lines, and after a failure sees the file of before."""
+    """A reader never sees only some lines, and after a failure sees the former file."""
     path = tmp_path / "out"
     path.write_text("old")
     with writing(str(path)) as put:
@@ -263,7 +263,7 @@ def test_pieces_are_one_file_that_appears_at_the_end(tmp_path: Path) -> None:
 def test_standard_output_by_name_goes_on_in_its_file(
     tmp_path: Path, command: tuple[str, ...], name: str
 ) -> None:
-    """`-o /dev/stdout >> log` keeps what the log holds, and what is written after it follows."""
+    """`-o /dev/stdout >> log` keeps what the log contains, and later output is appended."""
     log = tmp_path / "log"
     log.write_text("before\n")
     with log.open("a") as stream:
@@ -278,12 +278,12 @@ def test_standard_output_by_name_goes_on_in_its_file(
 
 
 def test_a_stream_that_is_not_open_is_refused() -> None:
-    """Before anything is audited."""
+    """It is refused before the audit."""
     assert refused("/dev/fd/77") == "ext4audit: --output /dev/fd/77: not writable"
 
 
 def test_a_removed_working_directory_is_refused(tmp_path: Path) -> None:
-    """A relative path leads nowhere then; that is no crash."""
+    """A relative path is then invalid, which must not crash."""
     folder = tmp_path / "gone"
     folder.mkdir()
     script = "import os, sys; os.rmdir(os.getcwd());"
@@ -312,7 +312,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 def test_each_format_goes_to_the_output_of_its_number(
     formats: tuple[str, ...], files: tuple[str, ...], outputs: list[tuple[str, str | None]]
 ) -> None:
-    """One format goes to standard output without a word; of several each needs a place."""
+    """A single format defaults to standard output; each of several needs an output."""
     assert outputs_of(formats, files) == tuple(Output(*each) for each in outputs)
 
 
@@ -334,7 +334,7 @@ def test_each_format_goes_to_the_output_of_its_number(
 def test_what_would_be_guessed_is_refused(
     formats: tuple[str, ...], outputs: tuple[str, ...], words: str
 ) -> None:
-    """In "-f text -f json -o FILE" a reader takes FILE for JSON, and a counter for text."""
+    """In "-f text -f json -o FILE" it is ambiguous whether FILE is for JSON or for text."""
     with pytest.raises(click.UsageError) as raised:
         outputs_of(formats, outputs)
     assert words in raised.value.message
@@ -342,7 +342,7 @@ def test_what_would_be_guessed_is_refused(
 
 @pytest.mark.parametrize("first", ["-", "/dev/stdout"])
 def test_the_file_behind_standard_output_is_one_destination(first: str, tmp_path: Path) -> None:
-    """The other format took its place, and what was printed before was lost."""
+    """One format replaced the file, and the other's output was lost."""
     words = ["scan", "--from", str(NOBARRIER), "-f", "text", "-o", first, "-f", "json", "-o", "out"]
     with (tmp_path / "out").open("w") as out:
         done = subprocess.run(
@@ -363,7 +363,7 @@ def test_the_file_behind_standard_output_is_one_destination(first: str, tmp_path
 def test_one_audit_fills_every_file(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of one host and of many, each format in its own file, and standard output for the last."""
+    """For one and many hosts, each format has its file, and the last uses standard output."""
     formats = [fmt for fmt in FORMATS if fmt not in {"json", "text"}]
     words = [f"--from={source}" for source in sources]
     for fmt in formats:
@@ -380,7 +380,7 @@ def test_one_audit_fills_every_file(
 def test_every_file_tells_of_the_same_audit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The host is read once, so that two files cannot differ."""
+    """The host is read once, so two files cannot differ."""
     one, two = tmp_path / "one", tmp_path / "two"
     words = ["-f", "json", "-o", str(one), "-f", "ndjson", "-o", str(two)]
     assert run_program(["scan", "--from", NOBARRIER, *words]) == 1
@@ -400,14 +400,14 @@ def test_a_place_that_cannot_be_written_is_reported_before_the_audit(
 
 @pytest.mark.parametrize("first", ["nagios", "csv"])
 def test_the_first_format_decides_whose_codes_are_used(first: str, tmp_path: Path) -> None:
-    """A plugin of Nagios is what Nagios runs: it names that format first."""
+    """Nagios runs a plugin, which names that format first."""
     second = "csv" if first == "nagios" else "nagios"
     words = ["-f", first, "-o", "-", "-f", second, "-o", str(tmp_path / "other")]
     assert run_program(["scan", "--from", NOBARRIER, *words]) == (2 if first == "nagios" else 1)
 
 
 def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    """JSON of a fleet is NDJSON, also where JSON is one format of several."""
+    """A fleet's JSON is NDJSON, even if JSON is one of several formats."""
     words = ["-f", "json", "-o", "/dev/null", "-f", "text", "-o", "-"]
     assert run_program(["scan", f"--from={NOBARRIER}", f"--from={HEALTHY}", *words]) == 2
     assert "use -f ndjson" in capsys.readouterr().err
@@ -417,7 +417,7 @@ def test_many_hosts_are_no_one_object(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_consumer_that_fails_takes_no_report_from_the_others(
     sources: list[str], tmp_path: Path
 ) -> None:
-    """The full disk of one is told, and ends the program as a failure, after all were written."""
+    """A full disk is reported and ends in failure, but only after all files were written."""
     words = [f"--from={source}" for source in sources]
     words += ["-f", "csv", "-o", "/dev/full", "-f", "sarif", "-o", str(tmp_path / "sarif")]
     done = run("scan", *words)
@@ -431,7 +431,7 @@ def test_a_consumer_that_fails_takes_no_report_from_the_others(
 def test_standard_output_that_fails_takes_no_file_with_it(
     sources: list[str], place: str, code: int, tmp_path: Path
 ) -> None:
-    """`-f text -o - -f json -o FILE | head` leaves FILE whole, of one host and of many."""
+    """`-f text -o - -f json -o FILE | head` leaves FILE complete, for one and many hosts."""
     words = [f"--from={source}" for source in sources]
     words += ["-f", "text", "-o", "-", "-f", "ndjson", "-o", str(tmp_path / "ndjson")]
     words += ["-f", "csv", "-o", str(tmp_path / "csv")]
@@ -452,7 +452,7 @@ NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has files o
 
 @NEEDS_ROOT
 def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
-    """A report over another user's file is still that user's; a new file once was root's."""
+    """Another user's file keeps its owner; it once became root's."""
     path = tmp_path / "out"
     path.write_text("old\n")
     os.chown(path, 12345, 54321)
@@ -465,7 +465,7 @@ def test_root_leaves_a_file_to_its_owner(tmp_path: Path) -> None:
 
 @NEEDS_ROOT
 def test_nobody_else_replaces_a_file() -> None:
-    """Who cannot keep its owner is refused, also in a directory that all may write to."""
+    """Users who cannot keep the owner are refused, even in a world-writable directory."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         existing = Path(name) / "existing"
@@ -480,7 +480,7 @@ def test_nobody_else_replaces_a_file() -> None:
 @NEEDS_ROOT
 @pytest.mark.parametrize("command", ["scan", "collect"])
 def test_a_strangers_link_is_not_followed(command: str, tmp_path: Path) -> None:
-    """In a directory of another user a link would choose which file root writes over."""
+    """In another user's directory a link would choose the file that root overwrites."""
     victim, link = tmp_path / "victim", tmp_path / "link"
     victim.write_text("precious\n")
     link.symlink_to(victim)
@@ -492,7 +492,7 @@ def test_a_strangers_link_is_not_followed(command: str, tmp_path: Path) -> None:
 
 @NEEDS_ROOT
 def test_no_snapshot_goes_into_another_users_file(tmp_path: Path) -> None:
-    """Its owner could read what only root could capture."""
+    """Its owner could read what only root may capture."""
     path = tmp_path / "out"
     path.touch()
     os.chown(path, 12345, 54321)

@@ -43,7 +43,7 @@ def run_of(*results: Measurement, mode: str = "probe", skipped: bool = False) ->
     ],
 )
 def test_exit_codes(verdicts: list[str], code: int) -> None:
-    """What is affected comes before what is inconclusive; nothing measured is no health."""
+    """Affected outranks inconclusive; a run without measurements is not healthy."""
     assert exit_code(run_of(*map(result, verdicts))) == code
 
 
@@ -59,7 +59,7 @@ def test_exit_codes(verdicts: list[str], code: int) -> None:
     ],
 )
 def test_figures_have_units(figure: Figure, text: str) -> None:
-    """The unit at the end of a name stands behind the value."""
+    """The unit at the end of a name is printed after the value."""
     shown = render_text(
         run_of(result("healthy", figure)), color=False, width=None, ascii_only=False
     )

@@ -10,7 +10,7 @@ from support.program import run
 
 
 def test_every_rule_is_listed_once() -> None:
-    """One line a rule: code, name, severity, whether it is on by default, summary."""
+    """A line has code, name, severity, whether the rule is on by default, and summary."""
     done = run("rules")
     assert done.returncode == 0
     assert done.stderr == ""
@@ -29,7 +29,7 @@ def test_every_rule_is_listed_once() -> None:
 
 
 def test_the_columns_are_aligned() -> None:
-    """The severity and the summary begin in the same column on each line."""
+    """Severity and summary start in the same column on each line."""
     lines = run("rules").stdout.splitlines()
     columns = {
         (line.index(f"  {rule.severity.value}"), line.index(rule.summary))
@@ -40,7 +40,7 @@ def test_the_columns_are_aligned() -> None:
 
 
 def test_json_is_a_list_of_objects() -> None:
-    """One object a rule, without its page."""
+    """Each rule is an object, without its page."""
     found = json.loads(run("rules", "-f", "json").stdout)
     assert [(each["code"], each["severity"], each["default"]) for each in found] == [
         (rule.code, rule.severity.value, rule.default) for rule in all_rules()
@@ -49,7 +49,7 @@ def test_json_is_a_list_of_objects() -> None:
 
 
 def test_markdown_is_a_table() -> None:
-    """Below the head one row a rule, of five cells."""
+    """Each rule is a row of five cells below the head."""
     rows = run("rules", "-f", "markdown").stdout.splitlines()
     assert [row.split(" | ")[0] for row in rows[2:]] == [f"| {rule.code}" for rule in all_rules()]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {6}

@@ -1,4 +1,4 @@
-"""`--baseline`: only what is new counts, and what is fixed is told."""
+"""`--baseline`: only new findings count, and fixed ones are reported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def old(tmp_path: Path) -> Path:
 
 
 def test_nothing_of_the_baseline_counts(old: Path, tmp_path: Path) -> None:
-    """The same host ends as if it had no findings, and shows them as known."""
+    """The same host has the exit code of a host without findings, and shows them as known."""
     new = tmp_path / "new.json"
     assert scan("--from", NOBARRIER, "--baseline", str(old), "--allow-incomplete", to=new) == 0
     summary = read(new)["summary"]
@@ -45,7 +45,7 @@ def test_nothing_of_the_baseline_counts(old: Path, tmp_path: Path) -> None:
 
 
 def edited(old: Path, **changes: Any) -> Path:
-    """Change one finding of a report."""
+    """Change one finding in a report."""
     report = read(old)
     finding = next(f for v in report["verdicts"] for f in v["findings"] if v["rule"] == "DUR001")
     finding.update(changes)
@@ -54,7 +54,7 @@ def edited(old: Path, **changes: Any) -> Path:
 
 
 def test_what_is_new_counts_and_what_is_gone_is_fixed(old: Path, tmp_path: Path) -> None:
-    """Here the fact that failed is another than before."""
+    """Here a finding is new because the fact differs from the baseline's."""
     edited(old, fact="another", message="It was so.")
     new = tmp_path / "new.json"
     assert scan("--from", NOBARRIER, "--baseline", str(old), to=new) == 1
@@ -65,20 +65,20 @@ def test_what_is_new_counts_and_what_is_gone_is_fixed(old: Path, tmp_path: Path)
 
 
 def test_the_sum_in_the_text_tells_both(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The last line counts what is in the baseline, and what is fixed."""
+    """The last line counts known and fixed findings."""
     run_program(["scan", "--from", NOBARRIER, "--baseline", str(edited(old, fact="x")), "-q"])
     assert "in the baseline, 1 fixed" in capsys.readouterr().out
 
 
 def test_a_report_of_a_baseline_is_a_baseline(old: Path) -> None:
-    """What was known once stays known from report to report, also into the file it came from."""
+    """Known findings stay known in later reports, even if written to the baseline's file."""
     for _ in range(2):
         words = ("--baseline", str(old), "--allow-incomplete")
         assert scan("--from", NOBARRIER, *words, to=old) == 0
 
 
 def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
-    """One report is the baseline of the one host that is scanned."""
+    """A single report is the baseline of the single scanned host, whatever its name."""
     source = tmp_path / "renamed.json"
     source.write_bytes(Original(Path(NOBARRIER)).single("another-name"))
     words = ("--baseline", str(old), "--allow-incomplete")
@@ -88,7 +88,7 @@ def test_a_single_host_may_have_been_renamed(old: Path, tmp_path: Path) -> None:
 def test_a_host_with_another_name_and_the_same_filesystem_is_named(
     old: Path, tmp_path: Path
 ) -> None:
-    """It was renamed, or both were made from one image: then its findings are of another host."""
+    """It was renamed, or both come from one image: then its findings are another host's."""
     source, kept, new = (tmp_path / name for name in ("db2.json", "kept.json", "new.json"))
     source.write_bytes(Original(Path(NOBARRIER)).single("db2"))
     kept.write_text(old.read_text().replace('"name": "lab"', '"name": "db1"'))
@@ -98,7 +98,7 @@ def test_a_host_with_another_name_and_the_same_filesystem_is_named(
 
 
 def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -> None:
-    """Both lack nofail for /data, each on its own filesystem: CMP004 was known."""
+    """Both lack nofail for /data on different filesystems: CMP004 was treated as known."""
     other = str(HOSTS / "al2-dioread-nolock-nodelalloc" / "snapshot")
     new = tmp_path / "new.json"
     words = ("--baseline", str(old), "--select", "CMP004", "--fail-on", "low")
@@ -109,7 +109,7 @@ def test_the_baseline_of_another_host_hides_nothing(old: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["localhost", "unknown"])
 def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_path: Path) -> None:
-    """Both are called so, and lack nofail for /data, each on its own filesystem."""
+    """Both hosts have the name, and lack nofail for /data on different filesystems."""
     for story, path in (("lvm-linear-nobarrier", "a"), ("al2-dioread-nolock-nodelalloc", "b")):
         (tmp_path / path).write_bytes(Original(HOSTS / story / "snapshot").single(name))
     kept, new = tmp_path / "kept.json", tmp_path / "new.json"
@@ -125,7 +125,7 @@ def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_p
 def test_two_reports_of_one_host_are_refused(
     command: tuple[str, ...], old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first one counted, whichever that was."""
+    """Without the refusal the first report counted, whichever that was."""
     merged = tmp_path / "merged.ndjson"
     merged.write_text(2 * f"{json.dumps(read(old))}\n")
     more = () if command[0] == "scan" else (str(old),)
@@ -136,7 +136,7 @@ def test_two_reports_of_one_host_are_refused(
 def test_the_plans_of_one_file_are_told_apart(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They share their key and the number of the device: the first one's findings hid others'."""
+    """They share key and device number: findings of the first plan hid those of the others."""
     head = 'kernel = "6.1.0-18-amd64"\nsize = "1T"\nmount-options = "nobarrier"\n'
     tables = [f'[[filesystem]]\nmount-point = "/{name}"\n' for name in ("a", "b", "c")]
     plan, out = tmp_path / "plan.toml", tmp_path / "plan.ndjson"
@@ -157,9 +157,9 @@ def test_the_plans_of_one_file_are_told_apart(
 def test_another_host_of_a_fleet_is_not_hidden(
     old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of several hosts a baseline is only the one's that it names; those that it lacks are told.
+    """In a fleet a baseline applies to the host it names; hosts without one are reported.
 
-    The file of each new sosreport has another name, so that no finding was known.
+    Every new sosreport has another file name, so no finding was known.
     """
     folder = tmp_path / "fleet"
     folder.mkdir()
@@ -181,7 +181,7 @@ def test_another_host_of_a_fleet_is_not_hidden(
 
 
 def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) -> None:
-    """Machines made of one image have one name and the same superblocks; only keys differ."""
+    """Machines cloned from one image share name and superblocks; only the keys differ."""
     folder, out, new = tmp_path / "fleet", tmp_path / "out.ndjson", tmp_path / "new.ndjson"
     folder.mkdir()
     (folder / "db1.json").write_bytes(Original(Path(NOBARRIER)).single("localhost"))
@@ -202,7 +202,7 @@ def test_a_baseline_and_a_difference_find_hosts_by_their_keys(tmp_path: Path) ->
 
 
 def test_a_host_is_not_taken_for_one_that_could_not_be_read(tmp_path: Path) -> None:
-    """Each run of two machines read another one: the other had findings of its own, or the same."""
+    """Each run could read only one of two machines, whose findings were taken for the other's."""
     first, second, new = (tmp_path / name for name in ("one.ndjson", "two.ndjson", "new.json"))
     for read_one, out in (("db1", first), ("db2", second)):
         folder = tmp_path / out.stem
@@ -221,7 +221,7 @@ def test_a_host_is_not_taken_for_one_that_could_not_be_read(tmp_path: Path) -> N
 
 
 def without_keys(path: Path) -> None:
-    """Rewrite reports as those of a version that had no keys."""
+    """Remove the keys from reports, as in versions without keys."""
     documents = [json.loads(line) for line in path.read_text().splitlines()]
     for document in documents:
         del document["source"]["key"]
@@ -246,7 +246,7 @@ def test_hosts_without_keys_are_disambiguated_by_their_superblocks(tmp_path: Pat
 
 
 def test_a_fleet_against_itself_has_nothing_new(tmp_path: Path) -> None:
-    """Twenty hosts, in as many processes as there are cores."""
+    """Twenty hosts are audited in as many processes as there are cores."""
     write_fleet(tmp_path / "fleet", 20)
     out, new = tmp_path / "out.ndjson", tmp_path / "new.ndjson"
     scan("--from", str(tmp_path / "fleet"), to=out, fmt="ndjson")
@@ -282,7 +282,7 @@ ODD_OUTCOME = (
 def test_what_is_no_report_ends_with_2(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A baseline that was misread would make everything new, or nothing."""
+    """A misread baseline would make every finding new, or none."""
     path = tmp_path / "baseline"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert run_program(["scan", "--from", NOBARRIER, "--baseline", str(path)]) == 2
@@ -298,6 +298,6 @@ def test_what_is_no_report_ends_with_2(
 def test_a_file_that_cannot_be_read_ends_with_2(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An empty name is no file, and not the absence of a baseline."""
+    """An empty name is a missing file, not the absence of a baseline."""
     assert run_program(["scan", "--from", NOBARRIER, "--baseline", word]) == 2
     assert "internal" not in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The policy file: where it is found, what it chooses, and how it is refused."""
+"""The policy file: where it is found, what it selects, and when it is refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCEPTED = '[[suppress]]\nrule = "DUR001"\nsubject = "*"\nreason = "the cache ha
 
 @pytest.fixture
 def below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work three directories below a fresh one, on a host without a policy of its own."""
+    """Work three directories below a fresh one, on a host without its own policy."""
     for module in (cli, policy_file):
         monkeypatch.setattr(module, "OF_THE_HOST", str(tmp_path / "of the host"))
     folder = tmp_path / "a" / "b" / "c"
@@ -42,7 +42,7 @@ def put(path: Path, word: str) -> None:
 
 
 def test_the_nearest_file_counts_alone(below: Path) -> None:
-    """Upwards from the working directory; what is farther is not mixed in."""
+    """The search goes up from the working directory; files farther up are ignored."""
     put(below / "of the host", "LAY001")
     assert read_policy(None).select == ("LAY001",)
     put(below / "ext4audit.toml", "DUR001")
@@ -54,7 +54,7 @@ def test_the_nearest_file_counts_alone(below: Path) -> None:
 
 
 def test_an_empty_file_ends_the_search(below: Path) -> None:
-    """Nobody's policy is the way to have none: also --config /dev/null."""
+    """An empty policy disables all others, as does --config /dev/null."""
     put(below / "ext4audit.toml", "DUR001")
     (below / "a" / "ext4audit.toml").write_text("")
     assert read_policy(None).select == ()
@@ -62,7 +62,7 @@ def test_an_empty_file_ends_the_search(below: Path) -> None:
 
 
 def test_a_directory_of_that_name_is_no_policy(below: Path) -> None:
-    """The search goes on above it."""
+    """The search continues in the parent directory."""
     (below / "a" / "ext4audit.toml").mkdir()
     put(below / "ext4audit.toml", "DUR001")
     assert read_policy(None).select == ("DUR001",)
@@ -83,7 +83,7 @@ AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files
 @pytest.mark.parametrize("mode", [0o755, 0o777])
 @pytest.mark.parametrize("given", ["file", "link", "directory", "target's directory"])
 def test_a_strangers_file_is_refused(given: str, mode: int, below: Path) -> None:
-    """Two directories up it would silence root's scan; a link does not launder it."""
+    """Two directories up it could silence root's scan, even through a link."""
     below.chmod(mode)
     path, other = below / "ext4audit.toml", below / "other"
     other.mkdir()
@@ -100,7 +100,7 @@ def test_a_strangers_file_is_refused(given: str, mode: int, below: Path) -> None
 
 
 def test_the_hosts_file_is_refused_as_well(below: Path) -> None:
-    """A package that leaves it writable to all gives everybody the word."""
+    """If a package leaves it world-writable, everybody could change the policy."""
     put(below / "of the host", "LAY001")
     (below / "of the host").chmod(0o666)
     with pytest.raises(click.UsageError, match="of the host: others may write to it"):
@@ -110,7 +110,7 @@ def test_the_hosts_file_is_refused_as_well(below: Path) -> None:
 @pytest.mark.parametrize("which", ["file", "directory"])
 @pytest.mark.parametrize("mode", [0o757, 0o1777, 0o777])
 def test_what_others_may_write_is_refused(which: str, mode: int, below: Path) -> None:
-    """Whoever may write there decides what is silenced."""
+    """Anyone with write access there could silence findings."""
     path = below / "ext4audit.toml"
     put(path, "DUR001")
     assert read_policy(None).select == ("DUR001",)
@@ -121,7 +121,7 @@ def test_what_others_may_write_is_refused(which: str, mode: int, below: Path) ->
 
 @pytest.mark.parametrize("way", ["another link", "a linked directory"])
 def test_each_link_on_the_way_is_looked_at(way: str, below: Path) -> None:
-    """Who may write where one of them is may lead to another file of root's."""
+    """With write access to a link's directory one could redirect it to another file of root's."""
     home, shared = below / "home", below / "shared"
     home.mkdir()
     shared.mkdir()
@@ -136,7 +136,7 @@ def test_each_link_on_the_way_is_looked_at(way: str, below: Path) -> None:
 
 
 def test_links_that_lead_to_one_another_end(below: Path) -> None:
-    """They are no file, so that nothing is found in this directory."""
+    """A loop of links is not a file, so no policy is found in this directory."""
     (below / "ext4audit.toml").symlink_to("other")
     (below / "other").symlink_to("ext4audit.toml")
     assert read_policy(None).path != str(below / "ext4audit.toml")
@@ -152,7 +152,7 @@ NO_ID = 0xFFFFFFFF
 def test_an_access_control_list_may_let_others_write(
     which: str, mask: int, below: Path, *, refused: bool
 ) -> None:
-    """The mode shows the mask in the place of the group: the group is root's, and nobody writes."""
+    """The mode shows the ACL mask as group permissions: a listed user can write."""
     path = below / "ext4audit.toml"
     put(path, "DUR001")
     entries = [(1, 7, NO_ID), (2, 7, NOBODY), (4, 5, NO_ID), (16, mask, NO_ID), (32, 5, NO_ID)]
@@ -171,7 +171,7 @@ def test_an_access_control_list_may_let_others_write(
 @AS_ROOT
 @pytest.mark.parametrize("which", ["file", "directory"])
 def test_only_the_callers_group_may_write(which: str, below: Path) -> None:
-    """A private group is that of many distributions; any other one is others."""
+    """Many distributions use private groups; any other group counts as others."""
     path = below / "ext4audit.toml"
     put(path, "DUR001")
     shared = path if which == "file" else below
@@ -185,7 +185,7 @@ def test_only_the_callers_group_may_write(which: str, below: Path) -> None:
 
 @AS_ROOT
 def test_the_user_who_became_root_is_trusted(below: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`sudo ext4audit scan` in one's own directory takes one's own file."""
+    """`sudo ext4audit scan` in a user's own directory uses the user's own file."""
     path = below / "ext4audit.toml"
     put(path, "DUR001")
     path.chmod(0o664)
@@ -204,7 +204,7 @@ def test_the_user_who_became_root_is_trusted(below: Path, monkeypatch: pytest.Mo
 def test_a_file_that_does_not_answer_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A FIFO without a writer stands for a server that is gone."""
+    """A FIFO without a writer simulates a dead server."""
     os.mkfifo(tmp_path / "policy")
     monkeypatch.setattr("ext4audit.sources.timeouts.LONGEST_WAIT_SECONDS", 0.05)
     with pytest.raises(click.UsageError, match=r"policy: no answer within 0\.05 s"):
@@ -215,7 +215,7 @@ def test_a_file_that_does_not_answer_is_given_up(
 def test_every_format_names_the_policy_in_force(
     fmt: str, sources: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads a clean report must know what may have silenced it."""
+    """Readers of a clean report must know what may have silenced it."""
     if fmt == "json" and sources > 1:
         return
     path = tmp_path / "team.toml"
@@ -240,7 +240,7 @@ def test_every_format_names_the_policy_in_force(
 def test_what_cannot_be_ends_with_2_and_the_files_name(
     text: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever reads the log of a job knows which file to correct."""
+    """The log of a job shows which file to correct."""
     path = tmp_path / "policy"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
     assert run_program(["scan", "--from", NOBARRIER, "--config", str(path)]) == 2
@@ -256,7 +256,7 @@ def test_what_cannot_be_ends_with_2_and_the_files_name(
 def test_a_file_that_is_no_text_is_refused_in_words(
     words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And not in those of Python's codec."""
+    """The message is not that of Python's codec."""
     path = tmp_path / "binary"
     path.write_bytes(b"ab\xff")
     assert run_program([*words.split(), str(path)]) == 2
@@ -265,7 +265,7 @@ def test_a_file_that_is_no_text_is_refused_in_words(
 
 
 def test_a_byte_order_mark_is_no_part_of_the_policy(tmp_path: Path) -> None:
-    """PowerShell 5 and some editors of Windows write one."""
+    """PowerShell 5 and some Windows editors write one."""
     path = tmp_path / "policy"
     path.write_bytes(b'\xef\xbb\xbfselect = "DUR001"\n')
     assert read_policy(str(path)).select == ("DUR001",)
@@ -275,7 +275,7 @@ def test_a_byte_order_mark_is_no_part_of_the_policy(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_refused(
     word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also an empty name: an unset variable must not bring another policy in."""
+    """This includes an empty name: an unset variable must not select another policy."""
     assert run_program(["scan", "--from", NOBARRIER, "--config", word]) == 2
     assert "internal" not in capsys.readouterr().err
 
@@ -307,12 +307,12 @@ def codes(report: Any) -> set[str]:
 def test_the_command_line_wins(
     text: str, words: tuple[str, ...], rules: set[str], tmp_path: Path
 ) -> None:
-    """--select replaces what the file selects and ignores, --ignore adds to it."""
+    """--select replaces the file's select and ignore, --ignore adds to it."""
     assert codes(scanned(tmp_path, text, *words)[1]) == rules
 
 
 def test_a_pedantic_policy_judges_by_every_rule(tmp_path: Path) -> None:
-    """The rules that are off by default too."""
+    """This includes rules that are off by default."""
     assert codes(scanned(tmp_path, "")[1]) < codes(scanned(tmp_path, "pedantic = true")[1])
 
 
@@ -327,12 +327,12 @@ def test_a_pedantic_policy_judges_by_every_rule(tmp_path: Path) -> None:
 def test_the_policy_decides_the_exit_code(
     text: str, words: tuple[str, ...], code: int, tmp_path: Path
 ) -> None:
-    """By its threshold, and by what it accepts."""
+    """Its threshold and its suppressions decide."""
     assert scanned(tmp_path, text, *words, "--allow-incomplete")[0] == code
 
 
 def test_a_suppressed_finding_stays_in_the_report(tmp_path: Path) -> None:
-    """It is marked, it is counted by itself, and it counts for nothing else."""
+    """It is marked, counted separately, and has no other effect."""
     _, report = scanned(tmp_path, f'select = "DUR001"\n{ACCEPTED}owner = "ops"\n')
     (finding,) = (f for verdict in report["verdicts"] for f in verdict["findings"])
     reported = {"reason": "the cache has a battery", "expires": None, "owner": "ops"}
@@ -359,7 +359,7 @@ def test_an_expired_suppression_is_reported_and_holds_no_more(
 def test_a_suppression_without_a_match_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the text too: what was cured needs no suppression any more."""
+    """The text shows it too: a cured finding no longer needs its suppression."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
     run_program(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
     reported = capsys.readouterr().out
@@ -370,7 +370,7 @@ def test_a_suppression_without_a_match_is_reported(
 def test_where_no_text_shows_it_it_is_reported_on_standard_error(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A job that only writes files for machines has a log, too."""
+    """Jobs that only write machine formats have a log, too."""
     (tmp_path / "policy").write_text(f"{ACCEPTED}expires = 2020-01-31\n")
     run_program(["scan", "--from", NOBARRIER, "--config", str(tmp_path / "policy"), *words])
     assert "DUR001 for '*' expired on 2020-01-31" in capsys.readouterr().err
@@ -380,7 +380,7 @@ def test_where_no_text_shows_it_it_is_reported_on_standard_error(
 def test_what_was_not_judged_may_still_match(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Another rule, or another filesystem: the audit did not look where it could match."""
+    """With another rule or filesystem selected, the audit could not find a match."""
     (tmp_path / "policy").write_text(ACCEPTED.replace('"*"', '"/elsewhere"'))
     run_program(["scan", *words, "--from", NOBARRIER, "--config", str(tmp_path / "policy")])
     reported = capsys.readouterr()
@@ -398,13 +398,13 @@ def test_a_fleet_is_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     ]
     run_program(["scan", *sources, "--config", str(tmp_path / "policy")])
     notices = [line for line in capsys.readouterr().err.splitlines() if "suppression" in line]
-    # DUR001 matches on the first host, and HLT003 could not see all of it.
+    # DUR001 matches on the first host, and HLT003 lacked evidence there.
     assert len(notices) == 1
     assert "LAY001" in notices[0]
 
 
 def test_the_file_is_found_by_the_program(tmp_path: Path) -> None:
-    """Where it works, without a word on the command line."""
+    """It is found in the working directory, without an option."""
     put(tmp_path / "ext4audit.toml", "DUR001")
     done = run("scan", "--from", NOBARRIER, "-f", "json", cwd=tmp_path)
     assert codes(json.loads(done.stdout)) == {"DUR001"}

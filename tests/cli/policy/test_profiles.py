@@ -1,4 +1,4 @@
-"""`--profile`: which product, and on which filesystems."""
+"""`--profile`: products, and the filesystems they apply to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEALTHY = str(HOSTS / "healthy-debian-12" / "snapshot")
 def test_words_choose_profiles(
     words: tuple[str, ...], chosen: list[tuple[str, str | None]]
 ) -> None:
-    """Comma lists, repeatable; a name alone is for every filesystem."""
+    """Lists use commas and the option repeats; a name alone applies to every filesystem."""
     assert [(each.profile.name, each.place) for each in active_profiles(words)] == chosen
 
 
@@ -47,7 +47,7 @@ def test_words_choose_profiles(
     ],
 )
 def test_what_names_no_profile_is_refused(word: str, reported: str) -> None:
-    """A demand that silently is not judged would read as met."""
+    """A requirement that is silently not judged would look satisfied."""
     with pytest.raises(click.UsageError) as raised:
         active_profiles([word])
     assert reported in raised.value.message
@@ -66,7 +66,7 @@ def outcomes(report: Any, code: str) -> set[str]:
 
 
 def test_a_profile_brings_the_rules_that_judge_it(tmp_path: Path) -> None:
-    """CMP007, and those that are off by default and concern the product; --select replaces them."""
+    """CMP007 and optional rules about the product are enabled; --select replaces them."""
     assert outcomes(scanned(tmp_path), "CMP007") == set()
     assert outcomes(scanned(tmp_path, "--profile", "neo4j"), "CMP007") == {"fail"}
     assert outcomes(scanned(tmp_path, "--profile", "postgres"), "PRF007") == {"pass"}
@@ -75,7 +75,7 @@ def test_a_profile_brings_the_rules_that_judge_it(tmp_path: Path) -> None:
 
 
 def test_a_profile_is_for_what_its_glob_names(tmp_path: Path) -> None:
-    """On a filesystem that is mounted elsewhere nothing is demanded; the report tells both."""
+    """Filesystems mounted elsewhere have no requirements; the report shows name and glob."""
     report = scanned(tmp_path, "--profile", "neo4j=/nowhere/*")
     assert outcomes(report, "CMP007") == {"not_applicable"}
     assert report["profiles"] == [{"name": "neo4j", "mount_points": "/nowhere/*"}]
@@ -91,7 +91,7 @@ def test_the_policy_file_may_choose_them(tmp_path: Path) -> None:
 
 
 def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
-    """They travel to the processes that audit."""
+    """Profiles are passed to the worker processes."""
     out = tmp_path / "out.ndjson"
     sources = ("--from", f"db1={HEALTHY}", "--from", f"db2={HEALTHY}")
     run_program(["scan", *sources, "--profile", "neo4j", "-f", "ndjson", "-o", str(out)])
@@ -114,7 +114,7 @@ def test_many_hosts_are_judged_by_them_too(tmp_path: Path) -> None:
 def test_a_profile_for_no_mount_is_reported(
     tmp_path: Path, words: tuple[str, ...], *, reported: bool
 ) -> None:
-    """As a suppression that matches nothing: only where all filesystems were audited."""
+    """Like an unmatched suppression, it is only reported if all filesystems were audited."""
     notices = scanned(tmp_path, *words)["notices"]
     assert [("tidb" in each, "no mount point" in each) for each in notices] == (
         [(True, True)] if reported else []
@@ -125,7 +125,7 @@ def test_a_profile_for_no_mount_is_reported(
 def test_a_profile_of_a_fleet_needs_one_host(
     capfd: pytest.CaptureFixture[str], place: str, *, reported: bool
 ) -> None:
-    """It is reported once, where no host has such a mount."""
+    """It is reported once, if no host has such a mount."""
     sources = ["--from", HEALTHY, "--from", str(HOSTS / "lvm-linear-nobarrier" / "snapshot")]
     run_program(["scan", *sources, "--profile", f"tidb={place}", "-f", "ndjson"])
     errors = capfd.readouterr().err
@@ -145,7 +145,7 @@ def test_a_profile_of_a_fleet_needs_one_host(
 def test_a_profile_that_nothing_chooses_is_reported(
     more: str, words: tuple[str, ...], idle: list[str], tmp_path: Path
 ) -> None:
-    """What it demands was judged nowhere; a run that chooses others needs no reminder of it."""
+    """Its requirements were not judged; if a run selects other profiles, it is not reported."""
     demands = 'reason = "so"\nrequires = ["noatime"]\n'
     path = tmp_path / "policy.toml"
     path.write_text(f'{more}[profile.x]\n{demands}[profile.y]\n{demands}mounts = ["/"]\n')

@@ -1,4 +1,4 @@
-"""`ext4audit scan --from`: captured evidence of one host, and of many."""
+"""`ext4audit scan --from`: captured evidence of one or many hosts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FINISHED = {0, 1, 3}
 
 
 def first_line(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the complaint of a usage error."""
+    """Return the first line of a usage error."""
     assert done.returncode == 2
     assert done.stdout == ""
     return done.stderr.splitlines()[0]
@@ -42,7 +42,7 @@ def first_line(done: subprocess.CompletedProcess[str]) -> str:
 
 @pytest.fixture
 def root_is_ext4() -> None:
-    """Skip where / is on another filesystem."""
+    """Skip if / is not on ext4."""
     if root_fstype() not in {"ext2", "ext3", "ext4"}:
         pytest.skip(f"/ is {root_fstype()}, not ext4")
 
@@ -59,14 +59,14 @@ def subjects(*targets: str) -> list[Any]:
     ("target", "fstype"), [("/proc", "proc"), ("/proc/self/status", "proc"), ("/sys", "sysfs")]
 )
 def test_a_target_that_is_not_on_ext4_is_refused(target: str, fstype: str) -> None:
-    """The complaint names the target, what it is on, and where that is mounted."""
+    """The message names the target, its filesystem type, and where that is mounted."""
     where = {"proc": "/proc", "sysfs": "/sys"}[fstype]
     expected = f"ext4audit: {target}: not ext4: {fstype} (mounted on {where})"
     assert first_line(run("scan", target)) == expected
 
 
 def test_all_targets_that_are_not_on_ext4_are_named() -> None:
-    """With nothing left to audit, each target is told of."""
+    """If no target is left to audit, the error names all of them."""
     reported = first_line(run("scan", "/proc", "/sys"))
     assert "/proc: not ext4: proc" in reported
     assert "/sys: not ext4: sysfs" in reported
@@ -74,7 +74,7 @@ def test_all_targets_that_are_not_on_ext4_are_named() -> None:
 
 @pytest.mark.parametrize("name", ["missing", "missing\x1b[31m\nline", "-rf", "a/b/c", "x" * 300])
 def test_a_target_that_does_not_exist_is_refused(tmp_path: Path, name: str) -> None:
-    """One line, with everything that a terminal would obey spelled out."""
+    """The error is one line, with control characters escaped."""
     done = run("scan", "--", str(tmp_path / name))
     reported = first_line(done)
     assert reported.startswith(f"ext4audit: {tmp_path}/")
@@ -89,20 +89,20 @@ def test_an_empty_target_is_refused() -> None:
 
 
 def test_a_missing_target_stops_the_audit_of_the_others() -> None:
-    """A misspelt path beside a right one is a mistake, not half an audit."""
+    """A misspelt path beside a correct one is an error, not a partial audit."""
     assert first_line(run("scan", "/proc", "/no/such/place")).endswith(": does not exist")
 
 
 @pytest.mark.usefixtures("root_is_ext4")
 def test_the_root_directory_is_one_filesystem() -> None:
-    """A mount point stands for its superblock."""
+    """A mount point selects its superblock."""
     (found,) = subjects("/")
     assert "/" in found["mount_points"]
 
 
 @pytest.mark.usefixtures("root_is_ext4")
 def test_a_link_is_followed(tmp_path: Path) -> None:
-    """A symbolic link stands for what it leads to."""
+    """A symbolic link selects the filesystem of its target."""
     link = tmp_path / "link"
     link.symlink_to("/")
     assert [fs["id"] for fs in subjects(str(link))] == [fs["id"] for fs in subjects("/")]
@@ -118,7 +118,7 @@ def test_targets_on_one_superblock_are_one_subject() -> None:
 
 @pytest.mark.usefixtures("root_is_ext4")
 def test_what_is_not_on_ext4_is_reported_beside_what_is() -> None:
-    """The audit of the rest is made, and standard error names what was left out."""
+    """The rest is audited, and standard error names the skipped targets."""
     done = run("scan", "-q", "/", "/proc")
     assert done.returncode in FINISHED
     assert done.stderr == "ext4audit: /proc: not ext4: proc (mounted on /proc)\n"
@@ -132,7 +132,7 @@ TWO_HOSTS = ["--from", f"a={RAID10}", "--from", f"b={NOBARRIER}"]
 
 
 def scan(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """Run `ext4audit scan ARGUMENTS`, with bytes on standard input."""
+    """Run `ext4audit scan ARGUMENTS`, with the given bytes on standard input."""
     with TemporaryFile() as piped:
         piped.write(stdin)
         piped.seek(0)
@@ -145,7 +145,7 @@ def report(*arguments: str) -> Any:
 
 
 def without_source(found: Any) -> Any:
-    """Return a report without what tells where and when the evidence was taken."""
+    """Return a report without the source and time of its evidence."""
     return {key: value for key, value in found.items() if key != "source"}
 
 
@@ -160,7 +160,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> None:
-    """A directory, a tar, one file and standard input differ in the source's name only."""
+    """A directory, a tar, one file and standard input only differ in the source's name."""
     original = Original(RAID10)
     (tmp_path / "a.tgz").write_bytes(original.tar("lab"))
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(original.single("lab")))
@@ -181,7 +181,7 @@ def test_a_snapshot_gives_the_same_report_in_every_container(tmp_path: Path) -> 
 
 
 def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
-    """What this host answered gives the same report again, the gaps included."""
+    """Replaying this host's answers gives the same report, including gaps."""
     recorder = RecordingSource(LiveSource())
     host = assemble_host(recorder, "2026-01-02T03:04:05Z")
     live = json_v1.render_report(
@@ -196,7 +196,7 @@ def test_a_replay_is_the_live_report_but_for_the_source(tmp_path: Path) -> None:
 
 
 def test_one_source_has_every_format_and_exit_code() -> None:
-    """Text, JSON and one line of NDJSON; 1 for findings, as a live scan."""
+    """Text, JSON and one line of NDJSON are possible; findings exit with 1, as in a live scan."""
     text = scan("--from", str(NOBARRIER))
     assert text.returncode == 1
     assert "barrier-disabled" in text.stdout
@@ -211,7 +211,7 @@ def test_one_source_has_every_format_and_exit_code() -> None:
     "target", ["DEVICE", "NAME", "NUMBER", "UUID", "MOUNT", "MOUNT/deeper/file"]
 )
 def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
-    """By device, UUID, mount point, or a path below it; nothing of this host is asked."""
+    """It may be a device, UUID, mount point or path below it; this host is not read."""
     (fs,) = report("--from", str(RAID10))["filesystems"]
     words = {
         "DEVICE": fs["device"],
@@ -226,7 +226,7 @@ def test_a_target_names_a_filesystem_of_the_captured_host(target: str) -> None:
 
 
 def test_a_path_of_a_captured_host_is_told_the_mount_that_it_would_be_on() -> None:
-    """A mistyped path is audited as what holds it, because nobody can look whether it exists."""
+    """A mistyped path selects its mount, because nothing can check whether it exists."""
     (fs,) = report("--from", str(RAID10))["filesystems"]
     place = fs["mount_points"][0]
     notice = f"ext4audit: {place}/no: no mount point; if it exists, it is on {place}\n"
@@ -241,14 +241,14 @@ def test_a_path_of_a_captured_host_is_told_the_mount_that_it_would_be_on() -> No
 
 
 def test_a_target_that_names_nothing_is_refused() -> None:
-    """Nothing was audited: exit 2, and the word is repeated."""
+    """Nothing is audited: exit 2, and the message repeats the word."""
     done = scan("--from", str(RAID10), "/dev/nothing")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no ext4 filesystem is called /dev/nothing" in done.stderr
 
 
 def test_a_directory_of_one_host_is_that_host(tmp_path: Path) -> None:
-    """What a tar was unpacked into is audited as the tar is: a whole report, and not a line."""
+    """An unpacked tar is audited like the tar: as a whole report, not as a line of a fleet."""
     (tmp_path / "fleet").mkdir()
     (tmp_path / "fleet" / "it.tgz").write_bytes(Original(RAID10).tar("lab"))
     found = report("--from", str(tmp_path / "fleet"))
@@ -256,7 +256,7 @@ def test_a_directory_of_one_host_is_that_host(tmp_path: Path) -> None:
 
 
 def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
-    """In the order of names; a host that cannot be read is a line too, and the others go on."""
+    """Lines are in the order of names; an unreadable host gets a line, and the rest go on."""
     done = scan("-f", "ndjson", "--from", str(fleet), "--select", "PRF001,PRF002")
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -275,7 +275,7 @@ def test_a_fleet_is_a_line_a_host(fleet: Path) -> None:
 
 
 def test_every_line_obeys_a_schema(fleet: Path) -> None:
-    """A report obeys the report's schema; the line of a source without one has its own."""
+    """Reports match the report's schema; lines of unread sources have a separate schema."""
     reports, unread = (
         jsonschema.Draft202012Validator(json.loads(run("schema", *option).stdout))
         for option in ([], ["--unread"])
@@ -288,7 +288,7 @@ def test_every_line_obeys_a_schema(fleet: Path) -> None:
 
 
 def test_the_text_of_a_fleet_is_a_sum_by_rule(fleet: Path) -> None:
-    """Each rule that found something: on how many hosts, and which; -q is the totals."""
+    """Each rule with findings shows its hosts and their number; -q shows the totals only."""
     words = ("--from", str(fleet), "--select", "PRF001,PRF002")
     unread = "host00006 (neither a snapshot nor an archive), host00007 (neither a file nor a"
     lines = scan(*words).stdout.splitlines()
@@ -303,7 +303,7 @@ def test_the_text_of_a_fleet_is_a_sum_by_rule(fleet: Path) -> None:
 
 
 def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None:
-    """Each begins with its source, also where it could not be read; the sum has all rules."""
+    """Each report starts with its source, even if it is unread; the sum has all rules."""
     shown = scan("-v", "--from", str(fleet), "--select", "PRF001,PRF002").stdout
     first = shown.splitlines()[0]
     assert first.startswith("host00000: ")
@@ -329,7 +329,7 @@ def test_verbose_has_the_report_of_each_host_before_the_sum(fleet: Path) -> None
 def test_the_exit_code_is_the_worst_of_all(
     tmp_path: Path, names: list[str], arguments: list[str], code: int
 ) -> None:
-    """1 beats 3 beats 0; an unreadable host is incomplete; nothing read is 2."""
+    """The order is 1, 3, 0; an unreadable host is incomplete; if all are, the exit code is 2."""
     (tmp_path / "garbage").write_bytes(b"garbage")
     places = [HOSTS / name / "snapshot" if name != "garbage" else tmp_path / name for name in names]
     words = [f"{number}={place}" for number, place in enumerate(places)]
@@ -349,7 +349,7 @@ def test_the_exit_code_is_the_worst_of_all(
     ],
 )
 def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> None:
-    """Exit 2, and a sentence that says why."""
+    """The exit code is 2, and the message gives the reason."""
     done = scan(*arguments)
     assert done.returncode == 2
     assert message in done.stderr
@@ -357,7 +357,7 @@ def test_what_cannot_be_asked_is_refused(arguments: list[str], message: str) -> 
 
 
 def test_standard_input_can_be_one_of_many() -> None:
-    """A worker has no standard input; what lies there is read all the same."""
+    """A worker has no standard input, so its evidence is read in advance."""
     stdin = Original(NOBARRIER).tar("piped")
     done = scan("-f", "ndjson", "--from", str(RAID10), "--from", "-", stdin=stdin)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
@@ -366,9 +366,9 @@ def test_standard_input_can_be_one_of_many() -> None:
 
 
 def test_a_hostile_name_is_shown_and_kept(tmp_path: Path) -> None:
-    """A name of an archive with ESC and bytes reaches no terminal, and JSON has its bytes."""
+    """A file name with ESC and bytes does not reach the terminal raw; JSON has its bytes."""
     name = os.fsencode(str(tmp_path)) + b"/\x1b[31m\xff"
-    with open(name, "wb") as file:  # noqa: PTH123 - bytes that are no text
+    with open(name, "wb") as file:  # noqa: PTH123 - bytes, not text
         file.write(b"garbage")
     done = subprocess.run(
         [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from", name],
@@ -390,7 +390,7 @@ def test_a_file_of_lines_appears_whole(fleet: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a scan of a fleet that takes seconds, its output in a pipe."""
+    """Start a scan of a fleet that takes seconds, with its output in a pipe."""
     write_fleet(tmp_path / "many", 200)
     command = [sys.executable, "-m", "ext4audit", "scan", "-f", "ndjson", "--from"]
     process = subprocess.Popen(
@@ -406,7 +406,7 @@ def endless(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_ctrl_c_ends_all_processes_without_a_traceback(endless: subprocess.Popen[bytes]) -> None:
-    """The whole group gets the signal, as from a terminal; exit 130, one line."""
+    """The whole process group gets the signal, as from a terminal; exit 130, one line."""
     assert endless.stdout is not None
     endless.stdout.readline()
     os.killpg(endless.pid, signal.SIGINT)
@@ -417,7 +417,7 @@ def test_ctrl_c_ends_all_processes_without_a_traceback(endless: subprocess.Popen
 
 
 def test_a_closed_pipe_is_no_finding(endless: subprocess.Popen[bytes]) -> None:
-    """`| head -1` ends the fleet with 141, silently."""
+    """With `| head -1` the fleet ends silently, with exit code 141."""
     assert endless.stdout is not None
     endless.stdout.readline()
     endless.stdout.close()
@@ -428,7 +428,7 @@ def test_a_closed_pipe_is_no_finding(endless: subprocess.Popen[bytes]) -> None:
 
 
 def _gone(group: int) -> bool:
-    """Whether no process of a group is left, soon."""
+    """Return whether all processes of a group end soon."""
 
     def is_gone() -> bool:
         try:
@@ -441,7 +441,7 @@ def _gone(group: int) -> bool:
 
 
 def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
-    """Zeros, a way out and two mixed hosts are errors of their own lines."""
+    """Zeros, a path traversal and two mixed hosts are errors in their own lines."""
     (fleet / "zeros.tgz").write_bytes(gzip.compress(bytes(64 << 20)))
     mixed = io.BytesIO()
     with tarfile.open(fileobj=mixed, mode="w") as tar:
@@ -468,7 +468,7 @@ def test_one_attack_does_not_stop_the_others(fleet: Path) -> None:
 
 
 def test_a_page_is_in_the_encoding_that_it_names() -> None:
-    """HTML says UTF-8, and Prometheus demands it, in a locale of any other encoding."""
+    """HTML declares UTF-8, and Prometheus requires it, even in another locale."""
     latin = {"PYTHONIOENCODING": "latin-1"}
     done = run("scan", "--from", f"é={NOBARRIER}", "-f", "html", env=latin)
     assert "<title>ext4audit: é</title>" in done.stdout

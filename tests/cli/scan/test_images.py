@@ -1,4 +1,4 @@
-"""`ext4audit scan IMAGE`, as a process, on images that the real mke2fs makes."""
+"""`ext4audit scan IMAGE`, run as a process, on images made by the real mke2fs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AS_IMAGE = "audited as an image; to audit the filesystem that holds it, name its
 
 
 def make(image: Path, *options: str, at: int = 0) -> Path:
-    """Make a filesystem of 16 MiB in a file, from a byte on."""
+    """Make a filesystem of 16 MiB in a file, at a byte offset."""
     where = ("-E", f"offset={at}") if at else ()
     shell("mke2fs", "-q", "-F", "-t", "ext4", *where, *options, image, "16M")
     return image
@@ -49,9 +49,9 @@ def disk(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def public(tmp_path: Path) -> Path:
-    """Let anybody come to this test's files: pytest's folders are its user's alone.
+    """Let everybody read this test's files: pytest's folders are private to its user.
 
-    The folders stay open: those above are shared with tests of other processes.
+    The folders stay open, because other processes' tests share those above.
     """
     for each in (tmp_path, *tmp_path.parents):
         if each.stat().st_mode & 0o5 != 0o5:
@@ -60,14 +60,14 @@ def public(tmp_path: Path) -> Path:
 
 
 def report(done: subprocess.CompletedProcess[str], code: int = 0) -> dict[str, Any]:
-    """Return the JSON of a scan that must end with a code."""
+    """Return the JSON of a scan, after checking its exit code."""
     assert done.returncode == code, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
 def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
-    """Exit 0: nothing that only a mount could tell is asked; and it is said what was audited."""
+    """Exit 0: rules need nothing that only a mount shows; a note says what was audited."""
     done = run("scan", "-f", "json", str(image))
     found = report(done)
     assert found["source"]["kind"] == "image"
@@ -81,7 +81,7 @@ def test_a_clean_image_is_a_complete_audit(image: Path) -> None:
 
 
 def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
-    """No host is named where none was audited."""
+    """No host is named, because none was audited."""
     done = run("scan", str(image))
     assert done.stdout.splitlines()[0].startswith(f"image {image}")
     assert done.stdout.splitlines()[-1].startswith("1 filesystem: no findings; ")
@@ -89,14 +89,14 @@ def test_the_text_says_that_it_is_of_an_image(image: Path) -> None:
 
 
 def test_the_report_of_images_obeys_the_schema(disk: Path) -> None:
-    """Machines need no second reader for it."""
+    """Consumers of JSON need no special case for images."""
     schema = json.loads(run("schema").stdout)
     found = report(run("scan", "-f", "json", str(disk)), code=1)
     jsonschema.Draft202012Validator(schema).validate(found)
 
 
 def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
-    """Only HLT003 of the rules about a host judges what no host has mounted."""
+    """HLT003 is the only rule about a host that also judges images."""
     found = report(run("scan", "-f", "json", str(image)))
     verdicts = found["verdicts"]
     of_host = [verdict["rule"] for verdict in verdicts if verdict["filesystem"] is None]
@@ -107,7 +107,7 @@ def test_a_host_that_is_not_there_has_no_verdict(image: Path) -> None:
 
 
 def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
-    """Its superblock says that it needs e2fsck before anybody mounts it."""
+    """Its superblock requires e2fsck before the next mount."""
     shell("debugfs", "-w", "-R", "ssv state 2", image)
     found = report(run("scan", "-f", "json", str(image)), code=1)
     (failed,) = [verdict for verdict in found["verdicts"] if verdict["outcome"] == "fail"]
@@ -115,7 +115,7 @@ def test_an_image_with_errors_on_record_is_not_clean(image: Path) -> None:
 
 
 def test_what_the_superblock_hides_is_found_before_it_is_mounted(disk: Path) -> None:
-    """Each partition is a filesystem of its own; the finding and its command name the one."""
+    """Each partition is a filesystem; finding and command name the partition."""
     found = report(run("scan", "-f", "json", str(disk)), code=1)
     assert [fs["label"] for fs in found["filesystems"]] == ["good", "bad"]
     outcomes = [(v["filesystem"], v["outcome"]) for v in found["verdicts"] if v["rule"] == "DUR002"]
@@ -143,7 +143,7 @@ def test_the_printed_command_cures_the_partition(disk: Path) -> None:
 
 
 def test_images_and_mounts_make_one_report_of_this_host(image: Path) -> None:
-    """With anything of this host among the targets the source is live, and host rules apply."""
+    """If any target belongs to this host, the source is live, and host rules apply."""
     if root_fstype() != "ext4":
         pytest.skip(f"/ is {root_fstype()}, not ext4")
     done = run("scan", "-f", "json", "--select", "DUR002,DRF006", "/", str(image))
@@ -155,7 +155,7 @@ def test_images_and_mounts_make_one_report_of_this_host(image: Path) -> None:
 
 
 def test_two_images_are_one_report(image: Path, disk: Path) -> None:
-    """A copy has an id of its own, and a target that is typed twice is audited once."""
+    """A copy has a separate id, and a repeated target is audited once."""
     copy = image.with_name("copy.img")
     shell("cp", image, copy)
     done = run("scan", "-f", "json", "--fail-on", "never", *map(str, (image, copy, disk, image)))
@@ -167,7 +167,7 @@ def test_two_images_are_one_report(image: Path, disk: Path) -> None:
 
 @pytest.mark.usefixtures("public")
 def test_an_image_is_audited_without_root(image: Path) -> None:
-    """Whoever may read the file may audit it, and gets the same verdicts."""
+    """Read permission for the file is enough for the same verdicts."""
     image.chmod(0o444)
     root, nobody = (
         run("scan", "-f", "json", str(image)),
@@ -178,14 +178,14 @@ def test_an_image_is_audited_without_root(image: Path) -> None:
 
 @pytest.mark.usefixtures("public")
 def test_a_file_that_may_not_be_read_is_reported(image: Path) -> None:
-    """It stands for what it lies on then, as any file does, and that is said."""
+    """Like any file it then selects the filesystem that holds it, and a note says so."""
     image.chmod(0o400)
     done = run_as_nobody("scan", str(image))
     assert "not an image: not checked whether it is an image: Permission denied" in (done.stderr)
 
 
 def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) -> None:
-    """A copy of metadata is to be corrected where it was taken."""
+    """A copy of metadata must be corrected at its origin."""
     made = make(tmp_path / "fs.img")
     shell("tune2fs", "-o", "nobarrier", made)
     shell("e2image", made, tmp_path / "fs.e2i")
@@ -207,7 +207,7 @@ def test_an_e2image_file_is_audited_and_no_command_writes_to_it(tmp_path: Path) 
 def test_an_image_that_cannot_be_read_is_a_usage_error(
     tmp_path: Path, content: bytes, reported: str
 ) -> None:
-    """Nothing is audited in its place."""
+    """Nothing is audited instead."""
     path = tmp_path / "image"
     path.write_bytes(content)
     done = run("scan", str(path))
@@ -216,7 +216,7 @@ def test_an_image_that_cannot_be_read_is_a_usage_error(
 
 
 def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path) -> None:
-    """The bad one is a message."""
+    """The bad one is reported in a message."""
     bad = tmp_path / "bad.img"
     bad.write_bytes(image.read_bytes())
     write_at(bad, {1024 + 0x78: b"W"})
@@ -226,7 +226,7 @@ def test_beside_a_bad_image_the_good_one_is_audited(image: Path, tmp_path: Path)
 
 
 def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
-    """Nothing is audited in its place."""
+    """Nothing is audited instead."""
     disk = tmp_path / "windows.img"
     grow(disk, MIB)
     write_at(disk, {0: boot_record((LINUX, 8, 8))})
@@ -237,7 +237,7 @@ def test_a_disk_without_ext4_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
-    """The named command repairs a copy, and the copy is audited then."""
+    """The named command repairs a copy, which can then be audited."""
     image = make(tmp_path / "fs")
     shell("dd", "if=/dev/zero", f"of={image}", "bs=1024", "seek=1", "count=1", "conv=notrunc")
     for command in ("scan", "layout"):
@@ -252,7 +252,7 @@ def test_a_zeroed_superblock_is_named_with_its_backups(tmp_path: Path) -> None:
 def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
     tmp_path: Path, where: str
 ) -> None:
-    """It is named, and how to look at it."""
+    """The damage is named, with a command to check it."""
     image = make(tmp_path / "fs.img", "-b", "4096")
     assert run("scan", str(image)).returncode == 0
     place, what = 4096, f"block groups of {image}"
@@ -267,14 +267,14 @@ def test_damage_behind_a_whole_superblock_makes_an_audit_incomplete(
 
 
 def test_an_image_without_a_journal_lacks_nothing(tmp_path: Path) -> None:
-    """There is none to read."""
+    """It has no journal to read, so there is no gap."""
     image = make(tmp_path / "fs.img", "-O", "^has_journal")
     assert json.loads(run("scan", "-f", "json", str(image)).stdout)["gaps"] == []
 
 
 @pytest.mark.parametrize("fstype", ["ext2", "ext3", "ext4"])
 def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: str) -> None:
-    """No mount tells it."""
+    """There is no mount that shows the type."""
     image = tmp_path / "fs.img"
     shell("mke2fs", "-q", "-F", "-t", fstype, image, "16M")
     done = run("scan", "-v", str(image))
@@ -282,7 +282,7 @@ def test_the_type_of_an_image_is_that_of_its_features(tmp_path: Path, fstype: st
 
 
 def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> None:
-    """Its other fields are not believed."""
+    """Its other fields are not trusted."""
     image = make(tmp_path / "fs")
     write_at(image, {1024 + 0x38: b"\x34\x12"})
     done = run("scan", str(image))
@@ -292,7 +292,7 @@ def test_a_superblock_of_another_magic_number_is_destroyed(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["junk", "junk.img"])
 def test_junk_is_refused(tmp_path: Path, name: str) -> None:
-    """It is not silently the filesystem that it lies on."""
+    """It does not silently select the filesystem that holds it."""
     junk = tmp_path / name
     junk.write_bytes(bytes(range(256)) * 4096)
     done = run("scan", str(junk))
@@ -302,7 +302,7 @@ def test_junk_is_refused(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("mkswap") is None, reason="util-linux makes no swap here")
 def test_what_mkswap_makes_is_named(tmp_path: Path) -> None:
-    """The signature is at the end of its first page."""
+    """The swap signature is at the end of the first page."""
     path = tmp_path / "swapfile"
     grow(path, MIB)
     path.chmod(0o600)
@@ -314,7 +314,7 @@ def test_what_mkswap_makes_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [b"a\n\x1b[31m$(id).img", b"\xff\xfe.img", b"q?offset=5.img"])
 def test_a_hostile_name_stays_a_name(tmp_path: Path, name: bytes) -> None:
-    """On the terminal it is spelled out; the image is audited all the same."""
+    """It is escaped on the terminal; the image is still audited."""
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name))
     make(tmp_path / "fs.img").rename(path)
     done = run("scan", "-v", str(path))
@@ -324,7 +324,7 @@ def test_a_hostile_name_stays_a_name(tmp_path: Path, name: bytes) -> None:
 
 
 def test_a_fifo_is_no_image(tmp_path: Path) -> None:
-    """It is not opened: nobody may ever write to it."""
+    """It is not opened: it may never have a writer."""
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     done = run("scan", str(fifo))
@@ -333,7 +333,7 @@ def test_a_fifo_is_no_image(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_cannot_be_read_makes_the_audit_incomplete(disk: Path) -> None:
-    """A filesystem that vanished with the end of a copy is not one without findings."""
+    """A filesystem missing from a truncated copy is not one without findings."""
     os.truncate(disk, 17 * MIB + 1500)
     done = run("scan", "-f", "json", str(disk))
     found = report(done, code=3)

@@ -1,4 +1,4 @@
-"""The hosts that `--from` and `--expect` name: keys, refusals, and what engines leave."""
+"""Hosts named by `--from` and `--expect`: keys, refusals, and files left by engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORIGINAL = Original(HOSTS / "healthy-debian-12" / "snapshot")
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write snapshots of hosts that call themselves "lab", and work beside them."""
+    """Write snapshots of hosts that call themselves "lab", and work in their folder."""
     for name in ("db1.tar.gz", "a=b.tar", "fleet/db1.tgz", "fetch/db2/tmp/x.tar", "fetch/run.log"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def scan(folder: Path, *arguments: str) -> CompletedProcess[str]:
 
 
 def keys(text: str) -> list[str]:
-    """Return the keys of the lines of NDJSON."""
+    """Return the keys in lines of NDJSON."""
     return [json.loads(line)["source"]["key"] for line in text.splitlines()]
 
 
@@ -56,7 +56,7 @@ def keys(text: str) -> list[str]:
     ],
 )
 def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
-    """The operator's name, else that of the file, else its own."""
+    """The key is the given name, else the file's, else the host's own."""
     done = scan(folder, "-f", "ndjson", "--from", source)
     assert keys(done.stdout) == [key]
 
@@ -72,7 +72,7 @@ def test_a_single_host_has_a_key(folder: Path, source: str, key: str) -> None:
     ],
 )
 def test_a_bad_name_is_a_usage_error(folder: Path, sources: list[str], message: str) -> None:
-    """Exit 2, before anything is written; the message has both sources."""
+    """The exit code is 2, and nothing is written; the message names both sources."""
     words = [f"--from={source}" for source in sources]
     done = scan(folder, *words, "-f", "ndjson", "-o", "out")
     assert done.returncode == 2
@@ -81,9 +81,9 @@ def test_a_bad_name_is_a_usage_error(folder: Path, sources: list[str], message: 
 
 
 def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path) -> None:
-    """A host whose capture was forgotten is no host that is fine."""
+    """A host whose capture was forgotten must not look clean."""
     (folder / "fetch" / "hosts.txt").write_text("db2\ndb4  # new\n")
-    formats = [fmt for fmt in FORMATS if fmt != "json"]  # which is for one host
+    formats = [fmt for fmt in FORMATS if fmt != "json"]  # JSON is for one host
     pairs = [word for fmt in formats for word in ("-f", fmt, "-o", f"out.{fmt}")]
     done = run("scan", "--from", "fetch", "--expect", "fetch/hosts.txt", *pairs)
     assert done.returncode == 3
@@ -108,7 +108,7 @@ def test_expected_hosts_that_are_missing_are_unread_in_every_format(folder: Path
 def test_a_list_that_cannot_be_used_is_refused(
     folder: Path, arguments: list[str], message: str
 ) -> None:
-    """Exit 2: the hosts would look complete."""
+    """The exit code is 2: otherwise the hosts would look complete."""
     (folder / "hosts").write_text("db1\n")
     (folder / "empty").write_text("")
     done = scan(folder, *arguments)
@@ -117,7 +117,7 @@ def test_a_list_that_cannot_be_used_is_refused(
 
 
 def test_a_tree_of_ansible_has_a_host_a_file(folder: Path) -> None:
-    """What `ansible -t` writes; an unreachable host is unread."""
+    """`ansible -t` writes such trees; an unreachable host is unread."""
     tree = folder / "tree"
     tree.mkdir()
     single = ORIGINAL.single("lab").decode()

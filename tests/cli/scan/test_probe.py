@@ -1,4 +1,4 @@
-"""`scan --probe`: what a measurement changes in a report, and which files are refused."""
+"""`scan --probe`: how a measurement changes a report, and which files are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def scan(*arguments: str) -> dict[str, Any]:
 
 
 def measured(report: dict[str, Any], verdict: str) -> dict[str, Any]:
-    """Return a run that measured the renames of the array of the host."""
+    """Return a run that measured renames on the host's array."""
     found = next(fs for fs in report["filesystems"] if fs["device"] == "/dev/md127")
     options = {"auto_da_alloc": "auto_da_alloc", "data": "data=ordered", "delalloc": "delalloc"}
     result = {
@@ -75,7 +75,7 @@ def test_a_measurement_confirms_a_likely_finding_or_passes(
 
 
 def test_a_measurement_of_another_kernel_is_not_used(tmp_path: Path) -> None:
-    """The report has a notice with the reason, and the finding as before."""
+    """The report has a notice with the reason, and the finding is unchanged."""
     path = tmp_path / "probe.json"
     before = scan("--select", "PRF002")
     path.write_text(json.dumps({**measured(before, "healthy"), "kernel_release": "5.10"}))
@@ -86,7 +86,7 @@ def test_a_measurement_of_another_kernel_is_not_used(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 100_000, '{"kind": "ext4audit probe"}', "\xff"])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
-    """It is a usage error, in one line with the name of the file."""
+    """The usage error is one line with the file's name."""
     path = tmp_path / "probe.json"
     path.write_text(text, encoding="latin-1")
     done = run("scan", "--probe", str(path))
@@ -106,7 +106,7 @@ def test_a_file_that_is_too_long_or_missing_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_fleet_names_the_runs_that_no_host_uses(tmp_path: Path) -> None:
-    """It said nothing of them, and its findings looked as if they were measured."""
+    """Without the notice, the findings would look as if they were measured."""
     host = scan("--select", "PRF002")
     run_ = measured(host, "healthy")
     for name, changes in (("used", {}), ("unused", {"host": "other", "directory": "/other"})):

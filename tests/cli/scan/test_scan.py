@@ -1,4 +1,4 @@
-"""`ext4audit scan`, as a user runs it, on whatever host the tests run on."""
+"""`ext4audit scan`, run as by a user, on the host that runs the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FINISHED = {0, 1, 3}
 CODES = [rule.code for rule in default_rules()]
 IS_EXT4 = root_fstype() in {"ext2", "ext3", "ext4"}
 STEADY = ["/"] if IS_EXT4 else []
-"""What two scans see alike while other tests mount and unmount filesystems of their own."""
+"""Targets that give two scans the same result while other tests mount filesystems."""
 SUMMARY = re.compile(
     r"\S+: \d+ filesystems?: .*; \d+ checks? passed(, \d+ stopped with an error)?; "
     r"(complete|complete for medium and worse|incomplete)\.\n"
@@ -47,7 +47,7 @@ def test_a_scan_finishes_on_any_host() -> None:
 
 
 def test_quiet_is_one_line() -> None:
-    """Host, filesystems, findings, verdicts, completeness."""
+    """It has host, filesystems, findings, verdicts and completeness."""
     done = run("scan", "-q")
     assert done.returncode in FINISHED
     assert SUMMARY.fullmatch(done.stdout)
@@ -55,14 +55,14 @@ def test_quiet_is_one_line() -> None:
 
 
 def test_verbose_says_more() -> None:
-    """The reasons of rules that do not apply, and all that the plain report says."""
+    """It adds reasons why rules do not apply to what the plain report says."""
     if not IS_EXT4:
         pytest.skip(f"/ is {root_fstype()}: there may be no ext4 filesystem to say more of")
     assert len(run("scan", "-v", "/").stdout) > len(run("scan", "/").stdout)
 
 
 def test_json_obeys_the_printed_schema() -> None:
-    """What `scan -f json` prints on this host is what `schema` promises."""
+    """The output of `scan -f json` on this host matches `schema`."""
     schema = json.loads(run("schema").stdout)
     jsonschema.Draft202012Validator(schema).validate(scan_json())
 
@@ -76,7 +76,7 @@ def test_json_is_ascii_and_ends_with_a_newline() -> None:
 
 @pytest.mark.usefixtures("steady_limits")
 def test_the_exit_code_is_the_json_reports_verdict() -> None:
-    """One function decides for every format: the text report exits as the JSON report says."""
+    """All formats share one function: the text report exits as the JSON report implies."""
     report = scan_json("--fail-on", "info", *STEADY)
     found = sum(report["summary"]["findings"].values())
     expected = 1 if found else 0 if report["complete"] else 3
@@ -128,7 +128,7 @@ LOCALES = (
     ids=str,
 )
 def test_no_locale_makes_it_crash(env: dict[str, str], arguments: list[str]) -> None:
-    """What the stream cannot encode is spelled otherwise."""
+    """Characters that the stream cannot encode are replaced."""
     done = run(*arguments, env=env, errors="surrogateescape")
     assert done.returncode in FINISHED
     assert done.stderr == ""
@@ -143,7 +143,7 @@ def test_no_locale_makes_it_crash(env: dict[str, str], arguments: list[str]) -> 
     ids=str,
 )
 def test_an_ascii_stream_gets_ascii_glyphs(env: dict[str, str]) -> None:
-    r"""The glyphs are replaced by letters, and not spelled as `\u25c7`."""
+    r"""The glyphs are replaced by letters, and not escaped as `\u25c7`."""
     done = run("scan", env=env)
     assert done.returncode in FINISHED
     assert done.stdout.isascii()
@@ -167,20 +167,20 @@ def test_an_ascii_stream_gets_ascii_glyphs(env: dict[str, str]) -> None:
 def test_a_pipe_is_coloured_on_request_only(
     arguments: list[str], env: dict[str, str], colored: bool
 ) -> None:
-    """The option wins, then NO_COLOR, then the two that force it; JSON is never coloured."""
+    """The order is: option, NO_COLOR, FORCE_COLOR and CLICOLOR_FORCE; JSON has no colours."""
     done = run("scan", *arguments, env=env)
     assert done.returncode in FINISHED
     assert ("\x1b[" in done.stdout) is colored
 
 
 def test_the_shortest_timeout_still_finishes() -> None:
-    """Commands that get no time are gaps with a reason, and not a crash."""
+    """Commands without time are gaps with a reason, not crashes."""
     report = scan_json("--timeout", "0.000001")
     assert len(report["verdicts"]) >= len(report["filesystems"])
 
 
 def test_without_privileges_it_finishes() -> None:
-    """The same subjects are judged, and the report is as valid as root's."""
+    """The same subjects are judged, with as many verdicts as for root."""
     done = run_as_nobody("scan", "-f", "json", *STEADY)
     assert done.returncode in FINISHED, done.stderr
     assert done.stderr == ""
@@ -193,7 +193,7 @@ def test_without_privileges_it_finishes() -> None:
 
 
 def test_without_privileges_every_refusal_says_how_to_see_more() -> None:
-    """Whatever root could see has the hint that names root."""
+    """Evidence that root could see has a hint that names root."""
     report = json.loads(run_as_nobody("scan", "-f", "json").stdout)
     gaps = [*report["gaps"], *(gap for v in report["verdicts"] for gap in v["unknowns"])]
     for gap in gaps:
@@ -202,7 +202,7 @@ def test_without_privileges_every_refusal_says_how_to_see_more() -> None:
 
 
 def test_without_privileges_a_device_says_that_root_could_read_it() -> None:
-    """A block device that only root may open is a usage error with the remedy."""
+    """A device that only root may open is a usage error with the remedy."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -220,7 +220,7 @@ def test_without_privileges_a_device_says_that_root_could_read_it() -> None:
 
 
 def test_a_selection_that_leaves_no_rule_is_refused() -> None:
-    """An audit by no rules would call anything clean."""
+    """An audit without rules would always be clean."""
     done = run("scan", "--select", "DUR", "--ignore", "DUR")
     assert (done.returncode, done.stdout) == (2, "")
     assert "leave no rule" in done.stderr

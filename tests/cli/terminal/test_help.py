@@ -1,4 +1,4 @@
-"""Help, errors, rules and pages on a terminal: colours where it shows them, and its width."""
+"""Help, errors, rules and pages on a terminal: its colours and its width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLORLESS = [{"TERM": "dumb"}, {"NO_COLOR": "1"}, {"EXT4AUDIT_COLOR": "never"}]
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_help_is_the_same_with_colours(command: str) -> None:
-    """Without the escape sequences it is what a pipe gets, line by line."""
+    """Without escape sequences it equals the output to a pipe, line by line."""
     arguments = [*command.split(), "--help"]
     screen = on_terminal(*arguments, "--no-pager", columns=80).screen
     assert "\x1b[1mOptions:" in screen
@@ -28,19 +28,19 @@ def test_help_is_the_same_with_colours(command: str) -> None:
 
 
 def test_a_new_interpreter_shows_the_same() -> None:
-    """The other tests run a copy of one that has loaded the program."""
+    """The other tests fork a process that has already loaded the program."""
     done = on_terminal("--help", "--no-pager")
     assert done == on_terminal_new("--help", "--no-pager")
 
 
 @pytest.mark.parametrize("variables", COLORLESS, ids=str)
 def test_help_obeys_the_environment(variables: dict[str, str]) -> None:
-    """A terminal without colours gets none."""
+    """A terminal without colours gets plain text."""
     assert "\x1b" not in on_terminal("--help", "--no-pager", env=variables).screen
 
 
 def test_every_command_has_examples() -> None:
-    """Each calls the program."""
+    """Each example calls the program."""
     for command in COMMANDS:
         examples = run(command, "--help").stdout.partition("Examples:\n")[2]
         assert f"ext4audit {command}" in examples, command
@@ -52,21 +52,21 @@ def test_every_command_has_examples() -> None:
     ids=str,
 )
 def test_errors_are_red_on_a_terminal(variables: dict[str, str], *, colored: bool) -> None:
-    """Only the name of the program: the message can be copied."""
+    """Only the program's name is coloured, so that the message can be copied."""
     screen = on_terminal("explain", "nothing", with_stderr=True, env=variables).screen
     head = "\x1b[31m\x1b[1mext4audit:\x1b[0m" if colored else "ext4audit:"
     assert screen.startswith(f"{head} unknown rule 'nothing'")
 
 
 def test_errors_in_a_pipe_are_plain() -> None:
-    """Standard output may be a terminal."""
+    """Standard output may still be a terminal."""
     done = on_terminal("explain", "nothing")
     assert (done.code, done.screen) == (2, "")
     assert "\x1b" not in done.stderr
 
 
 def test_forced_colours_reach_a_pipe() -> None:
-    """CLICOLOR_FORCE, as for the report."""
+    """CLICOLOR_FORCE works as for the report."""
     done = run("explain", "nothing", env={"CLICOLOR_FORCE": "1"})
     assert done.stderr.startswith("\x1b[31m")
     assert "\x1b[1m" in run("--help", env={"CLICOLOR_FORCE": "1"}).stdout
@@ -75,7 +75,7 @@ def test_forced_colours_reach_a_pipe() -> None:
 
 @pytest.mark.parametrize("columns", [50, 80, 200])
 def test_rules_fit_the_terminal(columns: int) -> None:
-    """No line is wider, and nothing is lost."""
+    """No line is wider, and no rule is missing."""
     screen = click.unstyle(on_terminal("rules", "--no-pager", columns=columns).screen)
     assert max(map(len, screen.splitlines())) <= columns
     shown = "".join(screen.split())
@@ -87,7 +87,7 @@ def test_rules_fit_the_terminal(columns: int) -> None:
 
 
 def test_rules_without_colour_fit_the_terminal() -> None:
-    """The width depends neither on colour nor on sizes in odd digits."""
+    """The width depends neither on colour nor on COLUMNS and LINES in non-ASCII digits."""
     odd = {"COLUMNS": "²", "LINES": "²"}
     screen = on_terminal("rules", "--no-pager", "--color", "never", columns=60, env=odd).screen
     assert screen.count("DUR001") == 1
@@ -107,7 +107,7 @@ def test_a_page_is_rendered_on_a_terminal() -> None:
 
 
 def test_a_difference_is_coloured(tmp_path: Path) -> None:
-    """New findings are red; without the colours the text is that of a pipe."""
+    """New findings are red; without colours the text equals that of a pipe."""
     (tmp_path / "new.json").write_text(run("scan", "--from", str(HOST), "-f", "json").stdout)
     report = json.loads((tmp_path / "new.json").read_text())
     for verdict in report["verdicts"]:
@@ -128,7 +128,7 @@ def test_a_difference_is_coloured(tmp_path: Path) -> None:
     ids=lambda case: case[0] if isinstance(case, tuple) else "",
 )
 def test_what_takes_long_shows_it(arguments: tuple[str, ...], doing: str) -> None:
-    """On a terminal, and not with -q."""
+    """The status appears on a terminal, but not with -q."""
     loud = tuple(each for each in arguments if each != "-q")
     assert doing[:60] in on_terminal(*loud, with_stderr=True, columns=250, rows=999).screen
     assert doing[:60] not in on_terminal(*arguments, with_stderr=True, columns=250).screen

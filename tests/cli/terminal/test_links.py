@@ -1,4 +1,4 @@
-"""Links from the codes of rules to their pages: on terminals that have them."""
+"""Links from rule codes to their pages, on terminals that support links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SHORT = ("explain", "LAY", "--no-pager")
     ids=str,
 )
 def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linked: bool) -> None:
-    """By the variables of the terminal, and where the text may have escape sequences."""
+    """The terminal's variables decide, unless escape sequences are not allowed."""
     screen = on_terminal(*SHORT, env=variables).screen
     found = {each["text"]: each["page"] for each in LINK.finditer(screen)}
     assert "LAY001" in screen
@@ -46,7 +46,7 @@ def test_a_terminal_that_has_links_gets_them(variables: dict[str, str], *, linke
 
 
 def test_a_link_leads_to_the_page() -> None:
-    """To the file of the rule on this host."""
+    """It is the file of the rule's page on this host."""
     found = LINK.search(with_links("see DUR001."))
     assert found is not None
     assert found["text"] == "DUR001"
@@ -65,22 +65,22 @@ def test_a_link_leads_to_the_page() -> None:
     ],
 )
 def test_other_text_stays(text: str) -> None:
-    """What is no code of a rule, and what is a link already."""
+    """Other words are not rule codes, and existing links are kept."""
     assert with_links(text) == text
 
 
 def test_a_code_behind_a_colour_is_a_link() -> None:
-    """The letter that ends an escape sequence is no part of the code."""
+    """The final letter of an escape sequence is not part of the code."""
     assert "\x1b]8;" in with_links("\x1b[31mDUR001\x1b[0m")
 
 
 @pytest.mark.parametrize("arguments", [("rules",), ("rules", "--color", "always")], ids=" ".join)
 def test_a_pipe_gets_no_link(arguments: tuple[str, ...]) -> None:
-    """Not even with colours."""
+    """This holds even with colours."""
     assert "\x1b]8;" not in run(*arguments, env={"VTE_VERSION": "7600"}).stdout
 
 
 def test_a_machine_format_gets_no_link() -> None:
-    """JSON on a terminal is JSON."""
+    """JSON on a terminal stays JSON."""
     done = on_terminal("rules", "-f", "json", "--no-pager", env={"VTE_VERSION": "7600"})
     assert "\x1b" not in done.screen

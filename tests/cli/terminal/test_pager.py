@@ -1,4 +1,4 @@
-"""The pager: for long text on a terminal, and nowhere else."""
+"""The pager: for long text on a terminal only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from support.program import run
 from support.terminals import on_terminal
 
 PAGE = ("explain", "DUR001")
-"""More than 24 lines."""
+"""Arguments whose output has more than 24 lines."""
 
 
 @pytest.fixture
 def pager(tmp_path: Path) -> tuple[Path, str]:
-    """Make a pager that keeps what it gets, and its value of LESS; return the file and its path."""
+    """Make a pager that stores its input and LESS; return the file and the pager's path."""
     kept, script = tmp_path / "kept", tmp_path / "pager"
     script.write_text(f'#!/bin/sh\n{{ echo "LESS=$LESS"; cat; }} > {kept}\n')
     script.chmod(0o755)
@@ -23,7 +23,7 @@ def pager(tmp_path: Path) -> tuple[Path, str]:
 
 
 def test_long_text_goes_to_the_pager(pager: tuple[Path, str]) -> None:
-    """With the colours of the terminal and git's default of LESS; the screen gets nothing else."""
+    """It gets colours and git's default of LESS; the screen gets nothing else."""
     kept, path = pager
     done = on_terminal(*PAGE, env={"PAGER": path})
     assert (done.code, done.screen, done.stderr) == (0, "", "")
@@ -34,7 +34,7 @@ def test_long_text_goes_to_the_pager(pager: tuple[Path, str]) -> None:
 
 
 def test_the_users_less_stays(pager: tuple[Path, str]) -> None:
-    """The default replaces nothing."""
+    """The default does not replace the user's value."""
     kept, path = pager
     on_terminal(*PAGE, env={"PAGER": path, "LESS": "-S"})
     assert kept.read_text().startswith("LESS=-S\n")
@@ -42,14 +42,14 @@ def test_the_users_less_stays(pager: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize("arguments", [("--help",), ("scan", "--help"), ("rules",)], ids=" ".join)
 def test_help_and_rules_are_paged(pager: tuple[Path, str], arguments: tuple[str, ...]) -> None:
-    """They are longer than the terminal."""
+    """Both are longer than the terminal."""
     kept, path = pager
     assert on_terminal(*arguments, env={"PAGER": path}).code == 0
     assert kept.exists()
 
 
 def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
-    """A pager that succeeds hides no finding."""
+    """A pager that succeeds does not hide findings."""
     kept, path = pager
     snapshot = Path(__file__).parents[3] / "fixtures" / "hosts" / "lvm-linear-nobarrier"
     done = on_terminal("scan", "--from", str(snapshot / "snapshot"), rows=5, env={"PAGER": path})
@@ -75,7 +75,7 @@ def test_the_exit_code_is_that_of_the_audit(pager: tuple[Path, str]) -> None:
 def test_the_screen_gets_it_without_a_pager(
     pager: tuple[Path, str], arguments: tuple[str, ...], rows: int, variables: dict[str, str]
 ) -> None:
-    """By the option, by the environment, and where the text fits the terminal."""
+    """An option or a variable disables it, and text that fits the terminal needs none."""
     kept, path = pager
     done = on_terminal(*arguments, rows=rows, env={"PAGER": path, **variables})
     assert done.code == 0
@@ -84,7 +84,7 @@ def test_the_screen_gets_it_without_a_pager(
 
 
 def test_a_pipe_gets_no_pager(pager: tuple[Path, str]) -> None:
-    """Whatever PAGER is."""
+    """PAGER has no effect then."""
     kept, path = pager
     done = run(*PAGE, env={"PAGER": path, "TERM": "xterm"})
     assert done.stdout.startswith("# DUR001")

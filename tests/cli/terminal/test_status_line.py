@@ -1,4 +1,4 @@
-"""The status line: on a terminal only, and harmless whatever is read."""
+"""The status line: on a terminal only, and safe for any device name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VARIABLES = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM", "COLUMNS"]
 
 @contextmanager
 def terminal(columns: int = 80) -> Iterator[tuple[int, TextIO]]:
-    """Open a terminal and yield its other end and the stream that a program would write to."""
+    """Open a terminal; yield its other end and the stream to which a program writes."""
     master, slave = os.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     with os.fdopen(slave, "w", encoding="utf-8") as stream:
@@ -35,7 +35,7 @@ def terminal(columns: int = 80) -> Iterator[tuple[int, TextIO]]:
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what the tests' own terminal says."""
+    """Remove the variables of the terminal that runs the tests."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
 
@@ -67,7 +67,7 @@ def test_colour_is_decided_in_one_order(
     on_terminal: bool,
     in_pipe: bool,
 ) -> None:
-    """The option, NO_COLOR, what forces it, and then whether a terminal shows it."""
+    """The order is: option, NO_COLOR, forcing variables, then the terminal's capability."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with terminal() as (_, stream):
@@ -87,18 +87,18 @@ def test_colour_is_decided_in_one_order(
     ],
 )
 def test_glyphs_need_an_encoding_that_has_them(encoding: str, ascii_only: bool) -> None:
-    """One glyph that cannot be encoded is enough to use none."""
+    """If one glyph cannot be encoded, none is used."""
     assert is_ascii_only(io.TextIOWrapper(io.BytesIO(), encoding=encoding)) is ascii_only
 
 
 def test_a_stream_without_an_encoding_is_ascii() -> None:
-    """Missing evidence to show more gets the least."""
+    """If the encoding is not known, the simplest output is chosen."""
     assert io.StringIO().encoding is None
     assert is_ascii_only(io.StringIO()) is True
 
 
 def test_a_pipe_is_not_wrapped() -> None:
-    """A line of a report in a pipe is as long as it is."""
+    """Lines in a pipe have no limit."""
     assert width(io.StringIO()) is None
 
 
@@ -111,7 +111,7 @@ sys.stderr.write(str(width(sys.stdout)))
 
 @pytest.mark.parametrize(("columns", "variable", "expected"), [(57, "", "57"), (57, "91", "91")])
 def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) -> None:
-    """The window's columns, unless COLUMNS says otherwise."""
+    """The window's columns count, unless COLUMNS is set."""
     with terminal(columns) as (_, stream):
         done = subprocess.run(
             [sys.executable, "-c", PRINT_WIDTH],
@@ -131,7 +131,7 @@ def test_a_terminal_has_its_width(columns: int, variable: str, expected: str) ->
     ids=str,
 )
 def test_a_scan_on_a_terminal_obeys_it(variables: dict[str, str], colored: bool) -> None:
-    """The summary is coloured where the terminal shows colour, and the exit code is the same."""
+    """The summary is coloured if the terminal has colours; the exit code is the same."""
     with closing(Terminal(24, 80)) as terminal:
         done = subprocess.run(
             [sys.executable, "-m", "ext4audit", "scan", "-q"],
@@ -156,7 +156,7 @@ with progress(quiet="quiet" in sys.argv) as show:
 
 
 def on_terminal(*arguments: str, **variables: str) -> str:
-    """Return what a terminal on standard error gets; standard output stays empty."""
+    """Return what a terminal on standard error shows; standard output must be empty."""
     with closing(Terminal(24, 80)) as terminal:
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, *arguments],
@@ -171,7 +171,7 @@ def on_terminal(*arguments: str, **variables: str) -> str:
 
 
 def test_a_person_sees_what_is_read() -> None:
-    """The name of the device is shown with its controls spelled out, and not as markup."""
+    """The device name is shown with control characters escaped, not as markup."""
     shown = on_terminal()
     assert r"reading vda\x1b]0;evil\x07[/red]\x0a\xff" in shown
     assert "\x1b]0;" not in shown
@@ -179,19 +179,19 @@ def test_a_person_sees_what_is_read() -> None:
 
 @pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}], ids=str)
 def test_a_simple_terminal_gets_simple_characters(variables: dict[str, str]) -> None:
-    """Neither Braille nor an escape that spells it."""
+    """The output has neither Braille nor its escape."""
     shown = on_terminal(**variables)
     assert shown.isascii()
     assert r"\u28" not in shown
 
 
 def test_quiet_shows_nothing() -> None:
-    """`-q` asks for the summary and nothing else."""
+    """With `-q` only the summary is printed."""
     assert on_terminal("quiet") == ""
 
 
 def test_a_pipe_gets_nothing() -> None:
-    """A log of standard error holds diagnostics only."""
+    """A log of standard error has diagnostics only."""
     done = run_python("-c", SCRIPT)
     assert done.returncode == 0
     assert done.stdout == done.stderr == ""
