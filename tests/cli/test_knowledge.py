@@ -221,7 +221,7 @@ def test_a_file_that_is_not_valid_is_refused_as_a_whole(
 def test_a_file_that_others_can_write_is_refused(
     mode: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Even if named explicitly, it decides which kernels are considered safe."""
+    """This includes files named explicitly: they decide which kernels are considered safe."""
     path = put(tmp_path, RANGES)
     Path(path).chmod(mode)
     if mode == 0o644:

@@ -91,7 +91,7 @@ def answered(story: str, ending: str) -> list[Ask]:
 @EVERY_WAY
 @pytest.mark.parametrize("story", [ARRAY, "partition-on-md"])
 def test_an_array_whose_level_is_not_known_may_stripe(story: str, way: str) -> None:
-    """Its name shows that it is an array; "no stripe lies below it" would be a guess."""
+    """Its name shows that it is an array; assuming that it does not stripe would be a guess."""
     (level,) = answered(story, "/md/level")
     loss = Loss(story, level, way)
     assert outcomes(loss, "LAY001")[0] in {Outcome.UNDETERMINED, Outcome.FAIL}

@@ -43,7 +43,7 @@ def test_the_stack_is_known_down_to_the_disks(report: Report) -> None:
 
 
 def test_the_hotspot_is_found_where_sos_dumped_the_descriptors(report: Report) -> None:
-    """With `-k filesys.dumpe2fs=on` LAY001 knows each group, and where the volume begins."""
+    """With `-k filesys.dumpe2fs=on` LAY001 knows each group, and where the volume starts."""
     (fs,) = report.host.filesystems
     assert fs.layout is not None
     layout = need(fs.layout)

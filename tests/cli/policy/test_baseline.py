@@ -125,7 +125,7 @@ def test_a_name_that_no_host_has_of_its_own_makes_none_the_same(name: str, tmp_p
 def test_two_reports_of_one_host_are_refused(
     command: tuple[str, ...], old: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the refusal the first report counted, whichever that was."""
+    """Without the refusal, whichever report came first was used."""
     merged = tmp_path / "merged.ndjson"
     merged.write_text(2 * f"{json.dumps(read(old))}\n")
     more = () if command[0] == "scan" else (str(old),)

@@ -12,7 +12,7 @@ from lab.support.story import tell
 
 @scenario()
 def lvm_linear() -> JsonObject:
-    """Audit a linear volume, mounted without barriers although fstab does not say so."""
+    """Audit a linear volume, mounted without barriers that its fstab entry leaves enabled."""
     with logical_volume([disk("wide")], "-L", "1G") as device:
         audited = tell("lvm-linear-nobarrier", device, options=("nobarrier",))
         return {**audited, "cured": turn_barriers_on(device)}

@@ -1,4 +1,4 @@
-"""What remounts do to superblock flags: one that names none of them, and the product's."""
+"""Effect of remounts on superblock flags: one without any of the flags, and the product's."""
 
 from __future__ import annotations
 
