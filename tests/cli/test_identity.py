@@ -71,8 +71,8 @@ def sarif_part(text: str, key: str) -> object:
     """Return the results located at the host and the notifications that start with its name."""
     (run,) = json.loads(text)["runs"]
     results = [r for r in run["results"] if f'"hosts/{key}/' in json.dumps(r["locations"])]
-    told = run["invocations"][0]["toolExecutionNotifications"]
-    return results, [n for n in told if re.match(f"{key}[: ]", n["message"]["text"])]
+    notifications = run["invocations"][0]["toolExecutionNotifications"]
+    return results, [n for n in notifications if re.match(f"{key}[: ]", n["message"]["text"])]
 
 
 def gitlab_part(text: str, key: str) -> object:

@@ -126,8 +126,8 @@ def test_the_offset_of_a_partition_moves_the_load_to_other_members(article: Path
 def test_an_offset_without_an_array_is_no_other_place_in_an_image(article: Path) -> None:
     """The filesystem starts at 0, so the offset would have no effect."""
     done = run("layout", str(article), "--offset", "1M")
-    said = "its filesystem begins at byte 0; an offset on an array needs --members and --chunk"
-    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    message = "its filesystem begins at byte 0; an offset on an array needs --members and --chunk"
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
 
 def test_an_offset_of_0_is_that_of_none(article: Path) -> None:

@@ -13,7 +13,7 @@ def test_every_shell_captures_a_stack_as_the_live_source_sees_it(any_guest: Gues
 def test_every_kind_of_stack_is_captured(guest: Guest) -> None:
     """Arrays, one of them degraded, logical volumes, device mapper and NVMe."""
     found = guest["the_collector_on_stacks"]
-    assert {kind: told["dash"] for kind, told in found.items()} == {
+    assert {kind: each["dash"] for kind, each in found.items()} == {
         "raid10": {},
         "degraded raid5": {},
         "lvm": {},

@@ -95,32 +95,32 @@ HOTSPOTS = {
 }
 
 
-def called(told: JsonObject, name: str) -> str:
+def called(result: JsonObject, name: str) -> str:
     """Replace a disk's name, which depends on the guest's number of disks, by its serial."""
-    for disk, serial in told["serials"].items():
+    for disk, serial in result["serials"].items():
         if serial and name.startswith(disk):
             return f"{serial}{name.removeprefix(disk)}"
     return name
 
 
-def severities(told: JsonObject, rule: str) -> list[str]:
+def severities(result: JsonObject, rule: str) -> list[str]:
     """Return the severities of one rule's findings."""
-    return [finding["severity"] for finding in told["verdicts"][rule]["findings"]]
+    return [finding["severity"] for finding in result["verdicts"][rule]["findings"]]
 
 
 @every_stack
 def test_a_stack_is_described_from_the_top_to_its_disks(guest: Guest, name: str) -> None:
     """Each device has its kind, chunk, cache and members; an array's are in slot order."""
-    told = guest[name]
+    result = guest[name]
     found = tuple(
         (
-            called(told, device["name"]),
+            called(result, device["name"]),
             device["kind"],
-            tuple(called(told, member) for member in device["members"]),
+            tuple(called(result, member) for member in device["members"]),
             device["chunk_bytes"],
             device["write_cache"],
         )
-        for device in told["stack"]
+        for device in result["stack"]
     )
     assert found == STACKS[name]
 
@@ -146,20 +146,20 @@ def test_a_snapshot_reports_what_the_guest_reported(guest: Guest, name: str) -> 
 @every_stack
 def test_hotspots_are_found_where_a_stripe_has_them(guest: Guest, name: str) -> None:
     """LAY001 fails on even RAID0 and striped LVM, and needs more than four block groups."""
-    told = guest[name]
-    found = (told["verdicts"]["LAY001"]["outcome"], severities(told, "LAY001"))
+    result = guest[name]
+    found = (result["verdicts"]["LAY001"]["outcome"], severities(result, "LAY001"))
     assert found == HOTSPOTS.get(name, ("not_applicable", []))
 
 
 @pytest.mark.parametrize("name", BITMAPS)
 def test_bitmaps_are_counted_on_the_disks_that_hold_them(guest: Guest, name: str) -> None:
     """Reading each bitmap once reads each member as often as the layout predicts."""
-    told = guest[name]
+    result = guest[name]
     predicted = {
-        called(told, member["name"]): member["block_bitmaps"] + member["inode_bitmaps"]
-        for member in told["layout"]["members"]
+        called(result, member["name"]): member["block_bitmaps"] + member["inode_bitmaps"]
+        for member in result["layout"]["members"]
     }
-    read = {called(told, member): count for member, count in told["bitmap_reads"].items()}
+    read = {called(result, member): count for member, count in result["bitmap_reads"].items()}
     assert (predicted, list(predicted)) == (BITMAPS[name], list(BITMAPS[name]))
     assert read == BITMAPS[name]
 
@@ -177,9 +177,9 @@ def test_offsets_add_up_on_the_way_down(
     guest: Guest, name: str, starts_sectors: dict[str, int], stripe_offset_bytes: int | None
 ) -> None:
     """A partition's start and the LUKS header shift the filesystem on the stripe below."""
-    told = guest[name]
-    starts = {called(told, each): start for each, start in told["start_sectors"].items()}
-    assert (starts, told["stripe_offset_bytes"]) == (starts_sectors, stripe_offset_bytes)
+    result = guest[name]
+    starts = {called(result, each): start for each, start in result["start_sectors"].items()}
+    assert (starts, result["stripe_offset_bytes"]) == (starts_sectors, stripe_offset_bytes)
 
 
 @pytest.mark.parametrize(

@@ -294,8 +294,8 @@ def test_output_that_cannot_be_written_makes_no_step_fail(scene: Scene, output: 
     """
     scene.fstab.write_text("a\n")
     edit = LineEdit(str(scene.fstab), 1, "a", "b")
-    tells = Step(Phase.PERSISTENT, "sh -c 'echo told || :'")
-    write(scene, tells, Step(Phase.PERSISTENT, "sed", change=edit))
+    printing = Step(Phase.PERSISTENT, "sh -c 'echo told || :'")
+    write(scene, printing, Step(Phase.PERSISTENT, "sed", change=edit))
     run("sh", "-c", f"EXT4AUDIT_STATE={scene.folder}/state sh {scene.script} --apply >{output}")
     assert scene.fstab.read_text() == "b\n"
 

@@ -82,25 +82,25 @@ def test_what_an_error_leaves_in_each_place(found: JsonObject, any_guest: Guest)
     shows emergency_ro beside rw, and has no errno in the journal.
     """
     tell(found)
-    told = KERNELS[any_guest.era]
+    expected = KERNELS[any_guest.era]
     forced = found["forced"]
-    assert (shown(forced), forced["write"]) == (told.claim, told.refusal)
+    assert (shown(forced), forced["write"]) == (expected.claim, expected.refusal)
     # More than one if background work runs into the aborted journal in the meantime (6.1).
     assert forced["errors_count"] >= 1
-    assert forced["journal_errno"] == told.journal_errno
+    assert forced["journal_errno"] == expected.journal_errno
     assert forced["state"] == "clean with errors"
     for place in ("mount_table", "options_file"):
-        assert set(forced[place]) - set(found["before"][place]) - {"ro"} == told.words
+        assert set(forced[place]) - set(found["before"][place]) - {"ro"} == expected.words
 
 
 def test_a_remount_repairs_nothing(found: JsonObject, any_guest: Guest) -> None:
     """`mount -o remount,rw` succeeds on kernels that hide the state, but writes still fail."""
-    told = KERNELS[any_guest.era]
+    expected = KERNELS[any_guest.era]
     remount = found["remount"]
-    assert remount["exit_code"] == told.remount_exit_code
-    assert (shown(remount), remount["write"]) == (told.claim, told.refusal)
-    assert told.words <= set(remount["mount_table"])
-    assert remount["journal_errno"] == told.journal_errno
+    assert remount["exit_code"] == expected.remount_exit_code
+    assert (shown(remount), remount["write"]) == (expected.claim, expected.refusal)
+    assert expected.words <= set(remount["mount_table"])
+    assert remount["journal_errno"] == expected.journal_errno
 
 
 def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) -> None:
@@ -112,14 +112,14 @@ def test_the_state_is_kept_as_a_snapshot(found: JsonObject, any_guest: Guest) ->
         shutil.rmtree(kept, ignore_errors=True)
         shutil.copytree(new, kept)
         kept.chmod(0o755)
-    told = KERNELS[any_guest.era]
+    expected = KERNELS[any_guest.era]
     for place in (new, kept):
         answers = answers_of(place)
         (header,) = [text for name, text in answers.items() if name.startswith("dumpe2fs -h")]
         (count,) = [text for name, text in answers.items() if name.endswith("/errors_count")]
-        assert ("Journal errno:            -5\n" in header) == (told.journal_errno is not None)
+        assert ("Journal errno:            -5\n" in header) == (expected.journal_errno is not None)
         assert int(count) >= 1
-        assert ("emergency_ro" in answers["/proc/self/mountinfo"]) == bool(told.words)
+        assert ("emergency_ro" in answers["/proc/self/mountinfo"]) == bool(expected.words)
 
 
 def answers_of(snapshot: Path) -> dict[str, str]:

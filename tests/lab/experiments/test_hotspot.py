@@ -69,8 +69,8 @@ def test_the_modelled_churn_is_within_5_points_of_the_writes(guest: Guest, name:
     found = guest["hotspot"][name]
     modelled, written = shares(found["churn"]), shares(found["writes"])
     errors = [abs(one - other) for one, other in zip(modelled, written, strict=True)]
-    told = " ".join(f"{one:.1%}/{other:.1%}" for one, other in zip(modelled, written, strict=True))
-    print(f"\n{name}: modelled/written {told}; largest difference {max(errors):.1%}")
+    text = " ".join(f"{one:.1%}/{other:.1%}" for one, other in zip(modelled, written, strict=True))
+    print(f"\n{name}: modelled/written {text}; largest difference {max(errors):.1%}")
     assert max(errors) < 0.05
 
 
@@ -87,8 +87,8 @@ def test_the_touch_model_predicts_the_shares_of_the_writes(guest: Guest, name: s
     predicted = shares(found["touches"])
     written = shares([count - flat for count in found["writes"]])
     errors = [abs(one - other) for one, other in zip(predicted, written, strict=True)]
-    told = " ".join(f"{one:.1%}/{other:.1%}" for one, other in zip(predicted, written, strict=True))
-    print(f"\n{name}: predicted/written {told}; largest error {max(errors):.1%}, flat {flat:.0f}")
+    text = " ".join(f"{one:.1%}/{other:.1%}" for one, other in zip(predicted, written, strict=True))
+    print(f"\n{name}: predicted/written {text}; largest error {max(errors):.1%}, flat {flat:.0f}")
     assert max(errors) < 0.06
 
 

@@ -58,14 +58,14 @@ def tell(
     run("mkfs.ext4", "-q", "-F", "-E", lazy, "-U", identity, device, size)
     entry = f"UUID={identity} {PLACE} ext4 {fstab} 0 2\n"
     with host_called_lab(entry), mounted(device, *options, at=PLACE, mkfs=None):
-        told = _summary(_audit_and_keep(name))
+        summary = _summary(_audit_and_keep(name))
         capture(name)
         if as_nobody:
             capture_as_nobody(f"{NOT_ROOT}{name}")
         grades = _without_barriers() if without_barriers else None
-    members = [member["name"] for member in (told["layout"] or {"members": []})["members"]]
+    members = [member["name"] for member in (summary["layout"] or {"members": []})["members"]]
     reads = bitmap_reads(device, members) if members else None
-    return {**told, "story": name, "without_barriers": grades, "bitmap_reads": reads}
+    return {**summary, "story": name, "without_barriers": grades, "bitmap_reads": reads}
 
 
 @contextlib.contextmanager
