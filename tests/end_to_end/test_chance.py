@@ -90,7 +90,7 @@ def _name(function: ast.expr) -> str:
 
 
 def _dotted(function: ast.expr) -> str:
-    """Return "module.name" if a function is called that way, else ""."""
+    """Return "module.name" if a function is called that way, else an empty string."""
     if not isinstance(function, ast.Attribute) or not isinstance(function.value, ast.Name):
         return ""
     return f"{function.value.id}.{function.attr}"

@@ -57,7 +57,7 @@ def test_it_runs_by_its_name(one_file: Path) -> None:
 
 
 def test_an_old_interpreter_is_reported_what_is_needed(one_file: Path) -> None:
-    """The error is one line, not a traceback about syntax."""
+    """The error is a message, not a traceback about syntax."""
     old = next(iter(Path.home().glob(".pyenv/versions/3.[6789].*/bin/python")), None)
     if old is None:
         pytest.skip("needs Python 3.6 to 3.9")

@@ -47,7 +47,7 @@ def test_it_needs_an_interpreter_alone(rpm: Path, tmp_path: Path) -> None:
 
 @pytest.mark.xdist_group("chroot")
 def test_it_is_installed_run_and_erased_without_traces(rpm: Path, system: Chroot) -> None:
-    """The dependencies have other names in this distribution (--nodeps), but its scripts run."""
+    """Its scripts run in the system; its dependencies are another distribution's (--nodeps)."""
     before = system.files()
     manage = (needs("rpm"), "--root", system.root, "--dbpath", "/var/lib/rpm")
     succeed(*manage, "--nodeps", "-i", rpm)
