@@ -146,7 +146,7 @@ def test_times_are_in_utc(scratch: Make, shell: str, monkeypatch: pytest.MonkeyP
     "value", ["a[$(touch /tmp/pwned)]", "0x1; touch /tmp/pwned", "0x", "0x08g"]
 )
 def test_a_forged_line_of_dumpe2fs_is_no_arithmetic(scratch: Make, shell: str, value: str) -> None:
-    """dumpe2fs prints the last mount point raw, and bash expands subscripts in arithmetic."""
+    """dumpe2fs prints the last mount point raw, and bash arithmetic runs commands in subscripts."""
     one = scratch("data").make("-O", "^metadata_csum")
     with one.image.open("r+b") as image:
         image.seek(SUPERBLOCK_BYTES + LAST_MOUNTED_BYTES)
