@@ -194,7 +194,7 @@ def test_a_write_that_fails_is_inconclusive_and_no_crash(
 
 @pytest.mark.usefixtures("private_mounts")
 def test_a_user_probes_what_the_user_may_write() -> None:
-    """Without root the members probe fails because it needs the superblock; fsync works."""
+    """Without root the members probe cannot read the superblock it needs; fsync needs none."""
     with TemporaryDirectory() as folder:  # everybody may enter it, unlike tmp_path
         Path(folder).chmod(0o755)
         one = Scratch(Path(folder, "image"), Path(folder, "mnt")).make(size=SIZE).mount()
