@@ -51,10 +51,10 @@ ELSEWHERE = mount("/data", number=DeviceNumber(8, 16))
         (OVERLAY, {"/run/systemd/container": "\n", "/.dockerenv": ""}, "docker"),
         (LXC, {"/run/systemd/container": "lxc\n"}, "lxc"),
         (ZFS_LXC, {"/run/systemd/container": "lxc\n"}, "lxc"),
-        # A live image or an overlay root is no container by itself.
+        # A live image or an overlay root alone does not make a container.
         (OVERLAY, {}, None),
         (LXC, {}, None),
-        # An image that was unpacked onto a disk keeps its marker.
+        # An image that was unpacked onto a disk keeps its marker file.
         (DISK, {"/.dockerenv": ""}, None),
         (DISK, {"/run/.containerenv": ""}, None),
         (DISK, {"/run/systemd/container": "lxc\n"}, None),
@@ -64,7 +64,7 @@ ELSEWHERE = mount("/data", number=DeviceNumber(8, 16))
 def test_a_container_has_a_marker_and_no_disk_for_its_root(
     root: Mount, files: dict[str, str], kind: str | None
 ) -> None:
-    """Either alone proves nothing."""
+    """Neither of the two alone is proof."""
     host = HostEvidence()
     for path, text in files.items():
         host.file(path, text)
@@ -72,7 +72,7 @@ def test_a_container_has_a_marker_and_no_disk_for_its_root(
 
 
 def test_systemd_below_a_new_run_is_proof_of_a_container_on_a_volume_of_its_own() -> None:
-    """Nothing below a tmpfs is left from another machine, as a file on the disk can be."""
+    """A tmpfs holds nothing from another machine, unlike a file on the disk."""
     host = HostEvidence().file("/run/systemd/container", "lxc\n")
     run = mount("/run", number=DeviceNumber(0, 23), fstype="tmpfs")
     assert need(read_container(host.source(), known((DISK, run)))) == "lxc"
@@ -81,7 +81,7 @@ def test_systemd_below_a_new_run_is_proof_of_a_container_on_a_volume_of_its_own(
 
 
 def test_what_systemd_says_below_a_new_run_decides_even_where_it_is_not_readable() -> None:
-    """A container on a volume of its own has no other mark."""
+    """A container on a separate volume shows no other sign."""
     host, run = HostEvidence(), mount("/run", number=DeviceNumber(0, 23), fstype="tmpfs")
     gap = denied("what systemd says")
     host.file("/run/systemd/container", gap)
@@ -99,7 +99,7 @@ def test_the_root_on_top_counts() -> None:
 
 
 def test_without_a_mount_table_a_marker_file_proves_nothing() -> None:
-    """An image on the disk of a virtual machine has it too; the file of systemd is of this boot."""
+    """An image on a virtual machine's disk has it too; systemd's file is written at each boot."""
     unread = denied("mount table")
     marked = HostEvidence().file("/.dockerenv", "")
     assert read_container(marked.source(), unread) is unread
@@ -109,7 +109,7 @@ def test_without_a_mount_table_a_marker_file_proves_nothing() -> None:
 
 
 def test_a_marker_that_cannot_be_read_is_no_proof_of_a_host() -> None:
-    """What was denied may be there."""
+    """An unreadable marker may still exist."""
     host = HostEvidence().file("/run/.containerenv", denied("the marker"))
     assert read_container(host.source(), known((OVERLAY,))) == denied("the marker")
     host.file("/run/systemd/container", denied("what systemd says"))
@@ -126,13 +126,13 @@ def test_a_marker_that_cannot_be_read_is_no_proof_of_a_host() -> None:
     ],
 )
 def test_virtualization_is_what_systemd_says(answer: str | Unknown, found: str | None) -> None:
-    """Bare metal gives "none"; a host without systemd has no answer."""
+    """The output is "none" on bare metal; without systemd there is no answer."""
     assert need(read_virtualization(HostEvidence().tell(VIRT, answer).source())) == found
 
 
 @pytest.mark.parametrize("text", ["}odd{\n", "", "\n"])
 def test_what_is_no_name_is_no_hypervisor(text: str) -> None:
-    """A physical machine would have the rules of a virtual one; it is called "none"."""
+    """Odd text must not turn a physical machine, which systemd calls "none", into a virtual one."""
     found = read_virtualization(HostEvidence().tell(VIRT, text).source())
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
@@ -140,12 +140,12 @@ def test_what_is_no_name_is_no_hypervisor(text: str) -> None:
 
 @pytest.mark.parametrize("answer", [denied(), failed()])
 def test_no_answer_of_systemd_is_no_physical_machine(answer: Unknown) -> None:
-    """A program that hung or was refused says nothing about the machine."""
+    """A program that hung or was refused does not show that the machine is physical."""
     assert read_virtualization(HostEvidence().tell(VIRT, answer).source()) is answer
 
 
 def test_memory_and_its_dirty_limits_are_read_together() -> None:
-    """Both ratios and both sizes are read; the fact decides which ones count."""
+    """Both ratios and both sizes are read; the fact decides which of them apply."""
     host = debian_host().file("/proc/sys/vm/dirty_background_bytes", "67108864\n")
     assert read_memory(host.source()) == Known(
         Memory(17179869184, 16106127360, 0, 20, 67108864, 10), "memory, /proc/sys/vm/dirty_*"
@@ -157,7 +157,7 @@ def test_memory_and_its_dirty_limits_are_read_together() -> None:
 )
 @pytest.mark.parametrize("text", ["", "abc\n", "1_0\n"])
 def test_an_odd_limit_is_unknown(name: str, text: str) -> None:
-    """A limit that is not a number is not taken for 0."""
+    """A limit that is not a number is not treated as 0."""
     found = read_memory(debian_host().file(f"/proc/sys/vm/{name}", text).source())
     assert isinstance(found, Unknown)
     assert (found.what, found.why) == (f"/proc/sys/vm/{name}", Why.UNPARSABLE)
@@ -165,14 +165,14 @@ def test_an_odd_limit_is_unknown(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "1", "x\ny"])
 def test_an_odd_memory_size_is_unknown(text: str) -> None:
-    """Two numbers are needed."""
+    """Both numbers must be present."""
     found = read_memory(debian_host().tell(VirtualMemory(), text).source())
     assert isinstance(found, Unknown)
     assert (found.what, found.why) == ("memory and vm.dirty_*", Why.UNPARSABLE)
 
 
 def test_os_release_has_two_places() -> None:
-    """The one in /etc counts first."""
+    """The file in /etc takes precedence."""
     host = debian_host().file("/usr/lib/os-release", "ID=fedora\n")
     assert need(read_os(host.source())) == OperatingSystem("debian", "12", "Debian 12")
     assert need(read_os(host.without("/etc/os-release").source())).id == "fedora"
@@ -185,7 +185,7 @@ UNIT = "/usr/lib/systemd/system/fstrim.timer"
 
 @pytest.mark.parametrize("path", TRIMMERS)
 def test_each_place_is_enough_to_trim(path: str) -> None:
-    """A link to the timer, or a job of cron."""
+    """Either a link to the timer or a cron job is enough."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), absent()).tell(RealPath(path), UNIT)
     assert need(read_fstrim(host.source()))
 
@@ -197,12 +197,12 @@ def test_nothing_there_trims_nothing() -> None:
 
 
 def test_a_masked_timer_trims_nothing() -> None:
-    """The link then leads to /dev/null."""
+    """The link of a masked timer leads to /dev/null."""
     assert not need(read_fstrim(debian_host().tell(RealPath(FSTRIM_LINK), "/dev/null").source()))
 
 
 def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
-    """Unless another place shows that something trims."""
+    """The exception is another place that shows trimming."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
     assert isinstance(read_fstrim(host.source()), Unknown)
     assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))
@@ -227,14 +227,14 @@ OF_UNIT = "/usr/lib/systemd/system/fstrim.service"
     ],
 )
 def test_the_unit_tells_what_is_trimmed(command: str, *, trims_all: bool) -> None:
-    """As Ubuntu 18.04, EL 8, Debian 10 and 12, Ubuntu 20.04 and NixOS have it."""
+    """The commands are those of Ubuntu 18.04, EL 8, Debian 10 and 12, Ubuntu 20.04 and NixOS."""
     host = debian_host().file(OF_UNIT, f"[Service]\nType=oneshot\nExecStart={command}\n")
     assert read_trimming(host.source())[1] == Known(trims_all, OF_UNIT)
 
 
 @pytest.mark.parametrize("text", ["", "# a comment\n", None])
 def test_without_a_line_of_fstab_the_mount_table_is_listed(text: str | None) -> None:
-    """The first file that is not empty counts (fstrim(8), --listed-in)."""
+    """The first file that is not empty is used (fstrim(8), --listed-in)."""
     host = debian_host().file(OF_UNIT, f"ExecStart=/sbin/fstrim {LISTED}\n")
     host = host.without("/etc/fstab") if text is None else host.file("/etc/fstab", text)
     assert need(read_trimming(host.source())[1])
@@ -244,7 +244,7 @@ def test_without_a_line_of_fstab_the_mount_table_is_listed(text: str | None) -> 
     "text", ["", "ExecStart=/sbin/fstrim /data\n", "ExecStart=/bin/sh -c 'fstrim -a'\n"]
 )
 def test_another_command_tells_nothing(text: str) -> None:
-    """Nor does a drop-in, which can replace it, nor a unit that was not read."""
+    """Neither does a drop-in, which can replace it, nor a unit that was not read."""
     host = debian_host().file(OF_UNIT, text)
     found = read_trimming(host.source())[1]
     assert isinstance(found, Unknown)
@@ -256,7 +256,7 @@ def test_another_command_tells_nothing(text: str) -> None:
 
 
 def test_a_job_of_cron_trims_all_that_is_mounted() -> None:
-    """Nothing trims where nothing runs."""
+    """Without a timer or job, nothing is trimmed."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), absent())
     assert not need(read_trimming(host.source())[1])
     assert need(read_trimming(host.tell(RealPath(TRIMMERS[2]), TRIMMERS[2]).source())[1])
@@ -264,13 +264,13 @@ def test_a_job_of_cron_trims_all_that_is_mounted() -> None:
 
 @pytest.mark.parametrize("path", MDADM_CONF)
 def test_the_arrays_of_mdadm_conf_are_named(path: str) -> None:
-    """At the place of Debian, or at that of the others."""
+    """The file is either at Debian's place or at that of other distributions."""
     host = debian_host().file(path, "ARRAY /dev/md0 UUID=1:2:3:4\n")
     assert need(read_md_arrays(host.source())) == ("/dev/md0",)
 
 
 def test_of_two_files_debians_counts() -> None:
-    """The first that can be read is taken."""
+    """The first readable file is used."""
     host = debian_host().file(MDADM_CONF[0], "ARRAY /dev/md0 UUID=1:2:3:4\n")
     host.file(MDADM_CONF[1], "ARRAY /dev/md1 UUID=1:2:3:4\n")
     assert need(read_md_arrays(host.source())) == ("/dev/md0",)
@@ -278,14 +278,14 @@ def test_of_two_files_debians_counts() -> None:
 
 
 def test_no_file_names_no_array() -> None:
-    """One that may not be read is another matter."""
+    """A file that may not be read is unknown instead."""
     assert need(read_md_arrays(debian_host().source())) == ()
     assert isinstance(read_md_arrays(debian_host().file(MDADM_CONF[1], denied()).source()), Unknown)
 
 
 @pytest.mark.parametrize(("text", "layout"), [("0\n", 0), ("2\n", 2)])
 def test_the_default_layout_is_the_modules_parameter(text: str, layout: int) -> None:
-    """0 is the value of a parameter that is not set."""
+    """0 means that the parameter is not set."""
     host = debian_host().file(RAID0_DEFAULT_LAYOUT, text)
     assert need(read_raid0_default_layout(host.source())) == layout
 
@@ -303,7 +303,7 @@ ENTRIES = "/boot/loader/entries"
 
 
 def host_with(*paths: str) -> HostEvidence:
-    """Return a host with some files of boot loaders, and no other of them."""
+    """Return a host that has only these files of boot loaders."""
     host = debian_host().tell(RealPath(GRUB), absent())
     for path in paths:
         host.tell(RealPath(path), path)
@@ -315,7 +315,7 @@ def host_with(*paths: str) -> HostEvidence:
     [
         ((GRUB,), BootLoader(Loader.GRUB, "2.06-13+deb12u1")),
         ((GRUB2,), BootLoader(Loader.GRUB, "2.12")),
-        # RHEL: GRUB reads the entries.
+        # RHEL: GRUB reads the entries of the Boot Loader Specification.
         ((GRUB2, ENTRIES), BootLoader(Loader.GRUB, "2.12")),
         ((ENTRIES,), BootLoader(Loader.SYSTEMD_BOOT)),
         (("/efi/EFI/systemd",), BootLoader(Loader.SYSTEMD_BOOT)),
@@ -325,32 +325,32 @@ def host_with(*paths: str) -> HostEvidence:
     ],
 )
 def test_files_tell_the_boot_loader(paths: tuple[str, ...], expected: BootLoader) -> None:
-    """What is in them is not read."""
+    """Their content is not read."""
     assert need(read_boot_loader(host_with(*paths).source())) == expected
 
 
 def test_a_directory_for_root_only_is_still_there() -> None:
-    """Only root can read /boot/grub2 of RHEL; its existence is enough."""
+    """On RHEL only root can read /boot/grub2, but its existence is enough."""
     host = host_with("/boot/grub2").tell(RealPath(GRUB2), denied())
     assert need(read_boot_loader(host.source())).loader is Loader.GRUB
 
 
 def test_grub_without_its_installer_has_no_version() -> None:
-    """An EFI system of RHEL has not installed it."""
+    """RHEL does not install it on EFI systems."""
     host = host_with(GRUB).tell(RunCommand(("grub-install", "--version")), absent())
     assert need(read_boot_loader(host.source())) == BootLoader(Loader.GRUB, None)
 
 
 @pytest.mark.parametrize("path", [GRUB, "/efi/EFI/systemd"])
 def test_a_place_that_may_not_be_seen_is_unknown(path: str) -> None:
-    """NONE_FOUND would be a guess."""
+    """Unknown must not turn into NONE_FOUND."""
     found = read_boot_loader(host_with().tell(RealPath(path), denied()).source())
     assert isinstance(found, Unknown)
     assert found.why is Why.DENIED
 
 
 def test_a_container_has_no_boot_loader() -> None:
-    """The files in its /boot boot nothing."""
+    """Nothing boots from the files in its /boot."""
     host = debian_host().unmount(25).mount(25, "0:40", "/", "overlay", fstype="overlay")
     host.file("/run/systemd/container", "lxc\n")
     assert isinstance(assemble_host(host.source(), "2026-01-02T03:04:05Z").boot_loader, Unknown)

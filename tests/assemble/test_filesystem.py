@@ -38,7 +38,7 @@ def usage_of(host: HostEvidence, number: DeviceNumber = DATA) -> Evidence[Usage]
 
 
 def why(evidence: Evidence[object]) -> Why:
-    """Return why it is not known."""
+    """Return why the evidence is unknown."""
     assert isinstance(evidence, Unknown)
     return evidence.why
 
@@ -50,7 +50,7 @@ def test_it_is_what_statvfs_says_at_the_mount_point() -> None:
 
 
 def test_a_mount_of_the_whole_tree_is_asked_first() -> None:
-    """A bind mount may be of a project whose quota statfs returns instead of the space."""
+    """For a bind mount statfs may return a project's quota instead of the filesystem's space."""
     host = debian_host().unmount(30)
     host.mount(31, "8:16", "/srv", "/dev/sdb", root="/project")
     host.usage("/srv", "8:16", "4096 10 5 5 10 5")
@@ -59,7 +59,7 @@ def test_a_mount_of_the_whole_tree_is_asked_first() -> None:
 
 
 def test_an_overmounted_mount_point_does_not_answer_for_another_filesystem() -> None:
-    """/data leads to the tmpfs above it: nothing is known, and it is not the usage of tmpfs."""
+    """/data is covered by a tmpfs: the usage is unknown, not that of the tmpfs."""
     host = debian_host().mount(50, "0:50", "/data", "tmpfs", fstype="tmpfs")
     host.usage("/data", "0:50")
     assert why(usage_of(host)) is Why.ABSENT
@@ -71,12 +71,12 @@ def test_what_is_mounted_over_it_at_the_last_moment_is_noticed() -> None:
 
 
 def test_a_refusal_stays_one() -> None:
-    """An unknown usage is none that is fine."""
+    """Unknown usage must not pass as healthy."""
     assert why(usage_of(debian_host().tell(StatFilesystem("/data"), denied()))) is Why.DENIED
 
 
 def test_a_filesystem_that_is_not_mounted_is_not_used() -> None:
-    """Its superblock counts its free blocks; it has no usage."""
+    """Its superblock counts free blocks, but it has no usage."""
     host = debian_host().unmount(30).without("/proc/fs/ext4/sdb").without("/sys/fs/ext4/sdb")
     (unmounted,) = need(assemble_host(host.source(), "2026-01-02T03:04:05Z").unmounted)
     assert why(unmounted.usage) is Why.ABSENT
@@ -110,14 +110,14 @@ def live(
 
 
 def on_disk(count: int | None = 1) -> Known[Superblock]:
-    """Return a superblock with one error."""
+    """Return a superblock with this number of errors."""
     lines = "" if count is None else f"FS Error count:           {count}\n"
     text = dumpe2fs_text() + lines
     return Known(parse_superblock(text), "dumpe2fs")
 
 
 def test_no_error_is_known_without_root() -> None:
-    """The count is 0, and its details are not asked for."""
+    """The count is 0, and its details are not read."""
     recorder = RecordingSource(debian_host().as_user().source())
     found = need(read_live_errors(recorder, "sdb", NO_SUPERBLOCK))
     assert found == ErrorCounters(0, Known(0, f"{BASE}/warning_count"))
@@ -128,7 +128,7 @@ def test_no_error_is_known_without_root() -> None:
 
 
 def test_errors_are_reported_with_where_and_when() -> None:
-    """The first and the last of them; the code is the last one's."""
+    """The first and the last error are reported; the code is that of the last."""
     assert need(live(with_errors())) == ErrorCounters(
         2, Known(3, f"{BASE}/warning_count"), FIRST, LAST, 5
     )
@@ -136,7 +136,7 @@ def test_errors_are_reported_with_where_and_when() -> None:
 
 @pytest.mark.parametrize("missing", ["warning_count", "last_error_errcode"])
 def test_an_older_kernel_has_fewer_files(missing: str) -> None:
-    """What it does not count is None and not 0."""
+    """Counters that the kernel lacks are None and not 0."""
     found = need(live(with_errors().without(f"{BASE}/{missing}")))
     assert (found.warnings is None, found.last_code is None) == (
         missing == "warning_count",
@@ -145,27 +145,27 @@ def test_an_older_kernel_has_fewer_files(missing: str) -> None:
 
 
 def test_before_5_8_sysfs_has_the_times_only() -> None:
-    """The superblock may have details; without it only the time is kept."""
+    """The superblock may have details; without it only the times are known."""
     found = need(live(with_errors(detailed=False)))
     assert found.first == RecordedError(100, "", 0, 0, 0)
     assert found.errors == 2
 
 
 def test_an_error_without_a_time_has_none() -> None:
-    """A clock that was not set: the function and the place are known all the same."""
+    """The clock was not set, but the function and the place are known."""
     found = need(live(with_errors().without(f"{BASE}/first_error_time")))
     assert found.first == FIRST._replace(at=None)
 
 
 def test_where_sysfs_is_hidden_the_superblock_tells() -> None:
-    """Without either nothing is known, and least of all that there was no error."""
+    """Without both, the errors are unknown, not absent."""
     host = debian_host().without(BASE)
     assert need(live(host, on_disk())).errors == 1
     assert isinstance(live(host), Unknown)
 
 
 def test_what_is_not_mounted_has_the_errors_of_its_superblock() -> None:
-    """A reader that does not show the count does not mean 0."""
+    """A reader that does not return the count does not mean 0."""
     assert need(stored_errors(on_disk(None))).errors == 0
     assert stored_errors(NO_SUPERBLOCK) is NO_SUPERBLOCK
 
@@ -176,7 +176,7 @@ HEADER = "\ngroup:block:super:gdt:bbitmap:ibitmap:itable\n"
 
 
 def group_table(groups: int) -> str:
-    """Return a table whose bitmaps all lie in the first chunk of their group."""
+    """Return a table that puts all bitmaps into the first chunk of their group."""
     lines = (
         f"{n}:{n * 32768}:-1:-1:{n * 32768 + 1}:{n * 32768 + 2}:{n * 32768 + 3}-{n * 32768 + 514}\n"
         for n in range(groups)
@@ -185,7 +185,7 @@ def group_table(groups: int) -> str:
 
 
 def raid_host(level: str = "raid0") -> HostEvidence:
-    """Return a host whose /data is on an array of two disks, with its 200 block groups."""
+    """Return a host whose /data has 200 block groups on an array of two disks."""
     host = debian_host().disk("vdb", "254:16").disk("vdc", "254:32")
     host.stacked("md127", str(MD), vdb="254:16", vdc="254:32").md(
         str(MD), ["vdb", "vdc"], level=level
@@ -217,7 +217,7 @@ def test_the_bitmaps_of_a_raid0_are_counted_by_member() -> None:
 
 
 def test_the_descriptors_are_read_before_dumpe2fs_is_run() -> None:
-    """The same layout comes out of the device's own bytes."""
+    """The device's raw descriptors give the same layout."""
     host = raid_host().tell(GROUPS, denied())
     for reading in (0, 1):
         host.tell(superblock_at("/dev/md127", reading), superblock_bytes(200))
@@ -229,7 +229,7 @@ def test_the_descriptors_are_read_before_dumpe2fs_is_run() -> None:
 
 
 def test_a_stripe_that_cannot_be_seen_is_guessed_with_a_doubt() -> None:
-    """The I/O sizes of a volume suggest its stripe; that its table is hidden stays with it."""
+    """The volume's I/O sizes suggest the stripe; the hidden table stays in it as a doubt."""
     host = debian_host().disk("vdb", "254:16").disk("vdc", "254:32")
     host.stacked("dm-0", "253:0", vdb="254:16", vdc="254:32")
     host.dm("253:0", "vg-data", "LVM-x", denied("dmsetup table"))
@@ -247,7 +247,7 @@ def test_a_stripe_that_cannot_be_seen_is_guessed_with_a_doubt() -> None:
 
 
 def test_a_mirror_has_no_layout() -> None:
-    """Where nothing is striped, nothing is counted."""
+    """Bitmaps are counted only on striped devices."""
     assert layout_of(raid_host("raid1")) is None
 
 
@@ -273,20 +273,20 @@ def test_the_group_table_of_a_plain_disk_is_not_even_asked_for(number: DeviceNum
 def test_a_group_table_that_is_missing_or_cut_off_is_unknown(
     answer: str | Unknown, why: Why
 ) -> None:
-    """A part of the groups must not be counted as a whole filesystem."""
+    """An incomplete table must not be counted as the whole filesystem."""
     layout = layout_of(raid_host().tell(GROUPS, answer))
     assert isinstance(layout, Unknown)
     assert layout.why is why
 
 
 def test_without_the_superblock_there_is_no_layout() -> None:
-    """Block size and group size are the superblock's."""
+    """Block size and group size come from the superblock."""
     layout = layout_of(raid_host().dumpe2fs("/dev/md127", denied("superblock of /dev/md127")))
     assert layout == denied("superblock of /dev/md127")
 
 
 def test_without_a_stack_the_layout_is_its_gap() -> None:
-    """Whether something is striped below cannot be seen."""
+    """It is not known whether a device below is striped."""
     found = data_of(raid_host().without(f"/sys/dev/block/{MD}"))
     assert isinstance(found.stack, Unknown)
     assert found.layout == found.stack
@@ -302,7 +302,7 @@ def settings_of(host: HostEvidence) -> Evidence[tuple[tuple[str, int], ...]]:
 
 
 def test_settings_in_sysfs_are_those_that_the_kernel_has() -> None:
-    """Of what one command can unmount; one that may not be read makes all of them unknown."""
+    """Known if one command can unmount it; a setting that may not be read makes all unknown."""
     host = debian_host().file(f"{SETTINGS_OF_DATA}/mb_stats", "1\n")
     assert need(settings_of(host)) == (("mb_stats", 1),)
     root = assemble_host(host.source(), TAKEN_AT).filesystems[0]
@@ -324,7 +324,7 @@ def test_settings_in_sysfs_are_those_that_the_kernel_has() -> None:
 def test_a_mount_has_the_options_that_only_mount_keeps(
     table: str | Unknown, expected: tuple[str, ...] | None
 ) -> None:
-    """Those of the same source on the same directory; without the table there are none."""
+    """They are those of the same source and directory; without the table there are none."""
     host = assemble_host(debian_host().file(UTAB, table).source(), TAKEN_AT)
     (mount,) = next(fs for fs in host.filesystems if fs.device_number == DATA).mounts
     assert mount.user_options == expected

@@ -1,4 +1,4 @@
-"""Hosts assembled from other programs' archives: what they lack must not read as fine."""
+"""Hosts assembled from third-party archives: missing evidence must not pass as healthy."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MD_FILES = {
 
 
 def test_the_filesystems_of_an_archive_have_names_mounts_and_superblocks() -> None:
-    """As the live host would have them."""
+    """They match those of the live host."""
     found = sosreport()
     host = assemble_host(found.source, found.taken_at)
     assert [(fs.device, fs.mount_points, need(fs.superblock).uuid) for fs in host.filesystems] == [
@@ -62,7 +62,7 @@ def test_the_filesystems_of_an_archive_have_names_mounts_and_superblocks() -> No
 
 
 def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
-    """No archive of sos 4.0 holds `md/` of sysfs."""
+    """Archives of sos 4.0 lack `md/` of sysfs."""
     stack = need(StackReader(sosreport(MD_FILES).source).read(MD))
     assert stack.kind == "raid0"
     assert [device.name for device in stack.known_below] == ["sdb", "sdc"]
@@ -76,7 +76,7 @@ def test_an_array_is_put_together_from_what_mdadm_printed() -> None:
 
 
 def test_missing_block_groups_name_the_option_of_the_other_program() -> None:
-    """The raw descriptors, which come first elsewhere, are in no sosreport."""
+    """No sosreport has the raw descriptors, the usual first source."""
     found = sosreport()
     inventory = take_inventory(found.source)
     number = next(iter(inventory.names))
@@ -100,7 +100,7 @@ def test_missing_block_groups_name_the_option_of_the_other_program() -> None:
 def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
     state: str, active: str, mdstat: str, expected: tuple[int | None, str | None]
 ) -> None:
-    """Where neither says, it is not known; none of them is "no member is missing"."""
+    """If neither shows the state, it is unknown, not "no member is missing"."""
     name = "sos_commands/md/mdadm_-D_.dev.md"
     fields = f"             State : {state} \n    Active Devices : {active}\n" if state else ""
     text = MD_FILES[name].replace("raid0", "raid1").replace("Layout", f"x\n{fields}  Layout")
@@ -112,7 +112,7 @@ def test_an_array_lacks_the_members_that_mdadm_or_mdstat_says(
 
 
 def test_a_degraded_array_is_found_where_only_mdstat_was_captured() -> None:
-    """It tells no offset of a member: the geometry is not known, the missing member is."""
+    """It has no member offsets: the geometry is unknown, but not the missing member."""
     name = "sos_commands/md/mdadm_-D_.dev.md"
     mdstat = "md127 : active raid5 sdb[0] sdc[1]\n      9 blocks 64k chunk [3/2] [UU_]\n"
     found = sosreport({**MD_FILES, name: "", "proc/mdstat": mdstat})
@@ -123,7 +123,7 @@ def test_a_degraded_array_is_found_where_only_mdstat_was_captured() -> None:
 
 
 def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
-    """For sos copies /sys/block/md*/md, and mdadm may have failed."""
+    """Sosreports copy /sys/block/md*/md, and mdadm may have failed."""
     values = {
         "level": "raid0\n",
         "chunk_size": "65536\n",
@@ -147,7 +147,7 @@ def test_an_array_is_read_from_sysfs_where_that_was_copied() -> None:
     "without", [("sos_commands/md/mdadm_-D",), ("sos_commands/md/mdadm_-E", "proc/mdstat")]
 )
 def test_an_array_of_which_too_little_is_reported_is_unknown(without: tuple[str, ...]) -> None:
-    """Neither a plain disk nor an array with invented offsets."""
+    """It is neither a plain disk nor an array with invented offsets."""
     stack = StackReader(sosreport(MD_FILES, without=without).source).read(MD)
     gap = stack if isinstance(stack, Unknown) else stack.value.md
     assert isinstance(gap, Unknown)
@@ -155,7 +155,7 @@ def test_an_array_of_which_too_little_is_reported_is_unknown(without: tuple[str,
 
 
 def test_an_archive_without_the_kernels_lists_says_how_to_capture_them() -> None:
-    """What other namespaces hold is then not known, and that is no fault of the host."""
+    """Without them, filesystems of other namespaces are unknown; the host is not to blame."""
     inventory = take_inventory(sosreport(without=("proc/fs/",)).source)
     assert inventory.gaps == (
         Unknown(
@@ -195,7 +195,7 @@ MAPPED = {
 
 
 def test_a_device_that_no_listing_has_costs_its_own_mount_only() -> None:
-    """The others are audited, and that it is not audited is said by name."""
+    """The others are audited, and a gap names the one that is not."""
     found = sosreport(MAPPED, without=("proc/1/", "proc/fs/ext4/vd"))
     host = assemble_host(found.source, found.taken_at)
     assert [(fs.device, fs.mount_points) for fs in host.filesystems] == [
@@ -212,7 +212,7 @@ def test_a_device_that_no_listing_has_costs_its_own_mount_only() -> None:
 
 
 def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() -> None:
-    """The line that was lost may be the one of /data."""
+    """The line that was lost may be that of /data."""
     table = sos_files()["proc/1/mountinfo"].replace("253:16 / /data", "253:1")
     found = sosreport({"proc/1/mountinfo": table})
     host = assemble_host(found.source, found.taken_at)
@@ -223,7 +223,7 @@ def test_what_a_damaged_mount_table_does_not_show_is_not_said_to_be_unmounted() 
 
 
 def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
-    """Its /run/systemd/container is in no archive, and its settings are the host's to change."""
+    """No archive has its /run/systemd/container; its settings can be changed on the host only."""
     table = sos_files()["proc/1/mountinfo"]
     found = sosreport(
         {
@@ -233,7 +233,7 @@ def test_a_container_is_known_by_what_hostnamectl_printed_there() -> None:
     )
     host = assemble_host(found.source, found.taken_at)
     assert need(host.container) == "lxc"
-    assert isinstance(host.virtualization, Unknown)  # of the machine below it nothing is told
+    assert isinstance(host.virtualization, Unknown)  # not in the archive for the machine below
 
 
 WHOLE = {
@@ -275,7 +275,7 @@ WHOLE = {
     ],
 )
 def test_a_whole_sosreport_is_a_complete_audit(without: str, *, complete: bool) -> None:
-    """By the rules that judge by default; and it is not, where a part of it is missing."""
+    """All default rules can judge; without a part of the report, some cannot."""
     given = {path: text for path, text in (sos_files() | WHOLE).items() if "virtio1" not in path}
     kept = {path: text for path, text in given.items() if not path.startswith(without)}
     disks = {f"sys/block/{disk}": f"../devices/pci/{disk}/block/{disk}" for disk in ("vda", "vdb")}
@@ -317,7 +317,7 @@ MANIFEST = (
     ],
 )
 def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, str]) -> None:
-    """There sos reads the container's own table, and fstab below the sysroot of the host."""
+    """Run in a toolbox, sos reads the container's mount table but the host's fstab."""
     given = sos_files() | files
     links = {} if "proc/self/mountinfo" in files else {"proc/self": "1"}
     found = recognise(archive(given, links={**SOS_LINKS, **links} if links else {}))
@@ -343,7 +343,7 @@ def test_a_report_from_a_toolbox_shows_the_mounts_of_its_host(files: dict[str, s
 def test_no_path_is_made_of_a_name_that_the_kernel_never_had(
     mounted: str, name: str, device: str
 ) -> None:
-    """Nothing but the mount table tells of the device; its options are those that it shows."""
+    """Only the mount table shows the device, and its options are those listed there."""
     line = f"50 25 253:7 / /more rw - ext4 {mounted} rw,nobarrier\n"
     found = sosreport({"proc/1/mountinfo": sos_files()["proc/1/mountinfo"] + line})
     host = assemble_host(found.source, found.taken_at)
@@ -370,7 +370,7 @@ XFS = "25 1 253:1 / / rw - xfs /dev/vda1 rw\n26 25 0:22 / /proc rw - proc proc r
     ],
 )
 def test_the_types_of_all_devices_show_that_there_is_no_ext4(blkid: str, *, complete: bool) -> None:
-    """No archive of Insights has the kernel's lists; other namespaces mount the same devices."""
+    """Insights archives lack the kernel's lists; other namespaces mount the same devices."""
     files = {"proc/1/mountinfo": XFS, "sos_commands/block/blkid_-c_.dev.null": blkid}
     inventory = take_inventory(sosreport(files, without=("proc/fs/", "proc/filesystems")).source)
     assert (inventory.names, inventory.gaps == ()) == ({}, complete)
@@ -417,7 +417,7 @@ PATHS = st.sampled_from(
 @examples(150)
 @given(st.dictionaries(PATHS, st.lists(PIECES, max_size=4).map(b"".join), max_size=6))
 def test_no_archive_ends_the_audit_but_by_its_own_error(changed: dict[str, bytes]) -> None:
-    """Whatever its files hold, each rule gives a verdict for each filesystem, or it is refused."""
+    """Whatever its files hold, each rule judges each filesystem, or the archive is rejected."""
     try:
         found = recognise(archive({**sos_files(), **changed}, links=SOS_LINKS))
     except ArchiveError as error:
@@ -472,9 +472,9 @@ LONG = 200_000
     ],
 )
 def test_a_text_made_to_stall_a_pattern_does_not(path: str, text: str) -> None:
-    """Each was quadratic in its length at first, or would be with a careless pattern.
+    """Each text takes quadratic time with a careless pattern, as some patterns once had.
 
-    200,000 characters take minutes then, and less than a second now.
+    200,000 characters then take minutes; they must take less than a second.
     """
     listed = "\n 9 0 9 md0\n 7 0 9 loop0\n 8 0 9 vda\n 8 1 9 vda1\n"
     files = {"proc/partitions": listed, path: text}

@@ -35,12 +35,12 @@ LOOP = DeviceNumber(7, 0)
 
 
 def assemble(host: HostEvidence, only: Collection[DeviceNumber] | None = None) -> Host:
-    """Read the host."""
+    """Assemble the host from its evidence."""
     return assemble_host(host.source(), TAKEN_AT, only=only)
 
 
 def data_of(host: HostEvidence) -> Filesystem:
-    """Read the host and return the filesystem on /dev/sdb."""
+    """Assemble the host and return the filesystem on /dev/sdb."""
     return next(fs for fs in assemble(host).filesystems if fs.device_number == SDB)
 
 
@@ -79,7 +79,7 @@ def test_a_plain_host_is_read_without_gaps() -> None:
 
 
 def test_a_filesystem_is_joined_from_all_places() -> None:
-    """The superblock's bits and the options file meet: nobarrier is hidden."""
+    """The superblock's bits and the options file are combined: nobarrier is hidden."""
     host = debian_host().options("sdb", replaced(OPTIONS, {"barrier": "nobarrier"}))
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(bits="user_xattr acl nobarrier"))
     (hidden,) = need(data_of(host).options).hidden
@@ -91,7 +91,7 @@ def test_a_filesystem_is_joined_from_all_places() -> None:
 
 
 def test_a_user_sees_the_options_and_not_the_superblock() -> None:
-    """Without root the uuid and the label come from lsblk, and the unknown has its hint."""
+    """Without root the UUID and the label come from lsblk, and the unknown options have a hint."""
     found = data_of(debian_host().as_user())
     assert isinstance(found.superblock, Unknown)
     assert (found.superblock.why, found.superblock.hint) == (Why.DENIED, "run as root")
@@ -120,21 +120,21 @@ def test_read_only_is_the_superblocks_state(
 
 
 def test_without_the_options_file_the_mount_table_says_whether_it_is_read_only() -> None:
-    """The superblock's own options stand in the last field."""
+    """The last field of a line holds the superblock's own options."""
     host = debian_host().without("/proc/fs/ext4/sdb")
     host.mount(30, "8:16", "/data", "/dev/sdb", super_options="ro", flags="ro")
     assert data_of(host).read_only == Known(value=True, origin="/proc/self/mountinfo")
 
 
 def test_several_mounts_of_one_superblock_are_one_filesystem() -> None:
-    """The whole tree comes before bind mounts."""
+    """A mount of the whole tree is listed before bind mounts."""
     host = debian_host().mount(29, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro,relatime")
     host.mount(41, "8:16", "/again", "/dev/sdb")
     assert data_of(host).mount_points == ("/data", "/again", "/srv")
 
 
 def test_a_filesystem_is_not_named_by_a_file_of_a_container() -> None:
-    """Docker mounts three files of a disk before the volume that lies on it."""
+    """Docker mounts three files of a disk before the volume on the same disk."""
     files = [mount(f"/etc/{name}", root=f"/docker/{name}") for name in ("resolv.conf", "hosts")]
     mounts = (*files, mount("/var/lib/postgresql/data", root="/docker/volumes/x/_data"))
     points = filesystem(mounts=mounts).mount_points
@@ -142,13 +142,13 @@ def test_a_filesystem_is_not_named_by_a_file_of_a_container() -> None:
 
 
 def test_the_mount_points_have_the_order_of_the_table() -> None:
-    """The kernel uses the numbers of mounts again: they tell no order."""
+    """The kernel reuses mount ids, so they do not show the order."""
     mounts = (mount("/data", mount_id=41), mount("/again", mount_id=11))
     assert filesystem(mounts=mounts).mount_points == ("/data", "/again")
 
 
 def test_a_superblock_held_by_another_namespace_is_read_through_its_process() -> None:
-    """Any process that we may look into shows the mount."""
+    """The mount table of any readable process can show the mount."""
     host = debian_host().unmount(30)
     host.file("/proc/self/stat", "").file("/proc/1/mountinfo", denied("/proc/1/mountinfo"))
     host.file(
@@ -161,7 +161,7 @@ def test_a_superblock_held_by_another_namespace_is_read_through_its_process() ->
 
 
 def test_a_superblock_that_no_mount_table_shows_is_audited_by_its_options_file() -> None:
-    """The mount in another namespace is unknown, and the options are known."""
+    """The mount in another namespace is unknown, but the options are known."""
     found = data_of(debian_host().unmount(30))
     assert found.fstype == Unknown(
         "mount of 8:16",
@@ -182,13 +182,13 @@ def test_a_superblock_that_no_mount_table_shows_is_audited_by_its_options_file()
     ],
 )
 def test_an_fstab_entry_is_joined_by_the_device_that_it_names(spec: str) -> None:
-    """By identifier or by path, wherever it is to be mounted."""
+    """An entry is matched by identifier or by path, whatever its mount point is."""
     host = debian_host().node("/dev/disk/by-id/x", "8:16")
     assert fstab_of(host, f"{spec} /elsewhere ext4 noauto 0 2") == ["/elsewhere"]
 
 
 def label_host(label: str = "cl") -> HostEvidence:
-    """Return the host with a label on /data's superblock, seen by dumpe2fs and lsblk."""
+    """Return the host with a label in the superblock of /data, as dumpe2fs and lsblk show it."""
     host = debian_host().listed("sdb", "8:16", fstype="ext4", uuid=DATA_UUID, label=label)
     return host.dumpe2fs("/dev/sdb", dumpe2fs_text(label=label))
 
@@ -198,7 +198,7 @@ def label_host(label: str = "cl") -> HostEvidence:
     ["LABEL=gone", "UUID=deadbeef", "PARTUUID=gone", "PARTLABEL=gone", "/dev/gone", "/srv/image"],
 )
 def test_an_entry_whose_device_is_not_here_is_not_that_of_its_mount_point(spec: str) -> None:
-    """What is mounted there is known, and is something else: the next boot will not find it."""
+    """Another device is known to be mounted there: the next boot will not find the entry's."""
     host = label_host().path("/srv/image", "8:1", 25, "file")
     host.file("/etc/fstab", f"{spec} /data ext4 defaults 0 2\n")
     (entry,) = need(assemble(host).fstab)
@@ -218,7 +218,7 @@ def test_an_entry_that_may_name_the_device_is_joined_by_its_mount_point(mount_po
 
 
 def test_of_two_filesystems_with_one_label_the_one_mounted_there_is_meant() -> None:
-    """The first that lsblk lists is the other one."""
+    """The first one that lsblk lists is the other one."""
     host = label_host("twin").listed("sda1", "8:1", fstype="ext4", uuid=ROOT_UUID, label="twin")
     host.file("/etc/fstab", "LABEL=twin /data ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
@@ -226,7 +226,7 @@ def test_of_two_filesystems_with_one_label_the_one_mounted_there_is_meant() -> N
 
 
 def test_a_label_that_only_the_superblock_has_names_its_filesystem() -> None:
-    """Without lsblk and the links of udev, the label is read from the mounted superblock."""
+    """Without lsblk and udev's links, the label is read from the mounted superblock."""
     host = label_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
     host.file("/etc/fstab", "LABEL=cl /data ext4 defaults 0 2\n")
     (entry,) = need(data_of(host).fstab)
@@ -235,7 +235,7 @@ def test_a_label_that_only_the_superblock_has_names_its_filesystem() -> None:
 
 @pytest.mark.parametrize(("image", "found"), [("/data/disk.img", True), ("/data/other.img", False)])
 def test_an_image_file_names_the_loop_device_over_it(image: str, found: bool) -> None:
-    """An entry may name a file; the loop device of the mount has its backing file."""
+    """An entry may name a file, which is the backing file of the mounted loop device."""
     host = loop_host().path("/data/other.img", "8:16", 30, "file")
     host.file("/etc/fstab", f"{image} /image ext4 loop 0 0\n")
     (entry,) = need(assemble(host).fstab)
@@ -244,7 +244,7 @@ def test_an_image_file_names_the_loop_device_over_it(image: str, found: bool) ->
 
 
 def test_a_name_that_the_mount_table_shows_is_that_of_its_device() -> None:
-    """/dev/root has no node anywhere, and is mounted all the same."""
+    """/dev/root is mounted, although no such device node exists."""
     host = debian_host().mount(25, "8:1", "/", "/dev/root")
     host.file("/etc/fstab", "/dev/root / ext4 defaults 0 1\n")
     (entry,) = need(assemble(host).fstab)
@@ -253,7 +253,7 @@ def test_a_name_that_the_mount_table_shows_is_that_of_its_device() -> None:
 
 @pytest.mark.parametrize("mount_point", ["/data", "//data/./", "/link"])
 def test_the_place_of_an_entry_is_found_however_it_is_spelt(mount_point: str) -> None:
-    """Links and odd spellings lead to the mount point that the mount table shows."""
+    """Symbolic links and unusual spellings resolve to the mount point in the mount table."""
     host = debian_host().tell(RealPath("/link"), "/data")
     host.file("/etc/fstab", f"UUID={DATA_UUID} {mount_point} ext4 defaults 0 2\n")
     found = data_of(host)
@@ -265,7 +265,7 @@ def test_the_place_of_an_entry_is_found_however_it_is_spelt(mount_point: str) ->
     "line",
     [
         "UUID=deadbeef /other ext4 defaults 0 2",
-        # Its device is found, and is another one: the mount point does not make it ours.
+        # Its device is known to be another one, so the mount point does not count.
         "/dev/sda1 /data ext4 defaults 0 2",
         f"UUID={DATA_UUID} /data ext4 bind 0 0",
         f"UUID={DATA_UUID} /data none rbind 0 0",
@@ -297,14 +297,14 @@ def test_an_unread_fstab_is_unknown_in_every_filesystem() -> None:
 
 
 def test_a_host_without_an_fstab_has_no_entries() -> None:
-    """That there is none is knowledge: systemd mount units or a script mount what is there."""
+    """Units of systemd or scripts may mount the filesystems: this is known, not a gap."""
     host = assemble(debian_host().file("/etc/fstab", absent("/etc/fstab")))
     assert host.fstab == Known((), "/etc/fstab (absent)")
     assert [fs.fstab for fs in host.filesystems] == [host.fstab, host.fstab]
 
 
 def test_without_lsblk_the_superblocks_uuids_still_join_fstab() -> None:
-    """A container without util-linux has dumpe2fs at least."""
+    """A container without util-linux may still have dumpe2fs."""
     host = debian_host().tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
     assert fstab_of(host, f"UUID={DATA_UUID} /elsewhere ext4 defaults 0 2") == ["/elsewhere"]
 
@@ -331,14 +331,14 @@ def test_of_copies_the_one_mounted_there_has_the_fstab_entry(
 
 
 def test_of_copies_a_path_names_the_very_device() -> None:
-    """/dev/sdc is /dev/sdc, whatever is mounted on the mount point of the entry."""
+    """A path names its device, whatever is mounted on the mount point of the entry."""
     host = assemble(clone_host().file("/etc/fstab", "/dev/sdc /data ext4 noauto 0 2\n"))
     assert [fs.device_number for fs in host.filesystems if need(fs.fstab)] == [SDC]
 
 
 @pytest.mark.parametrize("nil", ["00000000-0000-0000-0000-000000000000", "<none>"])
 def test_a_nil_uuid_identifies_nothing(nil: str) -> None:
-    """All zeros means that none was made: the device number is the id."""
+    """A UUID of zeros was never generated: the device number is the id."""
     host = debian_host().listed("sdb", "8:16", fstype="ext4")
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(nil))
     found = data_of(host)
@@ -346,7 +346,7 @@ def test_a_nil_uuid_identifies_nothing(nil: str) -> None:
 
 
 def test_two_filesystems_without_a_uuid_share_none() -> None:
-    """No UUID is no common UUID."""
+    """Two missing UUIDs are not a shared UUID."""
     host = debian_host()
     for device, number in (("sda1", "8:1"), ("sdb", "8:16")):
         host.listed(device, number).dumpe2fs(f"/dev/{device}", denied())
@@ -355,14 +355,14 @@ def test_two_filesystems_without_a_uuid_share_none() -> None:
 
 
 def test_the_kernels_uuid_is_the_last_resort() -> None:
-    """FS_IOC_GETFSUUID gives the UUID where neither dumpe2fs nor lsblk does."""
+    """FS_IOC_GETFSUUID gives the UUID if neither dumpe2fs nor lsblk does."""
     host = debian_host().as_user().listed("sdb", "8:16", fstype="ext4")
     host.tell(FilesystemUuid("/data"), bytes.fromhex(DATA_UUID.replace("-", "")))
     assert data_of(host).uuid == DATA_UUID
 
 
 def test_a_targeted_scan_reads_only_the_target() -> None:
-    """And has no gaps of the host, which are not about it."""
+    """The host's gaps are left out, since they are not about the target."""
     host = assemble(debian_host().file("/proc/fs/ext4/sdx/options", "rw\n"), only={SDB})
     assert [fs.device_number for fs in host.filesystems] == [SDB]
     assert host.gaps == ()
@@ -379,7 +379,7 @@ def beside_host(**partitions: int) -> HostEvidence:
 
 
 def test_what_lies_on_the_disk_of_a_target_is_read_too() -> None:
-    """Partitions may overlap, whichever of them is the target; other disks are not read."""
+    """Partitions may overlap, so neighbours of the target are read; other disks are not."""
     host = assemble(beside_host(sdd1=2048, sdd2=4096), only={DeviceNumber(8, 49)})
     assert [fs.name for fs in host.lower] == ["sdd2"]
     verdict = judge(overlaps, host.filesystems[0], host)
@@ -405,7 +405,7 @@ def test_a_whole_scan_keeps_the_gaps_of_the_inventory() -> None:
 
 
 def test_an_unreadable_mount_table_is_a_gap_and_no_empty_host() -> None:
-    """The kernel's own list still names the filesystems."""
+    """The kernel's own lists still name the filesystems."""
     gap = denied("/proc/self/mountinfo")
     host = assemble(debian_host().file("/proc/self/mountinfo", gap))
     assert (host.mounts, host.gaps) == (gap, (gap,))
@@ -414,7 +414,7 @@ def test_an_unreadable_mount_table_is_a_gap_and_no_empty_host() -> None:
 
 @pytest.mark.parametrize("only", [None, {LOOP}])
 def test_the_filesystem_below_a_loop_device_is_read_too(only: set[DeviceNumber] | None) -> None:
-    """A targeted scan judges the loop by the filesystem that holds its file."""
+    """The verdicts on a loop device depend on the filesystem that holds its backing file."""
     host = assemble(loop_host(), only)
     found = host.filesystem(Known(SDB, "test"))
     assert found is not None
@@ -423,14 +423,14 @@ def test_the_filesystem_below_a_loop_device_is_read_too(only: set[DeviceNumber] 
 
 
 def test_what_is_below_a_loop_device_and_not_ext4_is_not_read() -> None:
-    """A file on XFS is on no ext4 superblock."""
+    """A backing file on XFS is on no ext4 superblock."""
     host = loop_host().mount(60, "8:0", "/xfs", "/dev/sda", fstype="xfs")
     host.path("/data/disk.img", "8:0", 60, "file")
     assert assemble(host, {LOOP}).lower == ()
 
 
 def test_the_filesystem_below_has_its_fstab_entries_as_well() -> None:
-    """They are known, and so must not look absent."""
+    """They are known, and so must not appear absent."""
     text = f"UUID={DATA_UUID} /data ext4 defaults 0 2\n"
     host = assemble(loop_host().file("/etc/fstab", text), {LOOP})
     (lower,) = host.lower
@@ -449,13 +449,13 @@ def test_an_unmounted_target_is_read_from_its_superblock() -> None:
 
 
 def test_a_target_without_sysfs_is_named_by_its_number() -> None:
-    """There is no better name for it."""
+    """Without sysfs there is no better name for it."""
     (found,) = assemble(debian_host(), {DeviceNumber(8, 99)}).filesystems
     assert (found.name, found.alive, isinstance(found.stack, Unknown)) == ("8:99", False, True)
 
 
 def test_every_filesystem_is_announced_before_it_is_read() -> None:
-    """A scan that hangs shows where."""
+    """A scan that hangs thus shows at which filesystem."""
     told: list[str] = []
     assemble_host(loop_host().source(), TAKEN_AT, only={LOOP}, progress=told.append)
     assert told == ["loop0", "sdb"]
@@ -463,7 +463,7 @@ def test_every_filesystem_is_announced_before_it_is_read() -> None:
 
 @pytest.mark.parametrize("answer", [absent("uname"), "garbage", ""])
 def test_a_host_without_a_name_and_a_kernel_is_still_read(answer: str | Unknown) -> None:
-    """An old archive may lack uname: its filesystems are there all the same."""
+    """An old archive may lack uname, but its filesystems are still read."""
     host = assemble(debian_host().tell(Uname(), answer))
     assert host.name == "unknown"
     assert isinstance(host.kernel, Unknown)
@@ -483,13 +483,13 @@ def test_an_empty_host_is_all_unknown_and_does_not_crash() -> None:
 
 @pytest.mark.parametrize("name", ["new\nline", "\x1b[31m", "$(id)", "\udcff"])
 def test_a_hostile_host_name_is_a_name(name: str) -> None:
-    """A node name may hold anything; it is kept as it is."""
+    """A node name may hold anything and is kept unchanged."""
     host = debian_host().tell(Uname(), f"6.1.0\n#1 SMP\nx86_64\n{name}")
     assert assemble(host).name == name
 
 
 def test_an_options_file_of_garbage_falls_back_to_table_and_superblock() -> None:
-    """What does not start with rw or ro is no options file."""
+    """A file that starts with neither rw nor ro is not an options file."""
     host = debian_host().file("/proc/fs/ext4/sdb/options", options_text("garbage"))
     options = need(data_of(host).options)
     assert (options.complete, options.source) == (
@@ -500,7 +500,7 @@ def test_an_options_file_of_garbage_falls_back_to_table_and_superblock() -> None
 
 
 def test_a_lost_line_of_mountinfo_does_not_give_an_entry_to_a_namesake() -> None:
-    """Of two devices with one label, the mounted one is meant: also where a line is unreadable."""
+    """Of two devices with one label, the mounted one is meant, even if a line is unreadable."""
     host = debian_host().listed("sda1", "8:1", fstype="ext4", uuid=ROOT_UUID, label="data")
     host.file("/etc/fstab", "LABEL=data /data ext4 defaults 0 2\n")
     whole = host.source().fetch(ReadFile("/proc/self/mountinfo"))

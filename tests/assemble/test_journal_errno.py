@@ -14,19 +14,19 @@ JOURNAL = b"\xc0\x3b\x39\x98\0\0\0\4".ljust(0x20, b"\0") + b"\xff\xff\xff\xfb".l
 
 
 def known(**changes: object) -> Known[Superblock]:
-    """Return a superblock of 4 KiB blocks with a journal inside."""
+    """Return a superblock of 4 KiB blocks with an internal journal."""
     given = {"features": frozenset({"has_journal"}), "block_bytes": 4096, **changes}
     return Known(superblock(**given), "superblock")
 
 
 def why(found: Evidence[int]) -> Why:
-    """Return why it is not known."""
+    """Return why the error number is unknown."""
     assert isinstance(found, Unknown)
     return found.why
 
 
 def test_dumpe2fs_tells_it() -> None:
-    """Its text is there anyway: nothing more is read."""
+    """dumpe2fs was run for the superblock anyway: nothing more is read."""
     host = debian_host()
     assert need(read_journal_errno(host.source(), DEVICE, known())) == 0
     host.dumpe2fs(DEVICE, dumpe2fs_text() + "Journal errno:            -5\n")
@@ -34,7 +34,7 @@ def test_dumpe2fs_tells_it() -> None:
 
 
 def test_without_dumpe2fs_the_journal_itself_tells_it() -> None:
-    """It is read at the first block of the journal by the superblock."""
+    """The superblock gives the first block of the journal, which is read."""
     host = debian_host().dumpe2fs(DEVICE, denied())
     host.tell(ReadBytes(DEVICE, 77 * 4096, 1024), JOURNAL)
     found = read_journal_errno(host.source(), DEVICE, known(journal_first_block=77))
@@ -43,21 +43,21 @@ def test_without_dumpe2fs_the_journal_itself_tells_it() -> None:
 
 @pytest.mark.parametrize("first_block", [None, 77])
 def test_a_refusal_is_not_zero(first_block: int | None) -> None:
-    """Without root it is unknown."""
+    """Without root the error number is unknown."""
     host = debian_host().as_user()
     at = known(journal_first_block=first_block)
     assert why(read_journal_errno(host.source(), DEVICE, at)) is Why.DENIED
 
 
 def test_no_journal_has_no_error() -> None:
-    """That is known without root where the superblock is."""
+    """The superblock shows this, even without root."""
     host = debian_host().as_user()
     found = read_journal_errno(host.source(), DEVICE, known(features=frozenset()))
     assert need(found) == 0
 
 
 def test_a_journal_on_another_device_is_not_read() -> None:
-    """Its superblock is on the other device."""
+    """The journal's superblock is on the other device."""
     host = debian_host()
     away = known(journal_device=0x801)
     assert why(read_journal_errno(host.source(), DEVICE, away)) is Why.UNSUPPORTED

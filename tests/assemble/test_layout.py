@@ -66,13 +66,13 @@ def table_of(host: HostEvidence, groups: int = 2) -> Evidence[GroupTable]:
 
 
 def first_bitmap(table: Evidence[GroupTable]) -> tuple[str, int]:
-    """Return where a table is from, and the block bitmap of its first group: each differs."""
+    """Return the origin of a table and its first block bitmap, which differ for each reader."""
     assert isinstance(table, Known), table
     return table.origin, table.value.block_bitmaps[0]
 
 
 def test_the_descriptors_themselves_are_the_best_reader() -> None:
-    """They are read at once; no program is run."""
+    """They are read in one ask, and no program is run."""
     host = readable(debian_host()).tell(LISTED, LIST)
     recorder = RecordingSource(host.source())
     table = read_group_table(recorder, PATH, SDB, superblock())
@@ -88,7 +88,7 @@ def test_dumpe2fs_is_the_second_reader(gap: Unknown) -> None:
 
 
 def test_an_archive_may_hold_the_full_text() -> None:
-    """A sosreport has what dumpe2fs printed without options."""
+    """A sosreport has the output of dumpe2fs without options."""
     host = debian_host().tell(CapturedDumpe2fs(PATH), CAPTURED)
     assert first_bitmap(table_of(host)) == ("dumpe2fs /dev/sdb", 30)
 
@@ -105,7 +105,7 @@ def test_an_archive_may_hold_the_full_text() -> None:
     ],
 )
 def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: Why) -> None:
-    """Too few, zeros, places beyond the end, or none: the next reader is used, or it is Unknown."""
+    """Descriptors that are too few, zero or out of range are rejected: another reader is used."""
     host = readable(debian_host()).tell(descriptors_at(PATH, 2), answer)
     table = table_of(host)
     assert isinstance(table, Unknown)
@@ -130,13 +130,13 @@ def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: W
 def test_the_gap_is_the_one_that_can_be_cured(
     raw: Unknown, listed: Unknown, expected: Unknown
 ) -> None:
-    """To install dumpe2fs is no help where root could read the device."""
+    """Installing dumpe2fs is no help if root could read the device."""
     host = debian_host().tell(superblock_at(PATH), raw).tell(LISTED, listed)
     assert table_of(host) == expected
 
 
 def test_the_gap_of_an_archive_is_that_of_its_own_form() -> None:
-    """Its hint names the option that captures the groups, which no other reader's does."""
+    """Its hint names the option that captures the groups; no other reader has that hint."""
     own = Unknown("full dumpe2fs", Why.NOT_CAPTURED, hint="sos report -k filesys.dumpe2fs=on")
     node = debian_host().source().fetch(ResolvePath(PATH))
     archive = MapSource({ResolvePath(PATH): node, CapturedDumpe2fs(PATH): own})
@@ -147,7 +147,7 @@ def test_the_gap_of_an_archive_is_that_of_its_own_form() -> None:
     ("groups", "why"), [(1 << 22, Why.ABSENT), ((1 << 22) + 1, Why.UNPARSABLE)]
 )
 def test_a_table_of_more_than_256_mib_is_not_asked_for(groups: int, why: Why) -> None:
-    """4,194,304 descriptors of 64 bytes, of 512 TiB: a superblock with more is odd."""
+    """4,194,304 descriptors of 64 bytes describe 512 TiB: more groups are not plausible."""
     host = debian_host().tell(superblock_at(PATH), superblock_bytes(groups))
     table = table_of(host, groups)
     assert isinstance(table, Unknown)
@@ -155,7 +155,7 @@ def test_a_table_of_more_than_256_mib_is_not_asked_for(groups: int, why: Why) ->
 
 
 def test_another_device_of_the_same_name_is_not_read() -> None:
-    """A container's /dev/sdb may be the node of another disk."""
+    """In a container, /dev/sdb may be the node of another disk."""
     table = table_of(readable(debian_host()).node(PATH, "8:32"))
     detail = "/dev/sdb is not the block device 8:16"
     assert table == Unknown(
@@ -164,21 +164,21 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
 
 
 def test_without_a_superblock_there_is_no_table() -> None:
-    """The superblock decides the number of groups."""
+    """The superblock determines the number of groups."""
     gap = denied("superblock of /dev/sdb")
     assert read_group_table(readable(debian_host()).source(), PATH, SDB, gap) == gap
 
 
 @pytest.mark.parametrize("sizes", [(2, 3, 3), (2, 3, 4, 4)])
 def test_a_filesystem_that_grows_meanwhile_is_read_again(sizes: tuple[int, ...]) -> None:
-    """Superblock, descriptors, superblock: until both superblocks agree."""
+    """Superblock, descriptors and superblock are read until both superblocks agree."""
     table = table_of(readable(debian_host(), 2, *sizes), sizes[-1])
     assert isinstance(table, Known)
     assert table.value.groups == sizes[-1]
 
 
 def test_a_filesystem_that_does_not_stop_growing_is_unknown() -> None:
-    """After three readings it is left alone."""
+    """Only three readings are made."""
     table = table_of(readable(debian_host(), 2, 2, 3, 4, 5, 5))
     assert table == Unknown(
         "block groups of /dev/sdb",
@@ -189,14 +189,14 @@ def test_a_filesystem_that_does_not_stop_growing_is_unknown() -> None:
 
 
 def test_groups_that_were_added_since_are_left_out() -> None:
-    """The table is of the filesystem that the report describes, and no group ever moves."""
+    """The table matches the reported filesystem, and groups never move."""
     table = table_of(readable(debian_host(), 5), 2)
     assert isinstance(table, Known)
     assert list(table.value.block_bitmaps) == [10, 32778]
 
 
 def test_meta_bg_is_read_block_by_block() -> None:
-    """Each descriptor block is in the first of its 64 groups, and group 64 is no backup."""
+    """Each descriptor block is in the first of its 64 groups, and group 64 has no backup."""
     host, size = debian_host(), 65
     for reading in (0, 1):
         host.tell(superblock_at(PATH, reading), superblock_bytes(size, meta_bg=True))
@@ -211,7 +211,7 @@ def test_meta_bg_is_read_block_by_block() -> None:
     ("places", "origin"), [(64, "group descriptors of /dev/sdb"), (65, "dumpe2fs -g /dev/sdb")]
 )
 def test_many_places_are_left_to_dumpe2fs(places: int, origin: str) -> None:
-    """One run of dumpe2fs is better than thousands of asks; it is the other way round for few."""
+    """One run of dumpe2fs is cheaper than thousands of asks, but not than a few."""
     groups = 64 * places
     raw = superblock_bytes(groups, meta_bg=True)
     host = debian_host().tell(superblock_at(PATH), raw).tell(superblock_at(PATH, 1), raw)
@@ -229,7 +229,7 @@ def test_many_places_are_left_to_dumpe2fs(places: int, origin: str) -> None:
 
 
 def test_an_enormous_superblock_is_not_believed() -> None:
-    """A damaged size asks for no terabyte of descriptors."""
+    """A damaged size must not cause a terabyte of descriptors to be read."""
     data = bytearray(superblock_bytes(2))
     data[0x150:0x154] = b"\xff\xff\xff\x7f"
     recorder = RecordingSource(debian_host().tell(superblock_at(PATH), bytes(data)).source())
@@ -240,7 +240,7 @@ def test_an_enormous_superblock_is_not_believed() -> None:
 
 
 def test_more_than_64_mib_are_asked_for_in_parts() -> None:
-    """No single answer is larger than what the live source reads at once."""
+    """No answer is larger than the live source's limit for one read."""
     groups = (64 << 20) // 64 + 1
     host = debian_host()
     for reading in (0, 1):
@@ -257,7 +257,7 @@ def test_more_than_64_mib_are_asked_for_in_parts() -> None:
 
 
 def large_superblock(groups: int) -> bytes:
-    """Return a superblock of more blocks than 32 bits count."""
+    """Return a superblock with more blocks than fit in 32 bits."""
     data, blocks = bytearray(superblock_bytes(1)), groups * 32768
     data[0x4:0x8] = (blocks & 0xFFFFFFFF).to_bytes(4, "little")
     data[0x150:0x154] = (blocks >> 32).to_bytes(4, "little")
@@ -265,7 +265,7 @@ def large_superblock(groups: int) -> bytes:
 
 
 def test_an_image_holds_the_filesystem_at_its_start_by_default() -> None:
-    """The offset is for partitions."""
+    """Only partitions have an offset."""
     host = HostEvidence()
     for reading in (0, 1):
         host.tell(superblock_at("/img", reading), superblock_bytes(2))
@@ -274,7 +274,7 @@ def test_an_image_holds_the_filesystem_at_its_start_by_default() -> None:
 
 
 def test_an_image_may_hold_the_filesystem_at_an_offset() -> None:
-    """All places move by it; the device of the path is not checked."""
+    """All positions are shifted by it; the device of the path is not checked."""
     host = HostEvidence()
     for reading in (0, 1):
         host.tell(superblock_at("/img", reading, offset=1 << 20), superblock_bytes(2))

@@ -33,7 +33,7 @@ TWO_GROUPS_BYTES = 2 * BLOCKS_PER_GROUP * 4096
 
 
 def with_filesystem(offset: int = 0) -> HostEvidence:
-    """Return a host that reads a filesystem of two groups in an image."""
+    """Return a host with a filesystem of two groups in an image."""
     host = HostEvidence()
     for reading in (0, 1):
         host.tell(superblock_at(PATH, reading, offset=offset), superblock_bytes(2))
@@ -41,7 +41,7 @@ def with_filesystem(offset: int = 0) -> HostEvidence:
 
 
 def test_the_room_of_a_new_filesystem_is_the_device() -> None:
-    """For LAY001 and for the page, also where a user describes the array."""
+    """LAY001 and the page agree, even if a user describes the array."""
     source, taken_at = captured("raid0-12-disks-default-mkfs")
     (fs,) = (fs for fs in assemble_host(source, taken_at).filesystems if fs.layout is not None)
     assert fs.layout is not None
@@ -56,7 +56,7 @@ def test_the_room_of_a_new_filesystem_is_the_device() -> None:
 
 
 def test_an_image_is_a_single_device() -> None:
-    """Two bitmaps of each of two groups lie on it, and nothing stripes."""
+    """All bitmaps of its two groups are on it, and nothing stripes."""
     page = page_of_image(with_filesystem().source(), PATH, None, 0)
     assert isinstance(page, Known)
     assert page.value.layout.geometry is None
@@ -74,7 +74,7 @@ def test_an_image_is_a_single_device() -> None:
     ids=["whole", "a byte short", "only a byte behind it"],
 )
 def test_an_image_is_truncated_without_its_last_byte(last: int, details: list[str]) -> None:
-    """The doubt says how long a whole image is."""
+    """The doubt gives the length of a complete image."""
     page = page_of_image(
         with_filesystem().tell(ReadBytes(PATH, last, 1), b"\0").source(), PATH, None, 0
     )
@@ -108,7 +108,7 @@ def test_a_described_array_has_the_members_of_the_page(offset: int) -> None:
 def test_a_partition_is_selected_by_its_offset(
     starts: tuple[int, ...], offset: int, found: int | str, tmp_path: Path
 ) -> None:
-    """All in MiB; without an offset there must be one filesystem."""
+    """All offsets are in MiB; without an offset there must be exactly one filesystem."""
     image = tmp_path / "disk.img"
     write_at(image, {0: boot_record(*((LINUX, mib * 2048, 256 * 2048) for mib in starts))})
     for mib in starts:
@@ -123,5 +123,5 @@ def test_a_partition_is_selected_by_its_offset(
 
 
 def test_an_image_without_a_filesystem_has_no_page() -> None:
-    """The gap of the superblock is that of the page."""
+    """The page is unknown for the same reason as the superblock."""
     assert isinstance(page_of_image(HostEvidence().source(), PATH, None, 0), Unknown)

@@ -1,4 +1,4 @@
-"""The superblock on the device itself, whoever else answers."""
+"""The primary superblock as stored on the device, whatever other readers return."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def at(reading: int = 0) -> ReadBytes:
 
 
 def primary(host: HostEvidence, *, alive: bool = True) -> Evidence[PrimarySuperblock]:
-    """Read that of /dev/sdb."""
+    """Read the primary superblock of /dev/sdb."""
     return read_primary(host.source(), "/dev/sdb", SDB, (DATA,), alive=alive)
 
 
 def having(printed: str | Unknown, *stored: bytes | Unknown) -> HostEvidence:
-    """Return a host whose dumpe2fs and whose device answer so, one answer a reading."""
+    """Return a host with this dumpe2fs output and these device bytes, one answer per reading."""
     host = debian_host().dumpe2fs("/dev/sdb", printed)
     for reading, answer in enumerate(stored):
         host.tell(at(reading), answer)
@@ -51,7 +51,7 @@ def having(printed: str | Unknown, *stored: bytes | Unknown) -> HostEvidence:
 
 
 def test_where_dumpe2fs_succeeds_nothing_else_is_read() -> None:
-    """It has verified the checksum."""
+    """dumpe2fs has verified the checksum."""
     assert primary(having(dumpe2fs_text(), bytes(1024))) == Known(PrimarySuperblock(), PRINTED)
 
 
@@ -64,7 +64,7 @@ def test_where_dumpe2fs_succeeds_nothing_else_is_read() -> None:
 )
 @pytest.mark.parametrize("printed", [failed(PRINTED, NO_MAGIC), HUNG, absent(), "garbage"])
 def test_the_bytes_show_the_damage(printed: str | Unknown, stored: bytes, damage: str) -> None:
-    """Whatever dumpe2fs does; and the kernel is asked for what it still has."""
+    """The damage is reported whatever dumpe2fs does, and the kernel's copy is read."""
     found = primary(having(printed, stored, stored, stored))
     assert isinstance(found, Known)
     assert (found.value.damage, found.origin) == (damage, STORED)
@@ -73,7 +73,7 @@ def test_the_bytes_show_the_damage(printed: str | Unknown, stored: bytes, damage
 
 
 def test_the_kernel_still_answers() -> None:
-    """Its answer is evidence, too."""
+    """The kernel's copy is evidence as well."""
     host = having(failed(PRINTED, NO_MAGIC), bytes(1024))
     answer = bytearray(232)
     answer[32:40] = (6553600).to_bytes(8, "little")
@@ -83,25 +83,25 @@ def test_the_kernel_still_answers() -> None:
 
 
 def test_a_checksum_that_is_right_in_a_later_reading_is_no_damage() -> None:
-    """The kernel was writing it."""
+    """The first reading may have met a write by the kernel."""
     host = having(absent(), WRONG_MAGIC, WRONG_MAGIC, bytes(WHOLE))
     assert primary(host) == Known(PrimarySuperblock(), STORED)
 
 
 def test_nobody_writes_what_is_not_alive() -> None:
-    """Its bytes are read once."""
+    """The bytes of an unmounted filesystem are read once."""
     host = having(absent(), WRONG_MAGIC, bytes(WHOLE))
     assert need(primary(host, alive=False)).damage
 
 
 def test_where_it_cannot_be_read_again_the_first_reading_counts() -> None:
-    """A snapshot holds fewer readings."""
+    """A snapshot may hold fewer readings."""
     assert need(primary(having(absent(), WRONG_MAGIC))).damage
 
 
 @pytest.mark.parametrize("printed", [failed(PRINTED, "Device busy"), HUNG, CRASHED])
 def test_a_dumpe2fs_that_fails_on_a_whole_superblock_is_reported(printed: Unknown) -> None:
-    """Its failure stays evidence beside the bytes."""
+    """The failure stays evidence beside the intact bytes."""
     found = need(primary(having(printed, bytes(WHOLE))))
     assert found.damage == ""
     assert found.failed is not None
@@ -109,7 +109,7 @@ def test_a_dumpe2fs_that_fails_on_a_whole_superblock_is_reported(printed: Unknow
 
 
 def test_garbage_of_dumpe2fs_is_a_failure() -> None:
-    """Exit status 0 is no proof."""
+    """Exit status 0 alone does not prove success."""
     found = need(primary(having("Segmentation fault?\n", bytes(WHOLE))))
     assert found.failed is not None
     assert found.failed.why is Why.UNPARSABLE
@@ -117,13 +117,13 @@ def test_garbage_of_dumpe2fs_is_a_failure() -> None:
 
 @pytest.mark.parametrize("printed", [absent(), denied()])
 def test_a_host_without_dumpe2fs_is_judged_by_the_bytes(printed: Unknown) -> None:
-    """Nothing failed."""
+    """A missing dumpe2fs is not a failure."""
     assert primary(having(printed, bytes(WHOLE))) == Known(PrimarySuperblock(), STORED)
 
 
 @pytest.mark.parametrize("message", [NO_MAGIC, BAD_CHECKSUM])
 def test_without_bytes_the_message_of_dumpe2fs_is_the_evidence(message: str) -> None:
-    """Of an archive, for example."""
+    """An archive, for example, has no bytes of the device."""
     printed = failed(PRINTED, f"dumpe2fs: {message} while trying to open /dev/sdb")
     found = primary(having(printed, denied(STORED)))
     assert isinstance(found, Known)
@@ -131,7 +131,7 @@ def test_without_bytes_the_message_of_dumpe2fs_is_the_evidence(message: str) -> 
 
 
 def test_a_message_beside_the_header_is_evidence() -> None:
-    """Archives keep both outputs of a dumpe2fs that failed as one text."""
+    """Archives join both output streams of a failed dumpe2fs into one text."""
     text = f"dumpe2fs: {BAD_CHECKSUM} while trying to open /dev/sdb\n{dumpe2fs_text()}"
     assert need(primary(having(text))).damage == BAD_CHECKSUM
     host = having(absent())
@@ -140,7 +140,7 @@ def test_a_message_beside_the_header_is_evidence() -> None:
 
 
 def test_a_label_is_no_message() -> None:
-    """Strings of the superblock may say anything."""
+    """A string in the superblock may look like a message."""
     named = dumpe2fs_text(string=BAD_CHECKSUM)
     assert primary(having(named)) == Known(PrimarySuperblock(), PRINTED)
 
@@ -156,12 +156,12 @@ def test_a_label_is_no_message() -> None:
 def test_what_nothing_shows_is_unknown(
     printed: Unknown, stored: Unknown, reported: Unknown
 ) -> None:
-    """The unknown that can be acted on is returned."""
+    """The Unknown that can be acted on is returned."""
     assert primary(having(printed, stored)) == reported
 
 
 def test_another_device_of_that_name_is_not_read() -> None:
-    """In a container, /dev can hold another device."""
+    """In a container, /dev/sdb may be another device."""
     host = having(dumpe2fs_text()).node("/dev/sdb", "8:32")
     found = primary(host)
     assert isinstance(found, Unknown)

@@ -1,6 +1,6 @@
-"""All readers of a superblock and of block groups, on filesystems of random options of mke2fs.
+"""All readers of superblocks and block groups, on filesystems with random mke2fs options.
 
-`EXT4AUDIT_RANDOM_FILESYSTEMS=1000` makes as many instead of a few.
+`EXT4AUDIT_RANDOM_FILESYSTEMS=1000` makes 1000 filesystems instead of a few.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from support.examples import examples
 from support.images.mke2fs import Wish, needs_e2fsprogs, wishes
 
 FEW_GROUPS = 1024
-"""Beyond, dumpe2fs without options takes longer than everything else together."""
+"""For more groups, dumpe2fs without options takes longer than everything else together."""
 
 
 def rounded(superblock: Superblock) -> Superblock:
-    """Round the journal as dumpe2fs does from 8 MiB on; where it begins is never printed."""
+    """Round the journal size as dumpe2fs does from 8 MiB on, and drop its position."""
     journal = superblock.journal_bytes
     unit = 1 << 20 if journal and journal >= 8 << 20 else 1 << 10
     return superblock._replace(
@@ -40,7 +40,7 @@ def rounded(superblock: Superblock) -> Superblock:
 @examples(60, "EXT4AUDIT_RANDOM_FILESYSTEMS", derandomize=False)
 @given(wishes())
 def test_bytes_and_both_texts_say_the_same(wish: Wish) -> None:
-    """Raw bytes, `dumpe2fs -h` and `-g` and the full text are one superblock and one table."""
+    """Raw bytes, `dumpe2fs -h` and `-g` and the full text give one superblock and one table."""
     with wish.made() as made:
         if made is None:
             return

@@ -49,7 +49,7 @@ AGAIN = mount("/again", number=SDB, mount_id=31)
 
 
 def tuned(blocks: int = 6553600) -> bytes:
-    """Return the ioctl's answer: nobarrier as a superblock default, and a size."""
+    """Return the ioctl's answer, with nobarrier as a superblock default and a size."""
     answer = bytearray(232)
     struct.pack_into("<H", answer, 8, 1)
     struct.pack_into("<Q", answer, 32, blocks)
@@ -63,7 +63,7 @@ def superblock_of(host: HostEvidence) -> Evidence[Superblock]:
 
 
 def test_dumpe2fs_is_the_best_reader() -> None:
-    """It has all fields; the ioctl is not used."""
+    """dumpe2fs prints all fields, so the ioctl is not used."""
     host = debian_host().tell(TuneSuperblock("/data"), tuned())
     found = superblock_of(host)
     assert isinstance(found, Known)
@@ -86,7 +86,7 @@ def test_without_root_the_ioctl_is_used_at_the_mount_point(gap: Unknown) -> None
 
 @pytest.mark.parametrize("gap", [denied(), absent(), failed()])
 def test_without_dumpe2fs_the_bytes_are_parsed(gap: Unknown) -> None:
-    """A container without e2fsprogs, or a dumpe2fs that fails: the superblock is 1024 bytes."""
+    """Without e2fsprogs, or if dumpe2fs fails, the superblock is read as 1024 raw bytes."""
     host = debian_host().dumpe2fs("/dev/sdb", gap).tell(TuneSuperblock("/data"), tuned())
     host.tell(superblock_at("/dev/sdb"), superblock_bytes(8))
     found = superblock_of(host)
@@ -95,7 +95,7 @@ def test_without_dumpe2fs_the_bytes_are_parsed(gap: Unknown) -> None:
 
 
 def test_an_archive_may_hold_the_full_text_only() -> None:
-    """With sos's option for it dumpe2fs is run without -h, and the header is in that text."""
+    """With sos's option for it, dumpe2fs runs without -h, and its output includes the header."""
     host = debian_host().dumpe2fs("/dev/sdb", absent())
     host.tell(CapturedDumpe2fs("/dev/sdb"), dumpe2fs_text(label="archived"))
     found = superblock_of(host)
@@ -104,7 +104,7 @@ def test_an_archive_may_hold_the_full_text_only() -> None:
 
 
 def test_where_dumpe2fs_is_missing_root_may_still_help() -> None:
-    """The refusal is what a user can cure first."""
+    """The refusal is reported, since a user can remedy it first."""
     host = debian_host().dumpe2fs("/dev/sdb", absent())
     host.tell(superblock_at("/dev/sdb"), denied("1024 bytes at 1024 of /dev/sdb"))
     assert superblock_of(host) == denied("1024 bytes at 1024 of /dev/sdb")
@@ -120,7 +120,7 @@ def test_an_image_is_read_at_its_offset(offset: int) -> None:
 
 
 def test_a_mount_point_that_is_overmounted_is_not_asked() -> None:
-    """An ioctl there answers for the topmost filesystem; the next mount point is used."""
+    """An ioctl there reaches the topmost filesystem, so the next mount point is used."""
     host = debian_host().dumpe2fs("/dev/sdb", denied())
     host.path("/data", "8:32", 40).path("/again", "8:16", 31)
     host.tell(TuneSuperblock("/data"), tuned(1)).tell(TuneSuperblock("/again"), tuned())
@@ -131,7 +131,7 @@ def test_a_mount_point_that_is_overmounted_is_not_asked() -> None:
     "answer", [b"", b"x" * 231, bytes(232), Unknown("ioctl", Why.UNSUPPORTED, "ENOTTY")]
 )
 def test_when_neither_answers_the_reason_of_dumpe2fs_stands(answer: bytes | Unknown) -> None:
-    """It is the one that a user can cure."""
+    """A user can remedy this one."""
     host = debian_host().dumpe2fs("/dev/sdb", denied("superblock of /dev/sdb"))
     host.tell(TuneSuperblock("/data"), answer)
     assert superblock_of(host) == denied("superblock of /dev/sdb")
@@ -139,14 +139,14 @@ def test_when_neither_answers_the_reason_of_dumpe2fs_stands(answer: bytes | Unkn
 
 @pytest.mark.parametrize("text", ["", "garbage", dumpe2fs_text().replace("Block size", "Block")])
 def test_an_odd_output_is_unknown(text: str) -> None:
-    """What is not the superblock as dumpe2fs prints it is none."""
+    """Text that does not look like dumpe2fs output is not a superblock."""
     found = superblock_of(debian_host().dumpe2fs("/dev/sdb", text))
     assert isinstance(found, Unknown)
     assert (found.what, found.why) == ("superblock of /dev/sdb", Why.UNPARSABLE)
 
 
 def test_another_device_of_the_same_name_is_not_read() -> None:
-    """A container's /dev/sdb may be the node of another disk."""
+    """In a container, /dev/sdb may be the node of another disk."""
     assert superblock_of(debian_host().node("/dev/sdb", "8:32")) == Unknown(
         "superblock of /dev/sdb",
         Why.ABSENT,
@@ -156,7 +156,7 @@ def test_another_device_of_the_same_name_is_not_read() -> None:
 
 
 def test_a_missing_node_is_unknown() -> None:
-    """Containers have no device nodes."""
+    """Containers often have no device nodes."""
     found = superblock_of(debian_host().tell(ResolvePath("/dev/sdb"), absent("path /dev/sdb")))
     assert found == absent("path /dev/sdb")
 
@@ -175,7 +175,7 @@ TABLE_AT = 4096
 
 
 def of_groups(groups: int, **changes: object) -> Known[Superblock]:
-    """Return the superblock of so many groups with descriptors of 32 bytes."""
+    """Return a superblock with this many groups and 32-byte descriptors."""
     given = {
         "features": frozenset({"metadata_csum"}),
         "size_blocks": groups * 32768,
@@ -197,7 +197,7 @@ def recorded(groups: int, unzeroed: int) -> RecordingSource:
 
 @given(st.integers(1, 20_000).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
 def test_the_count_is_right_and_costs_few_reads(numbers: tuple[int, int]) -> None:
-    """However far initialization has come; 20,000 groups are 2.4 TiB."""
+    """This holds at any stage of initialization; 20,000 groups are 2.4 TiB."""
     groups, unzeroed = numbers
     source = recorded(groups, unzeroed)
     assert need(read_unzeroed_groups(source, DEVICE, of_groups(groups))) == unzeroed
@@ -221,7 +221,7 @@ def test_64_kib_of_descriptors_are_read_at_once(groups: int, reads: list[int]) -
 
 
 def test_without_checksums_there_is_nothing_to_be_owed() -> None:
-    """And nothing is read."""
+    """Nothing is read either."""
     source = recorded(8, 8)
     assert need(read_unzeroed_groups(source, DEVICE, of_groups(8, features=frozenset()))) == 0
     assert not source.answers
@@ -231,7 +231,7 @@ def test_without_checksums_there_is_nothing_to_be_owed() -> None:
     ("user", "hint"), [("1000", "run as root"), ("0", "run on the host, outside containers")]
 )
 def test_where_the_device_is_refused_nothing_is_read(user: str, hint: str) -> None:
-    """The ioctl does not return the places of the descriptors; root in a container is root."""
+    """The ioctl returns no descriptors; the hint for root in a container is another one."""
     source = RecordingSource(MapSource({EffectiveUser(): Known(user, "id -u")}))
     found = read_unzeroed_groups(source, DEVICE, of_groups(8, blocks_per_group=None))
     assert isinstance(found, Unknown)
@@ -240,7 +240,7 @@ def test_where_the_device_is_refused_nothing_is_read(user: str, hint: str) -> No
 
 
 def test_a_gap_among_the_descriptors_is_unknown() -> None:
-    """Unknown is not zeroed."""
+    """Groups that could not be read do not count as zeroed."""
     host = debian_host().tell(ReadBytes(DEVICE, TABLE_AT, 8 * 32), denied())
     found = read_unzeroed_groups(host.source(), DEVICE, of_groups(8))
     assert isinstance(found, Unknown)
@@ -253,7 +253,7 @@ def test_a_gap_among_the_descriptors_is_unknown() -> None:
 )
 @pytest.mark.parametrize("lazy", [0, 1])
 def test_dumpe2fs_sees_as_many(features: str, lazy: int) -> None:
-    """On a real filesystem that was never mounted."""
+    """The counts agree on a real filesystem that was never mounted."""
     with sparse_image(3 << 30) as image:
         make(image, features, lazy)
         groups = dumped(image)
@@ -264,14 +264,14 @@ def test_dumpe2fs_sees_as_many(features: str, lazy: int) -> None:
 
 
 def make(image: Path, features: str, lazy: int) -> None:
-    """Make a filesystem; where blocks are discarded, mke2fs knows that they are zeros."""
+    """Make a filesystem; if discard works, mke2fs knows that the blocks are zeroed."""
     extended = f"nodiscard,lazy_itable_init={lazy}"
     command = ["mke2fs", "-q", "-F", "-t", "ext4", "-O", features, "-E", extended, str(image)]
     subprocess.run(command, check=True)
 
 
 def dumped(image: Path) -> str:
-    """Return the count by dumpe2fs of all groups."""
+    """Return the count that dumpe2fs of all groups shows."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     done = subprocess.run(
         ["dumpe2fs", image], check=True, capture_output=True, text=True, env=environment

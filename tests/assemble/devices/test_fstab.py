@@ -73,7 +73,7 @@ def resolve(
     ],
 )
 def test_a_specification_names_one_device(spec: str, number: DeviceNumber) -> None:
-    """All are compared as text, as mount(8) does: "data" is not "DATA"."""
+    """Identifiers are compared as text, as mount(8) does: "data" is not "DATA"."""
     found = resolve(labelled_host(), spec)
     assert isinstance(found, Known)
     assert found.value == number
@@ -89,12 +89,12 @@ def test_a_specification_names_one_device(spec: str, number: DeviceNumber) -> No
     ],
 )
 def test_a_path_is_followed_to_its_node(path: str) -> None:
-    """A path is never looked up as KEY=value, even with "=" in it."""
+    """A path is never parsed as KEY=value, even with "=" in it."""
     assert resolve(labelled_host().node(path, "8:32"), path) == Known(SDC, f"path {path}")
 
 
 def test_an_id_is_the_link_of_udev() -> None:
-    """No other program shows it: a link that nobody could read is no device that is gone."""
+    """Only udev's link shows it: a link that could not be read does not mean a missing device."""
     link = "/dev/disk/by-id/wwn-1"
     assert resolve(labelled_host().node(link, "8:32"), "ID=wwn-1") == Known(SDC, f"path {link}")
     lost = Unknown(f"path {link}", Why.TIMED_OUT)
@@ -103,20 +103,20 @@ def test_an_id_is_the_link_of_udev() -> None:
 
 @pytest.mark.parametrize("spec", [f"UUID={DATA_UUID.upper()}", "PARTUUID=0DDBA11-02"])
 def test_a_uuid_in_capitals_names_no_device(spec: str) -> None:
-    """mount(8) says "can't find UUID=" (util-linux 2.38.1), and with nofail nothing."""
+    """mount(8) fails with "can't find UUID=" (util-linux 2.38.1), or silently with nofail."""
     found = resolve(labelled_host(), spec)
     assert isinstance(found, Unknown)
     assert found.why is Why.ABSENT
 
 
 def test_a_superblocks_own_uuid_counts_first() -> None:
-    """What was read from the superblock is newer than what udev remembers."""
+    """The superblock is newer than udev's database."""
     found = resolve(labelled_host(), f"UUID={CLONE}", {CLONE: SDD})
     assert found == Known(SDD, "superblock")
 
 
 def test_a_specification_says_where_it_was_found() -> None:
-    """The origin is lsblk's, whose columns name it."""
+    """The origin is lsblk, whose columns show it."""
     assert resolve(labelled_host(), "LABEL=data") == Known(DeviceNumber(8, 16), "lsblk -J")
 
 
@@ -134,7 +134,7 @@ def test_an_identifier_that_no_device_has_is_unknown_with_a_hint(spec: str) -> N
 
 
 def test_an_identifier_that_no_program_printed_is_not_absent() -> None:
-    """In older archives blkid prints no PARTUUID: a partition may have it all the same."""
+    """In older archives blkid prints no PARTUUID, but a partition may have it all the same."""
     host = labelled_host().tell(LSBLK_JSON, absent("lsblk"))
     host.tell(LSBLK_PAIRS, 'NAME="sda" KNAME="sda" MAJ:MIN="8:0" FSTYPE="ext4" UUID="x" LABEL=""')
     found = [resolve(host, f"{key}=x") for key in ("LABEL", "PARTUUID")]
@@ -144,7 +144,7 @@ def test_an_identifier_that_no_program_printed_is_not_absent() -> None:
 
 @pytest.mark.parametrize("spec", ["/dev/nowhere", "none", "/dev/$(id)\n\x1b[31m"])
 def test_a_path_that_does_not_exist_is_unknown(spec: str) -> None:
-    """The unknown names the device as fstab spells it."""
+    """The Unknown names the device as fstab spells it."""
     assert resolve(labelled_host(), spec) == absent(f"path {spec}")
 
 
@@ -168,7 +168,7 @@ def test_a_link_that_is_not_there_names_what_it_would_lead_to(
 
 
 def test_a_link_that_no_device_has_is_absent() -> None:
-    """What udev and lsblk know of all devices is not there."""
+    """Neither udev nor lsblk lists such a device."""
     found = resolve(labelled_host(), "/dev/disk/by-uuid/dead")
     assert isinstance(found, Unknown)
     assert found.why is Why.ABSENT
@@ -184,7 +184,7 @@ def test_a_link_that_no_device_has_is_absent() -> None:
     ids=["with udev", "without udev", "without lsblk"],
 )
 def test_only_where_udev_runs_a_missing_link_says_something(text: str | None, why: Why) -> None:
-    """What a link by-id or by-path leads to can be told by nothing else."""
+    """Only udev shows where a link by-id or by-path leads."""
     host = labelled_host()
     if text is not None:
         host.tell(LSBLK_JSON, text).tell(LSBLK_PAIRS, failed())
@@ -194,7 +194,7 @@ def test_only_where_udev_runs_a_missing_link_says_something(text: str | None, wh
 
 
 def test_a_path_to_something_else_is_unknown() -> None:
-    """An image file in fstab is no device."""
+    """An image file in fstab is not a device."""
     found = resolve(labelled_host().path("/srv/image", "8:1", 25, "file"), "/srv/image")
     assert found == Unknown("device /srv/image", Why.UNPARSABLE, "not a block device")
 
@@ -212,14 +212,14 @@ def test_pairs_are_asked_for_where_lsblk_knows_no_json() -> None:
 
 @pytest.mark.parametrize("text", ["", "not json", '{"blockdevices": 1}'])
 def test_pairs_are_asked_for_where_the_json_is_odd(text: str) -> None:
-    """A text that is not lsblk's JSON is no answer."""
+    """Text that is not lsblk's JSON is not an answer."""
     devices = list_devices(debian_host().tell(LSBLK_JSON, text).source())
     assert isinstance(devices, Known)
     assert devices.origin == "lsblk -P"
 
 
 def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> None:
-    """A file is certainly not the device; a node that nobody could look at may be."""
+    """A regular file is certainly not the device, but an unreadable node may be."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-uuid/x /data ext4 defaults 0 2\n")
     host.tell(ResolvePath("/dev/disk/by-uuid/x"), Unknown("path", Why.TIMED_OUT))
     (data,) = (fs for fs in assemble_host(host.source(), TAKEN_AT).filesystems if fs.name == "sdb")
@@ -229,7 +229,7 @@ def test_a_path_that_could_not_be_resolved_may_be_what_is_mounted_there() -> Non
 
 @pytest.mark.parametrize("has_node", [True, False])
 def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_node: bool) -> None:
-    """In a chroot with a /dev of its own, no path of fstab exists."""
+    """In a chroot with a separate /dev, no path of fstab exists."""
     host = debian_host().file("/etc/fstab", "/dev/vg0/data /data ext4 defaults 0 2\n")
     if not has_node:
         host.tell(ResolvePath("/dev/sdb"), absent())
@@ -238,7 +238,7 @@ def test_a_dev_that_lacks_what_is_mounted_tells_nothing_of_other_devices(*, has_
 
 
 def test_a_label_in_a_link_is_that_of_what_is_mounted_there() -> None:
-    """Where only targets are read, no other device is searched for the label."""
+    """If only targets are read, no other device is searched for the label."""
     host = debian_host().file("/etc/fstab", "/dev/disk/by-label/data /data ext4 defaults 0 2\n")
     host.tell(LSBLK_JSON, failed()).tell(LSBLK_PAIRS, failed())
     host.dumpe2fs("/dev/sdb", dumpe2fs_text(label="data"))
@@ -251,7 +251,7 @@ EMPTY = '{"blockdevices": []}'
 
 
 def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
-    """Without /sys it prints nothing and exits with 0: no twins can be seen, nor that none are."""
+    """Without /sys, lsblk prints nothing and exits with 0: twins cannot be ruled out."""
     silent = debian_host().tell(LSBLK_JSON, EMPTY).tell(LSBLK_PAIRS, "")
     host = assemble_host(silent.source(), TAKEN_AT)
     assert isinstance(host.devices, Unknown)
@@ -261,7 +261,7 @@ def test_an_lsblk_that_leaves_out_what_is_mounted_is_no_answer() -> None:
 
 
 def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
-    """A RAM disk is in no list of lsblk, and a device that is gone is not in sysfs either."""
+    """RAM disks are not in the output of lsblk, and removed devices are not in sysfs either."""
     host = assemble_host(debian_host().source(), TAKEN_AT)
     (first, *_) = host.filesystems
     ram = first._replace(device_number=DeviceNumber(1, 0))
@@ -280,7 +280,7 @@ def test_a_list_that_sysfs_does_not_contradict_stands() -> None:
     ids=["removed", "no /sys", "refused", "hung"],
 )
 def test_only_a_removed_device_may_be_missing(why: Why, lists_others: bool, stands: bool) -> None:
-    """Where neither lsblk nor /sys lists anything, nothing was seen."""
+    """If neither lsblk nor /sys lists anything, no device was seen."""
     host = assemble_host(debian_host().source(), TAKEN_AT)
     others = need(host.devices) if lists_others else ()
     gone = host.filesystems[0]._replace(
@@ -317,7 +317,7 @@ def test_udevs_links_answer_where_lsblk_does_not(spec: str, path: str) -> None:
 def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
     place: str, *, is_found: bool
 ) -> None:
-    """Fstab of Synology and of many embedded systems has /dev/root, which no node is."""
+    """Synology and many embedded systems have /dev/root in fstab, which is not a device node."""
     host = debian_host().file("/etc/fstab", f"/dev/root {place} ext4 defaults 0 1\n")
     (entry,) = need(assemble_host(host.source(), TAKEN_AT).fstab)
     assert isinstance(entry.device_number, Known) is is_found
@@ -328,7 +328,7 @@ def test_the_kernels_name_of_the_root_is_what_is_mounted_on_it(
     [("/etc/fstab", "line 1"), ("fs-diskio.txt: /etc/fstab", "entry 1")],
 )
 def test_a_section_of_another_text_has_no_line_numbers(origin: str, where: str) -> None:
-    """A supportconfig has no comments of fstab: the lines before an entry are not known."""
+    """A supportconfig omits the comments of fstab, so the line number of an entry is unknown."""
     host = debian_host()
     ask = ReadFile("/etc/fstab")
     host.answers[ask] = Known("UUID=1 /x ext4 defaults 0 2\n", origin)

@@ -1,4 +1,4 @@
-"""What is read of an md array beyond what test_stack.py reads of every array."""
+"""The stack of block devices below a filesystem, and the md arrays in it."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ def array_of(host: HostEvidence) -> MdArray:
 def test_only_a_raid10_needs_to_know_how_much_of_its_members_it_uses(
     level: str, text: str, sectors: int | None
 ) -> None:
-    """Its far copies begin where the first ones end. `md/component_size` is in KiB."""
+    """The far copies of a RAID10 start after the first ones. `md/component_size` is in KiB."""
     host = array_host(level).file(f"{DIRECTORY}/md/component_size", text)
     assert array_of(host).component_sectors == sectors
 
 
 def test_a_snapshot_without_the_size_has_the_array_all_the_same() -> None:
-    """Captures of before did not ask for it."""
+    """Older snapshots lack the file."""
     assert array_of(array_host("raid10")).component_sectors is None
 
 
 def test_other_levels_are_not_even_asked() -> None:
-    """A snapshot holds only what is read."""
+    """A snapshot holds only the files that are read."""
     recorder = RecordingSource(array_host("raid0").source())
     read_md(recorder, DIRECTORY, "md127")
     assert ReadFile(f"{DIRECTORY}/md/component_size") not in recorder.answers
@@ -74,7 +74,7 @@ def test_other_levels_are_not_even_asked() -> None:
 
 @pytest.mark.parametrize("slot", ["none", "journal"])
 def test_spares_and_journals_are_no_members(slot: str) -> None:
-    """The write journal of a RAID5 holds no data that stays (Documentation/driver-api/md)."""
+    """The write journal of a RAID5 holds no permanent data (Documentation/driver-api/md)."""
     host = array_host("raid5").md_member(NUMBER, "vdd", slot)
     assert [member.name for member in array_of(host).members] == ["vdb", "vdc"]
 
@@ -110,7 +110,7 @@ LINEAR = "0 1024000 linear 9:127 2048\n"
 
 
 def stack(host: HostEvidence, number: DeviceNumber) -> BlockDevice:
-    """Return the stack below a device that must be there."""
+    """Return the stack of a device that must exist."""
     return need(StackReader(host.source()).read(number))
 
 
@@ -129,7 +129,7 @@ def raid_host(**attributes: str) -> HostEvidence:
 
 
 def test_a_disk_is_the_leaf_of_its_stack() -> None:
-    """A disk has no slaves, which is known."""
+    """A disk is known to have no slaves."""
     disk = stack(debian_host(), DeviceNumber(8, 16))
     assert (disk.kind, disk.path, disk.below) == (
         "disk",
@@ -152,7 +152,7 @@ def test_a_partition_lies_on_its_disk_and_has_its_queue() -> None:
 
 @pytest.mark.parametrize("text", ["maybe\n", "", "write back; rm -rf /\n"])
 def test_an_odd_queue_value_is_a_gap_of_its_own(text: str) -> None:
-    """One attribute that is no write cache mode leaves the rest of the queue standing."""
+    """An attribute that is not a write cache mode does not affect the rest of the queue."""
     host = debian_host().file("/sys/dev/block/8:16/queue/write_cache", text)
     queue = stack(host, DeviceNumber(8, 16)).queue
     assert isinstance(queue.write_cache, Unknown)
@@ -178,7 +178,7 @@ def test_a_slash_in_a_kernel_name_is_a_bang_in_sysfs(name: str, path: str) -> No
 
 
 def test_an_md_array_has_its_members_in_the_order_of_their_slots() -> None:
-    """The directory lists names; the slots give the order of the chunks."""
+    """The directory lists names only; the slots give the order of the chunks."""
     host = raid_host()
     for name, slot in {"vdb": "2", "vdc": "0", "vdd": "1"}.items():
         host.md_member(str(MD), name, slot)
@@ -237,7 +237,7 @@ def test_a_reshape_prints_the_new_value_and_the_old_one_in_parentheses(
 def test_an_odd_array_is_unknown_and_the_rest_of_the_stack_stands(
     attributes: dict[str, str],
 ) -> None:
-    """A chunk size "abc" once ended a scan; now it is this array that is not known."""
+    """A bad chunk size makes the array unknown and does not end the scan."""
     array = stack(raid_host(**attributes), MD)
     assert isinstance(array.md, Unknown)
     assert array.md.why is Why.UNPARSABLE
@@ -247,7 +247,7 @@ def test_an_odd_array_is_unknown_and_the_rest_of_the_stack_stands(
 
 @pytest.mark.parametrize("level", ["raid0", "linear"])
 def test_an_array_without_redundancy_has_all_its_members(level: str) -> None:
-    """It would not run without one: the directory of a member is missing in the archive."""
+    """It cannot run without one, so a directory is missing in the archive."""
     array = stack(raid_host(level=level, raid_disks="4"), MD).md
     assert isinstance(array, Unknown)
     assert array.detail == "3 of its 4 members are known"
@@ -255,14 +255,14 @@ def test_an_array_without_redundancy_has_all_its_members(level: str) -> None:
 
 @pytest.mark.parametrize("level", ["raidf1", "raidF1", "raid1e", "null"])
 def test_a_level_that_linux_does_not_have_may_stripe(level: str) -> None:
-    """Synology's RAID F1 has chunks, as RAID5 has."""
+    """Synology's RAID F1 has chunks, like RAID5."""
     array = stack(raid_host(level=level), MD)
     assert isinstance(array.md, Unknown)
     assert may_stripe(array)
 
 
 def test_an_array_with_members_has_a_level() -> None:
-    """An empty `level` is that of an array that does not run, which has no members."""
+    """An empty `level` means an inactive array, which has no members."""
     array = stack(raid_host(level=""), MD)
     assert isinstance(array.md, Unknown)
     assert isinstance(array.md_state, Unknown)
@@ -271,7 +271,7 @@ def test_an_array_with_members_has_a_level() -> None:
 
 @pytest.mark.parametrize("attribute", ["slot", "offset", "size"])
 def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> None:
-    """Fewer members than there are would be another stripe."""
+    """With fewer members the stripe would be another one."""
     host = raid_host().without(f"/sys/dev/block/{MD}/md/dev-vdc/{attribute}")
     assert isinstance(stack(host, MD).md, Unknown)
 
@@ -284,7 +284,7 @@ def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> N
         ("LVM-abc", "0 8 linear 8:0 0\n8 8 striped 2 128 8:0 0 8:16 0\n", "dm"),
         ("LVM-abc", "0 73728 striped 3 128 8:9 384 8:8 384 8:7 9789824\n", "dm-striped"),
         ("CRYPT-LUKS2-1", "0 8 crypt aes-xts-plain64 :64:logon:k 0 8:3 32768\n", "dm-crypt"),
-        # Without root the table is not seen; the uuid still tells LUKS.
+        # Without root the table is not readable, but the UUID shows LUKS.
         ("CRYPT-LUKS2-1", denied(), "dm-crypt"),
         ("LVM-abc", denied(), "dm"),
         ("", absent(), "dm"),
@@ -293,7 +293,7 @@ def test_a_member_that_cannot_be_read_is_a_gap_in_the_array(attribute: str) -> N
     ],
 )
 def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kind: str) -> None:
-    """The kind is "dm" where the table has several targets, or cannot be read."""
+    """The kind is "dm" if the table has several kinds of targets or cannot be read."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), "vg0-data", uuid, table)
     device = stack(host, DM)
     assert (device.kind, device.path) == (kind, "/dev/mapper/vg0-data")
@@ -302,7 +302,7 @@ def test_a_dm_device_is_named_by_its_target(uuid: str, table: str | Unknown, kin
 
 
 def test_the_table_of_a_dm_device_is_kept_or_its_gap() -> None:
-    """A table that only root can read is Unknown with a hint, not an empty one."""
+    """A table that only root can read is Unknown with a hint, not empty."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     seen = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
     assert seen is not None
@@ -316,7 +316,7 @@ def test_the_table_of_a_dm_device_is_kept_or_its_gap() -> None:
 
 @pytest.mark.parametrize("name", ["-rf", "a b", "\udcff", "new\nline", "$(id)", "[/red]"])
 def test_a_hostile_dm_name_is_a_name(name: str) -> None:
-    """The table is read by number, so that a leading dash is no option of dmsetup."""
+    """The table is read by number, so dmsetup does not take a leading dash for an option."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD)).dm(str(DM), name, "", LINEAR)
     device = stack(host, DM)
     assert device.dm is not None
@@ -333,7 +333,7 @@ def test_a_slave_that_vanished_is_unknown_below() -> None:
 
 
 def test_a_loop_device_lies_on_the_device_that_holds_its_file() -> None:
-    """The stack goes on below the file, to the disk."""
+    """The stack continues below the file, down to the disk."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
     host.path("/var/disk.img", "8:1", 25, "file")
     device = stack(host, LOOP)
@@ -348,7 +348,7 @@ def test_a_loop_device_lies_on_the_device_that_holds_its_file() -> None:
 
 @pytest.mark.parametrize(("text", "offset_bytes"), [("1048576\n", 1 << 20), (absent(), 0)])
 def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: int) -> None:
-    """Without one, at the beginning of the file."""
+    """A loop device without an offset begins at the start of the file."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img")
     device = stack(host.file(f"/sys/dev/block/{LOOP}/loop/offset", text), LOOP)
     assert device.loop is not None
@@ -356,7 +356,7 @@ def test_a_loop_device_begins_at_its_offset(text: str | Unknown, offset_bytes: i
 
 
 def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
-    """Major 0 is no block device."""
+    """Major 0 is not a block device."""
     host = debian_host().loop("loop0", str(LOOP), "/tmp/disk.img")  # noqa: S108 - a name
     host.path("/tmp/disk.img", "0:40", 33, "file")  # noqa: S108 - a name
     device = stack(host, LOOP)
@@ -364,7 +364,7 @@ def test_a_loop_file_on_tmpfs_lies_on_no_device() -> None:
 
 
 def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
-    """A deleted backing file still serves the device; its filesystem is unknown."""
+    """The loop device still serves a deleted file, but its filesystem is unknown."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img (deleted)")
     device = stack(host, LOOP)
     assert isinstance(device.below, Unknown)
@@ -374,7 +374,7 @@ def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
 
 
 def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
-    """`losetup` of a file, mounted over the file's own directory: no endless descent."""
+    """A file mounted over its own directory must not cause endless recursion."""
     host = debian_host().loop("loop0", str(LOOP), "/mnt/disk.img")
     host.path("/mnt/disk.img", str(LOOP), 50, "file")
     device = stack(host, LOOP)
@@ -382,7 +382,7 @@ def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
 
 
 def test_two_loop_devices_on_each_other_end() -> None:
-    """A ring of two is cut where it closes."""
+    """A ring of two devices is cut at the repetition."""
     host = debian_host().loop("loop0", "7:0", "/a/disk.img").loop("loop1", "7:1", "/b/disk.img")
     host.path("/a/disk.img", "7:1", 50, "file").path("/b/disk.img", "7:0", 51, "file")
     device = stack(host, LOOP)
@@ -407,7 +407,7 @@ def test_without_sysfs_the_stack_is_unknown_with_a_hint(gap: Unknown, hint: str)
     "text", ["garbage\n", "", "MAJOR=8\nMINOR=16\n", "MAJOR=8\nMINOR=16\nDEVNAME=sdb\n"]
 )
 def test_an_odd_uevent_is_unknown(text: str) -> None:
-    """One without a name names no device, and one cut before its last line may be a partition."""
+    """Without a name it names no device, and without its last line it may be a partition."""
     host = debian_host().file("/sys/dev/block/8:16/uevent", text)
     found = StackReader(host.source()).read(DeviceNumber(8, 16))
     assert isinstance(found, Unknown)
@@ -415,14 +415,14 @@ def test_an_odd_uevent_is_unknown(text: str) -> None:
 
 
 def test_a_directory_of_slaves_that_cannot_be_listed_is_unknown_below() -> None:
-    """Not to see the members is not to have none."""
+    """Members that cannot be listed are not absent."""
     host = debian_host().tell(ListDir("/sys/dev/block/8:16/slaves"), denied("slaves"))
     assert stack(host, DeviceNumber(8, 16)).below == denied("slaves")
 
 
 @pytest.mark.parametrize("is_array", [True, False])
 def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
-    """An archive that leaves out symbolic links has the directory of slaves, and none in it."""
+    """An archive without symbolic links has an empty directory of slaves."""
     host = debian_host().stacked("md0", "9:0", sdb="8:16").md("9:0", ["sdb"])
     if not is_array:
         host = debian_host().stacked("dm-0", "253:0", sdb="8:16").dm("253:0", "a", "LVM-a", LINEAR)
@@ -434,7 +434,7 @@ def test_what_is_made_of_other_devices_has_some(*, is_array: bool) -> None:
 
 
 def test_udev_is_enrichment() -> None:
-    """Its properties are sorted, or empty where they are unknown."""
+    """Its properties are sorted, or empty if they are unknown."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev == ()
     host.tell(UdevDatabase("8:16"), "ID_SERIAL=x\nDEVLINKS=/dev/disk/by-id/x\n")
@@ -445,7 +445,7 @@ def test_udev_is_enrichment() -> None:
 
 
 def test_a_udev_record_that_was_refused_is_not_an_empty_one() -> None:
-    """Without udev there is no record; what was not read may be one."""
+    """Without udev there is no record, but an unread one may exist."""
     host = debian_host()
     assert stack(host, DeviceNumber(8, 16)).udev_gap is None
     host.tell(UdevDatabase("8:16"), denied("udev database of 8:16"))
@@ -466,7 +466,7 @@ def test_the_scheduler_and_the_timeout_of_a_queue_are_read() -> None:
 
 
 def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
-    """Only of a pool, and known or not as dmsetup answers."""
+    """Only pools are read; the state is unknown if dmsetup fails."""
     host = raid_host().stacked("dm-1", str(DM), md127=str(MD))
     plain = stack(host.dm(str(DM), "vg0-data", "LVM-abc", LINEAR), DM).dm
     assert plain is not None
@@ -486,7 +486,7 @@ def test_the_state_of_a_thin_pool_is_asked_for_without_a_commit() -> None:
 
 
 def test_a_loop_file_is_found_by_its_whole_name() -> None:
-    """Only the last newline is sysfs's; a blank at the end belongs to the name."""
+    """Only the last newline is added by sysfs; a trailing blank belongs to the name."""
     host = debian_host().loop("loop0", str(LOOP), "/var/disk.img ")
     host.tell(ResolvePath("/var/disk.img "), "mount_id=25\ndevice_number=8:1\ntype=file\n")
     assert names_below(stack(host, LOOP)) == ["sda1"]
@@ -494,7 +494,7 @@ def test_a_loop_file_is_found_by_its_whole_name() -> None:
 
 @pytest.mark.parametrize("gap", [denied(), absent()], ids=["denied", "absent"])
 def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
-    """The rules that need it show the reason of the host, and not one of their own."""
+    """Rules that need it show the host's reason."""
     host = debian_host().tell(ReadFile("/sys/dev/block/8:1/start"), gap)
     partition = stack(host, DeviceNumber(8, 1))
     assert (partition.start_sectors, partition.start_gap) == (None, gap)
@@ -502,7 +502,7 @@ def test_a_partition_says_why_its_start_is_not_known(gap: Unknown) -> None:
 
 
 def test_each_device_is_read_once() -> None:
-    """Hundreds of volumes can lie on one array, and two ways can lead to one device."""
+    """Hundreds of volumes can share one array, and two paths can lead to one device."""
     source = Counting(mirrors_of_mirrors(40))
     stack = need(StackReader(source).read(DeviceNumber(9, 78)))
     assert len(list(stack.walk())) == 1 + 39 * 2 + 2
@@ -510,7 +510,7 @@ def test_each_device_is_read_once() -> None:
 
 
 def test_devices_that_name_each_other_are_read_once() -> None:
-    """An archive can say anything: each order of fourteen devices would take years."""
+    """An archive can contain cycles: following every order of fourteen devices would take years."""
     host, numbers = debian_host(), {f"dm-{minor}": f"254:{minor}" for minor in range(14)}
     for name, number in numbers.items():
         host.stacked(name, number, **{k: v for k, v in numbers.items() if k != name})
@@ -521,22 +521,22 @@ def test_devices_that_name_each_other_are_read_once() -> None:
 
 
 class Counting:
-    """A host that counts how often each device is read."""
+    """A host source that counts how often each device is read."""
 
     def __init__(self, host: HostSource) -> None:
-        """Keep the host; nothing is asked yet."""
+        """Store the host; nothing is read yet."""
         self.host = host
         self.uevents = Counter[str]()
 
     def fetch(self, ask: Any) -> Any:
-        """Answer as the host does."""
+        """Return the host's answer, counting each uevent."""
         if isinstance(ask, ReadFile) and ask.path.endswith("/uevent"):
             self.uevents[ask.path] += 1
         return self.host.fetch(ask)
 
 
 def test_a_file_on_its_own_loop_device_is_read_from_either_end() -> None:
-    """What was cut off because it had been met above is not taken for the whole stack."""
+    """A stack that was cut at a repeated device is not cached as the whole stack."""
     host = debian_host().loop("loop0", "7:0", "/mnt/a").loop("loop1", "7:1", "/mnt/b")
     host.path("/mnt/a", "7:1", 1, "file").path("/mnt/b", "7:0", 1, "file")
     reader = StackReader(host.source())

@@ -1,4 +1,4 @@
-"""Which filesystems of a captured host a word names."""
+"""The filesystems of a captured host that a command-line argument names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def resolve(host: HostEvidence, path: str) -> Target:
 
 
 def overlay_host(upper: str | None = "/var/lib/docker/x/diff") -> HostEvidence:
-    """Return a host with an overlay on /merged, whose layers lie below /var/lib/docker."""
+    """Return a host with an overlay on /merged, whose layers are below /var/lib/docker."""
     options = "rw,lowerdir=/lower" + (f",upperdir={upper},workdir=/work" if upper else "")
     return debian_host().mount(
         60, "0:43", "/merged", "overlay", fstype="overlay", super_options=options
@@ -67,7 +67,7 @@ def with_disk(fstype: str | None, superblock: str | Unknown) -> HostEvidence:
 def test_a_path_stands_for_the_superblock_it_lies_on(
     path: str, number: str, mount_id: int, kind: str, expected: DeviceNumber
 ) -> None:
-    """A mount point, a directory, a file: all the same question."""
+    """A mount point, a directory and a file are resolved alike."""
     host = debian_host().path(path, number, mount_id, kind)
     assert resolve(host, path) == Superblocks((expected,))
 
@@ -80,13 +80,13 @@ def test_the_ext4_driver_serves_three_types(fstype: str) -> None:
 
 
 def test_a_bind_mount_stands_for_the_superblock_below() -> None:
-    """The mount id leads to the line, whatever directory it shows."""
+    """The mount id leads to the line of mountinfo, whatever directory it shows."""
     host = debian_host().mount(40, "8:16", "/srv", "/dev/sdb", root="/sub", flags="ro")
     assert resolve(host, "/srv") == Superblocks((SDB,))
 
 
 def test_of_two_filesystems_stacked_on_one_directory_the_upper_one_counts() -> None:
-    """The mount id is exact where the path alone names both."""
+    """The mount id is exact; the path alone names both."""
     host = debian_host().disk("sdc", "8:32").mount(40, "8:32", "/data", "/dev/sdc")
     assert resolve(host, "/data") == Superblocks((SDC,))
 
@@ -101,7 +101,7 @@ def test_the_mount_id_counts_and_not_the_device_number_of_the_file() -> None:
 
 
 def test_an_overlay_on_an_overlay_is_followed_to_the_disk() -> None:
-    """The upper directory of the upper directory is where writes go."""
+    """Writes go to the upper directory of the upper directory."""
     host = overlay_host("/inner/diff").path("/inner/diff", "0:50", 61)
     host.mount(
         61, "0:50", "/inner", "overlay", fstype="overlay", super_options="rw,upperdir=/data/up"
@@ -113,14 +113,14 @@ def test_an_overlay_on_an_overlay_is_followed_to_the_disk() -> None:
 
 
 def test_an_overlay_whose_upper_directory_is_itself_ends() -> None:
-    """A cyclic table does not hang the scan."""
+    """A cyclic mount table does not hang the scan."""
     host = overlay_host("/merged")
     assert isinstance(resolve(host, "/merged"), NotExt4)
 
 
 @pytest.mark.parametrize("overlays", [8, 9])
 def test_eight_overlays_on_each_other_are_followed(overlays: int) -> None:
-    """More are taken for a cycle."""
+    """More than eight are treated as a cycle."""
     host = debian_host()
     for each in range(overlays):
         host.mount(
@@ -154,14 +154,14 @@ def test_an_overlay_whose_upper_directory_is_on_xfs_says_so() -> None:
 
 
 def test_an_upper_directory_of_another_namespace_cannot_be_reached() -> None:
-    """In a container the overlay's directories are the host's paths."""
+    """In a container the overlay's directories are paths of the host."""
     assert resolve(overlay_host(), "/merged") == Unreachable(
         "is on an overlay whose upper directory /var/lib/docker/x/diff does not exist"
     )
 
 
 def test_a_relative_upper_directory_is_not_looked_up_here() -> None:
-    """It is relative to where somebody ran mount(8): ours may hold another of the same name."""
+    """It is relative to the working directory of mount(8); another one may exist here."""
     host = overlay_host("upper").path("upper", "8:16", 30)
     assert resolve(host, "/merged") == Unreachable(
         "is on an overlay whose upper directory upper cannot be found"
@@ -172,13 +172,13 @@ def test_a_relative_upper_directory_is_not_looked_up_here() -> None:
     ("fstype", "mount_point"), [("xfs", "/x"), ("btrfs", "/b"), ("tmpfs", "/t"), ("nfs4", "/n")]
 )
 def test_a_path_on_something_else_is_not_ext4(fstype: str, mount_point: str) -> None:
-    """The reason names what it is on."""
+    """The reason names the filesystem that holds the path."""
     host = debian_host().mount(70, "0:60", mount_point, "x", fstype=fstype)
     assert resolve(host, mount_point) == NotExt4(f"not ext4: {fstype} (mounted on {mount_point})")
 
 
 def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
-    """Unmounted between two looks, or hidden by a chroot."""
+    """It was unmounted between two reads, or a chroot hides it."""
     host = debian_host().path("/gone", "8:16", 99)
     assert resolve(host, "/gone") == Unreachable("is on a mount that the mount table does not list")
 
@@ -195,12 +195,12 @@ def test_a_path_on_an_unlisted_mount_is_unreachable() -> None:
     ],
 )
 def test_a_path_that_cannot_be_looked_at_is_unreachable(gap: Unknown, reason: str) -> None:
-    """Missing, denied and hung are three reasons."""
+    """Missing, denied and hung have different reasons."""
     assert resolve(debian_host().tell(ResolvePath("/x"), gap), "/x") == Unreachable(reason)
 
 
 def test_a_live_block_device_is_its_superblock() -> None:
-    """Mounted somewhere, it needs no look at its superblock."""
+    """Its superblock does not have to be read."""
     host = debian_host().as_user()
     assert resolve(host, "/dev/sdb") == Superblocks((SDB,))
     assert resolve(host.node("/dev/disk/by-uuid/x", "8:1"), "/dev/disk/by-uuid/x") == Superblocks(
@@ -209,7 +209,7 @@ def test_a_live_block_device_is_its_superblock() -> None:
 
 
 def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
-    """What is on the disk can be judged without a mount."""
+    """The superblock on the disk can be audited without a mount."""
     assert resolve(with_disk("ext4", dumpe2fs_text()), "/dev/sdc") == Superblocks(
         (SDC,), "not mounted: audited from its superblock"
     )
@@ -219,7 +219,7 @@ def test_an_unmounted_ext4_device_is_audited_from_its_superblock() -> None:
 def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
     gap: Unknown,
 ) -> None:
-    """Udev has the type ext4; the verdicts name what they lack."""
+    """Udev shows the type ext4; the verdicts name the missing evidence."""
     assert resolve(with_disk("ext4", gap), "/dev/sdc") == Superblocks(
         (SDC,), "not mounted, and its superblock cannot be read"
     )
@@ -259,12 +259,12 @@ def test_an_unmounted_ext4_device_whose_superblock_is_unread_is_still_a_subject(
 def test_an_unmounted_device_that_shows_no_ext4(
     fstype: str | None, superblock: str | Unknown, expected: Target
 ) -> None:
-    """Only a dumpe2fs that looked and found nothing proves that there is no ext4."""
+    """Only a dumpe2fs that ran and found nothing proves that there is no ext4."""
     assert resolve(with_disk(fstype, superblock), "/dev/sdc") == expected
 
 
 def test_an_image_file_stands_for_the_superblock_inside() -> None:
-    """The backing file of a live loop device selects its content."""
+    """The backing file of a live loop device selects the filesystem on it."""
     host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
     host.path("/data/disk.img", "8:16", 30, "file")
     assert resolve(host, "/data/disk.img") == Superblocks(
@@ -275,7 +275,7 @@ def test_an_image_file_stands_for_the_superblock_inside() -> None:
 
 
 def test_an_image_file_is_found_by_its_canonical_name() -> None:
-    """A symbolic link to the image is the image."""
+    """A symbolic link to the image selects the image."""
     host = debian_host().loop("loop0", "7:0", "/data/disk.img").options("loop0")
     host.path("/link", "8:16", 30, "file").tell(RealPath("/link"), "/data/disk.img")
     found = resolve(host, "/link")

@@ -1,4 +1,4 @@
-"""What a path is as an image, by evidence; tests/kernel has it on real mounts."""
+"""Which paths are images, by recorded evidence; tests/kernel checks it on real mounts."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def holder(kind: str = "file") -> HostEvidence:
 
 
 def look(host: HostEvidence) -> Superblocks | Image | BadImage | PlainFile:
-    """Return the image at the path."""
+    """Return what the path is: an image, the superblocks mounted from it, or neither."""
     source = host.source()
     return image_of_target(source, take_inventory(source), PATH)
 
 
 def test_a_regular_file_with_a_filesystem_is_an_image() -> None:
-    """No mounted filesystem is on it."""
+    """It is an image because no mounted filesystem is on it."""
     found = look(holder())
     assert isinstance(found, Image)
     assert [fs.device for fs in found.filesystems] == [PATH]
@@ -65,19 +65,19 @@ def test_a_regular_file_with_a_filesystem_is_an_image() -> None:
 
 @pytest.mark.parametrize("kind", ["directory", "other"])
 def test_nothing_but_a_regular_file_is_looked_into(kind: str) -> None:
-    """A FIFO is not read, whatever would be answered."""
+    """A FIFO, for example, is not read."""
     assert look(holder(kind)) == PlainFile()
 
 
 def test_a_loop_device_that_is_mounted_stands_for_its_image() -> None:
-    """The superblock that lives is the one to judge."""
+    """The live superblock is audited, not the image."""
     host = holder().loop("loop0", "7:0", PATH).mount(50, "7:0", "/vm", "/dev/loop0")
     note = "the image behind /dev/loop0; name its directory for the one that contains it"
     assert look(host) == Superblocks((LOOP,), note)
 
 
 def test_so_does_what_lies_on_the_loop_device() -> None:
-    """A volume over a loop over the file is mounted: the file is in use all the same."""
+    """A volume on a loop device over the file is mounted: the file is in use."""
     host = (
         holder()
         .loop("loop0", "7:0", PATH)
@@ -110,7 +110,7 @@ def of_images(*images: ImageFilesystem) -> Host:
 
 
 def test_an_image_is_a_filesystem_that_is_not_mounted() -> None:
-    """It has the superblock's names, and nothing that only a mount has."""
+    """It has the superblock's names, but no facts of a mount."""
     (fs,) = of_images(image()).filesystems
     assert (fs.alive, fs.mounts, fs.device, fs.name) == (False, (), "/srv/fs.img", "fs.img")
     assert (fs.id, fs.uuid, fs.layout) == (UUID, UUID, None)
@@ -139,7 +139,7 @@ JOURNALED = {"features": frozenset({"has_journal"}), "block_bytes": 4096}
 def test_a_journal_is_read_where_the_image_has_one(
     changes: dict[str, object], *, known_: bool
 ) -> None:
-    """Where the superblock does not tell its place, that is a gap, too."""
+    """If the superblock does not give the journal's place, that is a gap as well."""
     fs = ImageFilesystem("/fs.img", 0, Known(superblock(**changes), "/fs.img"))
     evidence = HostEvidence().tell(ReadBytes("/fs.img", 50 * 4096, 4096), EXTENTS)
     evidence = evidence.tell(ReadBytes("/fs.img", 77 * 4096, len(JOURNAL)), JOURNAL)
@@ -150,7 +150,7 @@ def test_a_journal_is_read_where_the_image_has_one(
 
 
 def test_a_partition_lies_on_the_image() -> None:
-    """Its start counts in sectors, so that alignment can be judged."""
+    """Its start is counted in sectors, so that alignment can be checked."""
     part = image(start_bytes=1048576, partition=Partition(3, 1048576, 4096000))
     (fs,) = of_images(part).filesystems
     assert isinstance(fs.stack, Known)
@@ -163,7 +163,7 @@ def test_a_partition_lies_on_the_image() -> None:
 
 
 def test_a_copy_by_e2image_is_distinguished() -> None:
-    """No command may write to it in the hope that it is the filesystem."""
+    """Its device is marked as a copy, so that no remedy writes to it."""
     (fs,) = of_images(image(descriptors_at_bytes=8192)).filesystems
     assert isinstance(fs.stack, Known)
     assert fs.stack.value.kind == "e2image"
@@ -180,7 +180,7 @@ def test_what_an_image_cannot_tell_says_where_to_ask() -> None:
 
 
 def test_a_healthy_image_passes_or_is_not_concerned() -> None:
-    """Every rule about filesystems gets a verdict for an image."""
+    """Every filesystem rule gives a verdict for an image."""
     found = of_images(image())
     rules = [rule for rule in all_rules() if rule.scope is Scope.FILESYSTEM]
     verdicts = [judge(rule, found.filesystems[0], found) for rule in rules]
@@ -190,7 +190,7 @@ def test_a_healthy_image_passes_or_is_not_concerned() -> None:
 
 
 def test_copies_of_one_filesystem_have_ids_of_their_own() -> None:
-    """A backup and its original share the UUID, and so may a live filesystem."""
+    """A backup and its original share the UUID, possibly with a live filesystem."""
     found = of_images(image(), image("/srv/copy.img"), image("/srv/other.img", uuid=None))
     assert [fs.id for fs in found.filesystems] == [f"{UUID}@0:1", f"{UUID}@0:3", "0:5"]
     live = with_images(host(filesystem(uuid=UUID)), [image()])
@@ -198,7 +198,7 @@ def test_copies_of_one_filesystem_have_ids_of_their_own() -> None:
 
 
 def test_beside_a_live_filesystem_the_host_is_known() -> None:
-    """The host is that of the mount; the image is one subject more."""
+    """The host's facts come from the mount; the image is one more filesystem."""
     live = host(filesystem())
     both = with_images(live, [image(uuid=None)])
     assert (both.name, both.kernel, both.gaps) == (live.name, live.kernel, live.gaps)
@@ -220,7 +220,7 @@ START = 1 << 20
     ],
 )
 def test_the_inode_of_the_journal_is_read_from_its_table(number: int, offset: int) -> None:
-    """Inodes are numbered from 1, and those of a group follow each other in its table."""
+    """Inodes are numbered from 1, and each group has a table of consecutive inodes."""
     block = superblock(size_blocks=2 * 32768, journal_inode=number)
     fs = ImageFilesystem(PATH, START, known(block))
     source = debian_host().tell(ReadBytes(PATH, offset, 128), REGULAR_INODE).source()
@@ -249,7 +249,7 @@ def test_an_inode_beyond_the_groups_is_none() -> None:
 def test_an_inode_that_is_not_in_the_image_is_no_gap(
     changes: dict[str, Any], descriptors_at: int | None, groups: Evidence[GroupTable]
 ) -> None:
-    """Nothing is read for it; groups that cannot be read are a gap of their own."""
+    """Nothing is read for it; groups that cannot be read are a separate gap."""
     block = superblock(**{"size_blocks": 2 * 32768, "journal_inode": 8, **changes})
     fs = ImageFilesystem(PATH, START, known(block), descriptors_at_bytes=descriptors_at)
     found = read_journal_inode(debian_host().source(), fs, groups)

@@ -1,4 +1,4 @@
-"""Which filesystems an image file holds: real ones, in every container."""
+"""The filesystems that an image file holds, tested with real ones in every container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST, SECOND = 2048 * SECTOR, 40960 * SECTOR
 
 
 def look(path: Path) -> Image | BadImage | PlainFile:
-    """Look at a file of this machine."""
+    """Look for filesystems in a file of this machine."""
     return find_image(LiveSource(), str(path))
 
 
@@ -38,7 +38,7 @@ def labels(path: Path) -> list[tuple[str | None, str]]:
 
 
 def make(image: Path, label: str, *options: str, at: int = 0, size: str = "16M") -> Path:
-    """Make a filesystem in a file, from a byte on."""
+    """Make a filesystem in a file, starting at a byte offset."""
     where = ("-E", f"offset={at}") if at else ()
     run("mke2fs", "-q", "-F", "-t", "ext4", "-L", label, *where, *options, image, size)
     return image
@@ -65,7 +65,7 @@ def test_a_filesystem_is_an_image_of_itself(tmp_path: Path) -> None:
 
 
 def test_every_partition_with_a_filesystem_is_one(disk: Path) -> None:
-    """The device is spelled as e2fsprogs takes it; the empty partition is none."""
+    """The device is spelled as e2fsprogs accepts it; the empty partition is left out."""
     assert labels(disk) == [("one", f"{disk}?offset=1048576"), ("three", f"{disk}?offset=20971520")]
     image = look(disk)
     assert isinstance(image, Image)
@@ -73,21 +73,21 @@ def test_every_partition_with_a_filesystem_is_one(disk: Path) -> None:
 
 
 def test_e2fsprogs_reads_the_device_as_it_is_spelled(disk: Path) -> None:
-    """What is printed can be pasted behind dumpe2fs."""
+    """The printed device can be pasted after dumpe2fs."""
     assert "Filesystem volume name:   three" in run("dumpe2fs", "-h", labels(disk)[1][1])
 
 
 def test_a_name_that_begins_with_a_dash_is_no_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The device that is printed then begins with ./ and can be pasted, too."""
+    """The printed device then begins with ./ and can be pasted as well."""
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "-o.img", "dash")
     assert labels(Path("-o.img")) == [("dash", "./-o.img")]
 
 
 def test_a_partition_of_an_mbr_may_have_any_type(tmp_path: Path) -> None:
-    """What it holds counts, not what the table calls it."""
+    """The content of a partition counts, not its type in the table."""
     image = tmp_path / "disk.img"
     grow(image, 64 * MIB)
     write_at(image, {0: boot_record((0x07, 2048, 32768))})
@@ -96,7 +96,7 @@ def test_a_partition_of_an_mbr_may_have_any_type(tmp_path: Path) -> None:
 
 
 def test_a_filesystem_at_the_beginning_hides_what_its_boot_sector_says(tmp_path: Path) -> None:
-    """The first 1024 bytes of a filesystem are its boot loader's, with a table or without."""
+    """The first 1024 bytes of a filesystem belong to its boot loader and may hold a table."""
     image = make(tmp_path / "fs.img", "whole")
     write_at(image, {0: boot_record((LINUX, 2048, 32768))})
     assert labels(image) == [("whole", str(image))]
@@ -104,7 +104,7 @@ def test_a_filesystem_at_the_beginning_hides_what_its_boot_sector_says(tmp_path:
 
 @pytest.mark.parametrize("block_bytes", ["1024", "4096"])
 def test_a_file_of_e2image_is_read_where_its_header_says(tmp_path: Path, block_bytes: str) -> None:
-    """With blocks of 1 KiB its copy of the superblock is at the offset of a filesystem's own."""
+    """With 1 KiB blocks its copy of the superblock is at the same offset as in a filesystem."""
     image = make(tmp_path / "fs.img", "copied", "-b", block_bytes, size="64M")
     run("e2image", image, tmp_path / "copy.e2i")
     found = look(tmp_path / "copy.e2i")
@@ -118,14 +118,14 @@ def test_a_file_of_e2image_is_read_where_its_header_says(tmp_path: Path, block_b
 
 
 def test_a_raw_file_of_e2image_is_a_filesystem(tmp_path: Path) -> None:
-    """`e2image -r` leaves everything where it was."""
+    """`e2image -r` keeps every block at its offset."""
     image = make(tmp_path / "fs.img", "raw")
     run("e2image", "-r", image, tmp_path / "fs.raw")
     assert labels(tmp_path / "fs.raw") == [("raw", f"{tmp_path}/fs.raw")]
 
 
 def test_groups_of_a_partition_are_counted_from_its_start(disk: Path) -> None:
-    """They are those of the filesystem at any offset."""
+    """Block numbers are relative to the filesystem's start."""
     image = look(disk)
     assert isinstance(image, Image)
     groups = read_image_groups(LiveSource(), image.filesystems[1])
@@ -137,7 +137,7 @@ def test_groups_of_a_partition_are_counted_from_its_start(disk: Path) -> None:
 
 
 def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> None:
-    """It is an image, so that the filesystem below it is not audited instead."""
+    """It is recognized as an image, so the filesystem that holds the file is not audited."""
     make(tmp_path / "fs.img", "q")
     run("e2image", "-Q", tmp_path / "fs.img", tmp_path / "fs.qcow2")
     bad = look(tmp_path / "fs.qcow2")
@@ -147,7 +147,7 @@ def test_a_qcow2_file_is_refused_with_the_command_that_helps(tmp_path: Path) -> 
 
 
 def test_a_damaged_superblock_is_reported_and_not_audited(tmp_path: Path) -> None:
-    """It cannot be trusted, and the filesystem below it is not audited instead."""
+    """It cannot be trusted, but the filesystem that holds the file is not audited instead."""
     image = make(tmp_path / "fs.img", "whole")
     write_at(image, {1024 + 0x78: b"W"})
     assert look(image) == BadImage(
@@ -166,7 +166,7 @@ def test_a_damaged_partition_is_reported_beside_the_others(disk: Path) -> None:
 
 
 def test_an_image_whose_only_filesystem_is_damaged_is_bad(tmp_path: Path) -> None:
-    """Nothing is left to audit."""
+    """No filesystem is left to audit."""
     image = tmp_path / "disk.img"
     grow(image, 64 * MIB)
     write_at(image, {0: boot_record((LINUX, 2048, 32768))})
@@ -177,7 +177,7 @@ def test_an_image_whose_only_filesystem_is_damaged_is_bad(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kept", [MIB, 16 * MIB - 1])
 def test_an_image_that_is_cut_short_is_audited_and_told(tmp_path: Path, kept: int) -> None:
-    """The superblock of an interrupted copy is whole."""
+    """An interrupted copy still has a whole superblock."""
     image = make(tmp_path / "fs.img", "cut")
     grow(image, kept)
     found = look(image)
@@ -188,7 +188,7 @@ def test_an_image_that_is_cut_short_is_audited_and_told(tmp_path: Path, kept: in
 
 
 def test_a_partition_that_is_cut_short_is_named(disk: Path) -> None:
-    """The other one is whole."""
+    """The other partition is complete."""
     grow(disk, 40 * MIB)
     found = look(disk)
     assert isinstance(found, Image)
@@ -196,7 +196,7 @@ def test_a_partition_that_is_cut_short_is_named(disk: Path) -> None:
 
 
 def test_a_partition_that_the_image_ends_before_is_a_gap(disk: Path) -> None:
-    """Whether it holds a filesystem is not known: the audit of the first one is not complete."""
+    """It may hold a filesystem, so the audit of the other one is not complete."""
     grow(disk, SECOND + 1500)
     found = look(disk)
     assert isinstance(found, Image)
@@ -210,7 +210,7 @@ def test_a_partition_that_the_image_ends_before_is_a_gap(disk: Path) -> None:
 
 
 def test_a_partition_whose_superblock_is_damaged_is_a_gap(disk: Path) -> None:
-    """The other one is audited, and the audit is not complete."""
+    """The other one is audited, but the audit is not complete."""
     write_at(disk, {SECOND + 1024 + 0x150: b"damaged"})
     found = look(disk)
     assert isinstance(found, Image)
@@ -220,7 +220,7 @@ def test_a_partition_whose_superblock_is_damaged_is_a_gap(disk: Path) -> None:
 def test_what_an_extended_partition_holds_is_a_gap_where_its_records_are_missing(
     tmp_path: Path,
 ) -> None:
-    """The records of logical partitions lie between them, and the image ends before one."""
+    """Each logical partition is preceded by its record, and the image ends before one of them."""
     image = tmp_path / "disk.img"
     grow(image, 20 * MIB)
     make(image, "one", at=FIRST)
@@ -251,7 +251,7 @@ def _empty_partitions(path: Path) -> None:
     ids=["empty", "short", "garbage", "text", "UTF-8", "magic only"],
 )
 def test_anything_else_is_a_plain_file(tmp_path: Path, spoil: object, note: str) -> None:
-    """What looks like nothing is no matter for a message."""
+    """A file that does not resemble an image gets no note."""
     path = tmp_path / "file"
     path.touch()
     assert callable(spoil)
@@ -260,7 +260,7 @@ def test_anything_else_is_a_plain_file(tmp_path: Path, spoil: object, note: str)
 
 
 def test_a_disk_without_a_filesystem_is_bad(tmp_path: Path) -> None:
-    """What its partitions hold is said where it is recognized."""
+    """Recognized contents of its partitions are reported."""
     path = tmp_path / "disk"
     grow(path, 4 * MIB)
     write_at(path, {0: boot_record((LINUX, 8, 8), (LINUX, 2048, 2048)), MIB: b"XFSB"})
@@ -270,7 +270,7 @@ def test_a_disk_without_a_filesystem_is_bad(tmp_path: Path) -> None:
 
 
 def test_a_zeroed_partition_with_backups_is_reported_beside_the_others(disk: Path) -> None:
-    """An empty partition and one of another kind are not."""
+    """Empty partitions and those of another kind are not reported."""
     write_at(disk, {FIRST + 1024: bytes(1024), 34816 * SECTOR: b"LUKS\xba\xbe"})
     image = look(disk)
     assert isinstance(image, Image)
@@ -284,7 +284,7 @@ def test_a_zeroed_partition_with_backups_is_reported_beside_the_others(disk: Pat
 def test_an_e2image_file_that_was_interrupted_is_bad(
     tmp_path: Path, superblock_at: int, reason: str
 ) -> None:
-    """Its header is there and what it leads to is not."""
+    """Its header is present, but the data that it points to is missing."""
     data = bytearray(b"\x10\xb7\x2b\x7fExt2 Image 1.0\0".ljust(1024, b"\0"))
     struct.pack_into("<I", data, 0xCC, 4096)
     struct.pack_into("<I", data, 0x11C, superblock_at)
@@ -296,7 +296,7 @@ def test_an_e2image_file_that_was_interrupted_is_bad(
 
 
 class Bytes:
-    """Serves ReadBytes from memory, as the live source does from a file."""
+    """A source that serves ReadBytes from memory, as the live source does from a file."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -313,7 +313,7 @@ class Bytes:
 
 @pytest.fixture(scope="module")
 def beginnings(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """Return the first bytes of a filesystem, a copy by e2image, and disks of both kinds."""
+    """Return the first bytes of a filesystem, an e2image copy, and disks of both kinds."""
     folder = tmp_path_factory.mktemp("images")
     whole = make(folder / "fs.img", "whole", "-b", "1024")
     run("e2image", whole, folder / "copy")
@@ -337,7 +337,7 @@ def beginnings(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 def test_whatever_is_spoilt_the_answer_is_one_of_three(
     beginnings: list[bytes], which: int, changes: list[tuple[int, bytes]], kept: int
 ) -> None:
-    """No bytes make the search raise or ask without end."""
+    """No input makes the search raise or loop."""
     data = bytearray(beginnings[which])
     for offset, change in changes:
         data[offset : offset + len(change)] = change
@@ -367,7 +367,7 @@ def test_the_beginnings_that_are_spoilt_are_images_before(beginnings: list[bytes
 def test_a_journal_without_its_inode_is_a_gap(
     tmp_path: Path, block_bytes: str, change: str | None, complaint: str | None
 ) -> None:
-    """The blocks of the journal are whole, and the superblock has a copy of where they are."""
+    """The journal's blocks are intact, and the superblock has a copy of their places."""
     path = make(tmp_path / "fs.img", "x", "-b", block_bytes, "-O", "has_journal", size="64M")
     if change is not None:
         run("debugfs", "-w", "-R", change, path)

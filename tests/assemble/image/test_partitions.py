@@ -1,4 +1,4 @@
-"""What is found in a partition table is what libblkid finds there (`partx`)."""
+"""The partitions found in a partition table are those that libblkid finds (`partx`)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ needs_partx = pytest.mark.skipif(not shutil.which("partx"), reason="partx is mis
 
 
 def found(image: Path) -> tuple[Partition, ...]:
-    """Return the partitions of an image, none where there is not a table."""
+    """Return the partitions of an image, or none if it has no table."""
     return for_wording(read_partitions(LiveSource(), str(image)), ())
 
 
 def in_sectors(image: Path) -> list[tuple[int, int, int]]:
-    """Return number, start and size of the partitions."""
+    """Return number, start and size of each partition, in sectors."""
     return [(p.number, p.start_bytes // SECTOR, p.size_bytes // SECTOR) for p in found(image)]
 
 
 def told_by_partx(image: Path) -> list[tuple[int, int, int]]:
-    """Return the partitions by util-linux, without the extended ones."""
+    """Return the partitions that util-linux finds, without the extended ones."""
     lines = run("partx", "-g", "-b", "-o", "NR,START,SECTORS,TYPE", image).splitlines()
     rows = [line.split() for line in lines]
     return [
@@ -61,7 +61,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def test_primary_and_logical_partitions_have_the_numbers_of_linux(disk: Path) -> None:
-    """Logical ones count from 5, and their links from the start of the extended partition."""
+    """Logical ones start at 5; links are relative to the start of the extended partition."""
     write_at(
         disk,
         {
@@ -75,7 +75,7 @@ def test_primary_and_logical_partitions_have_the_numbers_of_linux(disk: Path) ->
 
 
 def test_a_chain_of_boot_records_ends_at_the_limit_of_linux(disk: Path) -> None:
-    """255 records are read, and no more."""
+    """Only 255 records are read."""
     step = 64
     records = {
         (EXTENDED + each * step) * SECTOR: boot_record(
@@ -99,14 +99,14 @@ NONE = (0, 0, 0)
     [
         ([FIRST, LINK], [(LINUX, 64, 16384)], 2),
         ([LINK, FIRST], [(LINUX, 64, 16384)], 2),
-        # The first two entries are taken wherever they lead.
+        # The first two entries count, even beyond the extended partition.
         ([LINK, (LINUX, 20000, 130001)], [(LINUX, 64, 16384)], 2),
         ([(LINUX, 20000, 130001), LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, NONE, LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, NONE, NONE, LINK], [(LINUX, 64, 16384)], 2),
         ([FIRST, LINK, (LINUX, 20000, 4000)], [(LINUX, 64, 16384)], 3),
         ([FIRST, LINK, NONE, (LINUX, 20000, 4000)], [(LINUX, 64, 16384)], 3),
-        # Up to the end of the extended partition, and of the part that the link gives.
+        # The limits are the end of the extended partition, and of the part given by the link.
         ([FIRST, LINK, (LINUX, 20000, 130000)], [(LINUX, 64, 16384)], 3),
         ([FIRST, LINK, (LINUX, 20000, 130001)], [(LINUX, 64, 16384)], 2),
         ([FIRST, LINK], [(LINUX, 64, 99), NONE, (LINUX, 4000, 16000)], 3),
@@ -121,7 +121,7 @@ def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(
     logical: int,
     disk: Path,
 ) -> None:
-    """All four entries count; the extended partition is as long as it must be for libblkid."""
+    """All four entries count; the extended partition is long enough for libblkid."""
     write_at(
         disk,
         {
@@ -136,7 +136,7 @@ def test_a_table_of_logical_partitions_reads_as_util_linux_reads_it(
 
 @needs_partx
 def test_a_gpt_reads_as_util_linux_reads_it(disk: Path) -> None:
-    """Numbers may have gaps; the entries are those of the table, not of the protective MBR."""
+    """Numbers may have gaps; the entries are those of the GPT, not of the protective MBR."""
     with_gpt(disk, {1: (2048, 34815), 3: (40960, 106495), 128: (200000, 200001)})
     expected = [(1, 2048, 32768), (3, 40960, 65536), (128, 200000, 2)]
     assert in_sectors(disk) == expected == told_by_partx(disk)
@@ -150,7 +150,7 @@ def test_of_a_hybrid_table_the_gpt_counts(disk: Path) -> None:
 
 
 def test_a_gpt_behind_an_ordinary_mbr_is_stale(disk: Path) -> None:
-    """Whoever wrote the MBR later did not wipe it: without a protective entry it does not count."""
+    """Without a protective entry the MBR was written later, by a tool that did not wipe the GPT."""
     with_gpt(disk, {1: (2048, 34815)})
     write_at(disk, {0: boot_record((LINUX, 63, 1000))})
     assert in_sectors(disk) == [(1, 63, 1000)]
@@ -165,7 +165,7 @@ def test_a_gpt_of_a_disk_with_blocks_of_4_kib_is_found(disk: Path) -> None:
 
 
 def test_a_chain_that_returns_to_itself_ends(disk: Path) -> None:
-    """A record that names itself, or the first one, is looked at once."""
+    """A record that links to itself or to the first one is read once."""
     write_at(
         disk,
         {
@@ -178,7 +178,7 @@ def test_a_chain_that_returns_to_itself_ends(disk: Path) -> None:
 
 
 def test_two_extended_partitions_that_share_a_chain_end(disk: Path) -> None:
-    """No record is looked at twice, whichever way leads to it."""
+    """No record is read twice, whichever link leads to it."""
     write_at(
         disk,
         {
@@ -190,7 +190,7 @@ def test_two_extended_partitions_that_share_a_chain_end(disk: Path) -> None:
 
 
 def test_a_chain_without_end_is_followed_as_far_as_linux_shows_partitions(disk: Path) -> None:
-    """A thousand records give 255 partitions, the first of them."""
+    """Of a thousand records, the first 255 partitions are returned."""
     records = {
         (EXTENDED + n) * SECTOR: boot_record((LINUX, 1, 1), (0x05, n + 1, 1)) for n in range(1000)
     }
@@ -200,7 +200,7 @@ def test_a_chain_without_end_is_followed_as_far_as_linux_shows_partitions(disk: 
 
 
 def test_a_chain_that_leaves_the_image_ends_there(disk: Path) -> None:
-    """Records behind the end cannot be read; the partitions before it count."""
+    """Records beyond the end cannot be read; the partitions before it count."""
     write_at(
         disk,
         {
@@ -212,7 +212,7 @@ def test_a_chain_that_leaves_the_image_ends_there(disk: Path) -> None:
 
 
 def test_of_a_million_entries_the_first_255_are_read(disk: Path) -> None:
-    """As many as Linux has numbers for; the claim of the header costs nothing."""
+    """Linux numbers at most 255 partitions; the header's larger count is not followed."""
     entries = b"".join(gpt_entry(2048 + n, 2048 + n) for n in range(300))
     header = gpt_header(count=1_000_000)
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: header, 2 * SECTOR: entries})
@@ -230,7 +230,7 @@ def test_of_a_million_entries_the_first_255_are_read(disk: Path) -> None:
     ],
 )
 def test_a_gpt_that_cannot_be_read_is_unknown(disk: Path, header: bytes, detail: str) -> None:
-    """The protective entry selects the GPT, so that the MBR is not used."""
+    """The protective entry selects the GPT, so the MBR is not used."""
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: header})
     gap = read_partitions(LiveSource(), str(disk))
     assert isinstance(gap, Unknown)
@@ -238,7 +238,7 @@ def test_a_gpt_that_cannot_be_read_is_unknown(disk: Path, header: bytes, detail:
 
 
 def test_an_entry_beyond_any_device_is_a_partition_of_which_nothing_is_read(disk: Path) -> None:
-    """The table lists it, and nothing can be read there."""
+    """The partition is listed, but nothing is read from it."""
     entries = gpt_entry(2**63, 2**64 - 1)
     write_at(disk, {0: boot_record((0xEE, 1, 9)), SECTOR: gpt_header(count=1), 1024: entries})
     assert [p.start_bytes for p in found(disk)] == [2**63 * SECTOR]
@@ -246,7 +246,7 @@ def test_an_entry_beyond_any_device_is_a_partition_of_which_nothing_is_read(disk
 
 @pytest.mark.parametrize("content", [b"", b"\x55\xaa", bytes(512), struct.pack("<Q", 1) * 64])
 def test_a_file_without_a_table_has_no_partitions(tmp_path: Path, content: bytes) -> None:
-    """Also one that is shorter than a sector."""
+    """A file shorter than a sector has none either."""
     image = tmp_path / "file"
     image.write_bytes(content)
     assert isinstance(read_partitions(LiveSource(), str(image)), Unknown)

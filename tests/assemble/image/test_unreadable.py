@@ -1,4 +1,4 @@
-"""What is said of an image whose superblock cannot be read."""
+"""The report on an image whose superblock cannot be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def reason(path: Path) -> str:
-    """Return why a file is refused."""
+    """Return why a file is rejected."""
     found = find_image(LiveSource(), str(path))
     assert isinstance(found, BadImage), found
     return found.reason
@@ -42,7 +42,7 @@ def reason(path: Path) -> str:
     ],
 )
 def test_backups_are_found_where_mke2fs_puts_them(options: tuple[str, ...], backups: str) -> None:
-    """At most three are named; each of them was parsed, and knows its group."""
+    """At most three backups are named; each was parsed and records its own group."""
     with sparse_image((8192 if "65536" in options else 512) * MIB) as image:
         run("mke2fs", "-q", "-F", "-t", "ext4", *options, image)
         write_at(image, {1024: bytes(1024)})
@@ -53,7 +53,7 @@ def test_backups_are_found_where_mke2fs_puts_them(options: tuple[str, ...], back
 
 @needs_e2fsprogs
 def test_a_damaged_backup_is_not_named(tmp_path: Path) -> None:
-    """Its checksum is verified, and that it belongs to the place."""
+    """A backup must have a correct checksum and be in its own place."""
     image = tmp_path / "fs"
     run("mke2fs", "-q", "-F", "-t", "ext4", "-b", "1024", image, "64M")
     write_at(image, {1024: bytes(1024), 8193 * 1024 + 0x78: b"W"})
@@ -75,14 +75,14 @@ def test_where_no_backup_is_found_the_places_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", [b"LUKS\xba\xbe", b"XFSB"])
 def test_a_known_kind_is_named_whatever_the_file_is_called(tmp_path: Path, start: bytes) -> None:
-    """Also where the file is smaller than any filesystem."""
+    """A file smaller than any filesystem is recognized as well."""
     path = tmp_path / "file"
     path.write_bytes(start.ljust(2048, b"\0"))
     assert start[:3].decode().lower() in reason(path).lower()
 
 
 def test_a_file_that_could_hold_a_filesystem_is_no_plain_file(tmp_path: Path) -> None:
-    """Of 64 KiB mke2fs makes one; a name of an image is enough at any size."""
+    """mke2fs can make one of 64 KiB; a file named like an image counts at any size."""
     path, named = tmp_path / "file", tmp_path / "file.img"
     grow_to = {65535: PlainFile, 65536: BadImage}
     for size_bytes, kind in grow_to.items():

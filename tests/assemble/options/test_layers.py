@@ -46,16 +46,16 @@ def layers(
     ],
 )
 def test_the_kernels_default_is_the_first_layer(name: str, release: str, token: str) -> None:
-    """Every option with a verified default has it at the bottom."""
+    """The kernel default is the lowest layer of every option with a verified default."""
     assert layers(name, release) == [(Provenance.KERNEL_DEFAULT, token)]
 
 
 @pytest.mark.parametrize(
     ("name", "release"),
     [
-        ("journal_checksum", "6.1.192"),  # on by itself with metadata_csum
-        ("block_validity", "4.4.302"),  # not verified so far back
-        ("prefetch_block_bitmaps", "5.4.286"),  # did not exist
+        ("journal_checksum", "6.1.192"),  # on by default with metadata_csum
+        ("block_validity", "4.4.302"),  # not verified for kernels this old
+        ("prefetch_block_bitmaps", "5.4.286"),  # the option did not exist
         ("barrier", None),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_default_that_is_not_certain_is_no_layer(name: str, release: str | Non
 
 
 def test_a_layer_names_where_it_was_read() -> None:
-    """The default is cited by the kernel's release, the rest by the superblock's origin."""
+    """The default is cited by the kernel's release, the other layers by the superblock's origin."""
     found = option_layers(
         spec_named("barrier"),
         Known(kernel("6.1.192"), "uname"),
@@ -86,7 +86,7 @@ def test_ext2_and_ext3_have_no_delayed_allocation_by_default(fstype: str) -> Non
 
 
 def test_an_unknown_type_is_taken_for_ext4() -> None:
-    """Where no mount table shows the type, the driver's own name is the likely one."""
+    """If no mount table shows the type, ext4 is the most likely one."""
     assert layers("delalloc", fstype=None) == [(Provenance.KERNEL_DEFAULT, "delalloc")]
 
 
@@ -126,7 +126,7 @@ def test_words_of_the_bit_field_are_options(name: str, word: str, token: str) ->
     ],
 )
 def test_the_string_is_a_list_of_mount_options(string: str, name: str, token: str) -> None:
-    """`Mount options:` is what mount(8) would take, and the last word wins."""
+    """`Mount options:` holds options of mount(8), and the last one wins."""
     assert layers(name, fields={"mount_option_string": string})[-1] == (
         Provenance.SUPERBLOCK_STRING,
         token,
@@ -135,7 +135,7 @@ def test_the_string_is_a_list_of_mount_options(string: str, name: str, token: st
 
 @pytest.mark.parametrize("string", ["", "nobarrierx", "xnobarrier", "resv_strict", ",,"])
 def test_only_whole_words_of_the_string_count(string: str) -> None:
-    """`nobarrier` is no part of a longer word."""
+    """`nobarrier` is not matched inside a longer word."""
     assert layers("barrier", fields={"mount_option_string": string}) == [
         (Provenance.KERNEL_DEFAULT, "barrier")
     ]
@@ -159,17 +159,17 @@ def test_the_layers_stand_in_the_order_of_application() -> None:
         (0, 0, 32768, None),
         # mke2fs on a disk that reports 4 KiB as its optimal I/O size.
         (1, 1, 32768, None),
-        # A stripe wider than a block group is passed over, and the stride is taken.
+        # A stripe wider than a block group is skipped, and the stride is used.
         (65536, 128, 32768, "stripe=128"),
         (65536, 65536, 32768, None),
-        # The ioctl does not show the group size.
+        # The ioctl does not return the group size.
         (1536, 128, None, "stripe=1536"),
     ],
 )
 def test_the_stripe_is_taken_from_the_fields_as_the_kernel_takes_it(
     width: int, stride: int, blocks_per_group: int | None, token: str | None
 ) -> None:
-    """ext4_get_stripe_size(): the width, else the stride, if it fits; one block is none."""
+    """ext4_get_stripe_size(): the width, else the stride, if it fits; one block is no stripe."""
     fields: dict[str, object] = {
         "stripe_width_blocks": width,
         "stride_blocks": stride,
@@ -190,7 +190,7 @@ def test_the_stripe_is_taken_from_the_fields_as_the_kernel_takes_it(
     ],
 )
 def test_without_a_journal_nothing_speaks_of_a_data_mode(fields: dict[str, object]) -> None:
-    """The kernel clears the mode, bits or no bits."""
+    """The kernel clears the mode, whatever the bits are."""
     assert layers("data", fields=fields) == []
 
 
@@ -215,12 +215,12 @@ def test_without_a_journal_nothing_speaks_of_a_data_mode(fields: dict[str, objec
 def test_small_blocks_had_another_default_of_dioread_nolock(
     release: str, block_bytes: int, token: str | None
 ) -> None:
-    """From 5.7 to 6.7 it was the default only where a block fills a page."""
+    """From 5.7 to 6.7 dioread_nolock was the default only for blocks as large as a page."""
     found = layers("dioread_nolock", release, {"block_bytes": block_bytes})
     assert found == ([(Provenance.KERNEL_DEFAULT, token)] if token else [])
 
 
 def test_an_unread_block_size_leaves_the_default_of_those_kernels_open() -> None:
-    """Without the superblock the block size is not known."""
+    """Without the superblock the block size is unknown."""
     assert layers("dioread_nolock", "6.1.192") == []
     assert layers("dioread_nolock", "6.12.94") == [(Provenance.KERNEL_DEFAULT, "dioread_nolock")]

@@ -45,7 +45,7 @@ LIE = {"block_validity": "block_validity", "barrier": "barrier", "acl": "acl"}
 def test_silence_means_what_the_kernel_compares_the_option_with(
     name: str, layers: list[tuple[Provenance, str]], expected: str | None
 ) -> None:
-    """A switch is compared with all layers, a value with one of them."""
+    """The kernel compares a switch with all layers together, but a value with one layer only."""
     found = unlisted_layer(
         spec_named(name), [Layer(provenance, token, "") for provenance, token in layers]
     )
@@ -71,7 +71,7 @@ def test_silence_means_what_the_kernel_compares_the_option_with(
 def test_a_table_lies_without_a_journal_from_4_4_to_5_1(
     shown: dict[str, str], upstream: tuple[int, ...] | None, *, has_journal: bool, expected: bool
 ) -> None:
-    """It gives itself away by words that an honest table hardly ever prints."""
+    """The unreliable table is recognized by options that a correct table hardly ever prints."""
     assert table_is_unreliable(shown, upstream, has_journal=has_journal) is expected
 
 
@@ -103,7 +103,7 @@ def test_not_all_that_is_shown_was_given_to_mount(
     superblock_read: bool,
     provenance: Provenance,
 ) -> None:
-    """A value may be an unread superblock's; some defaults were once shown by themselves."""
+    """A value may come from a superblock that was not read; old kernels listed some defaults."""
     found = provenance_of_listed(
         spec_named(name),
         word,
@@ -128,7 +128,7 @@ def test_a_false_token_of_the_file_is_left_out(
 
 
 def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
-    """It may be the kernel's own choice, and which kernel it is is not known."""
+    """Without the kernel's version, data=ordered may be the kernel's own default."""
     found = provenance_of_listed(
         spec_named("data"), "data=ordered", None, superblock_read=True, is_default=False
     )
@@ -136,7 +136,7 @@ def test_data_ordered_of_an_unknown_kernel_is_nobodys() -> None:
 
 
 def test_a_word_that_no_table_knows_was_given_to_mount() -> None:
-    """What the kernel of a vendor lists there was set explicitly."""
+    """Options that only a vendor's kernel lists were set explicitly."""
     found = provenance_of_listed(
         None, "synoacl", (4, 4, 0), superblock_read=False, is_default=False
     )

@@ -86,13 +86,13 @@ def test_an_old_options_file_lists_only_what_is_on(removed: str, name: str, toke
 
 
 def test_an_old_options_file_does_list_noauto_da_alloc() -> None:
-    """noauto_da_alloc is a bit that is set, and so even an old file lists it."""
+    """noauto_da_alloc is a bit that is set, so even an old file lists it."""
     options = resolve("4.14", file=listing("4.14", {"barrier": "barrier noauto_da_alloc"}))
     assert options.token("auto_da_alloc") == Known("noauto_da_alloc", FILE)
 
 
 def test_a_full_options_file_is_not_completed() -> None:
-    """A word that a full file lacks is not there: since 6.1 a kernel without ACLs has no noacl."""
+    """An option that a full file omits is not in force: a 6.1 kernel without ACLs has no noacl."""
     options = resolve("6.1", file=listing("6.1", {"acl": ""}))
     assert options.token("acl") == Unknown("option acl", Why.ABSENT, f"{FILE} does not list it")
 
@@ -126,7 +126,7 @@ def test_superblock_bits_hide_options(
 
 
 def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
-    """On 4.14 the words are missing from the file and from the table."""
+    """On 4.14 the options are missing from both the file and the mount table."""
     file = listing("4.14", {"barrier": "", "delalloc": "", "data=ordered": "data=writeback"})
     options = resolve("4.14", file=file, table="rw", on_disk=TUNED)
     assert {each.token for each in options.hidden} == {"nobarrier", "nodelalloc", "data=writeback"}
@@ -143,7 +143,7 @@ def test_superblock_bits_hide_options_on_an_old_kernel_too() -> None:
     ],
 )
 def test_the_superblock_string_hides_options(string: str, before: str, token: str) -> None:
-    """`tune2fs -E mount_opts=` is distinguished from the bit field."""
+    """Options set with `tune2fs -E mount_opts=` are distinguished from the bit field."""
     options = resolve(
         file=listing("6.1", {before: token}), on_disk=superblock(mount_option_string=string)
     )
@@ -187,7 +187,7 @@ def test_nothing_is_inferred_where_no_mount_table_shows_the_superblock() -> None
 
 
 def test_a_superblock_hides_even_where_no_mount_table_can_be_read() -> None:
-    """Its bits are read: whatever another namespace prints, it does not print them."""
+    """Bits that were read are hidden: a mount table of another namespace omits them as well."""
     options = resolve(file=listing("6.1", {"barrier": "nobarrier"}), table=NO_MOUNT, on_disk=TUNED)
     assert [each.token for each in options.hidden] == ["nobarrier"]
 
@@ -205,7 +205,7 @@ def test_a_superblock_hides_even_where_no_mount_table_can_be_read() -> None:
 def test_what_the_mount_table_shows_was_given_to_mount(
     shown: str, before: str, baseline: str, on_disk: Unknown | None
 ) -> None:
-    """A switch is shown where it differs from what superblock and kernel had set."""
+    """A switch is listed if it differs from what the superblock and the kernel had set."""
     options = resolve(file=listing("6.1", {before: shown}), table=f"rw,{shown}", on_disk=on_disk)
     found = next(each for each in options.options if each.token == shown)
     assert (found.set_by, found.hidden, found.baseline) == (Provenance.MOUNT, False, baseline)
@@ -231,7 +231,7 @@ def test_an_explicit_opposite_betrays_the_superblock(
 
 
 def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
-    """The layers stand in the order in which the kernel applies them."""
+    """The layers are in the order in which the kernel applies them."""
     on_disk = superblock(default_mount_options=("nobarrier",), mount_option_string="barrier")
     options = resolve(
         file=listing("6.1", {"barrier": "nobarrier"}), table="rw,nobarrier", on_disk=on_disk
@@ -270,7 +270,7 @@ def test_every_place_that_speaks_of_an_option_is_a_layer() -> None:
 def test_what_data_journal_turns_off_is_implied(
     release: str, changes: dict[str, str], table: str, implied: set[str]
 ) -> None:
-    """data=journal disables delayed allocation and dioread_nolock, which are not set themselves."""
+    """data=journal disables delayed allocation and dioread_nolock: both are reported as implied."""
     options = resolve(release, file=listing(release, changes), table=table)
     assert {o.token for o in options.options if o.set_by is Provenance.IMPLIED} == implied
     assert options.hidden == ()
@@ -280,7 +280,7 @@ def test_what_data_journal_turns_off_is_implied(
 def test_a_hidden_data_journal_is_found_by_its_bits_and_its_side_effects_are_implied(
     file: Unknown | None,
 ) -> None:
-    """The table shows nodioread_nolock,nodelalloc and no data=: the superblock journals data."""
+    """The table shows nodioread_nolock,nodelalloc but no data=: the superblock journals data."""
     changes = {
         "data=ordered": "data=journal",
         "delalloc": "nodelalloc",
@@ -327,7 +327,7 @@ def test_ext3_has_no_delayed_allocation_and_nobody_hid_it(
 def test_the_word_dax_is_believed_only_where_the_mount_table_has_it(
     release: str, table: str, token: str | None
 ) -> None:
-    """Kernels from 4.17 to 5.7 without CONFIG_FS_DAX list `dax` always."""
+    """Kernels from 4.17 to 5.7 without CONFIG_FS_DAX always list `dax`."""
     found = resolve(release, table=table).find("dax")
     assert (found.token if found else None) == token
 
@@ -337,7 +337,7 @@ def test_the_word_dax_is_believed_only_where_the_mount_table_has_it(
     [
         ("5.10", "rw", False),
         ("5.10", "rw,fc_debug_force", True),
-        # From 6.3 on the word is true.
+        # From 6.3 on the listing is correct.
         ("6.12", "rw", True),
     ],
 )
@@ -356,7 +356,7 @@ def test_the_word_fc_debug_force_is_believed_from_6_3_on(
 def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
     release: str, on_disk: str
 ) -> None:
-    """It prints defaults that are on, and drops nobarrier: none of it was given to mount."""
+    """The table prints defaults that are on and omits nobarrier: none was given to mount."""
     changes = {"data=ordered": "", "barrier": "nobarrier"}
     changes |= {"journal_checksum": "nojournal_checksum"}
     if release == "4.14":
@@ -378,7 +378,7 @@ def test_without_a_journal_an_old_mount_table_lies_and_proves_nothing(
 
 
 def test_a_lying_mount_table_does_not_acquit_the_superblock() -> None:
-    """The bits are read from the superblock itself, and are hidden as ever."""
+    """The bits are read from the superblock itself and are still reported as hidden."""
     options = resolve(
         "4.14",
         file=listing("4.14", {"data=ordered": "", "barrier": "", "journal_checksum": ""}),
@@ -402,14 +402,14 @@ def test_a_cured_stable_kernel_is_believed_without_a_journal() -> None:
 
 
 def test_without_a_journal_no_data_mode_is_in_force_whatever_the_bits_say() -> None:
-    """ext4_fill_super() clears the data mode where there is no journal."""
+    """ext4_fill_super() clears the data mode if there is no journal."""
     on_disk = superblock(features=frozenset(), default_mount_options=("journal_data_writeback",))
     assert resolve(file=listing("6.1", {"data=ordered": ""}), on_disk=on_disk).find("data") is None
     assert resolve(file=NO_FILE, on_disk=on_disk).find("data") is None
 
 
 def test_quota_words_are_options_of_their_own() -> None:
-    """They hang on the last line of the file with commas, and reach here as tokens."""
+    """The last line of the file joins them with commas; the parser returns separate tokens."""
     options = resolve(
         file=listing("6.1", {"max_dir_size_kb=0": "jqfmt=vfsv1 usrjquota=aquota.user"}),
         table="rw,jqfmt=vfsv1,usrjquota=aquota.user",
@@ -420,7 +420,7 @@ def test_quota_words_are_options_of_their_own() -> None:
 
 @pytest.mark.parametrize("word", ["resv_strict", "synoacl", "(null)", "x\x1b[31m=1", "\udcff"])
 def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
-    """Vendor kernels add their own words: they are shown as they are, and hide nothing."""
+    """Options that only vendor kernels have are shown unchanged and are not reported as hidden."""
     options = resolve(file=listing("6.1", {"acl": word}), table=f"rw,{word}")
     found = option(options, word)
     assert (found.token, found.set_by, found.hidden, found.baseline) == (
@@ -447,7 +447,7 @@ def test_a_word_that_no_table_knows_is_kept(word: str) -> None:
 def test_the_kernel_takes_a_stripe_of_2_blocks_up_to_a_group(
     fields: dict[str, object], tokens: list[str]
 ) -> None:
-    """The width, else the stride, each only where it fits."""
+    """The stripe width is used if it fits, otherwise the stride if that fits."""
     layers = option_layers(spec_named("stripe"), NO_KERNEL, known(superblock(**fields)), "ext4")
     assert [layer.token for layer in layers] == tokens
 
@@ -465,7 +465,7 @@ def test_the_kernel_takes_a_stripe_of_2_blocks_up_to_a_group(
 def test_the_default_of_dioread_nolock_depended_on_the_block_size(
     upstream: tuple[int, int, int], block_bytes: int, *, certain: bool
 ) -> None:
-    """From 5.7 to 6.7 it is known only where blocks are as large as the pages of x86."""
+    """From 5.7 to 6.7 the default is certain only if a block is as large as a page on x86."""
     by = known(kernel("6.1.0")._replace(upstream=upstream))
     on_disk = known(superblock(block_bytes=block_bytes))
     default = kernel_default(spec_named("dioread_nolock"), by, on_disk, "ext4")
@@ -506,7 +506,7 @@ def test_a_stripe_is_shown_whoever_set_it(
 def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
     before: str, token: str
 ) -> None:
-    """Without root, stripe=1536 of a RAID must not look like somebody's forgotten remount."""
+    """Without root, stripe=1536 of a RAID must not be reported as a forgotten remount."""
     options = resolve(
         file=listing("6.1", {before: token}), table=f"rw,{token}", on_disk=NO_SUPERBLOCK
     )
@@ -515,7 +515,7 @@ def test_a_shown_value_is_not_the_mounts_while_the_superblock_is_unread(
 
 
 def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
-    """`tune2fs -u` shows as resuid= in the mount table: its provenance is unknown."""
+    """`tune2fs -u` shows as resuid= in the mount table, so its provenance is unknown."""
     options = resolve(file=listing("6.1", {"resuid=0": "resuid=1000"}), table="rw,resuid=1000")
     assert option(options, "resuid").set_by is Provenance.UNKNOWN
 
@@ -524,7 +524,7 @@ def test_a_reserved_user_may_come_from_a_field_that_is_not_read() -> None:
 def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
     file: Unknown | None,
 ) -> None:
-    """commit=30 of `mount_opts` stands in the mount table, and comes back at each mount."""
+    """The mount table lists commit=30 from `mount_opts`, and each later mount sets it again."""
     options = resolve(
         file=file or listing("6.1", {"commit=5": "commit=30"}),
         table="rw,commit=30",
@@ -544,7 +544,7 @@ def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
         ("5.4", 4096, "nodioread_nolock"),
         ("5.10", 4096, "dioread_nolock"),
         ("7.2", 4096, "dioread_nolock"),
-        # Blocks below the page size had it off from 5.7 to 6.7: nothing is concluded there.
+        # From 5.7 to 6.7 it was off for blocks smaller than a page: nothing is concluded there.
         ("5.4", 1024, "nodioread_nolock"),
         ("5.10", 1024, None),
         ("6.1", 1024, None),
@@ -554,7 +554,7 @@ def test_a_commit_interval_of_the_string_is_shown_and_is_the_superblocks(
 def test_the_default_of_dioread_nolock_by_kernel_and_block_size(
     release: str, block_bytes: int, token: str | None
 ) -> None:
-    """Without the options file the default counts where it is certain."""
+    """Without the options file, the default is used if it is certain."""
     options = resolve(release, file=NO_FILE, on_disk=superblock(block_bytes=block_bytes))
     found = options.find("dioread_nolock")
     assert (found.token if found else None) == token
@@ -582,7 +582,7 @@ def test_a_64_kib_page_makes_the_default_of_dioread_nolock_uncertain() -> None:
 def test_the_machine_tells_whether_pages_may_be_large(
     release: str, machine: str, hidden: bool
 ) -> None:
-    """Their own default was said to be a hidden option: no release says that pages are large."""
+    """The machine type shows whether pages may be large: then this default is not hidden."""
     given = sources("6.1", file="rw\nnodioread_nolock\ninode_readahead_blks=32\n")
     of = Known(kernel(release)._replace(machine=machine), "uname")
     resolved = resolve_options(type(given)(given.file, given.mount, given.superblock, of))
@@ -597,7 +597,7 @@ def test_the_machine_tells_whether_pages_may_be_large(
     [("barrier", "barrier"), ("delalloc", "delalloc"), ("data", "data=ordered")],
 )
 def test_without_the_options_file_table_and_superblock_together_tell(name: str, token: str) -> None:
-    """The table lists and the superblock sets nothing: the kernel's default is in force."""
+    """The kernel's default is in force if neither the mount table nor the superblock sets one."""
     options = resolve(file=NO_FILE)
     assert options.token(name) == Known(token, "Linux 6.1.192")
     assert (options.complete, options.source) == (False, f"{TABLE}, {DUMPE2FS}")
@@ -608,7 +608,7 @@ def test_without_the_options_file_table_and_superblock_together_tell(name: str, 
     [("barrier", "nobarrier"), ("delalloc", "nodelalloc"), ("data", "data=writeback")],
 )
 def test_without_the_options_file_the_superblock_convicts(name: str, token: str) -> None:
-    """An unlisted option has the value of the superblock, which is cited."""
+    """An option that is not listed has the superblock's value, and the superblock is cited."""
     options = resolve(file=NO_FILE, on_disk=TUNED)
     found = option(options, name)
     assert (found.token, found.origin, found.hidden) == (token, DUMPE2FS, True)
@@ -616,7 +616,7 @@ def test_without_the_options_file_the_superblock_convicts(name: str, token: str)
 
 @pytest.mark.parametrize("name", ["barrier", "delalloc", "data", "auto_da_alloc", "errors"])
 def test_without_file_and_superblock_silence_is_not_on(name: str) -> None:
-    """A mount table without nobarrier is no proof of barriers: the superblock may hide it."""
+    """A mount table without nobarrier does not prove barriers: the superblock may turn them off."""
     options = resolve(file=NO_FILE, on_disk=NO_SUPERBLOCK)
     assert options.find(name) is None
     assert options.token(name) == Unknown(
@@ -625,13 +625,13 @@ def test_without_file_and_superblock_silence_is_not_on(name: str) -> None:
 
 
 def test_without_file_and_superblock_the_mount_tables_words_still_count() -> None:
-    """What the mount table does show is in force."""
+    """Options that the mount table lists are in force."""
     options = resolve(file=NO_FILE, table="rw,nobarrier", on_disk=NO_SUPERBLOCK)
     assert options.token("barrier") == Known("nobarrier", TABLE)
 
 
 def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> None:
-    """The options file never has it, so a host without that file had options more: seclabel."""
+    """Options of the VFS and of security modules, such as seclabel, are not ext4 options."""
     table = "rw,sync,lazytime,seclabel,context=a_t:s0,smackfsdef=_,nobarrier,new_one"
     options = resolve(file=NO_FILE, table=table, on_disk=NO_SUPERBLOCK)
     assert [each.token for each in options.options] == ["nobarrier", "new_one"]
@@ -647,7 +647,7 @@ def test_what_the_mount_table_shows_beside_ext4s_options_is_none_of_them() -> No
     ],
 )
 def test_a_gap_always_says_how_to_fill_it(release: str, hint: str) -> None:
-    """The superblock is known; the options that it does not contain need the options file."""
+    """The superblock is known; options that it does not contain need the options file."""
     found = resolve_options(sources(file=NO_FILE)._replace(kernel=known(kernel(release))))
     assert isinstance(found, Known)
     gap = found.value.token("journal_checksum")
@@ -656,13 +656,13 @@ def test_a_gap_always_says_how_to_fill_it(release: str, hint: str) -> None:
 
 
 def test_without_any_place_nothing_is_known() -> None:
-    """Without file, mount table and superblock the options as a whole are unknown."""
+    """Without the file, the mount table and the superblock, all options are unknown."""
     found = resolve_options(sources(file=NO_FILE, table=NO_MOUNT, on_disk=NO_SUPERBLOCK))
     assert found == Unknown(FILE, Why.ABSENT, "No such file or directory", "run as root")
 
 
 def test_a_superblock_alone_establishes_no_option() -> None:
-    """What was given at mount time is not seen without file and mount table."""
+    """Without the file and the mount table, the options given at mount time are unknown."""
     options = resolve(file=NO_FILE, table=NO_MOUNT, on_disk=TUNED)
     assert (options.options, options.mount_table) == ((), None)
 
@@ -670,18 +670,18 @@ def test_a_superblock_alone_establishes_no_option() -> None:
 @pytest.mark.parametrize(
     ("string", "table", "name", "token"),
     [
-        # `-o commit=5` over the string: the table is silent, since 5 is the compiled default.
+        # `-o commit=5` over the string is not listed, since 5 is the compiled default.
         ("commit=30", "rw", "commit", "commit=5"),
         # `-o errors=continue` over the string, equal to the field.
         ("errors=panic", "rw", "errors", "errors=continue"),
-        # `-o init_itable=10` over the string shows nothing; nor does the string alone.
+        # `-o init_itable=10` over the string is not listed; neither is the string alone.
         ("noinit_itable", "rw", "init_itable", None),
     ],
 )
 def test_silence_about_a_value_means_what_the_kernel_compares_it_with(
     string: str, table: str, name: str, token: str | None
 ) -> None:
-    """Values are not compared with the superblock's string, unlike switches."""
+    """The kernel compares switches with the superblock's string, but not values."""
     options = resolve(file=NO_FILE, table=table, on_disk=superblock(mount_option_string=string))
     found = options.find(name)
     assert (found.token if found else None) == token
@@ -697,7 +697,7 @@ def test_silence_about_a_value_means_what_the_kernel_compares_it_with(
 def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
     string: str, errors: str, before: str, token: str, baseline: str
 ) -> None:
-    """The table does not list it, and without mount(2) the string would be in force."""
+    """The table does not list it, but without mount(2) the string would be in force."""
     options = resolve(
         file=listing("6.1", {before: token}),
         on_disk=superblock(mount_option_string=string, errors=errors),
@@ -707,7 +707,7 @@ def test_what_a_mount_brings_back_over_the_string_is_the_mounts(
 
 
 def test_an_unknown_kernel_leaves_its_defaults_open_and_the_superblocks_not() -> None:
-    """Without uname the default is unknown; the bits of the superblock still count."""
+    """Without uname the default is unknown, but the superblock's bits are still used."""
     options = resolve(None, file=NO_FILE, on_disk=TUNED)
     assert options.find("auto_da_alloc") is None
     assert options.token("barrier") == Known("nobarrier", DUMPE2FS)
@@ -717,12 +717,12 @@ MOUNTED = st.builds(Mounted, **settings_of())
 
 
 BY_CONFIGURATION = {"acl", "user_xattr"}
-"""On where the kernel was configured with them: they have no default by version."""
+"""Options whose default depends on the kernel's configuration, not on its version."""
 
 
 @given(mounted=MOUNTED, root=st.booleans())
 def test_with_the_options_file_the_true_token_is_found(mounted: Mounted, *, root: bool) -> None:
-    """The file decides over superblock and mount; the provenance may stay unknown."""
+    """The file overrides the superblock and the mount table; the provenance may stay unknown."""
     options = mounted.resolve(file=True, superblock_read=root)
     found = {name: option(options, name).token for name in mounted.in_force}
     assert found == mounted.in_force
@@ -730,7 +730,7 @@ def test_with_the_options_file_the_true_token_is_found(mounted: Mounted, *, root
 
 @given(mounted=MOUNTED)
 def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> None:
-    """From the mount table alone a token may stay unknown, and is never wrong."""
+    """With the mount table alone a token may be unknown, but is never wrong."""
     options = mounted.resolve(file=False, superblock_read=False)
     shown = {name for name in mounted.in_force if options.find(name)}
     assert {name: option(options, name).token for name in shown} == {
@@ -740,7 +740,7 @@ def test_without_file_and_superblock_what_is_known_is_true(mounted: Mounted) -> 
 
 @given(mounted=MOUNTED)
 def test_table_and_superblock_together_find_every_true_token(mounted: Mounted) -> None:
-    """Only with an unreliable table does something stay unknown; nothing is ever wrong."""
+    """A token is unknown only if the table is unreliable, and is never wrong."""
     options = mounted.resolve(file=False, superblock_read=True)
     shown = {name for name in mounted.in_force if options.find(name)}
     assert {name: option(options, name).token for name in shown} == {
@@ -758,7 +758,7 @@ RESTORED_BY_MOUNT = Mounted(
     stripe_field=0,
     journal=False,
 )
-"""The table compares with the field, whatever the string says, and so does not list it."""
+"""The table compares with the field, whatever the string sets, and so does not list it."""
 
 
 @given(mounted=MOUNTED)
@@ -766,7 +766,7 @@ RESTORED_BY_MOUNT = Mounted(
 def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounted) -> None:
     """A hidden option is in force, is not listed, and is not implied by another one.
 
-    A table that lies does so about switches only.
+    An unreliable table is unreliable for switches only.
     """
     options = mounted.resolve(file=True, superblock_read=True)
     implied = OFF_WITH_DATA_JOURNAL if mounted.in_force.get("data") == "data=journal" else {}
@@ -785,7 +785,7 @@ def test_hidden_is_what_is_no_default_and_not_in_the_mount_table(mounted: Mounte
 
 @given(mounted=MOUNTED)
 def test_without_the_superblock_hidden_is_never_what_mount_was_given(mounted: Mounted) -> None:
-    """What is laid to a superblock that was not read is really the superblock's."""
+    """Options attributed to a superblock that was not read do come from the superblock."""
     options = mounted.resolve(file=True, superblock_read=False)
     blamed = {o.name: o.token for o in options.options if o.set_by is Provenance.SUPERBLOCK}
     assert [name for name in blamed if blamed[name] not in mounted.stored(name)] == []
@@ -793,12 +793,12 @@ def test_without_the_superblock_hidden_is_never_what_mount_was_given(mounted: Mo
 
 @given(mounted=MOUNTED, root=st.booleans())
 def test_a_mount_without_options_would_have_the_baseline(mounted: Mounted, *, root: bool) -> None:
-    """The baseline is what superblock and kernel set together, where it is known."""
+    """If the baseline is known, it is what the superblock and the kernel set together."""
     options = mounted.resolve(file=True, superblock_read=root)
     known = {o.name: o.baseline for o in options.options if o.name in mounted.snapshot}
     known = {name: token for name, token in known.items() if token is not None}
     if not root and mounted.snapshot.get("data") == "data=journal":
-        # Overridden by the mount, a superblock's data=journal cannot be seen without reading it.
+        # A data=journal that the mount overrides is invisible without the superblock.
         known = {name: token for name, token in known.items() if name not in OFF_WITH_DATA_JOURNAL}
     assert known == {name: mounted.snapshot[name] for name in known}
     assert not root or set(known) | BY_CONFIGURATION >= set(mounted.snapshot)

@@ -1,4 +1,4 @@
-"""planned_host: a plan as the rules see it."""
+"""planned_host: the host that a plan describes, as rules see it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GIB = 1 << 30
 
 
 def test_an_array_of_disks_without_names() -> None:
-    """The queue is that of each disk, the I/O sizes those of the array."""
+    """Each disk has its queue settings, the array its I/O sizes."""
     stack = planned_stack(plan())
     assert (stack.path, stack.kind) == ("/dev/md0", "raid0")
     assert [each.name for each in stack.leaves()][-2:] == ["disk10", "disk11"]
@@ -52,7 +52,7 @@ def test_an_array_of_disks_without_names() -> None:
 def test_members_are_as_large_as_the_array_needs(
     level: str, members: int, member_bytes: int
 ) -> None:
-    """In whole chunks, rounded up."""
+    """Member sizes are whole chunks, rounded up."""
     leaves = planned_stack(plan(level=level, members=members)).leaves()
     assert len(leaves) == members
     assert {each.size_sectors for each in leaves} == {Known(member_bytes // 512, "the plan")}
@@ -64,7 +64,7 @@ def test_members_are_as_large_as_the_array_needs(
 
 @pytest.mark.parametrize(("level", "members"), [("raid0", 3), ("raid10", 4), ("raid5", 5)])
 def test_the_stack_maps_as_its_geometry(level: str, members: int) -> None:
-    """What finds members of a live stack finds the same members of a planned one."""
+    """Byte positions map to the same members as the plan's geometry gives."""
     of = plan(level=level, members=members)
     stack, geometry = map_stack(planned_stack(of)), of.geometry
     assert isinstance(stack, Known)
@@ -77,7 +77,7 @@ def test_the_stack_maps_as_its_geometry(level: str, members: int) -> None:
 
 
 def test_one_disk_is_the_device() -> None:
-    """Its name is that of the device."""
+    """The disk has the name of the planned device."""
     stack = planned_stack(disk_plan())
     assert (stack.name, stack.kind, stack.leaves()) == ("sdX", "disk", (stack,))
     assert stack.size_sectors == Known(2097152, "the plan")
@@ -102,7 +102,7 @@ NUMBER = DeviceNumber(9, 0)
     ],
 )
 def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
-    """Flags of the mount and options of the superblock; the last word wins."""
+    """Mount flags and superblock options are separate; the last of two options wins."""
     mount = planned_mount(plan("", *filter(None, words.split(","))), NUMBER)
     assert ",".join(mount.mount_options) == flags
     assert ",".join(mount.super_options) == options
@@ -117,7 +117,7 @@ def test_the_line_of_mountinfo(words: str, flags: str, options: str) -> None:
 def test_the_line_has_the_stripe_of_the_superblock(
     words: tuple[str, ...], stripe: int, options: str
 ) -> None:
-    """The kernel lists the one that it takes from there, where no word sets another."""
+    """The kernel lists the superblock's stripe if no mount option sets another."""
     made = superblock(stripe_width_blocks=stripe)
     assert ",".join(planned_mount(plan("", *words), NUMBER, made).super_options) == options
 
@@ -133,7 +133,7 @@ def test_the_line_has_the_stripe_of_the_superblock(
 def test_the_entry_of_fstab(
     words: tuple[str, ...], mount_point: str, raw: str, fsck_pass: int
 ) -> None:
-    """It asks for the same, on the planned device; the root is checked first."""
+    """It has the planned options and device; the root filesystem is checked first."""
     entry = planned_entry(plan("", *words, mount_point=mount_point), NUMBER)
     assert (entry.line.raw_options, entry.line.fsck_pass) == (raw, fsck_pass)
     assert entry.is_for(planned_mount(plan(mount_point=mount_point), NUMBER))
@@ -151,7 +151,7 @@ def test_the_entry_of_fstab(
 def test_a_fresh_filesystem_is_empty_but_for_its_metadata(
     changes: dict[str, int | None], expected: tuple[int, ...]
 ) -> None:
-    """Size, free and available blocks, inodes and free inodes; eleven inodes are ext4's own."""
+    """Size, free and available blocks, inodes and free inodes; ext4 reserves eleven inodes."""
     values: dict[str, object] = {
         "size_blocks": 1000,
         "reserved_blocks": 100,
@@ -168,7 +168,7 @@ def test_a_fresh_filesystem_is_empty_but_for_its_metadata(
 
 @pytest.mark.parametrize("field", ["block_bytes", "inode_count", "inode_bytes", "reserved_blocks"])
 def test_the_usage_of_unknown_sizes_is_an_error(field: str) -> None:
-    """Nothing is guessed."""
+    """Sizes are not guessed."""
     with pytest.raises(ValueError, match="not known"):
         planned_usage(superblock(**{"reserved_blocks": 100, field: None}))
 
@@ -185,7 +185,7 @@ def tokens(of: Plan, *names: str) -> list[object]:
 
 
 def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> None:
-    """Resolved as on a live host, from the superblock, the mount table and the kernel."""
+    """They are resolved as on a live host, from superblock, mount table and kernel."""
     of = disk_plan("", "nobarrier", "noatime", release="5.4.286")
     assert tokens(of, "barrier", "delalloc", "dioread_nolock", "data") == [
         "nobarrier",
@@ -201,7 +201,7 @@ def test_options_in_force_are_the_planned_ones_over_the_kernels_defaults() -> No
 
 
 def test_without_a_journal_there_is_no_data_mode() -> None:
-    """The kernel refuses a mount with one: no option can complete the plan, and none has to."""
+    """The kernel refuses a mount with one, so the plan is complete without."""
     of = disk_plan("-O ^has_journal", "nodelalloc")
     (gap,) = tokens(of, "data")
     assert isinstance(gap, Unknown)
@@ -213,7 +213,7 @@ def test_without_a_journal_there_is_no_data_mode() -> None:
 
 
 def test_without_a_kernel_its_defaults_are_unknown() -> None:
-    """The hint is that of the kernel."""
+    """The hint is that of the unknown kernel."""
     gap = unknown("kernel of the plan", hint="--kernel RELEASE")
     of = disk_plan("", "nobarrier")
     of = replace(of, host=replace(of.host, kernel=gap))
@@ -224,14 +224,14 @@ def test_without_a_kernel_its_defaults_are_unknown() -> None:
 
 
 def test_a_default_that_is_not_verified_asks_to_be_given() -> None:
-    """journal_checksum depends on more than the version."""
+    """journal_checksum depends on more than the version, so the hint is to set it explicitly."""
     (gap,) = tokens(disk_plan(), "journal_checksum")
     assert isinstance(gap, Unknown)
     assert "--mount-options" in gap.hint
 
 
 def test_the_article_is_predicted() -> None:
-    """12 members of 100 GiB less 64 MiB, chunks of 512 KiB: to the last digit."""
+    """12 members of 100 GiB less 64 MiB, chunks of 512 KiB: all figures match exactly."""
     layout = host_of(plan()).filesystems[0].layout
     assert isinstance(layout, Known)
     found: MetadataLayout = layout.value
@@ -242,14 +242,14 @@ def test_the_article_is_predicted() -> None:
 
 
 def test_one_disk_and_a_mirror_have_no_layout() -> None:
-    """Nothing stripes there."""
+    """Neither of them stripes."""
     assert host_of(disk_plan()).filesystems[0].layout is None
     mirror = plan(level="raid1", members=2, size_bytes=1 << 30)
     assert host_of(mirror).filesystems[0].layout is None
 
 
 def test_the_host_is_that_of_the_plan() -> None:
-    """One filesystem, mounted, with its entry of fstab."""
+    """It has one filesystem, which is mounted and has an fstab entry."""
     host = host_of(disk_plan("", "ro"))
     (fs,) = host.filesystems
     assert (fs.alive, fs.mount_points, fs.device, fs.id) == (True, ("/data",), "/dev/sdX", "259:0")
@@ -259,7 +259,7 @@ def test_the_host_is_that_of_the_plan() -> None:
 
 
 def test_a_planned_filesystem_is_empty_and_without_errors() -> None:
-    """Nothing was written yet, and lazy initialization is not what a plan is judged by."""
+    """Nothing was written yet, and a plan is not judged by lazy initialization."""
     (fs,) = host_of(disk_plan("", "noatime")).filesystems
     assert isinstance(fs.usage, Known)
     assert fs.usage.value.free_blocks == fs.usage.value.size_blocks > 0

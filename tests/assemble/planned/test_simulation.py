@@ -1,4 +1,4 @@
-"""The memory of a simulation by mke2fs, before it runs."""
+"""The estimated memory of a simulation by mke2fs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_each_backup_group_has_a_copy_of_all_descriptors() -> None:
     [(0, 0), (4, 1), (400 << 20, 100 << 20), (1200 << 20, 300 << 20), (64 << 30, 300 << 20)],
 )
 def test_a_quarter_of_the_memory_may_be_taken(available_bytes: int, spare_bytes: int) -> None:
-    """And at most 300 MiB of it."""
+    """The limit is 300 MiB."""
     memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
     assert _spare_bytes(MapSource({VirtualMemory(): memory})) == spare_bytes
 
 
 @pytest.mark.parametrize(("missing_bytes", "is_tried"), [(0, True), (4, False)])
 def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: bool) -> None:
-    """Nothing answers here: what was tried has a superblock that is not known."""
+    """No program answers here, so a simulation that was tried has an unknown superblock."""
     dry = DryRun(4096, 8192, 32768, 1, 32768, 8192, 0, ())
     available_bytes = 4 * _predicted_bytes(dry) - missing_bytes
     memory = Known(f"{64 << 30}\n{available_bytes}\n", "/proc/meminfo")
@@ -44,5 +44,5 @@ def test_a_simulation_is_tried_that_just_fits(missing_bytes: int, *, is_tried: b
 
 
 def test_where_the_memory_is_not_known_none_is_taken() -> None:
-    """The superblock is computed then."""
+    """The superblock is then computed."""
     assert _spare_bytes(MapSource({})) == 0

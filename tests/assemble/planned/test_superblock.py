@@ -1,4 +1,4 @@
-"""predict_superblock: what mke2fs will make, simulated and computed."""
+"""predict_superblock: the result of mke2fs, simulated and computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLACED = (
 
 
 def computed(of: Plan) -> Prediction:
-    """Predict as on a machine that cannot spare any memory."""
+    """Predict as on a machine that has no memory for a simulation."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planned_simulation, "MOST_BYTES", 0)
         return predict(of)
@@ -42,7 +42,7 @@ def superblock_of(prediction: Prediction) -> Superblock:
 
 
 def columns(prediction: Prediction) -> list[list[int]]:
-    """Return the places of all groups."""
+    """Return the positions of the metadata of all groups."""
     assert isinstance(prediction.table, Known), prediction.table
     table: GroupTable = prediction.table.value
     return [list(each) for each in (table.block_bitmaps, table.inode_bitmaps, table.inode_tables)]
@@ -50,7 +50,7 @@ def columns(prediction: Prediction) -> list[list[int]]:
 
 @needs_e2fsprogs
 def test_the_real_mke2fs_makes_it() -> None:
-    """It gets stride and stripe width as options, because it sees a file and not the array."""
+    """mke2fs gets stride and stripe width as options, since it runs on a file and not the array."""
     made = predict(plan())
     superblock = superblock_of(made)
     assert (made.basis, made.doubts) == ("simulated", ())
@@ -62,7 +62,7 @@ def test_the_real_mke2fs_makes_it() -> None:
 
 @needs_e2fsprogs
 def test_a_uuid_is_known_only_where_it_is_given() -> None:
-    """The one that the simulation drew is not that of the filesystem to come."""
+    """The simulation draws a random UUID, which the real filesystem will not have."""
     assert superblock_of(predict(disk_plan())).uuid is None
     assert superblock_of(predict(disk_plan("-U random"))).uuid is None
     assert superblock_of(predict(disk_plan(f"-U {UUID} -L data"))).uuid == UUID
@@ -80,7 +80,7 @@ def test_a_uuid_is_known_only_where_it_is_given() -> None:
     ],
 )
 def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, reported: str) -> None:
-    """In mke2fs's own words, also where the size cannot be simulated."""
+    """The message is mke2fs's own, even if the size cannot be simulated."""
     found = predict(disk_plan(words, size_bytes=size_bytes)).superblock
     assert isinstance(found, Unknown)
     assert found.why is Why.FAILED
@@ -96,7 +96,7 @@ def test_a_refusal_is_that_of_the_real_size(words: str, size_bytes: int, reporte
     ],
 )
 def test_a_warning_of_mke2fs_is_shown(words: str, warned: str) -> None:
-    """The lines that are to be used would print it when they run."""
+    """The real mke2fs would print the same warning."""
     assert predict(disk_plan(words)).assumed[1:] == (f"mke2fs warns: {warned}",)
     assert predict(disk_plan()).assumed[1:] == ()
 
@@ -140,7 +140,7 @@ def test_a_silently_lowered_group_size_is_seen() -> None:
     ids=lambda of: f"{' '.join(of.mkfs.arguments())} {of.size_bytes >> 30}G",
 )
 def test_both_ways_agree(of: Plan) -> None:
-    """The closed form gives each place and each parameter that mke2fs chooses."""
+    """The closed form gives every position and parameter that mke2fs chooses."""
     one, other = predict(of), computed(of)
     assert (one.basis, other.basis) == ("simulated", "computed")
     assert other.doubts == ()
@@ -160,7 +160,7 @@ def test_both_ways_agree(of: Plan) -> None:
 def test_both_ways_agree_on_any_size(
     gib: int, group: int | None, flex: int | None, ratio: int | None
 ) -> None:
-    """Wherever both run and the closed form has no doubt."""
+    """This holds whenever both run and the closed form has no doubt."""
     reported = {"-g": group, "-G": flex, "-i": ratio}
     words = " ".join(f"{flag} {value}" for flag, value in reported.items() if value is not None)
     of = disk_plan(words, size_bytes=gib * GIB + 12345 * 4096)
@@ -171,7 +171,7 @@ def test_both_ways_agree_on_any_size(
 
 @needs_e2fsprogs
 def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
-    """100 TiB would take 1.6 GB; the usage type is that of the real size."""
+    """100 TiB would take 1.6 GB; the usage type still follows from the real size."""
     made = predict(plan(size_bytes=100 * TIB))
     assert made.basis == "computed"
     assert superblock_of(made).inodes_per_group == 2048
@@ -181,7 +181,7 @@ def test_beyond_the_memory_it_is_computed_and_says_so() -> None:
 
 @needs_e2fsprogs
 def test_what_the_closed_form_does_not_know_is_a_doubt() -> None:
-    """Packed bitmaps lie elsewhere altogether."""
+    """Packed bitmaps have other positions, which the closed form does not compute."""
     made = computed(plan("-E packed_meta_blocks=1"))
     assert [each.what for each in made.doubts] == ["planned block groups"]
     assert "-E packed_meta_blocks=1" in made.doubts[0].detail
@@ -216,7 +216,7 @@ CONFIGURATION = """
 def test_what_a_configuration_moves_is_a_doubt(
     tmp_path: Path, line: str, *, is_moved: bool
 ) -> None:
-    """No argument shows it; a small filesystem does."""
+    """The arguments do not show such a setting, but a small filesystem does."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(CONFIGURATION.format(line=line))
     of = plan(size_bytes=TIB)
@@ -240,7 +240,7 @@ def test_what_a_configuration_moves_is_a_doubt(
 def test_what_a_configuration_sets_is_that_of_the_real_size(
     tmp_path: Path, line: str, words: str
 ) -> None:
-    """A GiB has one group of blocks of 64 KiB, and shows neither backups nor such a share."""
+    """A small trial filesystem with 64 KiB blocks has one group, and so does not show them."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(CONFIGURATION.format(line=line))
     of = plan(words, size_bytes=TIB)
@@ -268,7 +268,7 @@ def test_another_version_sets_other_features() -> None:
 
 @needs_e2fsprogs
 def test_a_version_says_what_it_is_taken_for() -> None:
-    """The assumption names it; one older than all that are known is doubted."""
+    """The assumption names the version; one older than all known versions is a doubt."""
     made = predict(disk_plan(e2fsprogs="1.43.4"))
     assert made.assumed[1:] == ("features as upstream e2fsprogs 1.43.4 sets them by default",)
     assert made.doubts == ()
@@ -278,7 +278,7 @@ def test_a_version_says_what_it_is_taken_for() -> None:
 
 @needs_e2fsprogs
 def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
-    """What it sets is what the target sets."""
+    """Features come from the file, not from the version's defaults."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(
         "[defaults]\n\tbase_features = filetype\n\tdefault_mntopts = nobarrier\n"
@@ -293,7 +293,7 @@ def test_a_configuration_file_speaks_for_the_version(tmp_path: Path) -> None:
 
 @needs_e2fsprogs
 def test_a_large_filesystem_has_64bit_by_the_configuration(tmp_path: Path) -> None:
-    """mke2fs.conf of e2fsprogs 1.42 turns it on where the number of blocks needs it."""
+    """mke2fs.conf of e2fsprogs 1.42 turns 64bit on if the number of blocks needs it."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(
         "[defaults]\n base_features = sparse_super,filetype,resize_inode\n"
@@ -309,7 +309,7 @@ def test_a_large_filesystem_has_64bit_by_the_configuration(tmp_path: Path) -> No
 
 @needs_e2fsprogs
 def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -> None:
-    """The mke2fs of the host would make nothing either."""
+    """mke2fs on the host would fail as well."""
     file = tmp_path / "mke2fs.conf"
     file.write_text("[fs_types]\n ext4 = { features = has_journal\n }\n")
     found = predict(disk_plan(configuration=str(file))).superblock
@@ -319,7 +319,7 @@ def test_a_configuration_that_mke2fs_cannot_parse_is_a_refusal(tmp_path: Path) -
 
 
 def test_without_mke2fs_all_is_computed_and_doubted(tmp_path: Path) -> None:
-    """By the rules of upstream's mke2fs 1.47."""
+    """The rules are those of upstream's mke2fs 1.47."""
     made = predict(plan("-g 32744 -O ^has_journal"), search_path=(str(tmp_path),))
     superblock = superblock_of(made)
     assert made.basis == "computed"
@@ -330,7 +330,7 @@ def test_without_mke2fs_all_is_computed_and_doubted(tmp_path: Path) -> None:
 
 
 def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
-    """As far as the rules know it."""
+    """The option is refused if the rules know it."""
     found = predict(plan("-g 100"), search_path=(str(tmp_path),)).superblock
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
@@ -338,7 +338,7 @@ def test_without_mke2fs_a_wrong_option_is_refused(tmp_path: Path) -> None:
 
 @needs_e2fsprogs
 def test_a_run_that_takes_too_much_memory_is_computed() -> None:
-    """`-O ^sparse_super` copies the descriptors into every group: the source stops it."""
+    """`-O ^sparse_super` copies the descriptors into every group, so the source ends the run."""
     of = disk_plan("-O ^sparse_super,^resize_inode", size_bytes=2 * TIB)
     made = predict(of)
     assert made.basis == "computed"
