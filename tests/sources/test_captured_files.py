@@ -1,4 +1,4 @@
-"""Snapshots in the results of Ansible tasks, and texts that are no snapshot."""
+"""Snapshots in the results of Ansible tasks, and texts without a snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ext4audit.sources.snapshot import SnapshotError
 
 
 def test_what_the_task_printed_is_the_text() -> None:
-    """`stdout_lines` repeats it."""
+    """The same text is repeated in `stdout_lines`."""
     result = {"changed": True, "rc": 0, "stdout": "a\r\nb\udcff", "stdout_lines": ["a", "b"]}
     assert unwrap_task(json.dumps(result).encode()) == b"a\r\nb\xed\xb3\xbf"
 
@@ -31,7 +31,7 @@ def test_what_the_task_printed_is_the_text() -> None:
     ],
 )
 def test_other_texts_stay(text: bytes) -> None:
-    """A snapshot may hold any word, and a damaged file is judged by whoever reads it."""
+    """A snapshot may contain any word, and a damaged file is judged by its reader."""
     assert unwrap_task(text) == text
 
 
@@ -45,7 +45,7 @@ def test_other_texts_stay(text: bytes) -> None:
     ],
 )
 def test_a_task_that_printed_nothing_has_a_reason(result: dict[str, object], reason: str) -> None:
-    """It is that of Ansible."""
+    """The reason is that of Ansible."""
     with pytest.raises(SnapshotError, match=reason):
         unwrap_task(json.dumps(result).encode())
 
@@ -54,7 +54,7 @@ def test_a_task_that_printed_nothing_has_a_reason(result: dict[str, object], rea
     "start", [b"-----BEGIN PGP MESSAGE-----\n\nx", b"\x85\x02\x0c\x1f\x8b\x08"]
 )
 def test_an_encrypted_archive_is_called_so(start: bytes) -> None:
-    """It is secured-sosreport-….gpg; any three bytes are somewhere in it."""
+    """In secured-sosreport-….gpg the magic bytes of other formats can occur anywhere."""
     with pytest.raises(ArchiveError, match=r"decrypt it first \(gpg -d\)"):
         open_file(io.BytesIO(start + bytes(2000)), "x.gpg")
 
@@ -84,7 +84,7 @@ REFUSAL = "neither a snapshot nor an archive, but the message of a command that 
     ],
 )
 def test_a_text_without_a_snapshot_has_a_cause(text: bytes, why: str) -> None:
-    """What the usual mistakes of a pipe leave; bytes that are no text are not shown."""
+    """The texts are those of usual mistakes with pipes; bytes that are not text are not shown."""
     found = why_no_snapshot(text)
     assert found.startswith(why)
     assert found.isprintable()
@@ -101,7 +101,7 @@ def test_a_text_without_a_snapshot_has_a_cause(text: bytes, why: str) -> None:
     ],
 )
 def test_a_manifest_of_another_program_makes_no_snapshot(mark: str, kind: str) -> None:
-    """`tar -C sosreport-x .` leaves the folder out, and sos has a manifest one level below it."""
+    """`tar -C sosreport-x .` omits the folder, and sos has a manifest one level below it."""
     packed = tar_of("./sos_reports/manifest.json", f"./{mark}", "./environment")
     assert open_file(packed, "x.tar").kind == kind
 
@@ -126,12 +126,12 @@ def tar_of(*names: str) -> io.BytesIO:
     ],
 )
 def test_a_tar_of_more_than_one_host_is_to_be_unpacked(names: tuple[str, ...], held: str) -> None:
-    """A fleet is a directory: of such a tar, the error names what is in it."""
+    """A fleet is a directory, so the error for such a tar names its content."""
     with pytest.raises(ArchiveError, match=f"it holds {held}: unpack it, and audit the directory"):
         open_file(tar_of(*names), "x.tar")
 
 
 def test_a_tar_without_evidence_is_called_so() -> None:
-    """Such as one of /etc."""
+    """An example is a tar of /etc."""
     with pytest.raises(ArchiveError, match=r"a known kind of archive$"):
         open_file(tar_of("etc/fstab", "etc/targets/x"), "x.tar")

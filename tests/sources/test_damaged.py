@@ -1,4 +1,4 @@
-"""A captured answer that is cut off, or zeroed in part, is none."""
+"""Captured answers that are truncated or partly zeroed are rejected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BYTES = ReadBytes("/dev/sda", 4096, 16)
     ],
 )
 def test_what_lacks_a_part_is_unknown(ask: Ask, answer: Answer) -> None:
-    """No descriptor of a group in no bytes, of which none would wait for anything."""
+    """Zero bytes must not be parsed as group descriptors: no group would await initialization."""
     assert isinstance(refuse_damaged(ask, answer), Unknown)
 
 
@@ -33,9 +33,9 @@ def test_what_lacks_a_part_is_unknown(ask: Ask, answer: Answer) -> None:
         (ReadFile("/sys/block/md0/md/level"), Known("", "level")),
         (ReadFile("/etc/fstab"), Known("/dev/sda / ext4 ro", "fstab")),
         (ListDir("/sys/block"), Known("sda\0sdb", "block")),
-        (ReadFile("/etc/fstab"), Known("\0\0\0\0", "fstab")),  # zeros on the host itself
+        (ReadFile("/etc/fstab"), Known("\0\0\0\0", "fstab")),  # the host's own file has the zeros
     ],
 )
 def test_what_has_its_end_is_as_it_was(ask: Ask, answer: Answer) -> None:
-    """A file that somebody wrote may end without a newline."""
+    """A file that a person edits may end without a newline."""
     assert refuse_damaged(ask, answer) == answer

@@ -1,4 +1,4 @@
-"""Which hosts a directory holds, and their keys."""
+"""The hosts in a directory, and their keys."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tree(top: Path, **files: bytes) -> str:
 
 
 def found(top: str) -> list[tuple[str, str | None]]:
-    """Return the hosts of a directory: paths below it, and keys."""
+    """Return the hosts in a directory: paths below it, and keys."""
     fleet = hosts_in(top)
     assert fleet is not None
     return [(path.removeprefix(f"{top}/"), key) for path, key in fleet.hosts]
@@ -60,12 +60,12 @@ def found(top: str) -> list[tuple[str, str | None]]:
     ],
 )
 def test_a_key_is_the_name_of_the_file(path: str, key: str | None) -> None:
-    """It has no extension of a snapshot, and a number of a descriptor is no name."""
+    """The extension of a snapshot is removed, and the number of a descriptor is not a name."""
     assert key_of(path) == key
 
 
 def test_a_directory_of_hosts_differs_from_a_host(tmp_path: Path) -> None:
-    """One with a manifest, or with what another program makes, is one host."""
+    """A directory with a manifest, or with another program's files, is one host."""
     (tmp_path / "sos" / "sos_commands").mkdir(parents=True)
     top = tree(tmp_path, b__manifest_DOT_json=MANIFEST, a_DOT_tgz=b"x", _DOT_hidden=b"")
     assert found(top) == [("a.tgz", "a"), ("b", "b"), ("sos", "sos")]
@@ -74,7 +74,7 @@ def test_a_directory_of_hosts_differs_from_a_host(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_hosts_is_an_error(tmp_path: Path) -> None:
-    """Nothing was audited there, and files beside are no hosts."""
+    """Nothing was audited there, and other files are not hosts."""
     for top in (str(tmp_path), tree(tmp_path, README=b"about")):
         with pytest.raises(ArchiveError, match=r": holds no snapshot$"):
             hosts_in(top)
@@ -97,13 +97,13 @@ def test_a_fetch_tree_of_ansible_has_its_hosts_first(tmp_path: Path) -> None:
 
 
 def test_two_snapshots_of_one_folder_have_one_key(tmp_path: Path) -> None:
-    """The caller refuses them: nobody knows which of them is meant."""
+    """The caller rejects them, as the key is ambiguous."""
     top = tree(tmp_path, db1__a_DOT_tar=b"x", db1__b_DOT_tar=b"x")
     assert found(top) == [("db1/a.tar", "db1"), ("db1/b.tar", "db1")]
 
 
 def test_core_collections_of_insights_are_one_host(tmp_path: Path) -> None:
-    """Their files lie in `data`, which is also where databases are mounted."""
+    """Their files are in `data`, a name that is also used for mount points of databases."""
     (tmp_path / "one" / "data" / "insights_commands").mkdir(parents=True)
     assert hosts_in(str(tmp_path / "one")) is None
     assert found(str(tmp_path)) == [("one", "one")]
@@ -142,7 +142,7 @@ def test_a_folder_of_one_host_with_more_than_its_evidence(tmp_path: Path) -> Non
 def test_files_beside_snapshots_are_ignored(
     name: str, start: bytes, *, meant: bool, tmp_path: Path
 ) -> None:
-    """What a failed capture leaves is no such file: the host must be seen as unread."""
+    """Files left by a failed capture are not ignored: the host must be reported as unread."""
     assert looks_like_evidence(f"x.d/{name}", start) is meant
     (tmp_path / name).write_bytes(start)
     (tmp_path / "other.tar").touch()
@@ -153,7 +153,7 @@ def test_files_beside_snapshots_are_ignored(
 
 
 def test_the_folders_of_sos_collect_are_no_hosts(tmp_path: Path) -> None:
-    """Its archive is to be unpacked, and holds a log and a manifest of its own."""
+    """The archive made by sos collect must be unpacked, and holds a log and a manifest."""
     tree(tmp_path, sos_logs__ui_DOT_log=b"x", sos_reports__manifest_DOT_json=b"{}", a_DOT_tar=b"x")
     fleet = hosts_in(str(tmp_path))
     assert fleet is not None
@@ -162,13 +162,13 @@ def test_the_folders_of_sos_collect_are_no_hosts(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_archive_is_of_a_host_that_could_not_be_read(tmp_path: Path) -> None:
-    """`sos report --encrypt` makes it; a host less would not be seen."""
+    """`sos report --encrypt` makes it; ignoring the file would hide a host."""
     top = tree(tmp_path, b_DOT_tar_DOT_xz_DOT_gpg=b"\x85\x02\x0c", a_DOT_tar=b"x")
     assert found(top) == [("a.tar", "a"), ("b.tar.xz.gpg", "b.tar.xz.gpg")]
 
 
 def test_links_in_a_host_s_folder_are_not_followed(tmp_path: Path) -> None:
-    """A host can send a link that leads anywhere, also round in a circle."""
+    """A host can send a link to anywhere, even a cyclic one."""
     top = tmp_path / "fleet"
     tree(tmp_path, secret__manifest_DOT_json=MANIFEST, fleet__db1__x_DOT_tar=b"x")
     (top / "db1" / "circle").symlink_to(top)
@@ -184,7 +184,7 @@ def test_a_report_is_no_evidence(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_is_an_error() -> None:
-    """NUL is in no name."""
+    """No file name contains NUL."""
     assert exists("/")
     assert not exists("/none")
     for call in (exists, hosts_in):
@@ -218,7 +218,7 @@ web
     ids="plain ini list-hosts two-ranges bytes ports".split(),
 )
 def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, ...]) -> None:
-    """A name a line, an Ansible inventory, or what `ansible --list-hosts` prints."""
+    """One name per line, an Ansible inventory, and the output of `ansible --list-hosts`."""
     (tmp_path / "hosts").write_bytes(text)
     assert expected_names(str(tmp_path / "hosts")) == names
 
@@ -243,7 +243,7 @@ def test_names_of_hosts_are_read(tmp_path: Path, text: bytes, names: tuple[str, 
 def test_what_lists_no_hosts_is_an_error(
     tmp_path: Path, text: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A range can be as long as a line is short."""
+    """A short line can hold a very long range."""
     monkeypatch.setattr(fleet, "MOST_HOSTS", 5)
     monkeypatch.setattr(fleet, "LARGEST_BYTES", 100)
     path = tmp_path / "hosts"

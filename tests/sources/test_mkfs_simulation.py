@@ -27,7 +27,7 @@ def make(source: MkfsSource, *arguments: str) -> Known[str] | Unknown:
 
 
 def program(folder: Path, script: str) -> tuple[str, ...]:
-    """Put a mke2fs of our own into a folder, and return the search path that finds it."""
+    """Write a fake mke2fs into a folder, and return the search path that finds it."""
     path = folder / "mke2fs"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -36,7 +36,7 @@ def program(folder: Path, script: str) -> tuple[str, ...]:
 
 @needs_e2fsprogs
 def test_what_mke2fs_made_can_be_read() -> None:
-    """By the name of the device that is planned; the origin states that it is simulated."""
+    """It is read under the planned device's name; the origin states that it is simulated."""
     with MkfsSource(DEVICE, 1 << 40, timeout_seconds=PATIENCE_SECONDS) as source:
         assert make(source, "-E", "lazy_itable_init=1,nodiscard") == Known(
             "", f"mke2fs -q -F -t ext4 -E lazy_itable_init=1,nodiscard {DEVICE}"
@@ -49,7 +49,7 @@ def test_what_mke2fs_made_can_be_read() -> None:
 
 @needs_e2fsprogs
 def test_each_run_starts_on_an_empty_file() -> None:
-    """A dry run after a real one leaves nothing of it."""
+    """A dry run after a real one does not show the first filesystem."""
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         make(source)
         make(source, "-n")
@@ -70,7 +70,7 @@ def test_each_run_starts_on_an_empty_file() -> None:
     ],
 )
 def test_a_refusal_has_the_message_of_mke2fs(arguments: tuple[str, ...], cause: str) -> None:
-    """Without its banner, and with the name of the planned device."""
+    """The banner is removed, and the planned device is named."""
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         answer = make(source, *arguments)
     assert isinstance(answer, Unknown)
@@ -79,7 +79,7 @@ def test_a_refusal_has_the_message_of_mke2fs(arguments: tuple[str, ...], cause: 
 
 @needs_e2fsprogs
 def test_the_configuration_can_be_that_of_another_host(tmp_path: Path) -> None:
-    """MKE2FS_CONFIG of mke2fs(8)."""
+    """The variable is MKE2FS_CONFIG of mke2fs(8)."""
     file = tmp_path / "mke2fs.conf"
     file.write_text("[defaults]\n\tblocksize = 2048\n\tinode_size = 256\n")
     with MkfsSource(
@@ -94,7 +94,7 @@ def test_the_configuration_can_be_that_of_another_host(tmp_path: Path) -> None:
 @needs_e2fsprogs
 def test_nothing_is_left_behind() -> None:
     """The file has no name, and its descriptor is closed."""
-    gc.collect()  # what earlier tests have left must not close files meanwhile
+    gc.collect()  # descriptors left by earlier tests must not close meanwhile
     before = len(list(Path("/proc/self/fd").iterdir()))
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS) as source:
         make(source)
@@ -102,7 +102,7 @@ def test_nothing_is_left_behind() -> None:
 
 
 def test_a_run_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
-    """Half a gigabyte is more than any simulation may take."""
+    """No simulation may use half a gigabyte."""
     fill = 'for last in "$@"; do :; done; exec dd if=/dev/zero of="$last" bs=1M count=500'
     path = program(tmp_path, f"{fill} conv=notrunc 2>/dev/null")
     with MkfsSource(DEVICE, 1 << 40, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
@@ -115,7 +115,7 @@ def test_a_run_that_takes_too_much_memory_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
-    """And its children with it."""
+    """Its children are stopped as well."""
     path = program(tmp_path, "sleep 60 & wait")
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=0.2, search_path=path) as source:
         answer = make(source)
@@ -124,7 +124,7 @@ def test_a_run_that_hangs_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
-    """The kernel kills when memory runs out: that is no verdict on the plan."""
+    """The kernel kills when memory runs out, which is not a verdict on the plan."""
     path = program(tmp_path, "kill -9 $$")
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
         answer = make(source)
@@ -133,7 +133,7 @@ def test_a_killed_run_is_no_refusal(tmp_path: Path) -> None:
 
 
 def test_endless_output_fills_no_pipe(tmp_path: Path) -> None:
-    """It goes to memory as well, and the first of it is kept."""
+    """The output goes to memory as well, and its beginning is kept."""
     path = program(tmp_path, "yes no | head -c 3000000; exit 1")
     with MkfsSource(DEVICE, 1 << 30, timeout_seconds=PATIENCE_SECONDS, search_path=path) as source:
         answer = make(source)

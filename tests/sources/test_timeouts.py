@@ -1,4 +1,4 @@
-"""Calls in a helper process: what comes through, and what is left behind where nothing does."""
+"""Calls in a helper process: what they return, and how a hanging one is abandoned."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ext4audit.sources.timeouts import (
 from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_waiting
 
 pytestmark = pytest.mark.usefixtures("monkeypatch")
-"""Helpers are then forks of this process, as a user's are: tests/conftest.py."""
+"""Makes helpers forks of this process, as for users: see tests/conftest.py."""
 
 
 def fail(error: Exception) -> None:
-    """Raise it, in the helper."""
+    """Raise the error, in the helper."""
     raise error
 
 
@@ -41,7 +41,7 @@ def descriptors() -> list[str]:
 
 
 def is_there(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -49,13 +49,13 @@ def is_there(pid: int) -> bool:
 
 
 def ends(pid: int) -> bool:
-    """Whether a process ends soon."""
+    """Return whether a process ends soon."""
     return wait_until(lambda: not is_there(pid))
 
 
 @pytest.mark.parametrize("value", [None, 1, "\udcff\n", b"\0\xff", [("a", 1)], "x" * 10_000_000])
 def test_the_value_comes_through(value: object) -> None:
-    """What the call returns is returned, None and large ones included."""
+    """Any value is returned, including None and large ones."""
     assert answered(partial(next, iter([value]))) == value
 
 
@@ -71,7 +71,7 @@ def test_the_value_comes_through(value: object) -> None:
     ids=repr,
 )
 def test_the_error_comes_through(error: Exception) -> None:
-    """With its number, its reason and its hint."""
+    """The errno, the reason and the hint are kept."""
     with pytest.raises(type(error), match="gone") as raised:
         answered(partial(fail, error))
     assert raised.value.args == error.args
@@ -79,7 +79,7 @@ def test_the_error_comes_through(error: Exception) -> None:
 
 
 def test_a_call_that_hangs_is_left_behind() -> None:
-    """After the time given, the caller goes on; the next call has another helper."""
+    """After the timeout the caller continues; the next call has another helper."""
     bounded = BoundedCalls(PATIENCE_SECONDS)
     first = bounded(os.getpid)
     with without_waiting(), pytest.raises(TimeoutError, match=r"no answer within 0\.2 s"):
@@ -89,7 +89,7 @@ def test_a_call_that_hangs_is_left_behind() -> None:
 
 
 def test_calls_share_a_helper_that_ends_with_them() -> None:
-    """A fork for each of the 40 calls of a scan would cost as much as the scan."""
+    """A fork for each of the 40 calls of a scan would take as long as the scan."""
     with closing(BoundedCalls(PATIENCE_SECONDS)) as bounded:
         helper = bounded(os.getpid)
         assert bounded(os.getpid) == helper
@@ -103,7 +103,7 @@ def test_calls_share_a_helper_that_ends_with_them() -> None:
 def test_a_helper_of_another_working_directory_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two archives, but not within one, of which a file is open in the helper."""
+    """The change takes effect between two archives; within one, the helper holds an open file."""
     with closing(BoundedCalls(PATIENCE_SECONDS)) as bounded:
         old = bounded(os.getpid)
         monkeypatch.chdir(tmp_path)
@@ -118,7 +118,7 @@ def test_a_helper_of_another_working_directory_is_replaced(
 
 
 def test_a_run_of_the_program_has_one_helper() -> None:
-    """For its policy, its outputs and its sources; it is gone when the run is."""
+    """It serves policy, outputs and sources, and ends with the run."""
     with one_helper():
         helper = answered(os.getpid)
         assert answered(os.getpid) == answered_for("/srv", os.getpid) == helper
@@ -133,7 +133,7 @@ def test_a_run_of_the_program_has_one_helper() -> None:
 def test_captured_evidence_is_read_by_the_helper_of_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever its form: a second helper takes as long as a tenth of the scan."""
+    """A second helper, for whatever form of evidence, would take a tenth of a scan's time."""
     host = Path(__file__).parents[2] / "fixtures/hosts/healthy-debian-12/snapshot"
     text = tmp_path / "host.txt"
     text.write_text("no snapshot")
@@ -146,7 +146,7 @@ def test_captured_evidence_is_read_by_the_helper_of_the_run(
 
 
 def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By garbage collection or another thread: none is waited for twice."""
+    """Garbage collection or another thread may reap it; no helper is waited for twice."""
     first, second = BoundedCalls(PATIENCE_SECONDS), BoundedCalls(PATIENCE_SECONDS)
     for helper in (first(os.getpid), second(os.getpid)):
         os.kill(helper, signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_helpers_are_closed_while_another_one_is_reaped(monkeypatch: pytest.Monk
 
 
 def test_a_helper_that_was_killed_is_an_error_and_the_next_call_has_another() -> None:
-    """Somebody may kill it, for want of memory."""
+    """The out-of-memory killer may kill a helper."""
     bounded = BoundedCalls(PATIENCE_SECONDS)
     helper = bounded(os.getpid)
     os.kill(helper, signal.SIGKILL)
@@ -173,7 +173,7 @@ def test_a_helper_that_was_killed_is_an_error_and_the_next_call_has_another() ->
 
 
 def test_a_helper_holds_nothing_of_its_parent(tmp_path: Path) -> None:
-    """A pipe ends when its last writer does: one that is left behind must not hold it."""
+    """A pipe ends with its last writer, so an abandoned helper must not hold it open."""
     with (tmp_path / "held").open("w"):
         found = answered(descriptors)
     assert found[0] == "/dev/null"
@@ -182,7 +182,7 @@ def test_a_helper_holds_nothing_of_its_parent(tmp_path: Path) -> None:
 
 
 def test_another_process_has_another_helper() -> None:
-    """A worker of a fleet is a fork, and must not take an answer to its parent."""
+    """A worker of a fleet is a fork, and must not receive its parent's answers."""
     bounded = BoundedCalls(PATIENCE_SECONDS)
     ours = bounded(os.getpid)
     pid = os.fork()
@@ -208,7 +208,7 @@ time.sleep(300)
 
 
 def test_what_was_begun_is_undone_when_the_parent_dies(tmp_path: Path) -> None:
-    """SIGKILL of a scan that writes its report leaves neither a process nor half of a file."""
+    """SIGKILL of a scan that writes its report leaves neither a process nor a partial file."""
     place = tmp_path / "half"
     with subprocess.Popen(
         [sys.executable, "-c", UNDONE, place], stdout=subprocess.PIPE, text=True
@@ -222,7 +222,7 @@ def test_what_was_begun_is_undone_when_the_parent_dies(tmp_path: Path) -> None:
 
 
 def test_paths_of_the_kernel_are_of_this_process() -> None:
-    """/dev/stdin and /proc/self/fd/63 name what the helper does not hold."""
+    """/dev/stdin and /proc/self/fd/63 name files that the helper does not have."""
     assert answered_for("/dev/stdin", os.getpid) == os.getpid()
     assert answered_for("/proc/self/fd/63", os.getpid) == os.getpid()
     assert answered_for("/dev/../etc/fstab", os.getpid) != os.getpid()
@@ -230,20 +230,20 @@ def test_paths_of_the_kernel_are_of_this_process() -> None:
 
 
 def test_undo_is_empty_here() -> None:
-    """Only helpers add to it; this process would never look at it."""
+    """Only helpers register undo functions; this process would never run them."""
     answered(partial(undo.callback, os.getpid))
     assert not undo._exit_callbacks  # type: ignore[attr-defined]
 
 
 def lose_all(budget: WaitBudget, waits: list[float]) -> None:
-    """Wait in vain at a thousand places."""
+    """Wait in vain for a thousand places."""
     for number in range(1000):
         waits.append(budget.seconds("tool", f"/dev/{number}"))
         budget.lost("tool", f"/dev/{number}", waits[-1], f"hung-{number}")
 
 
 def test_each_hang_halves_the_wait_until_nothing_more_is_asked() -> None:
-    """For one means; another has the whole time still."""
+    """This holds for one means only; another still has the whole time."""
     budget = WaitBudget(40)
     waits: list[float] = []
     with pytest.raises(Unanswered, match=r"not asked: tool hung [0-9]+ times before, last hung-"):

@@ -1,4 +1,4 @@
-"""From errno to a reason."""
+"""The reasons that errno values stand for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_name_survives_decoding(raw: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
 def test_what_no_name_can_hold_is_an_error_of_the_host(text: str) -> None:
-    """NUL and surrogates that no byte decodes to are EINVAL, not a mistake of the program."""
+    """NUL, and surrogates that no byte decodes to, give EINVAL and no exception."""
     with pytest.raises(OSError, match="name") as caught:
         encode(text)
     assert caught.value.errno == errno.EINVAL
@@ -44,13 +44,13 @@ def test_what_no_name_can_hold_is_an_error_of_the_host(text: str) -> None:
     ],
 )
 def test_an_errno_has_a_reason(number: int, why: Why) -> None:
-    """Each errno stands for one reason, and the detail is the kernel's message."""
+    """Each errno has one reason, and the detail is the kernel's message."""
     unanswered = from_os_error(OSError(number, os.strerror(number)))
     assert (unanswered.why, unanswered.detail) == (why, os.strerror(number))
 
 
 def test_an_error_without_a_number_is_a_failure() -> None:
-    """An OSError that Python made up keeps its message."""
+    """An OSError that Python raised itself keeps its message."""
     unanswered = from_os_error(OSError("older than Linux 3.15"))
     assert (unanswered.why, unanswered.detail, unanswered.hint) == (
         Why.FAILED,
@@ -67,7 +67,7 @@ def test_an_error_without_a_number_is_a_failure() -> None:
     ],
 )
 def test_root_is_not_told_to_become_root(is_root: bool, hint: str) -> None:
-    """A recorded refusal is about the user who captured, and not the one who reads."""
+    """A recorded refusal is about the user who captured, not the one who reads."""
     assert denied_hint(is_root=is_root) == hint
 
 

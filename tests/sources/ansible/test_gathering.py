@@ -1,4 +1,4 @@
-"""What is told of hosts that gave no snapshot."""
+"""The reasons given for hosts that returned no snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEFORE_2_19 = "The x action failed to execute in the expected time frame (20) an
     ],
 )
 def test_a_time_limit_is_reported_from_other_failures(kind: str, text: str, reason: str) -> None:
-    """Whatever the version of ansible-core says of it."""
+    """The wording depends on the version of ansible-core."""
     assert reason_of(Event(kind, "db1", text)).startswith(reason)
 
 
@@ -42,7 +42,7 @@ UNKNOWN_OPTION = "ansible-playbook: error: unrecognized arguments: --nonsense"
     ],
 )
 def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], reason: str) -> None:
-    """What the user can change, or Ansible's own error, and not the end of its help."""
+    """It is what the user can change, or Ansible's own error, and not the end of its help."""
     assert why_no_host(code, notes).startswith(reason)
 
 
@@ -50,7 +50,7 @@ def test_a_run_without_hosts_has_one_reason(code: str, notes: tuple[str, ...], r
 def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, rc: int | None, code: int
 ) -> None:
-    """ansible-runner then has none."""
+    """In this case ansible-runner has no status."""
     play_without_ansible(monkeypatch, rc, code)
 
 
@@ -58,7 +58,7 @@ def test_a_run_that_is_stopped_before_it_has_a_status_ends_without_a_traceback(
 def test_what_ansible_leaves_when_it_is_ended_lies_in_the_folder_of_the_run(
     monkeypatch: pytest.MonkeyPatch, own: str
 ) -> None:
-    """Ctrl-C left a directory in ~/.ansible/tmp each time; one that is set stays set."""
+    """Ctrl-C once left a directory in ~/.ansible/tmp; a directory set by the user is kept."""
     monkeypatch.delenv(gathering.LOCAL_TEMP, raising=False)
     if own:
         monkeypatch.setenv(gathering.LOCAL_TEMP, own)

@@ -37,7 +37,7 @@ from support.archives.contents import DATA_UUID, header
     ],
 )
 def test_a_command_line_has_one_file_name(line: str, name: str) -> None:
-    """Folders of programs go, a slash is a dot, a run of other characters is one underscore."""
+    """Program folders are dropped, a slash becomes a dot, a run of other characters "_"."""
     assert mangle(line) == name
 
 
@@ -46,7 +46,7 @@ def test_a_command_line_has_one_file_name(line: str, name: str) -> None:
     [("a", 0, "a"), ("a", 1, "a.1"), ("a", 12, "a.12"), ("x" * 255, 2, "x" * 253 + ".2")],
 )
 def test_a_second_file_of_one_name_has_a_number(name: str, count: int, expected: str) -> None:
-    """The number fits into 255 bytes, where it takes the place of the name's end."""
+    """The number replaces the end of a name that would exceed 255 bytes."""
     assert numbered(name, count) == expected
 
 
@@ -111,7 +111,7 @@ def test_a_stored_error_message_is_the_reason_that_it_states(
 
 
 def test_the_hint_for_a_missing_program_names_its_package() -> None:
-    """What is asked begins with the program."""
+    """The first word of the command is the program."""
     missing = Output("/bin/bash: dumpe2fs: command not found\n", "member")
     found = judge(missing, HEADER, "dumpe2fs -h /dev/vda")
     assert isinstance(found, Unknown)
@@ -128,7 +128,7 @@ def test_the_detail_names_the_file_and_the_line_below_the_banner() -> None:
 
 @pytest.mark.parametrize("status", [0, None])
 def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
-    """Where no status was kept, the text proves itself."""
+    """If no status was kept, the text itself is the proof."""
     text = header(DATA_UUID)
     assert judge(Output(text, "member", status), HEADER, "x") == Known(text, "member")
 
@@ -143,5 +143,5 @@ def test_a_good_output_is_known_by_its_file(status: int | None) -> None:
     ],
 )
 def test_an_output_without_a_proof_is_good_unless_it_complains(text: str, *, good: bool) -> None:
-    """For commands of which nothing better is known."""
+    """This is the rule for commands without a better one."""
     assert isinstance(judge(Output(text, "m"), NO_COMPLAINT, "x"), Known) is good

@@ -33,7 +33,7 @@ def shown(found: DeviceTable) -> list[tuple[str, str, str | None, str | None]]:
 
 
 def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
-    """A mapped device is called by its minor number; older lsblk prints it in parentheses."""
+    """The name of a mapped device has its minor number; older lsblk prints dm-N in parentheses."""
     assert shown(table({"sos_commands/block/lsblk": LSBLK_TREE})) == [
         ("8:0", "sda", None, None),
         ("8:1", "sda1", "8:0", None),
@@ -49,14 +49,14 @@ def test_the_tree_of_lsblk_tells_numbers_and_names() -> None:
 
 @pytest.mark.parametrize("kind", ["lvm", "crypt", "mpath", "dm", "vdo"])
 def test_a_mapped_device_is_known_by_the_number_that_lsblk_prints(kind: str) -> None:
-    """It has no other listing of it where sos captured no /dev and no dmsetup."""
+    """Without /dev and dmsetup in the archive, no other listing has it."""
     found = table({"sos_commands/block/lsblk": f"vg-data 253:7 0 9G 0 {kind} /data\n"})
     assert shown(found) == [("253:7", "dm-7", None, "vg-data")]
     assert found.number_of("/dev/mapper/vg-data") == "253:7"
 
 
 def test_the_kernels_lists_and_the_nodes_of_dev_make_one_table() -> None:
-    """/proc/partitions has no loop devices without a file; diskstats and ls -lanR have."""
+    """/proc/partitions omits loop devices without a file; diskstats and ls -lanR list them."""
     found = table(
         {
             "proc/partitions": "major minor  #blocks  name\n\n 104 0 100 cciss/c0d0\n",
@@ -105,7 +105,7 @@ lrwxrwxrwx.  1 {ids} ? 10 Jun  3 10:00 def -> ../../dm-3
     ],
 )
 def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str, ids: str) -> None:
-    """Since June 2024 sos lists /dev so, and the links by UUID stand nowhere else."""
+    """Since June 2024 sos lists /dev so, and no other file has the links by UUID."""
     found = table({f"sos_commands/block/{name}": LISTING.format(top=top, ids=ids)})
     assert shown(found) == [("8:1", "sda1", None, None), ("253:3", "dm-3", None, None)]
     assert found.number_of("/dev/root") == "8:1"
@@ -115,7 +115,7 @@ def test_a_listing_with_security_contexts_has_the_same_nodes(name: str, top: str
 
 @pytest.mark.parametrize("option", ["-c", "-C"])
 def test_dmsetup_info_tells_names_numbers_and_uuids(option: str) -> None:
-    """Where neither links nor lsblk name the mapped devices; Insights spells it -C."""
+    """It is used if neither links nor lsblk name the mapped devices; Insights spells it -C."""
     text = (
         "Name             Maj Min Stat Open Targ Event  UUID\n"
         "vg-root          253   0 L--w    1    1      0 LVM-abc\n"
@@ -199,14 +199,14 @@ def test_a_partition_is_known_by_its_disks_name(name: str, disk: str | None) -> 
 def test_each_form_of_lsblk_gives_what_it_has(
     file: str, text: str, values: dict[str, str] | None
 ) -> None:
-    """Under the names of sysfs; later columns of a table are not read, for they shift."""
+    """Names are those of sysfs; columns after a blank value are not read, since they shift."""
     found = table({"proc/partitions": "8 0 9 sda\n", f"sos_commands/block/{file}": text})
     row = found.by_number["8:0"].row
     assert (dict(row.attributes) if row else None) == values
 
 
 def test_the_forms_of_lsblk_are_joined() -> None:
-    """-t has no numbers, and the tree no limits."""
+    """-t prints no numbers, and the tree no limits."""
     found = table(
         {
             "sos_commands/block/lsblk": "sda 8:0 0 40G 0 disk\n",
@@ -220,6 +220,6 @@ def test_the_forms_of_lsblk_are_joined() -> None:
 
 
 def test_numbers_are_reported_from_other_words() -> None:
-    """The arguments of a table hold offsets, names and options too."""
+    """The arguments of a table hold offsets, names and options as well."""
     fields = "0 100 raid raid0 3 128 2 - 253:1 - 253:2 253:1 1:x".split()
     assert numbers_in(fields) == ("253:1", "253:2")

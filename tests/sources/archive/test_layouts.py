@@ -12,7 +12,7 @@ from support.archives.contents import archive, below, empty
 
 
 def sosreport_capture(files: dict[str, str], root: str = "") -> SosCapture:
-    """Return the capture of a tree with these files."""
+    """Return the capture of a sosreport with these files."""
     return SosCapture(
         archive(below(root, files) if root else files),
         root,
@@ -34,7 +34,7 @@ def entry(line: object, member: object, status: object = 0) -> dict[str, object]
 
 @pytest.mark.parametrize("root", ["", "sosreport-db-1-2026-11-21-abc"])
 def test_a_file_is_read_by_the_path_that_it_had(root: str) -> None:
-    """With a common top directory (a tar) and without (inside the unpacked one)."""
+    """The tar has a common top directory; the unpacked tree may be opened inside it."""
     held = sosreport_capture({"etc/fstab": "a\n", "sos_commands/x": ""}, root)
     assert held.read("/etc/fstab") == Known("a\n", "/etc/fstab")
     assert held.children("/etc") == ("fstab",)
@@ -49,7 +49,7 @@ def test_bytes_that_are_no_utf_8_stay_what_they_are() -> None:
 
 
 def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
-    """Not captured is another thing than damaged: the hint would be wrong."""
+    """A damaged file is not reported as not captured, which would give the wrong hint."""
     made = MemoryArchive("a.tar", ARCHIVE_LIMITS)
     made.add("etc/fstab", File(None))
     held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
@@ -62,7 +62,7 @@ def test_a_member_that_is_there_and_cannot_be_read_is_a_failure() -> None:
 
 
 def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
-    """In sos 3 there is none; numbered files of one name are all candidates, in their order."""
+    """There is none in sos 3; numbered files of one name are all candidates, in order."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
     held = sosreport_capture({name: "1\n", f"{name}.1": "2\n", f"{name}.3": "another device's\n"})
     assert held.run("dumpe2fs -h /dev/vg/lv") == [Output("1\n", name), Output("2\n", f"{name}.1")]
@@ -70,7 +70,7 @@ def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
 
 
 def test_a_manifest_says_which_command_a_file_is_of() -> None:
-    """Two devices whose names mangle alike are disambiguated, whatever the order of the files."""
+    """Two devices with the same mangled name are told apart, whatever the order of the files."""
     one, two = "sos_commands/filesys/d", "sos_commands/filesys/d.1"
     text = manifest(
         entry("dumpe2fs -h /dev/vg.lv", one, 0), entry("/sbin/dumpe2fs  -h /dev/vg/lv", two, 1)
@@ -81,7 +81,7 @@ def test_a_manifest_says_which_command_a_file_is_of() -> None:
 
 
 def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> None:
-    """The name alone would say that it is."""
+    """By its name alone it would match."""
     member = "sos_commands/filesys/dumpe2fs_-h_.dev.vg.lv"
     text = manifest(entry("dumpe2fs -h /dev/vg.lv", member))
     held = sosreport_capture({member: "dot\n", "sos_reports/manifest.json": text})
@@ -102,7 +102,7 @@ def test_a_file_that_the_manifest_gives_to_one_command_is_no_other_ones() -> Non
     ],
 )
 def test_a_manifest_of_another_shape_is_as_good_as_none(text: str) -> None:
-    """The names of the files remain."""
+    """File names are used instead."""
     held = sosreport_capture(
         {"sos_commands/kernel/uname_-a": "L\n", "sos_reports/manifest.json": text}
     )
@@ -110,14 +110,14 @@ def test_a_manifest_of_another_shape_is_as_good_as_none(text: str) -> None:
 
 
 def test_a_file_that_the_manifest_names_and_nobody_packed_is_a_failure() -> None:
-    """It is not passed over: another file of the name would be another command's."""
+    """The file is not skipped, as another file of that name belongs to another command."""
     text = manifest(entry("uname -a", "sos_commands/kernel/gone"))
     held = sosreport_capture({"sos_commands/x": "", "sos_reports/manifest.json": text})
     assert held.run("uname -a") == [Output("not in the archive", "sos_commands/kernel/gone", 1)]
 
 
 def test_a_manifest_cannot_name_what_lies_outside() -> None:
-    """A path with ".." leads out of no archive."""
+    """A path with ".." cannot lead out of the archive."""
     text = manifest(entry("uname -a", "../../../etc/shadow"))
     held = sosreport_capture({"sos_commands/x": "", "sos_reports/manifest.json": text}, "top")
     (output,) = held.run("uname -a")
@@ -125,7 +125,7 @@ def test_a_manifest_cannot_name_what_lies_outside() -> None:
 
 
 def test_all_outputs_of_a_program_are_found_by_either_way() -> None:
-    """`lsblk` and its options, and not `lsblkx`."""
+    """`lsblk` with any options is found, and `lsblkx` is not."""
     text = manifest(entry("lsblk -t", "sos_commands/block/t"))
     files = {
         "sos_commands/block/t": "1\n",
@@ -147,7 +147,7 @@ def insights_capture(files: dict[str, str]) -> SosCapture:
 
 
 def test_what_is_cut_off_is_no_evidence() -> None:
-    """A file of the kernel and an output end with a newline; other files may lack it."""
+    """Files of the kernel and outputs must end with a newline; other files need not."""
     files = {
         "proc/sys/vm/dirty_ratio": "4",
         "etc/fstab": "/dev/a / ext4",
@@ -164,7 +164,7 @@ def test_what_is_cut_off_is_no_evidence() -> None:
 
 @pytest.mark.parametrize("status", [124, 137])
 def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int) -> None:
-    """An array would have fewer members."""
+    """With partial output an array would have fewer members."""
     member = "sos_commands/md/mdadm_-D_.dev.md"
     text = manifest(entry("mdadm -D /dev/md0", member, status))
     held = sosreport_capture({member: "/dev/md0:\n", "sos_reports/manifest.json": text})
@@ -173,7 +173,7 @@ def test_what_a_command_printed_until_it_was_stopped_is_no_evidence(status: int)
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
-    """Such as that of a full dumpe2fs; the manifest names it where it lies."""
+    """A full dumpe2fs is an example; the manifest names the place of the truncated output."""
     member = "sos_strings/filesys/dumpe2fs_.dev.vda.tailed"
     told = manifest(entry("dumpe2fs  /dev/vda", member)) if listed else ""
     files = {member: "Group 9: \n", "sos_commands/x": "", "sos_reports/manifest.json": told}
@@ -181,7 +181,7 @@ def test_the_end_of_a_long_output_is_no_evidence(*, listed: bool) -> None:
 
 
 def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
-    """Insights joins the lines since 2024."""
+    """Insights joins lines without a final newline since 2024."""
     held = insights_capture({**OUTPUTS, "proc/cmdline": "ro quiet", "etc/fstab": "", "x": "a\n"})
     assert held.read("/proc/cmdline") == Known("ro quiet\n", "/proc/cmdline")
     assert (held.read("/etc/fstab"), held.read("/x")) == (
@@ -193,20 +193,20 @@ def test_where_no_text_ends_with_a_newline_none_is_cut_off() -> None:
 
 @pytest.mark.parametrize("name", ["dumpe2fs_-h_.dev.sda1", "udevadm_info_.dev.sda"])
 def test_a_blank_last_line_that_was_joined_is_no_proof(name: str) -> None:
-    """The archive would be one of texts that are all cut off."""
+    """Otherwise all texts of the archive would count as truncated."""
     files = {**OUTPUTS, f"insights_commands/{name}": "Journal start: 0\n", "proc/cmdline": "ro"}
     assert insights_capture(files).read("/proc/cmdline") == Known("ro\n", "/proc/cmdline")
 
 
 @pytest.mark.parametrize("ended", ["insights_commands/a", "insights_commands/h"])
 def test_one_output_that_ends_with_a_newline_proves_that_others_are_cut_off(ended: str) -> None:
-    """Archives of before are no different from sosreports."""
+    """Older archives end their texts as sosreports do."""
     files = {**OUTPUTS, ended: "x\n", "proc/cmdline": "ro qu"}
     assert isinstance(insights_capture(files).read("/proc/cmdline"), Unknown)
 
 
 def test_an_archive_of_directories_holds_no_output() -> None:
-    """And no error either."""
+    """Nor does it cause an error."""
     held = SosCapture(empty("sos_commands"), "", kind="sosreport", commands="sos_commands")
     assert held.run("uname -a") == []
 
@@ -247,12 +247,12 @@ second
 def supportconfig_capture(
     text: str = TEXT, top: str = "scc_sles_261121_0557"
 ) -> SupportconfigCapture:
-    """Return the capture of one text."""
+    """Return the capture of one supportconfig text."""
     return SupportconfigCapture(archive({f"{top}/fs-diskio.txt": text}), top)
 
 
 def test_a_command_is_found_whatever_folder_its_program_lay_in() -> None:
-    """/usr/bin/uname and /bin/uname are one; a second run of it comes second."""
+    """/usr/bin/uname and /bin/uname are the same; a second run comes second."""
     line = "Linux sles 5.14.21-150500.55.44-default #1 SMP x86_64 x86_64 x86_64 GNU/Linux\n"
     assert supportconfig_capture().run("uname -a") == [
         Output(line, "fs-diskio.txt: uname -a"),
@@ -262,7 +262,7 @@ def test_a_command_is_found_whatever_folder_its_program_lay_in() -> None:
 
 
 def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
-    """For supportconfig removes them: the numbers of lines are not those of the host.
+    """Supportconfig removes the comments, so line numbers are not those of the host.
 
     The origin is the text that holds the section, and not the path alone.
     """
@@ -274,17 +274,17 @@ def test_a_file_has_no_comments_and_ends_in_a_newline() -> None:
 
 @pytest.mark.parametrize("path", ["/etc/mtab", "/etc/crypttab", "/etc/mtab - File not found"])
 def test_a_file_that_was_not_found_is_not_there(path: str) -> None:
-    """Its section has a heading for it."""
+    """The section has a heading that shows this."""
     assert supportconfig_capture().read(path) is None
 
 
 def test_a_directory_without_sections_is_not_there() -> None:
-    """Rather than empty."""
+    """It is not reported as empty."""
     assert supportconfig_capture().children("/proc/fs/ext4") is None
 
 
 def test_the_error_of_a_missing_program_is_its_output() -> None:
-    """It is judged later, like the texts of the other archives."""
+    """The text is judged later, like outputs of the other archives."""
     assert [output.text for output in supportconfig_capture().outputs("mdadm")] == [
         "ERROR: Command not found or not executable\n"
     ]
@@ -292,7 +292,7 @@ def test_the_error_of_a_missing_program_is_its_output() -> None:
 
 @pytest.mark.parametrize("end", ["", "\n", "\n#==[ Comma"])
 def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None:
-    """Each ends with a blank line; those before the end are whole."""
+    """Each section ends with a blank line; those before the last are complete."""
     start, _, fstab = TEXT.partition("#==[ Configuration File ]")
     text = "#==[ Configuration File ]" + fstab.partition("\nUUID=2")[0]
     found = supportconfig_capture(start + text + end).read("/etc/fstab")
@@ -304,19 +304,19 @@ def test_the_section_in_which_a_text_is_cut_off_is_no_evidence(end: str) -> None
 
 
 def test_a_file_of_the_kernel_with_a_zeroed_block_is_no_evidence() -> None:
-    """A block of zeros hides an option, and what follows it."""
+    """A block of zeros hides an option and what follows it."""
     text = "#==[ Configuration File ]===#\n# /proc/fs/ext4/vda/options\nrw\n\0\0=ordered\n\n"
     assert isinstance(supportconfig_capture(text).read("/proc/fs/ext4/vda/options"), Unknown)
 
 
 @pytest.mark.parametrize("text", ["", "#==[ Command ]===#", "#==[ Command ]===#\n\n# x\n", "x\n"])
 def test_a_text_without_sections_holds_nothing(text: str) -> None:
-    """And a section without a title is passed over."""
+    """A section without a title is skipped."""
     held = supportconfig_capture(text)
     assert (held.read("/etc/fstab"), held.run("uname -a"), held.outputs("x")) == (None, [], [])
 
 
 def test_lines_of_a_dos_console_are_lines() -> None:
-    """Some were sent through programs that write CR and LF."""
+    """Some texts were sent through programs that write CR and LF."""
     held = supportconfig_capture(TEXT.replace("\n", "\r\n"))
     assert held.read("/etc/fstab") == supportconfig_capture().read("/etc/fstab")

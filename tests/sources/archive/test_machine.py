@@ -42,7 +42,7 @@ X86 = "Architecture:        x86_64\nVirtualization:      VT-x\nFlags: fpu vme{}\
 def test_the_hypervisor_is_what_any_text_names(
     files: dict[str, str], kind: str, origin: str
 ) -> None:
-    """What the processor can is no hypervisor, and neither is a container."""
+    """The processor's features do not show a hypervisor, and neither does a container."""
     assert hypervisor(capture(files)) == Known(kind, origin)
 
 
@@ -59,7 +59,7 @@ def test_the_hypervisor_is_what_any_text_names(
     ],
 )
 def test_what_no_text_tells_is_not_known(files: dict[str, str]) -> None:
-    """It is not a physical machine; the flag of a hypervisor may be in what was cut off."""
+    """This does not make it a physical machine; a truncated text may have had the flag."""
     assert hypervisor(capture(files)) is None
 
 
@@ -74,6 +74,6 @@ def test_what_no_text_tells_is_not_known(files: dict[str, str]) -> None:
     ],
 )
 def test_a_container_is_what_systemd_detected(files: dict[str, str], kind: str | None) -> None:
-    """Its kinds are those of systemd-detect-virt --container."""
+    """The names are those of systemd-detect-virt --container."""
     found = container(capture(files))
     assert (found.value if found else None) == kind

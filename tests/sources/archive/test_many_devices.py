@@ -1,4 +1,4 @@
-"""An archive of many devices: a text of all of them is read once, not once for each."""
+"""Archives of many devices: a text about all devices is read once, not once per device."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from support.archives.contents import SOS_LINKS, archive
 from support.hosts.crowded import sosreport_of_arrays, sosreport_of_loops
 
 OF_ONE_DEVICE = ("/sys/", "/proc/fs/", "dumpe2fs ", "udevadm ", "mdadm -E ", "parted ", "fdisk ")
-"""Texts of one device, which are read for each."""
+"""Texts about a single device, which are read for each."""
 Made = Callable[[int], dict[str, str]]
 
 
 class CountingCapture(SosCapture):
-    """A capture that counts how often each text of all devices is asked for."""
+    """A capture that counts how often each text about all devices is read."""
 
     def __init__(self, files: dict[str, str]) -> None:
         """Hold the files of a sosreport."""
@@ -51,7 +51,7 @@ class CountingCapture(SosCapture):
 
 @pytest.mark.parametrize("made", [sosreport_of_arrays, sosreport_of_loops])
 def test_ten_times_the_devices_need_no_more_looks_at_a_text(made: Made) -> None:
-    """Each look reads the text from its beginning: a thousand devices took a thousand times it."""
+    """Each look-up reads the text from its start: its cost would grow with the devices squared."""
     counted = []
     for count in (2, 20):
         capture = CountingCapture(made(count))

@@ -91,7 +91,7 @@ def test_mdadm_tells_geometry_and_slots() -> None:
     ],
 )
 def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> None:
-    """An unknown layout is left out, and gets no default."""
+    """An unknown layout is left out, and no default is used."""
     text = DETAIL.replace("original", layout)
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}).get("layout") == number
 
@@ -126,7 +126,7 @@ def test_a_layout_is_the_number_of_sysfs(layout: str, number: str | None) -> Non
     ],
 )
 def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str]) -> None:
-    """Without offsets and sizes the layout stays unknown, and the level does not."""
+    """Without offsets and sizes the layout is unknown, but the level is known."""
     assert attributes({"proc/mdstat": MDSTAT}, name) == expected
 
 
@@ -134,7 +134,7 @@ def test_mdstat_tells_level_chunk_and_members(name: str, expected: dict[str, str
     "text", ["", "mdadm: cannot open /dev/md*: No such file or directory\n", "/dev/md127:\n"]
 )
 def test_a_message_of_mdadm_is_no_array(text: str) -> None:
-    """Then mdstat is read, and without it there is no attribute."""
+    """The level and members then come from mdstat; without it there is no attribute."""
     assert attributes({"sos_commands/md/mdadm_-D_.dev.md": text}) == {}
 
 
@@ -154,7 +154,7 @@ def test_a_message_of_mdadm_is_no_array(text: str) -> None:
 def test_mdadm_tells_missing_members_and_the_running_action(
     level: str, state: str, active: int, expected: tuple[str | None, str | None]
 ) -> None:
-    """As sysfs would, and nothing of a level that has neither file there."""
+    """The values are those of sysfs, and absent for levels that have neither file there."""
     text = DETAIL.replace("Level : raid0", f"Level : {level}").replace(
         "     Total Devices : 3\n",
         f"     Total Devices : 3\n             State : {state} \n    Active Devices : {active}\n",
@@ -199,14 +199,14 @@ md11 : active raid5 sdb[3] sdc[1] sdd[0]
 def test_mdstat_tells_chunk_missing_members_and_action(
     name: str, expected: tuple[str | None, ...]
 ) -> None:
-    """RAID10 prints a capital K; the chunk of a bitmap is no chunk of the array."""
+    """RAID10 prints a capital K; the chunk of a bitmap is not the chunk of the array."""
     found = attributes({"proc/mdstat": DEGRADED}, name)
     keys = ("chunk_size", "raid_disks", "degraded", "sync_action")
     assert tuple(found.get(key) for key in keys) == expected
 
 
 def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
-    """The two are joined; what mdadm tells of a member counts."""
+    """The two are merged; for a member mdadm takes precedence."""
     text = DETAIL.replace("/dev/md127", "/dev/md9").replace("raid0", "raid1")
     files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}
     found = attributes(files, "md9")
@@ -220,7 +220,7 @@ def test_mdstat_tells_the_state_that_an_old_mdadm_leaves_out() -> None:
 def test_of_two_moments_the_worse_one_counts(
     state: str, active: int, expected: tuple[str, str]
 ) -> None:
-    """A member that either of them misses was missing."""
+    """A member counts as missing if either source lacks it."""
     own = f"Raid Level : raid1\n  State : {state}\n  Active Devices : {active}"
     text = DETAIL.replace("/dev/md127", "/dev/md9").replace("Raid Level : raid0", own)
     files = {"sos_commands/md/mdadm_-D_.dev.md": text, "proc/mdstat": DEGRADED}

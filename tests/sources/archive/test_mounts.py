@@ -51,7 +51,7 @@ def mountinfo(files: dict[str, str]) -> object:
     ],
 )
 def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: str) -> None:
-    """Best is mountinfo as it is; else one is made, with options divided and parents by place."""
+    """The best is mountinfo; else a table is built, with options split and parents by path."""
     assert mountinfo(files) == Known(text, origin)
 
 
@@ -64,14 +64,14 @@ def test_the_best_mount_table_is_read(files: dict[str, str], text: str, origin: 
     ],
 )
 def test_a_mount_table_that_is_cut_off_is_none(files: dict[str, str]) -> None:
-    """A mount that it lacks would be said to be absent, and "nobarr" not to be nobarrier."""
+    """A missing mount would be reported as absent, and "nobarr" not recognized as nobarrier."""
     found = mountinfo(files)
     assert isinstance(found, Unknown)
     assert found.why is Why.UNPARSABLE
 
 
 def test_a_mount_table_behind_a_link_that_leads_out_is_not_captured() -> None:
-    """/etc/mtab is one; the hint says how to capture a table."""
+    """/etc/mtab is such a link; the hint tells how to capture a table."""
     made = archive({"sos_commands/x/x": ""}, links={"etc/mtab": "/proc/self/mounts"})
     held = SosCapture(made, "", kind="sosreport", commands="sos_commands")
     assert read_mountinfo(held, read_devices(held)) is None
@@ -89,7 +89,7 @@ def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
 
 
 def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
-    """No table would hide /dev/vda1; a table without the line would say "not mounted"."""
+    """Neither the other mounts are lost, nor is this one reported as not mounted."""
     found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})
     assert isinstance(found, Known)
     assert found.value.split("\n")[:4] == [
@@ -100,12 +100,12 @@ def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
 
 
 def test_an_archive_without_any_mount_table_has_none() -> None:
-    """Not an empty one, which would read as "nothing is mounted"."""
+    """An empty table would mean that nothing is mounted."""
     assert mountinfo({"sos_commands/filesys/mount_-l": "mount: not found\n"}) is None
 
 
 def test_sources_are_reported_by_number_for_what_ext4_serves() -> None:
-    """Octal escapes are undone: a file name of sos is made of the real name."""
+    """Octal escapes are decoded, since sos makes file names from the real name."""
     text = MOUNTINFO + "41 25 253:16 /a /b\\040c rw - ext4 /dev/my\\040disk rw\nodd\n"
     found = MountTable(text).sources
     assert {number: tuple(paths) for number, paths in found.items()} == {
@@ -138,7 +138,7 @@ PRINTED = "/dev/vdb on /a b type ext4 (rw,relatime,_netdev,x-w=c d) [label]\nodd
 def test_what_mount_keeps_is_in_what_it_prints(
     files: dict[str, str], sysroot: str, expected: str | None
 ) -> None:
-    """In a container it is another mount(8), with a table of its own."""
+    """A container has another mount(8), with a separate table."""
     found = read_utab(capture(files), sysroot)
     assert (found.value if isinstance(found, Known) else None) == expected
 

@@ -26,7 +26,7 @@ INSIGHTS = {
 
 @pytest.mark.parametrize("top", ["", "sosreport-db-1-2026-11-21-vqvzcad"])
 def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) -> None:
-    """Inside its directory or with it."""
+    """The common top directory may be there or not."""
     found = recognised(below(top, sos_files()) if top else sos_files())
     assert (found.kind, found.label, found.taken_at) == (
         "sosreport",
@@ -37,7 +37,7 @@ def test_a_sosreport_is_named_after_its_host_and_dated_by_its_clock(top: str) ->
 
 @pytest.mark.parametrize("top", ["data", "insights-rhel-1-2020", "insights-rhel-1-2020/data"])
 def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None:
-    """The newer ones keep the host's files in `data`."""
+    """Newer archives keep the host's files in `data`."""
     found = recognised(below(top, INSIGHTS))
     assert (found.kind, found.label, found.taken_at) == (
         "insights",
@@ -47,7 +47,7 @@ def test_an_insights_archive_has_its_outputs_in_another_folder(top: str) -> None
 
 
 def test_a_supportconfig_is_known_by_its_first_text() -> None:
-    """Its host is named by uname."""
+    """The host's name comes from uname."""
     found = recognised(below("scc_sles-1_240216_0921", SUSE))
     assert (found.kind, found.label, found.taken_at) == (
         "supportconfig",
@@ -57,7 +57,7 @@ def test_a_supportconfig_is_known_by_its_first_text() -> None:
 
 
 def test_a_host_without_a_name_is_called_as_its_directory() -> None:
-    """`-o filesys` runs neither hostname nor uname; its time is then that of the name."""
+    """`-o filesys` runs neither hostname nor uname; the time is that in the directory's name."""
     files = {"sosreport-db-7-2026-11-21-abc/sos_commands/filesys/findmnt": ""}
     found = recognised(files)
     assert (found.label, found.taken_at) == (
@@ -70,12 +70,12 @@ def test_a_host_without_a_name_is_called_as_its_directory() -> None:
     "files", [{}, {"manifest.json": "{}"}, {"a/b/c/sos_commands/x": ""}, {"sos_commands": "a file"}]
 )
 def test_another_archive_is_none_of_these(files: dict[str, str]) -> None:
-    """A snapshot of ours, or anything else."""
+    """A snapshot of ours is one example."""
     assert recognise(archive(files)) is None
 
 
 def test_an_empty_archive_is_none_of_these() -> None:
-    """Directories alone are no evidence."""
+    """Directories alone are not evidence."""
     assert recognise(empty("a", "b")) is None
 
 
@@ -118,7 +118,7 @@ def test_an_empty_archive_is_none_of_these() -> None:
 def test_the_files_of_several_hosts_are_refused_by_name(
     files: dict[str, str], message: str
 ) -> None:
-    """One report of two machines would be a report of none."""
+    """A report that mixes two machines would describe neither."""
     with pytest.raises(ArchiveError) as raised:
         recognise(archive(files))
     assert str(raised.value) == f"given.tar.xz: {message}"
@@ -126,7 +126,7 @@ def test_the_files_of_several_hosts_are_refused_by_name(
 
 @pytest.mark.parametrize("name", ["db-1", "DB-1", "db-1.example.com"])
 def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
-    """`hostname` may print the domain, and uname may not."""
+    """`hostname` may print the domain when uname does not."""
     assert sosreport({"sos_commands/host/hostname": f"{name}\n"}).label == name
 
 
@@ -135,7 +135,7 @@ def test_a_short_and_a_long_name_are_of_one_host(name: str) -> None:
     [{"insights_commands/uname_-a": UNAME}, {"proc/sys/kernel/hostname": "db-1\n"}],
 )
 def test_the_resolvers_name_of_a_host_is_no_second_host(named: dict[str, str]) -> None:
-    """`hostname -f` answers "localhost.localdomain" on many hosts; the node name counts."""
+    """`hostname -f` prints "localhost.localdomain" on many hosts; the node name counts."""
     assert (
         recognised({"insights_commands/hostname_-f": "localhost.localdomain\n", **named}).label
         == "db-1"
@@ -176,14 +176,14 @@ TOP = "sosreport-db-1-2026-11-21-abc/"
     ],
 )
 def test_what_tells_of_filesystems_is_kept(name: str) -> None:
-    """With a directory above it and without."""
+    """A file is kept with a directory above it and without."""
     assert is_wanted(name)
     assert is_wanted(TOP + name)
 
 
 @pytest.mark.parametrize("story", STORIES)
 def test_every_file_that_an_audit_reads_is_kept(story: str) -> None:
-    """A file that were passed over would read as one that the host lacks."""
+    """A skipped file would be reported as one that the host lacks."""
     assert passed_over(captured(story)[0]) == set()
 
 
@@ -193,7 +193,7 @@ def test_every_file_that_an_audit_falls_back_on_is_kept() -> None:
 
 
 def passed_over(captured: Source) -> set[str]:
-    """Return the files that an audit reads and that are not kept of an archive."""
+    """Return the files that an audit reads but that are not kept of an archive."""
     source = RecordingSource(captured)
     assemble_host(source, "2026-01-02T03:04:05Z")
     asked = {ask.path for ask in source.answers if isinstance(ask, ReadFile)}
@@ -218,6 +218,6 @@ def passed_over(captured: Source) -> set[str]:
     ],
 )
 def test_logs_and_what_tells_nothing_is_not(name: str) -> None:
-    """They are the gigabytes of such an archive, and its secrets."""
+    """Such files are gigabytes of an archive, and hold its secrets."""
     assert not is_wanted(name)
     assert not is_wanted(TOP + name)

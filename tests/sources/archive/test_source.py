@@ -51,7 +51,7 @@ ATTRIBUTES = (
 
 
 def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
-    """Return the text that the small host's sosreport answers an ask with."""
+    """Return the text with which the small host's sosreport answers an ask."""
     found = sosreport(files).source.fetch(ask)
     assert isinstance(found, Known), found
     return found.value
@@ -138,7 +138,7 @@ def answer(ask: TextAsk, files: dict[str, str] | None = None) -> str:
 def test_an_archive_answers_in_the_words_of_the_ask(
     ask: TextAsk, files: dict[str, str], text: str
 ) -> None:
-    """Whatever form the archive has it in."""
+    """The answer does not depend on the form of the archive."""
     assert answer(ask, files) == text
 
 
@@ -162,7 +162,7 @@ def test_an_archive_answers_in_the_words_of_the_ask(
     ],
 )
 def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: str) -> None:
-    """The next report of that host can then answer."""
+    """The hint makes the host's next report complete."""
     found = sosreport().source.fetch(ask)
     assert isinstance(found, Unknown)
     assert (found.why, found.detail, found.hint) == (
@@ -187,7 +187,7 @@ def test_what_is_missing_names_the_option_that_captures_it(ask: TextAsk, hint: s
     ],
 )
 def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
-    """No archive of others holds ioctls, bytes of devices or /sys/fs/ext4."""
+    """Third-party archives hold no ioctls, bytes of devices or /sys/fs/ext4."""
     found = sosreport().source.fetch(ask)
     assert isinstance(found, Unknown)
     assert found.why is Why.NOT_CAPTURED
@@ -196,7 +196,7 @@ def test_what_no_option_captures_needs_a_snapshot(ask: TextAsk) -> None:
 
 @pytest.mark.parametrize("line", ["41 25 253", "41 25 ?:? / /data/x rw - ext4 /dev/x rw"])
 def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> None:
-    """It would be taken for a file of the filesystem above; mount points are what they are."""
+    """The path could be on the lost mount; mount points themselves are known."""
     files = {"proc/1/mountinfo": f"{MOUNTINFO}{line}\n"}
     below = sosreport(files).source.fetch(ResolvePath("/data/x/y"))
     assert isinstance(below, Unknown)
@@ -205,7 +205,7 @@ def test_a_path_below_a_mount_that_was_lost_leads_nowhere_known(line: str) -> No
 
 
 def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
-    """Both are on one mount point; the last one holds what is below it."""
+    """Both are on one mount point; the last one holds the files below it."""
     files = {"proc/1/mountinfo": f"{MOUNTINFO}41 40 253:1 / /data rw - ext4 /dev/vda1 rw\n"}
     below = answer(ResolvePath("/data/x/y"), files)
     assert below.split("\n") == ["mount_id=41", "device_number=253:1", "type=file"]
@@ -215,7 +215,7 @@ def test_a_mount_on_top_of_another_is_no_line_that_was_lost() -> None:
     ("copied", "level"), [("", "raid0"), ("raid", "raid0"), ("linear\n", "linear\n")]
 )
 def test_an_attribute_without_its_text_is_taken_from_an_output(copied: str, level: str) -> None:
-    """An empty level is that of an inactive array, which no filesystem is mounted on."""
+    """An empty level means an inactive array, on which no filesystem is mounted."""
     files = {
         "proc/partitions": f"{PARTITIONS} 9 0 20971520 md0\n",
         "proc/mdstat": "md0 : active raid0 vdb[1] vda[0]\n      1 blocks 512k chunks\n\n",
@@ -225,14 +225,14 @@ def test_an_attribute_without_its_text_is_taken_from_an_output(copied: str, leve
 
 
 def test_each_ask_is_answered_once() -> None:
-    """The very answer again: a rule and an evidence line show one text."""
+    """The same object is returned, so that a rule and an evidence line show one text."""
     source = sosreport().source
     ask = ReadFile("/proc/cmdline")
     assert source.fetch(ask) is source.fetch(ask)
 
 
 def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
-    """The mount table has /dev/root, and a user types /dev/vda1."""
+    """The mount table has /dev/root, but a user types /dev/vda1."""
     files = {
         "sos_commands/filesys/dumpe2fs_-h_.dev.root": header(ROOT_UUID),
         "proc/1/mountinfo": MOUNTINFO.replace("/dev/vda1", "/dev/root"),
@@ -244,7 +244,7 @@ def test_dumpe2fs_ran_on_another_name_of_the_device() -> None:
 
 
 def header_of_vdb(files: dict[str, str]) -> Evidence[str]:
-    """Return the answer of an archive with these files in the place of the header of vdb."""
+    """Return the answer of an archive with these files instead of the header of vdb."""
     others = sos_files()
     del others["sos_commands/filesys/dumpe2fs_-h_.dev.vdb"]
     source = recognised({**others, **files}, SOS_LINKS).source
@@ -253,7 +253,7 @@ def header_of_vdb(files: dict[str, str]) -> Evidence[str]:
 
 @pytest.mark.parametrize("manifest", [False, True])
 def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
-    """Until sos 4.0; the dumpe2fs of RHEL 7 ignored it."""
+    """This is so until sos 4.0; the dumpe2fs of RHEL 7 ignored the argument."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.data"
     command = {"exec": "dumpe2fs -h /dev/vdb /data", "filepath": name, "return_code": 0}
     plugins = {"filesys": {"commands": [command]}}
@@ -263,7 +263,7 @@ def test_dumpe2fs_got_the_mount_point_as_well(*, manifest: bool) -> None:
 
 
 def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
-    """That of a container has the host's below its own; the usage is no superblock."""
+    """A container sees the host's mounts below another path; a usage text is not a superblock."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb_.host.data"
     table = (
         "10 1 0:40 / / rw - overlay overlay rw\n"
@@ -278,7 +278,7 @@ def test_a_dumpe2fs_that_refused_the_mount_point_says_so() -> None:
 
 
 def test_the_header_of_another_device_is_no_answer() -> None:
-    """Two devices have one file name, and blkid knows which UUID is ours."""
+    """Two devices have one file name, and blkid shows the right UUID."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     ask = RunCommand(("dumpe2fs", "-h", "/dev/vdb"))
     both = sosreport({name: header(ROOT_UUID), f"{name}.1": header(DATA_UUID)})
@@ -291,7 +291,7 @@ def test_the_header_of_another_device_is_no_answer() -> None:
 
 
 def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
-    """Guessing would audit one device's superblock as another's."""
+    """A guess could audit one device's superblock as another's."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     files = {
         name: header(ROOT_UUID),
@@ -304,7 +304,7 @@ def test_without_blkid_two_headers_of_one_name_stay_ambiguous() -> None:
 
 
 def test_one_device_mounted_twice_has_two_like_files() -> None:
-    """It is because sos runs dumpe2fs for each line of the mount table."""
+    """For each line of the mount table, sos runs dumpe2fs."""
     name = "sos_commands/filesys/dumpe2fs_-h_.dev.vdb"
     found = sosreport({f"{name}.1": header(DATA_UUID)})
     answered = found.source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/vdb")))
@@ -332,7 +332,7 @@ def test_lsblk_is_put_together_from_blkid_and_the_numbers() -> None:
 
 @pytest.mark.parametrize("form", ["-J", "-P"])
 def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> None:
-    """Without its number it is in no list, and DRF006 said that no device has its label."""
+    """Without a number it is in no list, but DRF006 must not report its label as missing."""
     printed = '/dev/vdc1: LABEL="backup" UUID="x" TYPE="ext4"\nblkid: error: /dev/sr0: No medium\n'
     asked, path = RunCommand(("lsblk", form, "-o", "NAME")), "sos_commands/block/blkid_-c_.dev.null"
     lists = ("proc/partitions", "proc/diskstats", "sos_commands/block/lsblk")
@@ -347,7 +347,7 @@ def test_a_device_that_only_blkid_found_is_not_said_to_be_absent(form: str) -> N
 
 
 def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
-    """An empty PARTUUID would say that the partition has none, but older blkid print no such."""
+    """An empty PARTUUID would mean that there is none, but older versions of blkid print none."""
     printed = f'/dev/vda1: UUID="{ROOT_UUID}" TYPE="ext4"\n'
     found = sosreport({"sos_commands/block/blkid_-c_.dev.null": printed}).source
     text = found.fetch(RunCommand(("lsblk", "-P", "-o", "NAME")))
@@ -357,7 +357,7 @@ def test_lsblk_lacks_the_columns_that_no_program_printed() -> None:
 
 
 def test_an_lsblk_that_is_cut_off_prints_no_column_of_what_it_lacks() -> None:
-    """Of the partitions that only blkid lists, an older one shows no PARTUUID."""
+    """For partitions that only an older blkid lists, PARTUUID is unknown and not empty."""
     row = 'NAME="vda" KNAME="vda" MAJ:MIN="253:0" FSTYPE="" UUID="" LABEL="" PARTUUID=""\n'
     files = {
         "sos_commands/block/lsblk_-O_-P": row,
@@ -369,7 +369,7 @@ def test_an_lsblk_that_is_cut_off_prints_no_column_of_what_it_lacks() -> None:
 
 
 def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
-    """Since 4.3 sos runs `lsblk -O -P`, which has all columns."""
+    """Since 4.3 sos runs `lsblk -O -P`, which prints all columns."""
     printed = 'NAME="vdb" KNAME="vdb" MAJ:MIN="253:16" RO="0" ROTA="0" UUID="x" FSTYPE="ext4"'
     files = {"sos_commands/block/lsblk_-O_-P": f"{printed}\n"}
     assert printed in answer(RunCommand(("lsblk", "-P", "-o", "NAME")), files).splitlines()
@@ -378,7 +378,7 @@ def test_a_line_that_lsblk_printed_itself_comes_first() -> None:
 
 @pytest.mark.parametrize("name", ["md127", "dm-0"])
 def test_an_array_of_which_only_the_name_is_known_is_no_plain_disk(name: str) -> None:
-    """A stripe would not be looked for below it, and the audit would pass in silence."""
+    """Otherwise the audit would not look for a stripe below it and would pass."""
     files = {"proc/partitions": f"\n 9 127 100 {name}\n"}
     source = sosreport(files).source
     for ask in (ReadFile("/sys/dev/block/9:127/uevent"), ListDir("/sys/dev/block/9:127/slaves")):
@@ -388,7 +388,7 @@ def test_an_array_of_which_only_the_name_is_known_is_no_plain_disk(name: str) ->
 
 
 def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
-    """For udevadm prints no value that begins with "/", and sos 4.0 has no losetup."""
+    """Archives lack its file: udevadm omits values starting with "/", and sos 4.0 lacks losetup."""
     source = sosreport({"proc/partitions": "\n 7 0 65536 loop0\n"}).source
     assert isinstance(source.fetch(ListDir("/sys/dev/block/7:0/slaves")), Unknown)
     line = {"sos_commands/block/losetup_-a": "/dev/loop0: [65024]:12 (/srv/a b (1)), offset 512\n"}
@@ -399,7 +399,7 @@ def test_a_loop_device_without_its_file_has_something_unseen_below() -> None:
 
 
 def test_the_table_of_a_mapped_device_is_cut_out_of_all_tables() -> None:
-    """`dmsetup table` names each line; the devices below are known by their numbers."""
+    """`dmsetup table` names each line; the devices below are identified by number."""
     files = {
         "proc/partitions": "\n 253 5 100 dm-5\n 8 0 100 sda\n 8 16 100 sdb\n",
         "sos_commands/block/ls_-lanR_.dev": (
@@ -460,7 +460,7 @@ CYLINDERS = "Units = cylinders of 16065 * 512 = 8225280 bytes\n/dev/vda1  *  1 6
     ],
 )
 def test_a_start_is_in_sectors_of_512_bytes(files: dict[str, str], start: str | None) -> None:
-    """Both programs count in the disk's own sectors; the fdisk of RHEL 6 counts in cylinders."""
+    """Both programs count in the disk's sectors; the fdisk of RHEL 6 counts in cylinders."""
     found = sosreport({f"sos_commands/block/{name}": text for name, text in files.items()})
     told = found.source.fetch(ReadFile("/sys/dev/block/253:1/start"))
     assert (told.value if isinstance(told, Known) else None) == start

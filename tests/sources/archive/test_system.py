@@ -34,13 +34,13 @@ from support.archives.contents import capture
     ],
 )
 def test_uname_is_cut_into_its_answers(text: str, expected: str | None) -> None:
-    """RHEL prints the machine three times, and a node name may hold a blank."""
+    """RHEL prints the machine three times, and a node name may contain a blank."""
     found = uname(capture({"sos_commands/kernel/uname_-a": text}))
     assert (found.value if found else None) == expected
 
 
 def test_the_name_that_hostname_printed_counts_more() -> None:
-    """`uname -a` cannot be cut safely where a node name looks like a release."""
+    """`uname -a` is ambiguous if the node name looks like a release."""
     files = {
         "sos_commands/kernel/uname_-a": "Linux 5.10 5.10.0 #1 SMP x86_64 GNU/Linux\n",
         "sos_commands/host/hostname": "5.10 5.10.0\n",
@@ -51,7 +51,7 @@ def test_the_name_that_hostname_printed_counts_more() -> None:
 
 
 def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
-    """Its machine is not known, and nothing needs it."""
+    """Its machine is unknown, but nothing needs it."""
     text = "Linux version 5.10.0-28-amd64 (x@y) (gcc 10, GNU ld) #1 SMP Debian 5.10.209-2\n"
     files = {"proc/version": text, "proc/sys/kernel/hostname": "db-2\n"}
     assert uname(capture(files)) == Known(
@@ -86,7 +86,7 @@ def test_proc_version_tells_the_kernel_where_uname_did_not_run() -> None:
     ],
 )
 def test_memory_is_reported_in_bytes(files: dict[str, str], expected: str | None) -> None:
-    """free(1) before procps 3.3.10 has no column of available memory: cached is another thing."""
+    """free(1) before procps 3.3.10 has no column of available memory; cached is another value."""
     found = memory(capture(files))
     assert (found.value if found else None) == expected
 
@@ -128,5 +128,5 @@ def test_memory_is_reported_in_bytes(files: dict[str, str], expected: str | None
 def test_the_time_is_the_best_clock_that_was_captured(
     files: dict[str, str], label: str, expected: str
 ) -> None:
-    """A clock that names its zone first; a file's name last; never the time of now."""
+    """A clock with a time zone is preferred, then a file's name; the current time is never used."""
     assert taken_at(capture(files), label) == expected

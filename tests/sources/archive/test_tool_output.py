@@ -25,7 +25,7 @@ DATA = "253:16 4096 2563909 2563903 2428217 655360 655349"
 
 
 def fetched(files: dict[str, str], path: str = "/data") -> object:
-    """Return what a sosreport with these files answers."""
+    """Return the answer of a sosreport with these files."""
     return sosreport(files).source.fetch(StatFilesystem(path))
 
 
@@ -38,7 +38,7 @@ def fetched(files: dict[str, str], path: str = "/data") -> object:
     ],
 )
 def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
-    """Total, free, free for users, all in blocks; all inodes, and the free ones."""
+    """Total, free and available to users, all in blocks; then total and free inodes."""
     files = {f"{FOLDER}/{blocks}": BLOCKS, f"{FOLDER}/{inodes}": INODES}
     assert fetched(files) == Known(DATA, f"{FOLDER}/{blocks}, {FOLDER}/{inodes}")
 
@@ -55,7 +55,7 @@ def test_df_tells_what_statvfs_would(blocks: str, inodes: str) -> None:
     ],
 )
 def test_half_an_answer_is_none(blocks: str, inodes: str) -> None:
-    """Nor is a line of another device, of another unit, or one that df could not fill."""
+    """A line for another device, in another unit, or with missing values is rejected as well."""
     found = fetched({f"{FOLDER}/df_-al": blocks, f"{FOLDER}/df_-ali": inodes})
     assert isinstance(found, Unknown)
     assert found.why is Why.NOT_CAPTURED
@@ -80,7 +80,7 @@ BLKID = "sos_commands/block/blkid_-c_.dev.null"
 def test_the_size_of_a_block_is_not_that_of_dfs_units(
     files: dict[str, str], block_bytes: int | None
 ) -> None:
-    """Counts in KiB of a filesystem of 4 KiB were judged as one of small blocks."""
+    """Counts in KiB must not make a filesystem of 4 KiB blocks one of 1 KiB blocks."""
     found = fetched({f"{FOLDER}/df_-al": BLOCKS, f"{FOLDER}/df_-ali": INODES, **files})
     if block_bytes is None:
         assert isinstance(found, Unknown)
@@ -96,20 +96,20 @@ def test_the_size_of_a_block_is_not_that_of_dfs_units(
 
 @pytest.mark.parametrize("path", ["/data/x", "/nowhere"])
 def test_a_path_that_is_no_mount_point_is_not_in_df(path: str) -> None:
-    """For a file below may lie on another mount that the archive does not show."""
+    """A file below may be on another mount that the archive does not show."""
     files = {f"{FOLDER}/df_-al": BLOCKS, f"{FOLDER}/df_-ali": INODES}
     assert isinstance(fetched(files, path), Unknown)
 
 
 def test_a_long_source_stands_on_a_line_of_its_own() -> None:
-    """So did df before coreutils 8.9."""
+    """Before coreutils 8.9, df printed such lines."""
     wrapped = BLOCKS.replace("/dev/vdb        1025", "/dev/vdb\n                1025")
     files = {f"{FOLDER}/df_-al": wrapped, f"{FOLDER}/df_-ali": INODES}
     assert fetched(files) == Known(DATA, f"{FOLDER}/df_-al, {FOLDER}/df_-ali")
 
 
 def test_the_mount_on_top_is_the_one_that_df_measured() -> None:
-    """What lies below has a line of its own, of another device."""
+    """A mount that it hides has another line, for another device."""
     below = "/dev/vda1  1 1 0 100% /data\n"
     head, _, rest = BLOCKS.partition("/dev/vdb")
     files = {

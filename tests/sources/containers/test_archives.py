@@ -1,4 +1,4 @@
-"""Untrusted archives: read in memory, never left, never unpacked."""
+"""Untrusted archives are read in memory; no path leaves them, and nothing is unpacked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SMALL = Limits(
 
 
 def member(name: str, content: bytes = b"", **changes: object) -> tuple[tarfile.TarInfo, bytes]:
-    """Build a member."""
+    """Build a tar member and its content."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
     for key, value in changes.items():
@@ -49,7 +49,7 @@ def member(name: str, content: bytes = b"", **changes: object) -> tuple[tarfile.
 def tar(
     *members: tuple[tarfile.TarInfo, bytes], kind: int = tarfile.PAX_FORMAT, mode: str = "w"
 ) -> bytes:
-    """Write a tar as the standard library does."""
+    """Write a tar with the standard library."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode=mode, format=kind) as written:  # type: ignore[call-overload]
         for info, content in members:
@@ -77,8 +77,8 @@ TREE_NAMES = ("top/a", "top/" + "n" * 150, "top/sub/b", "top/\udcff\u00e9\n[/red
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
 @pytest.mark.parametrize("kind", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_a_tar_of_any_dialect_is_read(kind: int, mode: str) -> None:
-    """Names, directories and contents are what was put in, links followed inside."""
-    # ustar has no room for a long name, nor a form for one that is not ASCII.
+    """Names, directories and contents are read back, and links inside are followed."""
+    # ustar has no space for a long name, and no encoding for one that is not ASCII.
     chosen = TREE if kind != tarfile.USTAR_FORMAT else [*TREE[:2], *TREE[4:]]
     archive = opened(tar(*chosen, kind=kind, mode=mode))
     assert archive.read("top/a") == archive.read("top/hard") == b"content of a"
@@ -91,7 +91,7 @@ def test_a_tar_of_any_dialect_is_read(kind: int, mode: str) -> None:
 
 
 def test_real_tar_is_read(tmp_path: Path) -> None:
-    """What GNU tar writes of a tree is what the directory itself answers."""
+    """A tar made by GNU tar gives the same answers as the directory itself."""
     tree = tmp_path / "tree"
     (tree / "sub").mkdir(parents=True)
     (tree / "sub" / "file").write_text("text")
@@ -112,7 +112,7 @@ def test_real_tar_is_read(tmp_path: Path) -> None:
 
 
 def test_only_the_wanted_members_are_held() -> None:
-    """The names of all are known; the content of the others is not in memory."""
+    """The names of all members are known; the content of the others is not in memory."""
     content = tar(member("keep", b"1"), member("drop", b"2"))
     wanted = "keep".__eq__
     archive = read_tar(io.BytesIO(content), wanted=wanted)
@@ -123,7 +123,7 @@ def test_only_the_wanted_members_are_held() -> None:
 
 
 def sparse() -> bytes:
-    """Return a tar with a file that its pax header calls sparse."""
+    """Return a tar with a file that its pax header marks as sparse."""
     return tar(
         member(
             "s", b"x", pax_headers={"GNU.sparse.major": "1", "GNU.sparse.realsize": "1" + "0" * 15}
@@ -140,14 +140,14 @@ def long_header() -> bytes:
 
 
 def with_checksum(block: bytearray) -> bytes:
-    """Return a header with the right checksum, and an end."""
+    """Return a header with the right checksum, and an end-of-archive block."""
     block[148:156] = b" " * 8
     block[148:156] = b"%06o\0 " % sum(block)
     return bytes(block) + bytes(1024)
 
 
 def sized(field: bytes) -> bytes:
-    """Return a tar whose one member has this size field."""
+    """Return a tar whose only member has this size field."""
     block = bytearray(tar(member("x"))[:512])
     block[124:136] = field
     return with_checksum(block)
@@ -158,7 +158,7 @@ GOOD = tar(member("a", b"1" * 600))
 
 
 def xz_of_a_large_dictionary() -> bytes:
-    """Return an xz whose header asks for 1 GiB, which a compressor would ask for as well.
+    """Return an xz whose header asks for 1 GiB, as that of a real compressor could.
 
     The header of the first block: its size, flags, filter, size of its properties, size of the
     dictionary, padding, CRC32 (the .xz file format, version 1.2.1, sections 3.1 and 5.3.1).
@@ -247,7 +247,7 @@ ATTACKS: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_an_attack_is_an_error_that_names_the_archive(
     content: Callable[[], bytes], reason: str
 ) -> None:
-    """Nothing is read beyond the caps, nothing odd is passed over."""
+    """Nothing is read beyond the limits, and no malformed part is skipped."""
     with pytest.raises(ArchiveError, match=reason) as caught:
         opened(content())
     assert str(caught.value).startswith("it: ")
@@ -268,7 +268,7 @@ def test_an_attack_is_an_error_that_names_the_archive(
     ],
 )
 def test_what_is_no_file_is_not_read(content: bytes, reason: str) -> None:
-    """Devices, FIFOs, sparse files, loops and ways out are errors when they are asked for."""
+    """Devices, FIFOs, sparse files, link loops and links to the outside are errors when read."""
     archive = opened(content)
     with pytest.raises(ArchiveError, match=reason):
         archive.read("s" if "s" in archive.specials() else "x")
@@ -284,7 +284,7 @@ LONG_NAMES = {
 
 @pytest.mark.parametrize("members", LONG_NAMES.values(), ids=LONG_NAMES)
 def test_names_count_as_contents_do(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
-    """1,884 bytes of tar.gz took 1.6 GiB: in names of directories that only paths mention."""
+    """Names of implied directories count: 1,884 bytes of tar.gz once took 1.6 GiB."""
     limits = SMALL._replace(most_entries=200_000)
     tracemalloc.start()
     try:
@@ -305,7 +305,7 @@ def test_like_contents_are_held_once() -> None:
 
 
 def test_what_repeats_itself_is_no_bomb_until_it_is_large() -> None:
-    """`sos report -o filesys` of such a node is packed 1,700 times smaller."""
+    """On such a node, the output of `sos report -o filesys` is compressed 1,700 times."""
     content = lzma.compress(tar(*(member(f"{n}", bytes(1 << 20)) for n in range(40))))
     archive = opened(content, SMALL._replace(free_stream_bytes=48 << 20))
     assert len(archive.names()) == 40
@@ -314,7 +314,7 @@ def test_what_repeats_itself_is_no_bomb_until_it_is_large() -> None:
 
 
 def test_pax_values_that_nobody_reads_are_not_kept() -> None:
-    """A million records of one byte before a member took a dictionary of a million keys."""
+    """A million one-byte records before a member must not fill a dictionary."""
     records = b"".join(b"%d %d=\n" % (len(str(n)) + 5, n) for n in range(10_000, 50_000))
     headers = [member("x", records, type=tarfile.XHDTYPE)] * 2
     tracemalloc.start()
@@ -327,7 +327,7 @@ def test_pax_values_that_nobody_reads_are_not_kept() -> None:
 
 
 def test_a_directory_of_long_names_is_refused(tmp_path: Path) -> None:
-    """On a disk as in a tar; what one directory lists is cut at the number of entries."""
+    """The limit is that of a tar, and a directory listing ends at the limit of entries."""
     for number in range(40):
         (tmp_path / f"{number}{'n' * 200}").write_bytes(b"")
     limits = SMALL._replace(largest_kept_bytes=10_000)
@@ -338,7 +338,7 @@ def test_a_directory_of_long_names_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_million_entries_end_soon() -> None:
-    """The reader stops at the limit and does not look at the rest."""
+    """The reader stops at the limit and does not read the rest."""
     block = tar(member("a/0000000"))[:512]
 
     class Endless(io.RawIOBase):
@@ -360,7 +360,7 @@ R = TypeVar("R")
 
 
 class CountedCalls(BoundedCalls):
-    """Calls that are counted."""
+    """Bounded calls that count how many were made."""
 
     count = 0
 
@@ -371,7 +371,7 @@ class CountedCalls(BoundedCalls):
 
 
 def test_what_a_directory_lacks_is_looked_for_once(tmp_path: Path) -> None:
-    """Forty attributes of each of 1,000 devices are asked for below folders that are not there."""
+    """1,000 devices have forty attributes each, all below directories that do not exist."""
     (tmp_path / "sys").mkdir()
     calls = CountedCalls()
     archive = DirectoryArchive(str(tmp_path), SMALL, calls)
@@ -382,7 +382,7 @@ def test_what_a_directory_lacks_is_looked_for_once(tmp_path: Path) -> None:
 
 
 def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None:
-    """The name was looked at before, and is opened as what it was then."""
+    """The name was checked before and is opened without following links."""
     (tmp_path / "secret").write_text("secret")
     tree = tmp_path / "tree"
     (tree / "sub").mkdir(parents=True)
@@ -426,7 +426,7 @@ def test_a_directory_is_never_left(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_too_much_is_refused(tmp_path: Path) -> None:
-    """The caps hold for a tree on disk as for a tar."""
+    """The limits for a tar also apply to a directory tree."""
     for number in range(51):
         (tmp_path / str(number)).write_bytes(bytes(1 << 18))
     archive = DirectoryArchive(str(tmp_path), SMALL)
@@ -443,7 +443,7 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 def test_padding_is_no_damage() -> None:
-    """Tapes and block devices fill up with zeros, before and after compression."""
+    """Tapes and block devices pad with zeros, before and after compression."""
     padded = gzip.compress(GOOD + bytes(5000)) + bytes(3000)
     assert opened(padded).read("a") == b"1" * 600
 
@@ -451,7 +451,7 @@ def test_padding_is_no_damage() -> None:
 @examples(200)
 @given(st.data())
 def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
-    """Whatever bytes of a tar are changed or lost, no other exception escapes."""
+    """Changed or lost bytes cause no other exception."""
     packers: list[Callable[[bytes], bytes]] = [bytes, gzip.compress, lzma.compress, bz2.compress]
     pack = data.draw(st.sampled_from(packers))
     content = bytearray(tar(*TREE))
@@ -465,14 +465,14 @@ def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=3000))
 def test_any_member_header_is_an_archive_error_or_nothing(content: bytes) -> None:
-    """A header with the right checksum and any content reaches every part of the reader."""
+    """Headers with a correct checksum and any content reach every part of the reader."""
     block = bytearray((content + bytes(512))[:512])
     block[156:157] = struct.pack("B", b"0x1gL25K"[len(content) % 8])
     read_all(with_checksum(block)[:512] + content + bytes(2048))
 
 
 def read_all(content: bytes) -> None:
-    """Read every file of an archive; only ArchiveError may come of it."""
+    """Read every file of an archive, ignoring ArchiveError only."""
     try:
         archive = opened(content)
     except ArchiveError:
@@ -484,7 +484,7 @@ def read_all(content: bytes) -> None:
 
 @pytest.mark.parametrize("name", ["a\0", "\ud800"])
 def test_what_no_name_can_hold_is_not_in_a_directory(name: str, tmp_path: Path) -> None:
-    """A mount table that a crash has left with zeros names such a path: the scan ended there."""
+    """A zeroed mount table after a crash names such a path, which must not end the scan."""
     archive = DirectoryArchive(str(tmp_path), SMALL)
     assert not archive.is_directory(name)
     with pytest.raises(ArchiveError, match="not in the archive"):

@@ -1,6 +1,6 @@
-"""Programs that work, fail, hang, print too much or are not there.
+"""Programs that succeed, fail, hang, print too much or do not exist.
 
-The programs are scripts in a directory that stands where the system's would: `search_path`.
+The programs are scripts in a directory that replaces the system's: `search_path`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from support.timing import HANG_SECONDS, PATIENCE_SECONDS, wait_until, without_w
 
 
 def test_the_status_and_both_outputs_are_kept() -> None:
-    """The two streams are kept apart, as bytes."""
+    """Standard output and standard error are kept apart, as bytes."""
     argv = [b"/bin/sh", b"-c", b"printf '\\377'; printf err >&2; exit 7"]
     finished = run(argv, {}, timeout_seconds=PATIENCE_SECONDS, output_limit_bytes=10)
     assert finished == Finished(7, b"\xff", b"err")
 
 
 def test_of_stderr_the_beginning_is_kept() -> None:
-    """64 KiB of complaints are enough, and the first of them is the cause."""
+    """64 KiB of stderr are enough, since the first message is the cause."""
     argv = [b"/bin/sh", b"-c", b"echo cause >&2; head -c 200000 /dev/zero >&2"]
     finished = run(
         argv, {"PATH": "/usr/bin:/bin"}, timeout_seconds=PATIENCE_SECONDS, output_limit_bytes=10
@@ -39,7 +39,7 @@ def test_of_stderr_the_beginning_is_kept() -> None:
 
 
 def test_a_process_that_does_not_die_is_not_waited_for() -> None:
-    """Waiting for a process that stays, as one in uninterruptible sleep does, is bounded."""
+    """The wait for a process that does not end, as in uninterruptible sleep, is bounded."""
     process = subprocess.Popen(["sleep", str(HANG_SECONDS)])
     try:
         with without_waiting():
@@ -50,7 +50,7 @@ def test_a_process_that_does_not_die_is_not_waited_for() -> None:
 
 
 def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
-    """Ctrl-C reaches the audit only; it ends the program of its own session."""
+    """Ctrl-C reaches only the audit, which ends the program in its separate session."""
     pid_file = tmp_path / "pid"
     script = (
         "from ext4audit.sources.live.commands import run\n"
@@ -66,7 +66,7 @@ def test_an_interrupted_audit_leaves_no_program_behind(tmp_path: Path) -> None:
 
 
 class InterruptedStart(subprocess.Popen[bytes]):
-    """A program that has begun when Ctrl-C arrives, and of which nobody knows yet."""
+    """A program that has started when Ctrl-C arrives, but is not yet known to its caller."""
 
     started: ClassVar[list[int]] = []
 
@@ -79,7 +79,7 @@ class InterruptedStart(subprocess.Popen[bytes]):
 def test_an_interrupt_while_a_program_starts_leaves_none_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The interrupt is handled when the program is known and can be ended."""
+    """The interrupt is handled once the program is known and can be ended."""
     monkeypatch.setattr(subprocess, "Popen", InterruptedStart)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -94,11 +94,11 @@ def test_an_interrupt_while_a_program_starts_leaves_none_behind(
 
 LSBLK = RunCommand(("lsblk",))
 TRIES = 100
-"""On a busy machine half a second can be over before a program has begun."""
+"""On a busy machine half a second can pass before a program has started."""
 
 
 def tool(directory: Path, script: str, name: str = "lsblk") -> LiveSource:
-    """Put a program there, and make a source that finds it."""
+    """Write a program there, and return a source that finds it."""
     path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -106,7 +106,7 @@ def tool(directory: Path, script: str, name: str = "lsblk") -> LiveSource:
 
 
 def fetch_until_written(directory: Path, file: Path) -> tuple[LiveSource, Answer]:
-    """Ask for a program that hangs, until one has written a file before its time was over."""
+    """Run a program that hangs, until one has written a file before its timeout."""
     for _ in range(TRIES):
         source = LiveSource(0.5, search_path=(str(directory),))
         answer = source.fetch(LSBLK)
@@ -116,13 +116,13 @@ def fetch_until_written(directory: Path, file: Path) -> tuple[LiveSource, Answer
 
 
 def linked(directory: Path, target: str) -> LiveSource:
-    """Put one of the system's programs there, under the name of lsblk."""
+    """Link one of the system's programs there, under the name of lsblk."""
     (directory / "lsblk").symlink_to(target)
     return LiveSource(PATIENCE_SECONDS, search_path=(str(directory),))
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and not a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -131,12 +131,12 @@ def is_running(pid: int) -> bool:
 
 
 def assert_all_end(pids: list[int]) -> None:
-    """Wait for the kernel to end what was killed; a survivor would run for minutes."""
+    """Wait until the killed processes have ended; a survivor would run for minutes."""
     assert wait_until(lambda: not any(map(is_running, pids)))
 
 
 def test_the_output_is_the_answer(tmp_path: Path) -> None:
-    """What a program prints on stdout is known, by the command line; stderr is not in it."""
+    """The answer is the stdout of the command line, without stderr."""
     source = tool(tmp_path, 'echo "$#:$1"; echo noise >&2')
     answer = source.fetch(RunCommand(("lsblk", "-J $(id)")))
     assert answer == Known("1:-J $(id)\n", "lsblk -J $(id)")
@@ -166,7 +166,7 @@ def test_undecodable_output_is_kept(tmp_path: Path) -> None:
     ],
 )
 def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> None:
-    """The detail is the line that matters, not a banner and not the aftermath."""
+    """The detail is the relevant line, not a banner and not a consequential error."""
     answer = tool(tmp_path, script).fetch(LSBLK)
     assert isinstance(answer, Unknown)
     assert answer.why is Why.FAILED
@@ -183,13 +183,13 @@ def test_a_failure_tells_its_cause(tmp_path: Path, script: str, detail: str) -> 
     ],
 )
 def test_a_refusal_is_denied(tmp_path: Path, line: str) -> None:
-    """A program that was refused by the kernel has a hint."""
+    """The Unknown of a program that the kernel refused has a hint."""
     answer = tool(tmp_path, f"echo '{line}' >&2; exit 13").fetch(LSBLK)
     assert answer == Unknown("lsblk", Why.DENIED, f"{line} (exit status 13)", denied_hint())
 
 
 def test_bare_metal_is_known(tmp_path: Path) -> None:
-    """systemd-detect-virt prints "none" with exit status 1, which is no failure."""
+    """systemd-detect-virt prints "none" with exit status 1, which is not a failure."""
     source = tool(tmp_path, "echo none; exit 1", "systemd-detect-virt")
     answer = source.fetch(RunCommand(("systemd-detect-virt",)))
     assert answer == Known("none\n", "systemd-detect-virt")
@@ -217,7 +217,7 @@ def test_a_missing_program_names_its_package(tmp_path: Path, name: str, package:
 
 
 def test_a_file_that_is_not_executable_is_not_the_program(tmp_path: Path) -> None:
-    """A directory and a plain file of that name are passed over."""
+    """A directory and a plain file of that name are skipped."""
     (tmp_path / "lsblk").write_text("x")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "lsblk").mkdir()
@@ -255,7 +255,7 @@ def test_a_program_that_cannot_start_is_a_failure(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) -> None:
-    """No ask can run another program, a verb that writes, or a dump of all bitmaps."""
+    """No ask can run another program, a writing subcommand, or a dump of all bitmaps."""
     with pytest.raises(ValueError, match="not a"):
         LiveSource().fetch(RunCommand(argv))
 
@@ -263,7 +263,7 @@ def test_what_is_not_allowed_is_a_mistake_of_the_program(argv: tuple[str, ...]) 
 def test_neither_the_users_path_nor_the_directory_is_searched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A program of the user's does not stand in for the system's."""
+    """A program of the user's does not replace the system's."""
     tool(tmp_path, "echo planted")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -272,7 +272,7 @@ def test_neither_the_users_path_nor_the_directory_is_searched(
 
 
 def test_dmsetup_is_not_run_where_it_would_make_its_node(tmp_path: Path) -> None:
-    """Without a device-mapper node dmsetup makes one as root, so it is not run."""
+    """Without a device-mapper node dmsetup run as root makes one, so it is not run."""
     source = tool(tmp_path, "echo ran", "dmsetup")
     answer = source.fetch(RunCommand(("dmsetup", "table")))
     if Path("/dev/mapper/control").exists():
@@ -298,14 +298,14 @@ def test_the_environment_is_fixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_program_has_no_input_and_stands_at_the_root(tmp_path: Path) -> None:
-    """A program that reads its stdin ends at once, and none keeps a directory busy."""
+    """A program that reads stdin ends at once, and none keeps a directory busy."""
     assert linked(tmp_path, "/bin/cat").fetch(LSBLK) == Known("", "lsblk")
     where = tool(tmp_path, "pwd", "findmnt").fetch(RunCommand(("findmnt",)))
     assert where == Known("/\n", "findmnt")
 
 
 def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
-    """After the timeout nothing is left, and the hint is how to wait longer."""
+    """After the timeout nothing is left, and the hint tells how to wait longer."""
     pids = tmp_path / "pids"
     script = f"sleep {HANG_SECONDS} & echo $! $$ >{pids}; sleep {HANG_SECONDS}"
     tool(tmp_path, script)
@@ -317,7 +317,7 @@ def test_a_hung_program_ends_with_its_children(tmp_path: Path) -> None:
 
 
 def test_a_child_that_keeps_the_pipe_open_is_ended(tmp_path: Path) -> None:
-    """A program that ended is not waited for through its child for ever."""
+    """A child that outlives its program does not delay the answer without limit."""
     pids = tmp_path / "pids"
     tool(tmp_path, f"sleep {HANG_SECONDS} & echo $! >{pids}; exit 0")
     _, answer = fetch_until_written(tmp_path, pids)
@@ -327,7 +327,7 @@ def test_a_child_that_keeps_the_pipe_open_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_hung_program_is_waited_for_once(tmp_path: Path) -> None:
-    """The second time the same is asked, the answer is there."""
+    """If the same is asked again, the stored answer is returned."""
     count = tmp_path / "count"
     tool(tmp_path, f"echo x >>{count}; sleep {HANG_SECONDS}")
     source, first = fetch_until_written(tmp_path, count)
@@ -345,14 +345,14 @@ def test_endless_output_is_cut(tmp_path: Path) -> None:
 
 
 def test_output_at_the_limit_is_whole(tmp_path: Path) -> None:
-    """64 MiB are an answer."""
+    """64 MiB are within the limit."""
     answer = tool(tmp_path, f"head -c {LARGEST_OUTPUT_BYTES} /dev/zero").fetch(LSBLK)
     assert isinstance(answer, Known)
     assert len(answer.value) == 64 << 20
 
 
 def test_endless_complaints_meet_the_timeout(tmp_path: Path) -> None:
-    """Of stderr little is kept, and a program that is always talking still times out."""
+    """Little of stderr is kept, and a program that never stops printing still times out."""
     tool(tmp_path, "exec yes >&2")
     answer = LiveSource(0.5, search_path=(str(tmp_path),)).fetch(LSBLK)
     assert isinstance(answer, Unknown)

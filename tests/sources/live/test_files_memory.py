@@ -36,7 +36,7 @@ def test_available_memory(
     total_kib: int,
     available_kib: int,
 ) -> None:
-    """An implausible MemAvailable is not believed; free memory and the page cache stand for it."""
+    """An implausible MemAvailable is replaced by free memory plus the page cache."""
     monkeypatch.setattr(files, "MEMINFO", meminfo(tmp_path, **kib))
     assert files.virtual_memory() == f"{total_kib * 1024}\n{available_kib * 1024}"
 
@@ -45,7 +45,7 @@ def test_available_memory(
 def test_a_table_without_memory_is_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kib: dict[str, int]
 ) -> None:
-    """No memory is a gap in the report, and never a host with 0 bytes."""
+    """Missing memory is a gap in the report, not a host with 0 bytes."""
     monkeypatch.setattr(files, "MEMINFO", meminfo(tmp_path, **kib))
     with pytest.raises(Unanswered) as raised:
         files.virtual_memory()
@@ -53,7 +53,7 @@ def test_a_table_without_memory_is_no_answer(
 
 
 def test_the_estimate_agrees_with_psutil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of this machine's own table without MemAvailable, both make about the same."""
+    """For this machine's table without MemAvailable, both estimates are about the same."""
     lines = Path("/proc/meminfo").read_text().splitlines(keepends=True)
     old = tmp_path / "meminfo"
     old.write_text("".join(line for line in lines if not line.startswith("MemAvailable")))

@@ -18,7 +18,7 @@ from support.program import run
 from support.timing import PATIENCE_SECONDS
 
 MORE_THAN_ANY_PROCESS = 4194304
-"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h): the numbers of processes are less."""
+"""PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h): no process has this number."""
 
 HOST = """\
 20 1 8:1 / / rw - ext4 /dev/sda1 rw
@@ -32,12 +32,12 @@ SERVICE = """\
 
 
 def reader(path: str) -> str:
-    """Return the mount table of the host, or of a service."""
+    """Return the path of the host's mount table, or of a service's."""
     return {"/proc/1/mountinfo": HOST, "/proc/self/mountinfo": SERVICE}[path]
 
 
 def test_a_mount_id_is_that_of_the_other_namespace() -> None:
-    """The file of a loop device is on the mount that the host's table lists."""
+    """The file of a loop device is on a mount that the host's table lists."""
     resolved = "mount_id=71\ndevice_number=8:2\ntype=file"
     expected = "mount_id=21\ndevice_number=8:2\ntype=file"
     assert files.translated(resolved, reader, 1) == expected
@@ -52,7 +52,7 @@ def test_a_path_on_a_mount_of_the_service_alone_is_unknown(mount_id: int) -> Non
 
 
 def test_the_table_of_this_process_is_the_default() -> None:
-    """`mounts_of` with the id of this process changes nothing."""
+    """Passing the id of this process as `mounts_of` changes nothing."""
     ask = ReadFile("/proc/self/mountinfo")
     own = LiveSource().fetch(ask)
     assert isinstance(own, Known)
@@ -65,13 +65,13 @@ awk '{print $5}' /proc/self/mountinfo | while read -r at; do
 done
 exec "$@"
 """
-"""What ProtectSystem=strict does, before the program is run."""
+"""Does what ProtectSystem=strict does, before the program runs."""
 
 
 @pytest.mark.kernel
 @pytest.mark.usefixtures("private_mounts")
 def test_a_hardened_service_reports_what_the_host_has(tmp_path: Path) -> None:
-    """Where every mount is read-only, the remedies are those for the mounts of the host."""
+    """All mounts are read-only for the service, but remedies are for the mounts of the host."""
     scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make().mount("errors=continue")
     try:
         scan = [sys.executable, "-m", "ext4audit", "scan", "-f", "json", "--select", "DUR006"]
@@ -85,7 +85,7 @@ def test_a_hardened_service_reports_what_the_host_has(tmp_path: Path) -> None:
 
 
 def filesystem(command: list[str], scratch: Scratch) -> dict[str, Any]:
-    """Return the mount table options and the remedies of the filesystem that a scan reports."""
+    """Return the mount options and the remedies of the filesystem that a scan reports."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
     )
@@ -98,7 +98,7 @@ def filesystem(command: list[str], scratch: Scratch) -> dict[str, Any]:
 
 
 def test_a_process_that_is_gone_is_a_gap() -> None:
-    """One that ends during a scan: it is incomplete, and no other mount table stands for it."""
+    """If it ends during a scan, the scan is incomplete and uses no other mount table."""
     report = audit_host(mounts_of=MORE_THAN_ANY_PROCESS)
     assert not report.complete
     gaps = {gap.what: gap.detail for gap in report.host.gaps}
@@ -110,14 +110,14 @@ def test_a_process_that_is_gone_is_a_gap() -> None:
 
 
 def test_a_process_that_is_not_there_is_refused() -> None:
-    """Exit 2: the number was mistyped, or belongs to another PID namespace."""
+    """The exit status is 2: the number is wrong, or belongs to another PID namespace."""
     done = run("scan", "--mounts-of", str(MORE_THAN_ANY_PROCESS))
     assert (done.returncode, done.stdout) == (2, "")
     assert f"there is no /proc/{MORE_THAN_ANY_PROCESS}" in done.stderr
 
 
 def test_captured_hosts_have_their_own_mount_table() -> None:
-    """Exit 2, before anything is read."""
+    """The exit status is 2, before anything is read."""
     done = run("scan", "--from", "-", "--mounts-of", "1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--mounts-of is for this host, and --from for captured ones" in done.stderr

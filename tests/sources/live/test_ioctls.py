@@ -38,7 +38,7 @@ def test_request_numbers_are_those_of_the_kernel() -> None:
     ],
 )
 def test_other_machines_encode_ioctls_in_another_way(machine: str, common: bool) -> None:
-    """Where the direction stands in other bits, no request is sent at all."""
+    """If the direction bits are elsewhere, no request is sent at all."""
     assert has_common_encoding(machine) is common
 
 
@@ -60,13 +60,13 @@ def test_other_machines_encode_ioctls_in_another_way(machine: str, common: bool)
 def test_a_filesystem_without_the_request_says_unsupported(
     ask: TuneSuperblock | FilesystemUuid, what: str, hint: str
 ) -> None:
-    """ENOTTY is "unsupported", with the kernel that it needs."""
+    """ENOTTY is reported as "unsupported", with the required kernel version."""
     answer = LiveSource().fetch(ask)
     assert answer == Unknown(what, Why.UNSUPPORTED, "Inappropriate ioctl for device", hint)
 
 
 def test_a_missing_mount_point_is_absent() -> None:
-    """A mount point that is gone is absent, and a device node is no mount point."""
+    """A mount point that was removed is absent, and a device node is not a mount point."""
     gone = LiveSource().fetch(TuneSuperblock("/no/such/place"))
     assert isinstance(gone, Unknown)
     assert gone.why is Why.ABSENT

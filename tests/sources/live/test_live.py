@@ -41,7 +41,7 @@ HOSTILE = [b"a b", b"new\nline", b"\x1b[31m", b"$(id)", b"[red]", b"\xff", b"-rf
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_only_a_name(tmp_path: Path, name: bytes) -> None:
-    """A file of any name is read, and its directory lists it as it is."""
+    """A file of any name is read, and its directory lists the name unchanged."""
     with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:  # noqa: PTH118, PTH123 - bytes
         file.write(b"text\n")
     text = name.decode("utf-8", "surrogateescape")
@@ -62,7 +62,7 @@ def test_bytes_that_are_not_utf8_become_surrogates(tmp_path: Path) -> None:
     "ask", [ReadFile("/proc/mounts"), ListDir("/"), RunCommand(("lsblk",)), ResolvePath("/")]
 )
 def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
-    """It timed out, whatever would have answered; who the host is is still known."""
+    """The ask times out, whatever the answer would be; only the host's identity is still known."""
     source = LiveSource(deadline_seconds=0)
     answer = source.fetch(ask)
     assert isinstance(answer, Unknown)
@@ -72,7 +72,7 @@ def test_what_was_not_read_by_the_deadline_is_unknown(ask: Ask) -> None:
 
 
 def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
-    """The last program of an audit does not go beyond the deadline."""
+    """The last program of an audit is stopped at the deadline."""
     tool(tmp_path, "lsblk", f"sleep {HANG_SECONDS}")
     source = LiveSource(HANG_SECONDS, deadline_seconds=0.3, search_path=(str(tmp_path),))
     with without_waiting():
@@ -82,28 +82,28 @@ def test_an_answer_gets_no_more_than_is_left(tmp_path: Path) -> None:
 
 
 class WithTheHealthy(WaitBudget):
-    """A budget without end for what answers: a busy machine takes a second for it, too."""
+    """A budget with no limit for what answers, since a busy machine may need a second."""
 
     def seconds(self, means: str, place: str) -> float:
-        """Return what is left for what hangs, and long for the rest."""
+        """Return the remaining time for what hangs, and a long time for everything else."""
         left = super().seconds(means, place)
         return left if "/dev/dead" in place else PATIENCE_SECONDS
 
 
 @pytest.fixture
 def patient_with_the_healthy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let programs be short of time only for devices whose names begin with "dead"."""
+    """Let only programs for devices named "dead…" run out of time."""
     monkeypatch.setattr(live, "WaitBudget", WithTheHealthy)
 
 
 @pytest.mark.usefixtures("patient_with_the_healthy")
 def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
-    """What hung for it is not asked about it again, and is asked about all others."""
+    """A program that hung is not run again for that disk, but is run for all others."""
     runs = tmp_path / "runs"
     runs.touch()
     hung = f"[ $2 = /dev/dead ] && {{ echo >> {runs}; sleep {HANG_SECONDS}; }}; echo $2"
     tool(tmp_path, "dumpe2fs", hung)
-    while not runs.read_text():  # half a second can be over before the program has begun
+    while not runs.read_text():  # half a second can pass before the program has started
         source = LiveSource(0.5, search_path=(str(tmp_path),))
         first = source.fetch(RunCommand(("dumpe2fs", "-h", "/dev/dead")))
     again = source.fetch(RunCommand(("dumpe2fs", "-g", "/dev/dead")))
@@ -120,9 +120,9 @@ def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("patient_with_the_healthy")
 def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
-    """Each has its turn, and a shorter one; then nothing more is asked. Other programs are run.
+    """Each disk has a shorter wait than the one before, until no more are asked about.
 
-    A busy machine may make ten of the three seconds: one for each disk would be a hundred.
+    A busy machine may turn the three seconds into ten: one per disk would be a hundred.
     """
     tool(tmp_path, "dumpe2fs", f"sleep {HANG_SECONDS}")
     tool(tmp_path, "lsblk", "echo here")
@@ -141,7 +141,7 @@ def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
 
 
 def hang(_path: str) -> str:
-    """Answer like a server that is gone."""
+    """Answer as slowly as a server that is down."""
     time.sleep(HANG_SECONDS)
     return ""
 
@@ -150,7 +150,7 @@ def hang(_path: str) -> str:
 def test_a_path_that_does_not_answer_is_given_up(
     ask: type[ReadFile | ListDir], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """/etc can lie on a server that is gone."""
+    """/etc can be on a server that is down."""
     for name in ("read_file", "list_directory"):
         monkeypatch.setattr(live.files, name, hang)
     answer = LiveSource(0.1).fetch(ask("/etc/fstab"))
@@ -159,25 +159,25 @@ def test_a_path_that_does_not_answer_is_given_up(
 
 
 def tool(directory: Path, name: str, script: str) -> None:
-    """Write a program."""
+    """Write an executable script."""
     (directory / name).write_text(f"#!/bin/sh\n{script}\n")
     (directory / name).chmod(0o755)
 
 
 def test_names_are_sorted_and_separated_by_nul(tmp_path: Path) -> None:
-    """A directory lists its names in one order on every host."""
+    """A directory lists its names in the same order on every host."""
     for name in ("b", "a\nc", "a"):
         (tmp_path / name).touch()
     assert LiveSource().fetch(ListDir(str(tmp_path))) == Known("a\0a\nc\0b", str(tmp_path))
 
 
 def test_an_empty_directory_is_known_to_be_empty(tmp_path: Path) -> None:
-    """No names is an answer."""
+    """An empty list of names is an answer."""
     assert LiveSource().fetch(ListDir(str(tmp_path))) == Known("", str(tmp_path))
 
 
 def test_a_file_of_proc_is_read_by_its_content() -> None:
-    """The size that stat reports (0) is not believed."""
+    """The size that stat reports (0) is ignored."""
     assert Path("/proc/self/mountinfo").stat().st_size == 0
     answer = LiveSource().fetch(ReadFile("/proc/self/mountinfo"))
     assert isinstance(answer, Known)
@@ -216,12 +216,12 @@ def test_a_fifo_does_not_hang_the_scan(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_file_is_unknown_with_a_reason(path: str, why: Why, detail: str) -> None:
-    """Reading never raises: the unknown has the host's message."""
+    """Reading does not raise: the Unknown has the host's message."""
     assert LiveSource().fetch(ReadFile(path)) == Unknown(path, why, detail)
 
 
 def test_a_block_device_is_never_read() -> None:
-    """A block device is refused by its type, before it is opened."""
+    """A block device is rejected by its type, before it is opened."""
     devices = [path for path in Path("/dev").iterdir() if path.is_block_device()]
     if not devices:
         pytest.skip("no block device node in /dev")
@@ -235,7 +235,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     """Neither an answer nor a refusal leaves a descriptor behind."""
     (tmp_path / "file").write_text("x")
     os.mkfifo(tmp_path / "fifo")
-    gc.collect()  # what earlier tests have left must not close files meanwhile
+    gc.collect()  # descriptors left by earlier tests must not close meanwhile
     before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names only
     for name in ("file", "fifo", "absent"):
         LiveSource().fetch(ReadFile(str(tmp_path / name)))
@@ -243,7 +243,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
 
 
 def test_uname_has_four_lines_in_order() -> None:
-    """Release, version, machine and node name are those of /proc and uname(1)."""
+    """Release, version, machine and node name agree with /proc and uname(1)."""
     answer = LiveSource().fetch(Uname())
     assert isinstance(answer, Known)
     release, version, machine, node = answer.value.split("\n", 3)
@@ -254,7 +254,7 @@ def test_uname_has_four_lines_in_order() -> None:
 
 
 def test_the_effective_user_is_a_number() -> None:
-    """The user that asks is the user of this process."""
+    """The answer is the effective user of this process."""
     assert LiveSource().fetch(EffectiveUser()) == Known(str(os.geteuid()), "effective user")
 
 
@@ -269,7 +269,7 @@ def test_memory_is_in_bytes() -> None:
 
 
 def test_the_libraries_are_loaded_when_they_are_asked_for() -> None:
-    """Importing the live source costs no start-up time for pyudev and ctypes."""
+    """Importing the live source does not load pyudev and ctypes."""
     script = "import sys, ext4audit.sources.live as _; print(*sorted(sys.modules))"
     loaded = subprocess.check_output([sys.executable, "-c", script], text=True).split()
     assert {"pyudev", "ctypes"}.isdisjoint(loaded)
@@ -298,14 +298,14 @@ NOWHERE = "/no/such/\udcff\n\x1b[31m$(id)"
     ],
 )
 def test_every_ask_is_answered_under_its_own_name(ask: Ask) -> None:
-    """Nothing raises for what a host lacks; the origin, or what is missing, is the ask."""
+    """Missing parts of a host raise nothing; the origin, or what is missing, names the ask."""
     answer = LiveSource().fetch(ask)
     name = answer.what if isinstance(answer, Unknown) else answer.origin
     assert name == describe(ask)
 
 
 def test_one_scan_reads_a_file_once(tmp_path: Path) -> None:
-    """What is asked again is answered as before; a new scan looks again."""
+    """A repeated ask gets the same answer; a new scan reads the file again."""
     path = tmp_path / "file"
     path.write_text("before")
     ask, source = ReadFile(str(path)), LiveSource()
@@ -316,7 +316,7 @@ def test_one_scan_reads_a_file_once(tmp_path: Path) -> None:
 
 
 def test_a_gap_is_remembered_too(tmp_path: Path) -> None:
-    """A file that appears during a scan does not make two rules see two hosts."""
+    """A file that appears during a scan must not give two rules different hosts."""
     ask, source = ReadFile(str(tmp_path / "late")), LiveSource()
     first = source.fetch(ask)
     (tmp_path / "late").write_text("x")
@@ -338,7 +338,7 @@ print(ascii(answer))
 
 
 def as_nobody(ask: Ask) -> str:
-    """Ask as a user without privileges; the libraries may lie where only root can read."""
+    """Ask as an unprivileged user; the libraries may be readable by root only."""
     return subprocess.check_output([sys.executable, "-c", AS_NOBODY, repr(ask)], text=True).strip()
 
 
@@ -372,12 +372,12 @@ def test_without_privileges_dumpe2fs_is_denied(tmp_path: Path) -> None:
     ],
 )
 def test_without_privileges_most_is_known(ask: Ask) -> None:
-    """Root is needed for the superblock's device only."""
+    """Only the superblock on the device needs root."""
     assert as_nobody(ask).startswith("Known(")
 
 
 def test_without_privileges_the_superblock_ioctl_answers() -> None:
-    """Anybody who can open the mount point gets the 232 bytes, where the kernel has them."""
+    """Any user who can open the mount point gets the 232 bytes, if the kernel supports it."""
     privileged = LiveSource().fetch(TuneSuperblock("/"))
     if isinstance(privileged, Unknown):
         pytest.skip(f"no ext4 with the request at /: {privileged.detail}")
@@ -385,7 +385,7 @@ def test_without_privileges_the_superblock_ioctl_answers() -> None:
 
 
 def test_the_effective_user_is_the_one_that_asks() -> None:
-    """A source without privileges reports it."""
+    """A source without privileges reports its own user."""
     if os.geteuid() != 0:
         pytest.skip("dropping privileges needs root")
     assert as_nobody(EffectiveUser()) == "Known(value='65534', origin='effective user')"

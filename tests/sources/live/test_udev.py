@@ -1,4 +1,4 @@
-"""The udev database, through the real libudev."""
+"""The udev database, read with the real libudev."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ except Unanswered as unanswered:
 
 
 def block_device() -> str:
-    """Choose a block device that this machine has."""
+    """Return the number of a block device of this machine."""
     devices = sorted(Path("/sys/dev/block").iterdir())
     if not devices:
         pytest.skip("no block device in /sys/dev/block")
@@ -34,7 +34,7 @@ def block_device() -> str:
 
 
 def ask_libudev(directory: Path, number: str) -> str:
-    """Ask libudev whether or not a udevd runs on this machine."""
+    """Ask libudev, whether or not udevd runs on this machine."""
     try:
         return UdevReader(directory).properties(number)
     except Unanswered as unanswered:
@@ -44,7 +44,7 @@ def ask_libudev(directory: Path, number: str) -> str:
 
 
 def test_the_kernels_own_properties_are_among_them(tmp_path: Path) -> None:
-    """MAJOR and MINOR are those that were asked for; the lines are sorted."""
+    """MAJOR and MINOR are those of the requested device; the lines are sorted."""
     number = block_device()
     lines = ask_libudev(tmp_path, number).split("\n")
     major, minor = number.split(":")
@@ -54,7 +54,7 @@ def test_the_kernels_own_properties_are_among_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["8:0\n", "../8:0", "\u0668:0"])
 def test_what_is_no_device_number_is_unknown(number: str) -> None:
-    """A text that is not major:minor in ASCII digits is refused, and does not raise."""
+    """A text that is not major:minor in ASCII digits is unknown, and no exception is raised."""
     answer = LiveSource().fetch(UdevDatabase(number))
     detail = "not a device number: major:minor"
     assert answer == Unknown(f"udev database of {number}", Why.FAILED, detail)
@@ -69,7 +69,7 @@ def test_what_is_no_device_number_is_unknown(number: str) -> None:
     ids=["no such device", "more than a dev_t holds"],
 )
 def test_a_device_that_is_not_there_is_absent(tmp_path: Path, number: str, detail: str) -> None:
-    """A number without a device is unknown with the reason, and not an error of the library."""
+    """A number without a device is unknown with a reason, and no library error is raised."""
     with pytest.raises(Unanswered, match=detail) as unanswered:
         ask_libudev(tmp_path, number)
     assert unanswered.value.why is Why.ABSENT
@@ -92,13 +92,13 @@ def test_without_udevd_the_library_is_not_loaded(tmp_path: Path) -> None:
 
 
 def test_a_newline_does_not_make_a_line() -> None:
-    """A value with a newline stays one line, so that it cannot set another key."""
+    """A value with a newline stays one line, so it cannot set another key."""
     text = property_lines({"ID_FS_LABEL": "x\nDM_NAME=evil", "A": "1"})
     assert text == "A=1\nID_FS_LABEL=x\\x0aDM_NAME=evil"
 
 
 def without_libudev(directory: Path) -> dict[str, str]:
-    """Make an environment with a damaged libudev, and a `gcc` of the user's that leaves a trace."""
+    """Return an environment with a damaged libudev, and a user's `gcc` that leaves a trace."""
     (directory / "libudev.so.1").write_bytes(b"not a library")
     compiler = directory / "gcc"
     compiler.write_text(f"#!/bin/sh\n: >{directory}/ran\n")
@@ -118,7 +118,7 @@ def test_a_damaged_libudev_is_unsupported(tmp_path: Path) -> None:
 
 @pytest.mark.kernel
 def test_no_compiler_of_the_user_is_run_to_find_libudev(tmp_path: Path) -> None:
-    """Where the loader's cache has no libudev, ctypes would search with `gcc` of the PATH."""
+    """If the loader's cache has no libudev, ctypes would search with the `gcc` in PATH."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     script = 'mount --bind /dev/null /etc/ld.so.cache && exec "$0" -c "$1" 8:0'
@@ -140,7 +140,7 @@ exec "$2" -c "$3" "$1"
 
 @pytest.mark.kernel
 def test_udevds_properties_are_given_as_they_are() -> None:
-    """What udevd stored is read, and a label that is not UTF-8 is no error."""
+    """The stored properties are read, and a label that is not UTF-8 is no error."""
     if os.geteuid() != 0:
         pytest.skip("mounting needs root")
     if not Path("/run").is_dir():

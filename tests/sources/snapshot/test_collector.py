@@ -1,4 +1,4 @@
-"""The shell collector: what it captures, in every shell and on every system."""
+"""The shell collector: its answers in every shell and on every system."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ from support.timing import HANG_SECONDS, wait_until, without_waiting
 
 SOURCE = Path(module.__file__).with_name("collect.sh")
 LARGEST_BYTES = 12_288
-"""16 KiB as base64, which is what run-command services take."""
+"""16 KiB as base64, the limit of run-command services."""
 OF_A_LOOP = re.compile(rb'{"ask":.*?\b(?:loop\d+|7:\d+)\b.*?"(?:origin|status|unknown)":')
 """The line of an answer about a loop device."""
 LARGEST_LEAN_BYTES = 18_000
 """AWS Systems Manager returns the first 24,000 characters of standard output."""
 one_run = pytest.mark.xdist_group("collector")
-"""Of tests that look at the same run of the script, which the worker of all of them makes once."""
+"""Marks tests that share one run of the script, so that one worker runs it once for all."""
 
 
 def answers_of_lean_text(shell: str) -> dict[Ask, Answer]:
@@ -82,7 +82,7 @@ def answers_of_lean_text(shell: str) -> dict[Ask, Answer]:
 
 
 def test_the_script_fits_a_run_command_service() -> None:
-    """What is printed has at most 12 KiB, and so 16 KiB as base64."""
+    """The printed script has at most 12 KiB, and so 16 KiB as base64."""
     assert len(SCRIPT.encode()) <= LARGEST_BYTES
 
 
@@ -96,14 +96,14 @@ def test_the_script_says_what_it_does_and_by_whom_it_was_made() -> None:
 
 
 def test_the_script_never_evaluates_what_it_reads() -> None:
-    """There is no `eval` and no `source` in it."""
+    """The script has neither `eval` nor `source`."""
     assert re.search(r"\b(eval|source)\b|^\s*\. ", SOURCE.read_text(), re.MULTILINE) is None
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("text", [SCRIPT, SOURCE.read_text()], ids=["sent", "kept"])
 def test_every_shell_can_parse_the_script(shell: str, text: str) -> None:
-    """Neither form has a construct that one of the shells lacks."""
+    """Neither form uses a construct that one of the shells lacks."""
     done = subprocess.run([*shell.split(), "-n"], input=text.encode(), check=False)
     assert done.returncode == 0
 
@@ -111,7 +111,7 @@ def test_every_shell_can_parse_the_script(shell: str, text: str) -> None:
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
 @pytest.mark.parametrize("text", [SCRIPT, SOURCE.read_text()], ids=["sent", "kept"])
 def test_shellcheck_finds_nothing(text: str) -> None:
-    """In the dialect of POSIX, and with no finding suppressed."""
+    """The dialect is POSIX, and no finding is suppressed."""
     command = ["shellcheck", "--shell=sh", "--norc", "--enable=all", *EXCLUDED, "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.stdout == ""
@@ -119,11 +119,11 @@ def test_shellcheck_finds_nothing(text: str) -> None:
 
 
 EXCLUDED = ("--exclude=SC2250,SC2310,SC2312,SC2249,SC2248",)
-"""Optional matters of taste, and the warning that `set -e`, which is not used, is not in force."""
+"""Optional matters of style, and the warning that `set -e`, which is not used, has no effect."""
 
 
 def test_lsblk_is_asked_as_the_live_source_asks() -> None:
-    """The columns are those of the live source: another list would be another ask."""
+    """The columns are those of the live source, since other columns would be another ask."""
     assert COLUMNS in SCRIPT.split()
 
 
@@ -131,16 +131,16 @@ def test_lsblk_is_asked_as_the_live_source_asks() -> None:
 @some_shells
 @pytest.mark.usefixtures("steady_limits")
 def test_what_the_live_source_answers_here_the_script_answers_too(shell: str) -> None:
-    """Ask by ask the answers are equal, unknowns included.
+    """Each ask has the same answer in both, unknowns included.
 
-    It runs in turn with the tests that make loop devices, which all of the machine sees.
+    It shares a group with the tests that make loop devices, which the whole machine sees.
     """
     assert differences(shell) == {}
 
 
 @one_run
 def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
-    """Every fallback is captured, also one that the machine of the tests does not need."""
+    """Every fallback is captured, even if this machine does not need it."""
     bare = RecordingSource(HostEvidence().source())
     assemble_host(bare, TAKEN_AT)
     fixed = {ask for ask in bare.answers if isinstance(ask, (ReadFile, RealPath))}
@@ -152,7 +152,7 @@ def test_the_script_asks_what_a_host_that_lacks_everything_is_asked() -> None:
 @one_run
 @some_shells
 def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
-    """Who asked, on which kernel, and with how much memory."""
+    """So are the kernel and the size of memory."""
     answers = answers_of_lean_text(shell)
     name = os.uname()
     expected = f"{name.release}\n{name.version}\n{name.machine}\n{name.nodename}"
@@ -163,7 +163,7 @@ def test_the_user_who_ran_it_is_recorded(shell: str) -> None:
 
 
 def test_arithmetic_fits_32_bits() -> None:
-    """No more than mksh has: a device of major 254 was one of major 61694, and 24 GiB were 3.5."""
+    """In mksh, with 32 bits, device major 254 once became 61694, and 24 GiB became 3.5."""
     for expression in re.findall(r"\$\(\((.*?)\)\)", SOURCE.read_text()):
         assert [n for n in re.findall(r"\b\d+\b", expression) if int(n) >= 1 << 31] == [], (
             expression
@@ -173,7 +173,7 @@ def test_arithmetic_fits_32_bits() -> None:
 
 
 def test_a_shell_of_32_bits_counts_right() -> None:
-    """Numbers of devices and the size of memory, which pass through no arithmetic of the shell."""
+    """Device numbers and the size of memory do not go through the shell's arithmetic."""
     answers = answers_in(manifest(collect("mksh", "--lean")))
     number = Path("/").stat().st_dev
     resolved = LiveSource().fetch(ResolvePath("/"))
@@ -185,7 +185,7 @@ def test_a_shell_of_32_bits_counts_right() -> None:
 @some_shells
 @pytest.mark.usefixtures("steady_limits")
 def test_sysctl_values_are_whole(shell: str) -> None:
-    """A file of /proc/sys gives "2" for "20" to a shell that reads it byte by byte."""
+    """If the shell reads byte by byte, a file of /proc/sys gives "2" for "20"."""
     file = Path("/proc/sys/vm/dirty_background_ratio")
     script = changed(SCRIPT, ("\nfor f in proc/cmdline ", "\nreturn\nfor f in proc/cmdline "))
     assert script != SCRIPT
@@ -195,7 +195,7 @@ def test_sysctl_values_are_whole(shell: str) -> None:
 
 @one_run
 def test_every_answer_is_recorded_once() -> None:
-    """The reader refuses an ask that stands twice."""
+    """The reader rejects a manifest with a repeated ask."""
     keys = ("ask", "path", "argv", "device_number", "offset_bytes", "length_bytes", "reading")
     asked = Counter(
         str([entry.get(key) for key in keys]) for entry in entries(collected_once("sh"))
@@ -205,7 +205,7 @@ def test_every_answer_is_recorded_once() -> None:
 
 @one_run
 def test_the_manifest_names_its_maker_and_host() -> None:
-    """Who made it, where, and when, in the fields of the format."""
+    """Tool, host and time are in the fields of the format."""
     top = json.loads(manifest(collected_once("sh")).decode("utf-8", "surrogateescape"))
     del top["answers"]
     version = SCRIPT.splitlines()[1].split()[2].rstrip(":")
@@ -220,7 +220,7 @@ def test_the_manifest_names_its_maker_and_host() -> None:
 
 @one_run
 def test_text_is_base64_of_76_columns_between_marker_lines() -> None:
-    """`--text` prints nothing but the markers and lines that every channel carries."""
+    """`--text` prints only the markers and lines that every channel carries."""
     lines = collected_once("sh", "--lean", "--text").stdout.decode("ascii").split("\n")
     assert (lines[0], lines[-2], lines[-1]) == (BEGIN, END, "")
     assert {len(line) for line in lines[1:-3]} == {76}
@@ -240,7 +240,7 @@ def test_text_survives_a_terminal_and_the_noise_of_a_login(shell: str) -> None:
 def test_lean_fits_what_a_cloud_returns_of_standard_output() -> None:
     """`--lean --text` stays below the limit, without udev and group descriptors.
 
-    Not counted are the loop devices of tests beside this one; there may be dozens.
+    Loop devices of concurrent tests are not counted; there may be dozens.
     """
     sent = collected_once("sh", "--lean", "--text").stdout
     lines = gzip.decompress(unwrap(sent)).splitlines()
@@ -271,7 +271,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 @some_shells
 @pytest.mark.parametrize("arguments", [("--help",), ("-o",), ("--text", "x")])
 def test_what_it_does_not_know_it_refuses(shell: str, arguments: tuple[str, ...]) -> None:
-    """Exit status 2 and the usage, and nothing on standard output."""
+    """The exit status is 2, the usage is shown, and standard output is empty."""
     done = collect(shell, *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr == b"usage: sh collect.sh [--text] [--lean] [-o FILE]\n"
@@ -294,7 +294,7 @@ def test_no_snapshot_goes_to_a_terminal(tmp_path: Path) -> None:
 @some_shells
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_path: Path) -> None:
-    """Neither the directory nor the command that was running; the exit status is not 0."""
+    """Neither its directory nor the running command stays; the exit status is not 0."""
     if shutil.which(shell.partition(" ")[0]) is None:
         pytest.skip(f"needs {shell}")
     kept = tmp_path / "collect.sh"
@@ -316,7 +316,7 @@ def test_nothing_is_left_after_a_signal(shell: str, number: signal.Signals, tmp_
 
 @some_shells
 def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> None:
-    """`… | head -c 1` ends the script early, and it tidies up."""
+    """`… | head -c 1` ends the script early, and the script cleans up."""
     kept = tmp_path / "collect.sh"
     kept.write_text(SCRIPT)
     place = tmp_path / "tmp"
@@ -329,9 +329,9 @@ def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> No
 
 @some_shells
 def test_nothing_holds_the_output_when_the_script_has_ended(shell: str) -> None:
-    """`ssh HOST sh -s` waits until the last writer is gone: a `sleep 1` of a time limit was.
+    """`ssh HOST sh -s` waits for the last writer: not even a time limit's `sleep` may be one.
 
-    Here it would sleep for minutes.
+    In this test such a `sleep` would last for minutes.
     """
     one_command = changed(SCRIPT, ("\nlong /proc/self/mountinfo\n", "\nrun true\nreturn\n"))
     script = with_seconds(one_command, str(HANG_SECONDS))
@@ -355,12 +355,12 @@ IMPATIENT = impatient_with(
     ),
     "run sleep 1000",
 )
-"""The script with a tool that hangs, for which its seconds are short, and one that is missing."""
+"""The script with a hanging tool, which has a short time limit, and a missing one."""
 
 
 @functools.cache
 def runs_of_the_impatient(shell: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return the runs of commands that it captures, by the first word, and what it leaves."""
+    """Return the captured command runs by program, and the files left behind."""
     with TemporaryDirectory() as place:
         found = entries(collect(shell, script=IMPATIENT, environment={"TMPDIR": place}))
         left = leftovers(Path(place))
@@ -370,7 +370,7 @@ def runs_of_the_impatient(shell: str) -> tuple[dict[str, dict[str, Any]], list[s
 @one_run
 @some_shells
 def test_nothing_is_left_after_success(shell: str) -> None:
-    """The temporary directory goes with the script."""
+    """The temporary directory is removed."""
     assert runs_of_the_impatient(shell)[1] == []
 
 
@@ -386,7 +386,7 @@ def test_a_hung_command_is_recorded_and_the_rest_goes_on(shell: str) -> None:
 @one_run
 @some_shells
 def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
-    """With the exit status 127 of the shell; the next tool runs all the same."""
+    """The exit status is the shell's 127, and the next tool runs all the same."""
     runs, _ = runs_of_the_impatient(shell)
     assert (runs["no-such-tool"]["status"], runs["no-such-tool"]["stdout"]) == (127, "")
     assert "not found" in runs["no-such-tool"]["stderr"]
@@ -396,20 +396,20 @@ def test_a_tool_that_is_missing_is_recorded(shell: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @some_shells
 def test_an_ordinary_user_gets_what_he_may_see(shell: str) -> None:
-    """As nobody it ends well, and reports what was refused."""
+    """Run as nobody, the script succeeds and reports the refused answers."""
     answers = answers_in(manifest(collect(shell, wrapper=NOBODY)))
     assert answers[EffectiveUser()] == Known("65534", "effective user")
     assert isinstance(answers[ReadFile("/proc/self/mountinfo")], Known)
 
 
 def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
-    """After an error / is read-only, and then a snapshot is wanted: /run takes its place."""
+    """After an error / is read-only and a snapshot is needed: /run is used instead."""
     manifest(collect("sh", script=BRIEF, environment={"TMPDIR": str(tmp_path / "missing")}))
 
 
 @some_shells
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
-    """It once ended with status 1 and no message: the pipe's other end then saw an empty file."""
+    """Without a message, the reader of a pipe would see only an empty file."""
     script = BRIEF.replace("/run /dev/shm;", "/proc/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
@@ -418,7 +418,7 @@ def test_without_any_place_for_files_it_says_so(shell: str) -> None:
 
 @pytest.mark.parametrize("tool", ["gzip", "base64"])
 def test_the_script_names_tools_that_may_be_missing(tool: str) -> None:
-    """Without gzip the manifest is sent as it is, and without base64 openssl takes its place."""
+    """Without gzip the manifest is sent uncompressed, and without base64 openssl replaces it."""
     script = BRIEF.replace(f"\n{tool} ", f"\nno-{tool} ")
     assert script != BRIEF
     done = collect("sh", *(("--text",) if tool == "base64" else ()), script=script)
@@ -443,7 +443,7 @@ def without(tool: str, directory: Path) -> str:
 def test_without_a_tool_no_path_is_said_to_be_missing(
     shell: str, tool: str, tmp_path: Path
 ) -> None:
-    """Without stat no path was there, and so no fstrim.timer; without readlink each led to ""."""
+    """Such paths are unknown: neither absent, like fstrim.timer, nor resolved to ""."""
     if shell.startswith("busybox"):
         pytest.skip("busybox can have them itself")
     script = without(tool, tmp_path / "bin")
@@ -481,13 +481,13 @@ def test_escapes_of_fstab_are_read_as_mount_reads_them(shell: str, tmp_path: Pat
 
 
 def is_running(command: str) -> bool:
-    """Whether a process has this command line."""
+    """Return whether a process has this command line."""
     wanted = command.replace(" ", "\0").encode()
     return any(_command_line(process).startswith(wanted) for process in Path("/proc").iterdir())
 
 
 def _command_line(process: Path) -> bytes:
-    """Return a process's arguments, each ended by NUL; nothing for one that is gone."""
+    """Return a process's arguments, each ended by NUL, or nothing if it has ended."""
     with suppress(OSError):
         return (process / "cmdline").read_bytes()
     return b""
@@ -501,7 +501,7 @@ OLD_MEMINFO = 'mount --bind "$0" /proc/meminfo && exec "$@"'
 @pytest.mark.kernel
 @pytest.mark.parametrize("available", ["0 kB", "9000 kB"])
 def test_implausible_memory_is_estimated(shell: str, available: str, tmp_path: Path) -> None:
-    """As the live source does it: what the kernel lets become dirty."""
+    """The estimate is that of the live source: the memory that the kernel lets become dirty."""
     table = tmp_path / "meminfo"
     table.write_text(IMPLAUSIBLE.format(available))
     wrapper = ("unshare", "-m", "sh", "-c", OLD_MEMINFO, str(table))

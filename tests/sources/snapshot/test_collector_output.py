@@ -1,4 +1,4 @@
-"""Where the shell collector writes, and what it leaves: a file of its own, and nothing else."""
+"""Where the shell collector writes its output, and that it leaves nothing else behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from support.shells.collector import (
 from support.timing import PATIENCE_SECONDS, wait_until
 
 QUICK = re.sub(r"^capture$", ":", SCRIPT, flags=re.MULTILINE)
-"""The script without what it captures, which these tests do not look at."""
+"""The script without its capture, which these tests do not check."""
 
 
 def quick(shell: str, *options: str) -> subprocess.CompletedProcess[bytes]:
@@ -43,7 +43,7 @@ def quick(shell: str, *options: str) -> subprocess.CompletedProcess[bytes]:
 @some_shells
 @pytest.mark.parametrize("bits", [0o644, 0o666, 0o777])
 def test_an_existing_file_is_closed_to_others(shell: str, bits: int, tmp_path: Path) -> None:
-    """The old mode once stayed, and who had the old file open read the new snapshot."""
+    """The new file has mode 0600, and a reader that had the old file open does not see it."""
     target = tmp_path / "out"
     target.write_text("old\n")
     target.chmod(bits)
@@ -59,7 +59,7 @@ def test_an_existing_file_is_closed_to_others(shell: str, bits: int, tmp_path: P
 @some_shells
 @pytest.mark.parametrize("leads_to", ["file", "nothing", "directory"])
 def test_no_link_is_followed(shell: str, leads_to: str, tmp_path: Path) -> None:
-    """A stranger's link in /tmp would let root write over any file."""
+    """Otherwise another user's link in /tmp would let root overwrite any file."""
     victim, link = tmp_path / "victim", tmp_path / "link"
     if leads_to == "file":
         victim.write_text("precious\n")
@@ -76,7 +76,7 @@ def test_no_link_is_followed(shell: str, leads_to: str, tmp_path: Path) -> None:
 
 @some_shells
 def test_what_is_no_file_is_refused(shell: str, tmp_path: Path) -> None:
-    """A directory, a pipe and a device: the last by a slip of the hand."""
+    """A directory, a pipe and a device are refused, since they are probably typing mistakes."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (tmp_path, pipe, Path("/dev/null")):
@@ -91,7 +91,7 @@ def test_what_is_no_file_is_refused(shell: str, tmp_path: Path) -> None:
 def test_a_relative_name_is_one_of_the_working_directory(
     shell: str, name: str, tmp_path: Path
 ) -> None:
-    """Also where it looks like an option, or has a blank."""
+    """The name may look like an option or contain a blank."""
     script = tmp_path / "collect.sh"
     script.write_text(QUICK)
     place = tmp_path / "place"
@@ -105,10 +105,10 @@ def test_a_relative_name_is_one_of_the_working_directory(
 @some_shells
 @pytest.mark.parametrize("option", ["-f", "-euC"])
 def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: Path) -> None:
-    """`sh -e` once ended at the first tool that failed, and left its directory behind.
+    """`sh -e` must not end at the first tool that fails, nor leave its directory behind.
 
-    -e, -u and -C only add ways to fail: what runs with all of them runs with each. -f is another
-    meaning of the words.
+    -e, -u and -C only add ways to fail: what runs with all of them runs with each. -f turns off
+    the expansion of file names.
     """
     script, place = tmp_path / "collect.sh", tmp_path / "tmp"
     script.write_text(changed(SCRIPT, ("run systemd-detect-virt", "run false")))
@@ -128,7 +128,7 @@ def test_options_of_the_shell_change_nothing(shell: str, option: str, tmp_path: 
 
 @pytest.mark.parametrize("options", ["-k", "-v", "-1"])
 def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None:
-    """GZIP=-k once kept the file that was packed, and both were sent."""
+    """With GZIP=-k gzip keeps the uncompressed file, which must not be sent as well."""
     manifest(collect("sh", script=QUICK, environment={"GZIP": options}))
 
 
@@ -141,7 +141,7 @@ def test_options_of_gzip_in_the_environment_change_nothing(options: str) -> None
 def test_an_answer_that_finds_no_room_ends_it(
     shell: str, change: tuple[str, str], tmp_path: Path
 ) -> None:
-    """Half of an answer is another one; SIGXFSZ, which a limit sends, left the directory."""
+    """No partial answer is sent, and SIGXFSZ, sent at the size limit, leaves no directory."""
     environment = {"TMPDIR": str(tmp_path)}
     done = collect(shell, script=changed(SCRIPT, change), environment=environment)
     assert (done.returncode, done.stdout) == (1, b"")
@@ -150,7 +150,7 @@ def test_an_answer_that_finds_no_room_ends_it(
 
 @some_shells
 def test_a_program_that_never_ends_to_write_fills_no_disk(shell: str) -> None:
-    """It is ended where a scan would read no more: one of 20 seconds wrote 39 GB."""
+    """It is ended at the limit that a scan reads: in 20 seconds a program can write 39 GB."""
     limit = f"ulimit -f {LARGEST_ANSWER_BYTES // 512};"  # POSIX: in units of 512 bytes
     script = re.sub(r"^capture$", "run yes", SCRIPT, flags=re.MULTILINE)
     script = changed(script, (limit, "ulimit -f 8;"))
@@ -161,7 +161,7 @@ def test_a_program_that_never_ends_to_write_fills_no_disk(shell: str) -> None:
 
 @some_shells
 def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -> None:
-    """From inside it, its relative name was that of another directory, and it stayed."""
+    """The script changes its directory, so a relative name would not lead there any more."""
     (tmp_path / "place").mkdir()
     for name in ("place", "./place", "../" + tmp_path.name + "/place"):
         done = subprocess.run(
@@ -179,9 +179,9 @@ def test_a_relative_place_for_files_is_removed_too(shell: str, tmp_path: Path) -
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """Signals that the shells can trap: what is ignored at their start stays ignored (POSIX sh).
+    """Reset signals to their defaults: shells cannot trap those ignored at their start (POSIX sh).
 
-    A shell without job control starts its background jobs so, and the tests may be in one.
+    A shell without job control starts background jobs so, and the tests may be in one.
     """
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (SIGINT, SIGQUIT)}
     yield
@@ -196,7 +196,7 @@ def default_signals() -> Iterator[None]:
 def test_a_signal_leaves_neither_directory_nor_file(
     shell: str, option: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """The old file stays as it was; the new one, half written beside it, goes.
+    """The old file is unchanged; the new one, partly written beside it, is removed.
 
     The signal is sent while the shell sleeps until a command ends, and again until it ends.
     """
@@ -223,7 +223,7 @@ def test_a_signal_leaves_neither_directory_nor_file(
 def test_a_second_signal_leaves_nothing_either(
     shell: str, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """Who presses Ctrl-C again while it tidies up once ended it before it had."""
+    """Pressing Ctrl-C again during the cleanup must not stop the cleanup."""
     script, place, tidies = tmp_path / "collect.sh", tmp_path / "tmp", tmp_path / "tidies"
     slow = f';: >{tidies};sleep 1;rm -rf "$T" '
     hold = ("\nlong /proc/self/mountinfo\n", "\nrun sleep 300\n")
@@ -248,7 +248,7 @@ def test_a_second_signal_leaves_nothing_either(
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
-    """A snapshot that does not fit is an error, and half of one is no snapshot."""
+    """A snapshot that does not fit is an error, and no partial snapshot is left."""
     target = tmp_path / "out"
     target.write_text("old\n")
     script = QUICK.replace("cat json*", "cat json* >/dev/full")
@@ -260,7 +260,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 def test_no_short_name_means_two_variables() -> None:
-    """The names that variables are sent by are free in the script as it is kept."""
+    """Each short name is unique, and the unshortened script assigns none of them."""
     source = Path(module.__file__).with_name("collect.sh").read_text()
     short = list(module._VARIABLES.values())
     assert len(set(short)) == len(short)
@@ -270,7 +270,7 @@ def test_no_short_name_means_two_variables() -> None:
 
 
 def test_every_use_of_a_shortened_variable_is_shortened() -> None:
-    """Where arithmetic names one without its $, it would be another variable."""
+    """In arithmetic a variable has no $, and must be renamed all the same."""
     for name in module._VARIABLES:
         assert re.search(rf"\$\{{?{name}\b|^\s*{name}=", SCRIPT, re.MULTILINE) is None
         source = Path(module.__file__).with_name("collect.sh").read_text()
@@ -279,7 +279,7 @@ def test_every_use_of_a_shortened_variable_is_shortened() -> None:
 
 
 def test_a_shortened_function_is_no_other_word() -> None:
-    """Its name stands nowhere in what is sent, and no function has the short one."""
+    """The name of a shortened function is used for nothing else, nor is its short name."""
     source = Path(module.__file__).with_name("collect.sh").read_text()
     assert set(re.findall(r"^(\w)\(\)", SCRIPT, re.MULTILINE)) == {*module._FUNCTIONS.values()}
     for name, short in module._FUNCTIONS.items():
@@ -298,7 +298,7 @@ def test_no_tool_uses_blkids_cache() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can close a directory to others")
 @some_shells
 def test_what_is_closed_to_a_user_is_not_said_to_be_missing(shell: str) -> None:
-    """The shell finds nothing below a directory that it cannot search: a closed /sys was absent."""
+    """Below a directory that it may not search, such as a closed /sys, the shell finds nothing."""
     with TemporaryDirectory() as top:
         Path(top).chmod(0o711)
         closed, gone = f"{top}/closed", f"{top}/gone"

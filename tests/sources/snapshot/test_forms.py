@@ -1,4 +1,4 @@
-"""The forms of a snapshot beside a directory: tar, one file, text; and what the shell writes."""
+"""The forms of a snapshot other than a directory: tar, single file, text and shell output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def top(*entries: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def one(entry: dict[str, Any], **more: Any) -> Answer:
-    """Return the one answer of a manifest."""
+    """Return the answer to the only entry of a manifest."""
     answers, _ = decode(
         json.dumps(top(entry, **more)).encode(), lambda name: b"of " + name.encode()
     )
@@ -64,7 +64,7 @@ def captured(path: Path, content: bytes) -> Captured:
 
 
 def packed(**parts: bytes) -> bytes:
-    """Write a plain tar of files; "__" in a name is a slash, "_json" is ".json"."""
+    """Return a plain tar of files; "__" in a name is a slash, "_json" is ".json"."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as written:
         for name, content in parts.items():
@@ -111,20 +111,20 @@ NOISY = (
     ),
 )
 def test_a_snapshot_of_one_file_is_read_in_every_wrapping(tmp_path: Path, content: bytes) -> None:
-    """The same answers come out of each."""
+    """Every wrapping gives the same answers."""
     found = captured(tmp_path / "it", content)
     assert (found.kind, found.label, found.taken_at) == ("snapshot", f"{tmp_path}/it", TAKEN_AT)
     assert found.source.fetch(ReadFile("/x")) == Known("text", "/x")
 
 
 def test_a_tar_holds_it_all(tmp_path: Path) -> None:
-    """Long texts, bytes that are no UTF-8, long bytes and unknowns come back from a tar."""
+    """Long texts, bytes that are not UTF-8, long bytes and unknowns are read back from a tar."""
     found = captured(tmp_path / "it.tgz", TAR.getvalue())
     assert {ask: found.source.fetch(ask) for ask in ANSWERS} == ANSWERS
 
 
 def test_the_same_answers_make_the_same_tar() -> None:
-    """No time, owner or order of asking shows; all lies in one directory."""
+    """It depends on no time, owner or order of asking; all files are in one directory."""
     again = io.BytesIO()
     write_snapshot_tar(again, dict(reversed(ANSWERS.items())), taken_at=TAKEN_AT)
     assert again.getvalue() == TAR.getvalue()
@@ -135,7 +135,7 @@ def test_the_same_answers_make_the_same_tar() -> None:
 
 
 def test_long_bytes_are_a_file_of_their_own(tmp_path: Path) -> None:
-    """Group descriptors of a large filesystem are not spelled in hexadecimal."""
+    """Group descriptors of a large filesystem are not written in hexadecimal."""
     write_snapshot(tmp_path / "it", ANSWERS, taken_at=TAKEN_AT)
     file = tmp_path / "it" / "answers" / "read_bytes.dev_sda_4096_70000_0"
     assert file.read_bytes() == bytes(range(250)) * 280
@@ -143,7 +143,7 @@ def test_long_bytes_are_a_file_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
-    """Host, tool and the time of an answer are written where they are known, and read back."""
+    """Host, tool and the times of the answers are written if they are known, and read back."""
     ask = ReadFile("/proc/cmdline")
     files = encode(
         {ask: Known("quiet\n", "/proc/cmdline")},
@@ -160,7 +160,7 @@ def test_the_manifest_says_whose_it_is_and_when_each_answer_was_given() -> None:
 
 
 def test_raw_bytes_in_a_string_come_back() -> None:
-    """The shell collector cannot spell a byte that is not UTF-8, and writes it as it is."""
+    """The shell collector cannot escape a byte that is not UTF-8 and writes it unchanged."""
     manifest = json.dumps(
         top({"ask": "read_file", "path": "/x@", "origin": "/x", "text": "@"})
     ).encode()
@@ -180,7 +180,7 @@ TUNE = {"ask": "tune_superblock", "mount_point": "/", "origin": "o"}
     ],
 )
 def test_bytes_have_three_forms(form: dict[str, Any], value: bytes) -> None:
-    """Hexadecimal lines, base64, or a file."""
+    """Bytes are written as hexadecimal lines, as base64, or as a file."""
     assert one(TUNE | form) == Known(value, "o")
 
 
@@ -236,12 +236,12 @@ REFUSED = {"status": 1, "stderr": "dumpe2fs: Permission denied while trying\n"}
     ids="good timed absent failed denied killed late unwaited".split(),
 )
 def test_a_raw_run_is_judged_as_a_live_one(changes: dict[str, Any], expected: Answer) -> None:
-    """The collector records how a program ended; what that means is decided once, here."""
+    """The collector records how a program ended; the interpretation is in one place, here."""
     assert one(RUN | changes) == expected
 
 
 def test_a_refusal_of_the_captured_root_is_not_helped_by_root() -> None:
-    """The hint is about who captured, wherever in the manifest that stands, not who reads."""
+    """The hint is about the user who captured, wherever the manifest records it, not the reader."""
     manifest = json.dumps(top(RUN | REFUSED, USER)).encode()
     answer = decode(manifest, lambda _: b"")[0][RunCommand(("dumpe2fs", "-h", "/dev/sda"))]
     assert isinstance(answer, Unknown)
@@ -268,7 +268,7 @@ def test_a_refusal_of_the_captured_root_is_not_helped_by_root() -> None:
     ],
 )
 def test_a_malformed_entry_is_refused(entry: dict[str, Any], reason: str) -> None:
-    """The new forms are as strict as the old ones."""
+    """The new forms are checked as strictly as the old ones."""
     with pytest.raises(SnapshotError, match=reason):
         one(entry)
 
@@ -282,7 +282,7 @@ def test_a_malformed_entry_is_refused(entry: dict[str, Any], reason: str) -> Non
     ],
 )
 def test_a_malformed_head_is_refused(more: dict[str, Any], reason: str) -> None:
-    """Who, by what and when are texts of their kinds."""
+    """User, tool and time must be strings of the right format."""
     with pytest.raises(SnapshotError, match=reason):
         one(USER, **more)
 
@@ -322,21 +322,21 @@ TEXT_FILE = json.dumps(
 def test_what_is_no_snapshot_is_an_error_that_begins_with_the_path(
     tmp_path: Path, content: bytes, reason: str
 ) -> None:
-    """Truncated, garbage, two hosts mixed: each names the file and the reason."""
+    """Truncated, garbage, two hosts mixed: each error names the file and the reason."""
     with pytest.raises(ArchiveError, match=reason) as caught:
         captured(tmp_path / "it", content)
     assert str(caught.value).startswith(f"{tmp_path}/it: ")
 
 
 def test_a_device_is_no_capture() -> None:
-    """`--from /dev/sda` is a slip of the hand, and reads nothing."""
+    """`--from /dev/sda` is a typing mistake, and nothing is read."""
     with pytest.raises(ArchiveError, match=r"^/dev/zero: a device; audit it as a TARGET"):
         open_captured("/dev/zero")
 
 
 @given(st.binary(max_size=5000))
 def test_wrapped_bytes_come_back(content: bytes) -> None:
-    """Text survives CR LF, folding and noise around it."""
+    """Text is read back despite CR LF, folding and noise around it."""
     noisy = f"$ motd\r\n{wrap(content)}exit".replace("\n", "\r\n\r\n").encode()
     assert unwrap(noisy) == content
     assert max(map(len, wrap(content).split("\n"))) <= 76
@@ -345,7 +345,7 @@ def test_wrapped_bytes_come_back(content: bytes) -> None:
 @examples(150)
 @given(st.data())
 def test_damage_is_an_archive_error_or_nothing(data: st.DataObject) -> None:
-    """Whatever bytes of a snapshot are changed or lost, no other exception escapes."""
+    """Changed or lost bytes cause no other exception."""
     whole = data.draw(st.sampled_from([SINGLE, TAR.getvalue(), NOISY.encode(), TEXT_FILE]))
     content = bytearray(whole)
     for at in data.draw(st.lists(st.integers(0, len(content) - 1), max_size=5)):
@@ -362,7 +362,7 @@ json_values: st.SearchStrategy[Any] = st.recursive(
 
 @given(st.data())
 def test_any_value_anywhere_in_a_manifest_is_refused_or_read(data: st.DataObject) -> None:
-    """No type in no place makes another exception."""
+    """No type in any place causes another exception."""
     entries = [dict(data.draw(st.sampled_from([RUN, USER, TUNE | {"hex": []}]))) for _ in "ab"]
     entry = data.draw(st.sampled_from(entries))
     entry[data.draw(st.sampled_from([*entry, "hex", "unknown", "base64"]))] = data.draw(json_values)

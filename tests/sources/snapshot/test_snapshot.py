@@ -1,4 +1,4 @@
-"""Snapshots: written, read, compared, and refused."""
+"""Snapshots are written, read, compared and rejected."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_answer_is_passed_through_and_kept() -> None:
 
 
 def test_what_was_not_asked_is_not_an_answer() -> None:
-    """A recording holds the asks of one scan, in their order, and nothing else."""
+    """A recording holds only the asks of one scan, in their order."""
     source = RecordingSource(MapSource({Uname(): Known("6.1", "uname")}))
     assert dict(source.answers) == {}
     source.fetch(ReadFile("/etc/fstab"))
@@ -71,7 +71,7 @@ def test_what_was_not_asked_is_not_an_answer() -> None:
 
 
 def test_each_answer_has_the_time_at_which_it_was_first_given() -> None:
-    """Asked again, an answer keeps its time: a source answers an ask once."""
+    """A repeated ask keeps its first time, because a source answers each ask once."""
     clock = iter(["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"])
     source = RecordingSource(MapSource({Uname(): Known("6.1", "uname")}), lambda: next(clock))
     source.fetch(Uname())
@@ -84,14 +84,14 @@ def test_each_answer_has_the_time_at_which_it_was_first_given() -> None:
 
 
 def test_the_clock_is_in_utc() -> None:
-    """RFC 3339 to the second, as the snapshot format asks for."""
+    """RFC 3339 to the second, as the snapshot format requires."""
     assert re.fullmatch(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ", utc_now())
 
 
 TAKEN_AT = "2026-01-02T03:04:05Z"
 LONG = "line\n" * 100
 
-# Texts of a host, and lone surrogates that join to what it could have printed.
+# Texts of a host, and lone surrogates that join to text that it could have printed.
 texts = st.one_of(
     st.binary(max_size=400).map(lambda raw: raw.decode("utf-8", "surrogateescape")),
     st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF), max_size=200),
@@ -128,7 +128,7 @@ answered = st.dictionaries(
 
 
 def with_its_length(item: tuple[Ask, Answer]) -> tuple[Ask, Answer]:
-    """Return an ask for as many bytes as its answer has: a source answers with all or none."""
+    """Return an ask for as many bytes as its answer has, as a source returns all or none."""
     ask, answer = item
     if isinstance(ask, ReadBytes) and isinstance(answer, Known):
         return replace(ask, length_bytes=len(answer.value)), answer
@@ -144,7 +144,7 @@ def test_every_answer_comes_back_exactly(answers: dict[Ask, Answer]) -> None:
 
 @given(answered)
 def test_every_file_has_a_name_that_stays_inside(answers: dict[Ask, Answer]) -> None:
-    """Whatever a host's names hold, a file's name is plain, and unique where case is folded."""
+    """Whatever a host's names hold, file names are plain and unique even if case is folded."""
     names = [name for name in encode(answers, TAKEN_AT) if name != "manifest.json"]
     assert all(ANSWER_FILE.fullmatch(name) for name in names)
     assert len({name.lower() for name in names}) == len(names)
@@ -163,7 +163,7 @@ def test_a_directory_holds_it_all(answers: dict[Ask, Answer]) -> None:
 
 
 def test_a_snapshot_is_for_people(tmp_path: Path) -> None:
-    """The manifest is sorted and indented; a long text is a file that can be read alone."""
+    """The manifest is sorted and indented; a long text is a separate, readable file."""
     answers: dict[Ask, Answer] = {
         ReadFile("/proc/cmdline"): Known("quiet\n", "/proc/cmdline"),
         RunCommand(("dumpe2fs", "-h", "/dev/md127")): Known(LONG, "dumpe2fs -h /dev/md127"),
@@ -231,7 +231,7 @@ def test_a_snapshot_is_for_people(tmp_path: Path) -> None:
 
 
 def test_the_order_of_asking_does_not_show() -> None:
-    """Two captures of one host are equal byte by byte."""
+    """Two captures of one host are identical byte by byte."""
     answers: dict[Ask, Answer] = {ReadFile(p): Known(LONG, p) for p in ("/a/b", "/a_b", "/A/b")}
     backwards = dict(reversed(answers.items()))
     assert encode(answers, TAKEN_AT) == encode(backwards, TAKEN_AT)
@@ -244,12 +244,12 @@ def test_the_order_of_asking_does_not_show() -> None:
 
 
 def test_every_ask_has_a_word_in_the_format() -> None:
-    """A new ask that the format does not know would end the capture."""
+    """A new ask that the format cannot express would end the capture."""
     assert {make for make, _ in KINDS.values()} == set(Ask.__args__)
 
 
 def test_what_can_be_captured_can_be_read_back() -> None:
-    """The longest output of a program is within the limit of an answer's file."""
+    """The longest output of a program is within the size limit of an answer's file."""
     assert LARGEST_ANSWER_BYTES >= commands.LARGEST_OUTPUT_BYTES
 
 
@@ -261,7 +261,7 @@ def test_what_was_not_captured_says_so() -> None:
 
 
 def test_a_recorded_gap_is_replayed_as_that_gap() -> None:
-    """A capture without root stays a capture without root."""
+    """A capture without root is replayed with its gaps."""
     recorded = Unknown("dumpe2fs -h /dev/sda", Why.DENIED, "Permission denied", "run as root")
     ask = RunCommand(("dumpe2fs", "-h", "/dev/sda"))
     assert MapSource({ask: recorded}).fetch(ask) == recorded
@@ -283,7 +283,7 @@ def manifest(*entries: object, **changes: object) -> dict[str, object]:
 
 
 def without(entry: dict[str, Any], *keys: str, **changes: object) -> dict[str, Any]:
-    """Build an entry that lacks keys, or has others."""
+    """Build an entry that lacks these keys, or has others."""
     return {key: value for key, value in entry.items() if key not in keys} | changes
 
 
@@ -297,7 +297,7 @@ def snapshot(directory: Path, content: object) -> Path:
 
 
 def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
-    """The rows below fail for what was changed, because this one is good."""
+    """It is valid, so the entries below fail for their changes only."""
     source, _ = read_snapshot(snapshot(tmp_path, manifest(GOOD)))
     assert source.fetch(ReadFile("/x")) == Known("text", "/x")
 
@@ -355,7 +355,7 @@ def test_a_snapshot_made_by_hand_is_read(tmp_path: Path) -> None:
 def test_a_malformed_manifest_is_refused_with_its_reason(
     tmp_path: Path, content: object, reason: str
 ) -> None:
-    """The error names the directory and what is wrong; nothing odd is passed over."""
+    """The error names the directory and the cause; no malformed entry is skipped."""
     with pytest.raises(SnapshotError, match=reason) as caught:
         read_snapshot(snapshot(tmp_path, content))
     assert str(caught.value).startswith(f"{tmp_path}: ")
@@ -388,7 +388,7 @@ def test_a_name_that_could_leave_the_directory_is_refused(tmp_path: Path, name: 
 
 
 def test_no_symbolic_link_is_followed(tmp_path: Path) -> None:
-    """Neither an answer, nor `answers`, nor the manifest can be a way out."""
+    """An answer, `answers` itself and the manifest must not be links."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "x").write_text("secret")
@@ -428,7 +428,7 @@ def test_a_sparse_bomb_is_refused_by_its_size(tmp_path: Path) -> None:
 
 
 def test_many_files_are_bounded_in_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that are small enough each can be too much together."""
+    """Files within the limit for one can exceed the limit for all."""
     monkeypatch.setattr(snapshot_format, "LARGEST_TOTAL_BYTES", 20)
     entries = [without(GOOD, path=str(n), text_file=f"answers/{n}") for n in range(3)]
     two, three = (json.dumps(manifest(*entries[:n])).encode() for n in (2, 3))
@@ -442,14 +442,14 @@ def test_many_files_are_bounded_in_total(monkeypatch: pytest.MonkeyPatch) -> Non
     [("manifest.json", "manifest.json: No such file"), ("answers/x", "x: No such file")],
 )
 def test_a_missing_file_is_named(tmp_path: Path, missing: str, reason: str) -> None:
-    """A missing file is named, and an empty directory is no snapshot."""
+    """A missing file is named, and an empty directory is not a snapshot."""
     (snapshot(tmp_path, manifest(GOOD)) / missing).unlink()
     with pytest.raises(SnapshotError, match=reason):
         read_snapshot(tmp_path)
 
 
 def test_a_part_of_captured_bytes_is_captured_too() -> None:
-    """At the same reading of the same path, and from the first byte to the last."""
+    """The part must be of the same reading of the same path, up to the last byte."""
     whole = ReadBytes("/dev/sda", 4096, 16)
     replay = MapSource({whole: Known(bytes(range(16)), "sda")})
     assert replay.fetch(ReadBytes("/dev/sda", 4100, 12)) == Known(bytes(range(4, 16)), "sda")
@@ -463,7 +463,7 @@ def test_a_part_of_captured_bytes_is_captured_too() -> None:
 
 
 def test_no_part_comes_out_of_a_gap() -> None:
-    """What could not be read has none."""
+    """A part of bytes that could not be read is unknown as well."""
     replay = MapSource({ReadBytes("/dev/sda", 0, 16): Unknown("16 bytes", Why.DENIED)})
     found = replay.fetch(ReadBytes("/dev/sda", 0, 4))
     assert isinstance(found, Unknown)

@@ -1,4 +1,4 @@
-"""Credentials stay on their host, whichever of the two collectors captures it."""
+"""Both collectors mask credentials, so that they stay on their host."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ BOOT_IMAGE=/vmlinuz root=UUID=1 rootflags=commit=5 console=ttyS0,115200 systemd.
 
 @pytest.mark.parametrize(("line", "expected"), LINES)
 def test_what_looks_like_a_credential_is_masked(line: str, expected: str) -> None:
-    """Key and host stay, which tell what kind of mount it is; the value goes."""
+    """The value is masked; key and host stay, since they show what kind of mount it is."""
     assert masked_text(line) == expected
 
 
@@ -94,7 +94,7 @@ def test_everything_else_stays_as_it_is() -> None:
     ],
 )
 def test_the_script_masks_the_same(shell: str, awk: str, tmp_path: Path) -> None:
-    """In each awk, byte by byte, and with the same note."""
+    """The result is the same in each awk, byte by byte, and so is the note."""
     if shutil.which(awk.partition(" ")[0]) is None:
         pytest.skip(f"needs {awk}")
     fstab = tmp_path / "fstab"
@@ -114,7 +114,7 @@ OTHER = ReadFile("/etc/os-release")
 
 
 def test_only_files_that_can_hold_credentials_are_masked_and_named() -> None:
-    """What holds no credential is not named; other answers are never touched."""
+    """A file without credentials is not named; other answers are never changed."""
     answers: dict[Ask, Answer] = {
         FSTAB: Known("//a /b cifs password=x\n", "/etc/fstab"),
         CMDLINE: Known("ro quiet\n", "/proc/cmdline"),
@@ -134,7 +134,7 @@ def test_only_files_that_can_hold_credentials_are_masked_and_named() -> None:
 
 
 def test_the_script_masks_mount_tables(tmp_path: Path) -> None:
-    """The sources of FUSE are there as they were given."""
+    """The table shows the sources of FUSE mounts as they were given."""
     table = "1 0 0:4 / /m rw - fuse curlftpfs#u:S3cret@host rw\n"
     place = tmp_path / "mountinfo"
     place.write_text(table)
@@ -153,14 +153,14 @@ HIDDEN = INTEGRITY.replace("5ec4e7", "***")
 
 
 def test_keys_of_dm_integrity_are_masked() -> None:
-    """The kernel puts them into the table, and dmsetup hides those of dm-crypt alone."""
+    """The kernel prints them in the table; dmsetup hides the keys of dm-crypt only."""
     ask = RunCommand(("dmsetup", "table", "-j", "253", "-m", "0"))
     assert mask({ask: Known(INTEGRITY, "dmsetup")}) == ({ask: Known(HIDDEN, "dmsetup")}, [])
 
 
 @some_shells
 def test_the_script_masks_keys_of_dm_integrity(shell: str) -> None:
-    """What follows the run of dmsetup does it."""
+    """The output of dmsetup is filtered after its run."""
     (edit,) = re.findall(r"^run dmsetup table .*\n(sed .*)\n", SCRIPT, re.MULTILINE)
     instead = f"\nrun printf %s '{INTEGRITY}'\n{edit}\nreturn\n"
     sent = collect(shell, script=SCRIPT.replace("\nlong /proc/self/mountinfo\n", instead))
@@ -169,7 +169,7 @@ def test_the_script_masks_keys_of_dm_integrity(shell: str) -> None:
 
 
 def test_the_note_is_in_the_snapshot(tmp_path: Path) -> None:
-    """It can be read back; a note that is no list of paths is refused."""
+    """It can be read back; a note that is not a list of paths is rejected."""
     place = tmp_path / "snapshot"
     answers: dict[Ask, Answer] = {CMDLINE: Known("a=b\n", "/proc/cmdline")}
     write_snapshot(place, answers, taken_at="2026-01-02T03:04:05Z", masked=["/proc/cmdline"])
