@@ -1,4 +1,4 @@
-"""How the tests of parsers read stored texts."""
+"""A fixture that reads stored texts for the tests of parsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TEXTS = Path(__file__).parents[2] / "fixtures" / "texts"
 
 @pytest.fixture(scope="session")
 def stored() -> Callable[[str], str]:
-    """Read a stored text as a source would: bytes, UTF-8 with surrogateescape, nothing else."""
+    """Read a stored text as a source does: bytes, decoded as UTF-8 with surrogateescape."""
 
     def read(name: str) -> str:
         return (TEXTS / name).read_bytes().decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Magic numbers of what is no ext4, and what looks like text or an image."""
+"""Magic numbers of formats other than ext4, and the recognition of text and images."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCRAMBLED = struct.pack("<Q", 0x4149_5458_4520_4650)
 
 
 def test_an_mbr_has_four_entries_in_sectors() -> None:
-    """Type, start and size of each slot, used or not; the boot flag is no reason to doubt it."""
+    """Each slot has type, start and size, used or not; a boot flag is valid."""
     data = boot_record((LINUX, 2048, 32768), (0, 0, 0), (0x0F, 40960, 0xFFFFFFFF), status=0x80)
     assert parse_mbr(data) == (
         BootEntry(0x83, 2048, 32768),
@@ -59,19 +59,19 @@ def test_an_mbr_has_four_entries_in_sectors() -> None:
     ids=["empty", "short", "zeros", "FAT", "code", "no entries"],
 )
 def test_what_is_no_mbr_is_refused(data: bytes, reason: str) -> None:
-    """The signature alone proves nothing: boot sectors of filesystems have it, too."""
+    """The signature alone is no proof, since boot sectors of filesystems have it as well."""
     with pytest.raises(ValueError, match=reason):
         parse_mbr(data)
 
 
 def test_a_boot_record_of_a_logical_partition_may_be_empty_or_odd() -> None:
-    """Linux looks at nothing but its signature."""
+    """Linux checks only its signature."""
     assert parse_boot_record(boot_record())[0] == BootEntry(0, 0, 0)
     assert parse_boot_record(boot_record((LINUX, 63, 9), status=7))[0] == BootEntry(0x83, 63, 9)
 
 
 def test_a_gpt_header_tells_where_its_entries_are() -> None:
-    """The place in blocks, the number it claims, and their size."""
+    """It gives their place in blocks, their number and their size."""
     assert parse_gpt_header(gpt_header()) == GptHeader(2, 128, 128)
     odd = gpt_header(entries_at=34, count=1_000_000, entry_bytes=4096)
     assert parse_gpt_header(odd) == GptHeader(34, 1000000, 4096)
@@ -92,13 +92,13 @@ def test_a_gpt_header_tells_where_its_entries_are() -> None:
     ],
 )
 def test_a_damaged_gpt_header_is_refused(data: bytes, reason: str) -> None:
-    """Sizes that make no sense are refused also where the checksum was made to fit."""
+    """Implausible sizes are refused even if the checksum was made to fit."""
     with pytest.raises(ValueError, match=reason):
         parse_gpt_header(data)
 
 
 def test_gpt_entries_keep_their_number_and_both_ends() -> None:
-    """Entries that are not in use, upside down or at block 0 are passed over."""
+    """Entries that are unused, end before they start or start at block 0 are skipped."""
     entries = (
         gpt_entry(2048, 4095),
         gpt_entry(0, 0, guid=bytes(16)),
@@ -110,7 +110,7 @@ def test_gpt_entries_keep_their_number_and_both_ends() -> None:
 
 
 def test_gpt_entries_can_be_longer_than_usual() -> None:
-    """The size in the header counts, and half an entry at the end is none."""
+    """The header's size is used, and a partial entry at the end is ignored."""
     entries = gpt_entry(34, 35, entry_bytes=256) + gpt_entry(36, 2**64 - 1, entry_bytes=256)
     assert parse_gpt_entries(entries + bytes(100), 256) == (
         (1, 34, 35),
@@ -120,7 +120,7 @@ def test_gpt_entries_can_be_longer_than_usual() -> None:
 
 @given(st.binary(max_size=600) | st.binary(min_size=512, max_size=512))
 def test_any_bytes_are_a_table_or_a_value_error(data: bytes) -> None:
-    """Nothing else escapes the parsers."""
+    """The parsers raise nothing else."""
     for parse in (parse_mbr, parse_boot_record, parse_gpt_header):
         with suppress(ValueError):
             assert parse(data)
@@ -147,7 +147,7 @@ def test_the_header_tells_where_the_copies_lie() -> None:
 def test_a_file_of_the_real_e2image_is_read(
     tmp_path: Path, block_bytes: int, expected: tuple[int, int]
 ) -> None:
-    """The offsets are those of the installed e2image, and the magic number lies there."""
+    """The offsets are those of the installed e2image, and the magic number is there."""
     image, copy = tmp_path / "image", tmp_path / "copy"
     run("mke2fs", "-q", "-F", "-t", "ext4", "-b", str(block_bytes), image, "16M")
     run("e2image", image, copy)
@@ -172,20 +172,20 @@ def test_a_file_of_the_real_e2image_is_read(
     ],
 )
 def test_a_header_that_leads_nowhere_is_refused(data: bytes, reason: str) -> None:
-    """e2image writes such a header first and the rest later: an interrupted copy has it."""
+    """An interrupted copy has such a header, which e2image writes before everything else."""
     with pytest.raises(ValueError, match=reason):
         parse_e2image_header(data)
 
 
 def test_the_magic_number_alone_is_not_enough() -> None:
-    """Four bytes can be in any file; the text behind them is e2image's."""
+    """Four bytes can be in any file; the text that follows is specific to e2image."""
     assert is_e2image(header()[:512])
     assert not is_e2image(header()[:4] + bytes(508))
     assert not is_e2image(b"")
 
 
 def kind_at(offset_bytes: int, magic: bytes) -> str:
-    """Return the kind of a magic number at a place."""
+    """Return the kind recognized by a magic number at this offset."""
     found = [each.kind for each in SIGNATURES if each[1:] == (offset_bytes, magic)]
     return found[0] if found else ""
 
@@ -207,12 +207,12 @@ def kind_at(offset_bytes: int, magic: bytes) -> str:
 def test_magic_numbers_stand_where_the_formats_put_them(
     offset_bytes: int, magic: bytes, kind: str
 ) -> None:
-    """By the specifications that the module names."""
+    """The offsets come from the specifications that the module names."""
     assert kind_at(offset_bytes, magic).startswith(kind)
 
 
 def test_containers_precede_what_they_may_hold() -> None:
-    """A volume of LVM can begin with the boot sector of anything."""
+    """An LVM volume can begin with the boot sector of anything."""
     kinds = [each.kind for each in SIGNATURES]
     assert kinds.index(kind_at(512, b"LABELONE")) < kinds.index("xfs") < kinds.index("NTFS")
 
@@ -230,7 +230,7 @@ def test_containers_precede_what_they_may_hold() -> None:
     ],
 )
 def test_text_is_lines_without_control_characters(data: bytes, *, text: bool) -> None:
-    """The end of what was read can cut a character."""
+    """The data may end within a character."""
     assert is_text(data) is text
 
 
@@ -238,12 +238,12 @@ def test_text_is_lines_without_control_characters(data: bytes, *, text: bool) ->
     ("path", "named"), [("/a/Disk.IMG", True), ("x.ext4", True), ("img", False), ("a.ibd", False)]
 )
 def test_some_names_are_those_of_images(path: str, *, named: bool) -> None:
-    """Their endings say so, in any case."""
+    """File extensions of images are recognized in any case."""
     assert is_named_as_image(path) is named
 
 
 def test_zeros_are_zeros() -> None:
-    """One other byte is enough."""
+    """A single other byte makes the data non-zero."""
     assert is_zero(bytes(1024))
     assert not is_zero(bytes(1023) + b"\1")
 
@@ -256,7 +256,7 @@ def inode(mode: int, links: int) -> bytes:
 
 
 def test_a_regular_file_with_a_link_can_be_a_journal() -> None:
-    """As mke2fs makes it."""
+    """mke2fs makes such an inode."""
     assert check_journal_inode(inode(0o100600, 1))
 
 
@@ -272,6 +272,6 @@ def test_a_regular_file_with_a_link_can_be_a_journal() -> None:
     ids=["cleared", "no link", "directory", "cut", "nothing"],
 )
 def test_what_no_kernel_mounts_is_no_journal(raw: bytes, reason: str) -> None:
-    """The copy in the superblock looks whole all the same."""
+    """The copy in the superblock still looks valid."""
     with pytest.raises(ValueError, match=reason):
         check_journal_inode(raw)

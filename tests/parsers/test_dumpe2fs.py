@@ -63,7 +63,7 @@ DEFAULT = Superblock(
 
 
 def test_the_defaults_of_mke2fs(stored: Stored) -> None:
-    """Every field of a filesystem that mke2fs 1.47.0 made with its defaults."""
+    """All fields of a filesystem made by mke2fs 1.47.0 with its defaults are read."""
     assert parse_superblock(stored("dumpe2fs/1.47.0-default.txt")) == DEFAULT
 
 
@@ -173,7 +173,7 @@ def test_the_defaults_of_mke2fs(stored: Stored) -> None:
     ],
 )
 def test_a_filesystem(stored: Stored, name: str, fields: dict[str, object]) -> None:
-    """What is particular to each filesystem is read, from every version's text."""
+    """The distinctive fields of each filesystem are read from every version's text."""
     superblock = parse_superblock(stored(f"dumpe2fs/{name}.txt"))
     assert {field: getattr(superblock, field) for field in fields} == fields
 
@@ -191,7 +191,7 @@ def test_bits_that_an_older_dumpe2fs_cannot_name_have_their_names(stored: Stored
 
 
 def test_hostile_names_forge_no_field(stored: Stored) -> None:
-    """A label and a mount point that hold lines of dumpe2fs are read as label and mount point."""
+    """Labels and mount points that contain lines of dumpe2fs are read as text."""
     superblock = parse_superblock(stored("dumpe2fs/1.47.0-hostile-names.txt"))
     assert superblock == superblock._replace(
         label="x\nBlock size: 1",
@@ -203,7 +203,7 @@ def test_hostile_names_forge_no_field(stored: Stored) -> None:
 
 
 def _text(label: str, last_mounted_on: str, string: str) -> str:
-    """Print a superblock as list_super2() does, strings raw."""
+    """Return a superblock as list_super2() prints it, with raw strings."""
     return (
         f"Filesystem volume name:   {label}\n"
         f"Last mounted on:          {last_mounted_on}\n"
@@ -247,7 +247,7 @@ STRINGS = st.one_of(
 
 
 def _field(size: int) -> st.SearchStrategy[str]:
-    """Draw a string that fits a field of so many bytes, as dumpe2fs prints it: up to a NUL."""
+    """Draw a string that fits a field of this size, as dumpe2fs prints it: up to a NUL."""
     return STRINGS.map(
         lambda text: ("/" + text).partition("\0")[0].encode()[:size].decode("utf-8", "ignore")
     )
@@ -257,7 +257,7 @@ def _field(size: int) -> st.SearchStrategy[str]:
 def test_no_string_that_fits_its_field_forges_another(
     label: str, last_mounted_on: str, string: str
 ) -> None:
-    """Whatever the three raw strings hold, those that are read are whole, and all fields true."""
+    """Whatever the raw strings contain, those that are read are complete; fields are correct."""
     superblock = parse_superblock(_text(label, last_mounted_on, string))
     assert superblock.label == label
     assert superblock.mount_option_string == string
@@ -268,7 +268,7 @@ def test_no_string_that_fits_its_field_forges_another(
 
 
 def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
-    """`sos clean` and Insights replace host and user names, in labels and paths as well."""
+    """`sos clean` and Insights replace host and user names, also in labels and paths."""
     label, place = "host0.obfuscateddomain0.com", f"/srv/{'obfuscateduser12/' * 6}data"
     superblock = parse_superblock(_text(label, place, "nobarrier"))
     assert superblock.label == label
@@ -292,7 +292,7 @@ def test_names_that_were_obfuscated_are_longer_than_their_fields() -> None:
     ],
 )
 def test_another_text_is_refused(stored: Stored, old: str, new: str) -> None:
-    """A translated, cut or nonsensical header raises ValueError and is never half a superblock."""
+    """A translated, truncated or implausible header raises ValueError and is not read in part."""
     text = stored("dumpe2fs/1.47.0-default.txt")
     assert old in text
     with pytest.raises(ValueError, match=r"superblock|number| is 0|errors|journal"):
@@ -322,7 +322,7 @@ Total journal size:       4096k
     "last", ["ext4_iget", "x\nTotal journal size:    1G", "Last error line #: 1"]
 )
 def test_recorded_errors(first: str, last: str) -> None:
-    """The first and the last error are read, whatever the raw names of their functions hold."""
+    """The first and the last error are read, whatever the raw function names contain."""
     text = _text("x", "/x", "x").partition("Journal size")[0] + ERRORS.format(
         first=first, last=last
     )
@@ -334,7 +334,7 @@ def test_recorded_errors(first: str, last: str) -> None:
 
 
 def test_an_error_forges_no_journal() -> None:
-    """Without a journal there is no line of its size, and a function's name makes none."""
+    """Without a journal its size is not printed, and a function's name cannot supply it."""
     text = (
         _text("x", "/x", "x").partition("Journal size")[0]
         + ERRORS.format(first="x\nTotal journal size: 1G", last="x\nJournal size: 1G").partition(
@@ -346,7 +346,7 @@ def test_an_error_forges_no_journal() -> None:
 
 @given(st.text())
 def test_any_text_is_parsed_or_refused(text: str) -> None:
-    """Nothing but ValueError leaves the parser, also with rubbish after a true beginning."""
+    """The parser raises nothing but ValueError, even for garbage after a valid beginning."""
     beginning = _text("x", "/x", "x").partition("Inode count")[0]
     for candidate in (text, beginning + text):
         with pytest.raises(ValueError, match="superblock"):
@@ -389,7 +389,7 @@ def test_both_bitmaps_on_one_line(stored: Stored) -> None:
 
 
 def test_each_bitmap_on_its_line(new: str) -> None:
-    """Since 1.43 each has its line, with its checksum."""
+    """Since 1.43 each bitmap has a line, with its checksum."""
     table = parse_captured_groups(new)
     assert list(table.block_bitmaps) == [601, 602]
     assert list(table.inode_bitmaps) == [617, 618]
@@ -398,14 +398,14 @@ def test_each_bitmap_on_its_line(new: str) -> None:
 
 @pytest.mark.parametrize("name", ["1.42.9-centos7", "1.47.0-default", "1.47.0-hostile-names"])
 def test_the_superblock_is_that_of_the_header(stored: Stored, name: str) -> None:
-    """The groups behind it change nothing, and a text that ends before them is one, too."""
+    """The groups after it change nothing, and a text without groups is accepted as well."""
     header = stored(f"dumpe2fs/{name}.txt")
     assert parse_captured_superblock(header + NEW_GROUPS) == parse_superblock(header)
     assert parse_captured_superblock(header) == parse_superblock(header)
 
 
 def test_a_mount_point_forges_no_group(stored: Stored) -> None:
-    """A name that holds the head of a group is a name: groups are looked for behind it."""
+    """Groups are only looked for after the name, even if it contains the start of a group."""
     header = stored("dumpe2fs/1.47.0-default.txt").replace(
         "<not available>", "/x\nGroup 0: (Blocks 0-1)\n  Block bitmap at 9, Inode bitmap at 8"
     )
@@ -431,14 +431,14 @@ def test_a_gap_in_the_groups_is_refused(stored: Stored, old: str, new: str) -> N
 
 
 def test_a_header_has_no_groups(stored: Stored) -> None:
-    """`dumpe2fs -h` ends where the groups would begin."""
+    """`dumpe2fs -h` ends before the groups."""
     with pytest.raises(ValueError, match="no block group"):
         parse_captured_groups(stored("dumpe2fs/1.47.0-default.txt"))
 
 
 @given(st.text())
 def test_any_text_is_refused(text: str) -> None:
-    """Nothing but ValueError leaves the parsers."""
+    """The parsers raise nothing but ValueError."""
     for parse in (parse_captured_groups, parse_captured_superblock):
         with pytest.raises(ValueError, match="superblock"):
             parse(text)

@@ -32,7 +32,7 @@ def test_a_group_table(
 
 
 def test_an_inode_table_may_be_a_range() -> None:
-    """dumpe2fs(8) documents a range of blocks; its start is taken."""
+    """dumpe2fs(8) documents a range of blocks, whose start is used."""
     table = parse_group_table(HEADER + "0:0:0:1-1:193:194:195-706\n")
     assert list(table.inode_tables) == [195]
 
@@ -54,7 +54,7 @@ def test_an_inode_table_may_be_a_range() -> None:
     ],
 )
 def test_a_broken_table_is_refused(text: str) -> None:
-    """A table without header, with a gap or with something else than numbers counts nothing."""
+    """A table without a header, with a gap or with text instead of numbers is refused."""
     with pytest.raises(ValueError, match=r"header|not block group"):
         parse_group_table(text)
 
@@ -67,7 +67,7 @@ def test_a_broken_table_is_refused(text: str) -> None:
     )
 )
 def test_any_text_is_parsed_or_refused(text: str) -> None:
-    """Nothing but ValueError leaves the parser."""
+    """The parser raises nothing but ValueError."""
     try:
         parse_group_table(text)
     except ValueError as error:
@@ -78,7 +78,7 @@ GROUPS_OF_64_TIB = 524_288
 
 
 def descriptor(size: int, block_bitmap: int, inode_bitmap: int, inode_table: int) -> bytes:
-    """Build a descriptor; all bytes that are not one of the three numbers are 0xAA."""
+    """Return a descriptor; all bytes that are not one of the three numbers are 0xAA."""
     numbers = (block_bitmap, inode_bitmap, inode_table)
     data = bytearray(b"\xaa" * size)
     struct.pack_into("<3I", data, 0, *(number & 0xFFFFFFFF for number in numbers))
@@ -97,7 +97,7 @@ def descriptor(size: int, block_bitmap: int, inode_bitmap: int, inode_table: int
     ],
 )
 def test_numbers_are_joined_of_their_halves(size: int, numbers: tuple[int, int, int]) -> None:
-    """Descriptors of 64 bytes and more have upper halves; those of 32 bytes have none."""
+    """Descriptors of 64 bytes and more have upper halves; those of 32 bytes do not."""
     data = descriptor(size, 7, 8, 9) + descriptor(size, *numbers)
     table = parse_group_descriptors(data, size)
     assert list(table.block_bitmaps) == [7, numbers[0]]
@@ -109,14 +109,14 @@ def test_numbers_are_joined_of_their_halves(size: int, numbers: tuple[int, int, 
     ("length", "size"), [(64, 0), (64, 16), (66, 33), (64, -64), (63, 32), (100, 64), (4097, 64)]
 )
 def test_what_is_no_row_of_descriptors_is_refused(length: int, size: int) -> None:
-    """A size that no descriptor has, or an end within one."""
+    """Either no descriptor has this size, or the data end within one."""
     with pytest.raises(ValueError, match=r"no group descriptor|do not end"):
         parse_group_descriptors(bytes(length), size)
 
 
 @given(st.binary(max_size=400), st.integers(-8, 300))
 def test_any_bytes_are_parsed_or_refused(data: bytes, size: int) -> None:
-    """Nothing but ValueError leaves the parser, and each descriptor gives one entry."""
+    """The parser raises nothing but ValueError, and each descriptor gives one entry."""
     try:
         table = parse_group_descriptors(data, size)
     except ValueError:
@@ -138,7 +138,7 @@ def test_half_a_million_descriptors_take_little_more_than_copies_of_them() -> No
 @pytest.mark.parametrize("size", [32, 64])
 @pytest.mark.parametrize("flags", [0x4, 0x7, 0xFFFC])
 def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
-    """INODE_ZEROED among the others, whatever the size of a descriptor."""
+    """The flag is INODE_ZEROED, whatever the size of a descriptor."""
     zeroed = flags.to_bytes(2, "little").rjust(0x14, b"\0").ljust(size, b"\0")
     other = (0xFFFB).to_bytes(2, "little").rjust(0x14, b"\xff").ljust(size, b"\xff")
     assert count_unzeroed(zeroed * 5, size) == 0
@@ -147,6 +147,6 @@ def test_a_group_is_zeroed_by_one_flag(size: int, flags: int) -> None:
 
 @pytest.mark.parametrize(("length", "size"), [(33, 32), (64, 0), (64, 16)])
 def test_no_flags_are_counted_in_what_are_no_descriptors(length: int, size: int) -> None:
-    """Data that end within a descriptor, and sizes that none has."""
+    """The data end within a descriptor, or no descriptor has this size."""
     with pytest.raises(ValueError, match="not descriptors"):
         count_unzeroed(bytes(length), size)

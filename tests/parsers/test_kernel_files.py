@@ -52,7 +52,7 @@ VERSION = "#1 SMP"
 def test_upstream_is_the_version_that_was_built(
     release: str, version: str, upstream: tuple[int, int, int]
 ) -> None:
-    """The release has it, except on Debian, whose release names the ABI instead."""
+    """The release contains it, except on Debian, whose release has the ABI instead."""
     text = f"{release}\n{version}\nx86_64\ndb1\n"
     assert parse_kernel(text) == Kernel(release, version, upstream, machine="x86_64")
 
@@ -74,13 +74,13 @@ def test_a_host_name_may_hold_anything(text: str, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "6.1.0\n", "6.1.0\n#1\nx86_64", "\n\n"])
 def test_fewer_than_four_answers_are_refused(text: str) -> None:
-    """A text that is cut off is no answer."""
+    """A truncated text is refused."""
     with pytest.raises(ValueError, match="not the answer of uname"):
         parse_nodename(text)
 
 
 def test_a_release_without_a_number_is_refused() -> None:
-    """A kernel whose version is not known is unknown, not old."""
+    """A kernel of unknown version is unknown, not old."""
     with pytest.raises(ValueError, match="version number"):
         parse_kernel("custom-6.1\n#1\nx86_64\ndb1\n")
 
@@ -88,7 +88,7 @@ def test_a_release_without_a_number_is_refused() -> None:
 @pytest.mark.parametrize("parse", [parse_kernel, parse_nodename])
 @given(text=st.one_of(st.text(), st.text().map(lambda text: f"6.1\n{text}\nx86_64\ndb1\n")))
 def test_any_text_is_parsed_or_refused_of_uname(parse: Callable[[str], object], text: str) -> None:
-    """Nothing but ValueError leaves the parsers."""
+    """The parsers raise nothing but ValueError."""
     try:
         parse(text)
     except ValueError as error:
@@ -104,7 +104,7 @@ def test_any_text_is_parsed_or_refused_of_uname(parse: Callable[[str], object], 
     ],
 )
 def test_a_distribution(stored: Callable[[str], str], name: str, expected: OperatingSystem) -> None:
-    """Quoted and bare values read alike, and a field that the file lacks is empty."""
+    """Quotes do not matter, and a missing field is empty."""
     assert parse_os_release(stored(f"os-release/{name}.txt")) == expected
 
 
@@ -122,12 +122,12 @@ def test_a_distribution(stored: Callable[[str], str], name: str, expected: Opera
     ],
 )
 def test_values_are_unquoted_as_a_shell_would(spelling: str, value: str) -> None:
-    """Each way of quoting that os-release(5) allows gives the value back."""
+    """Every quoting that os-release(5) allows gives the value."""
     assert parse_os_release(f"ID={spelling}|\nID={spelling}\n".split("|")[1]).id == value
 
 
 def test_junk_is_skipped_and_the_last_assignment_counts() -> None:
-    """A line that is no assignment does not hide the others."""
+    """A line that is not an assignment does not hide the others."""
     text = "#c\n<html>\n= x\n1D=x\nID=a\n\x1b\nID=b\nVERSION_ID=1\u2028NAME=x\n"
     assert parse_os_release(text) == OperatingSystem("b", "1\u2028NAME=x", "")
 
@@ -141,7 +141,7 @@ def test_a_text_without_assignment_is_refused(text: str) -> None:
 
 @given(st.one_of(st.text(), st.text().map("ID=".__add__)))
 def test_any_text_is_parsed_or_refused_of_os_release(text: str) -> None:
-    """Nothing but ValueError leaves the parser."""
+    """The parser raises nothing but ValueError."""
     try:
         parse_os_release(text)
     except ValueError as error:
@@ -167,7 +167,7 @@ def test_any_text_is_parsed_or_refused_of_os_release(text: str) -> None:
     ],
 )
 def test_arguments_end_at_blanks_outside_quotes(text: str, arguments: tuple[str, ...]) -> None:
-    """Double quotes protect blanks; those round an argument or its value are dropped."""
+    """Double quotes protect blanks; those around an argument or its value are dropped."""
     assert parse_kernel_arguments(text) == arguments
 
 
@@ -180,7 +180,7 @@ def test_no_argument_without_quotes_holds_a_blank(text: str) -> None:
 
 @given(st.text())
 def test_any_text_is_parsed(text: str) -> None:
-    """Every text has arguments, and none of them is empty but for quotes."""
+    """Every text has arguments, and none of them is empty except for quotes."""
     arguments = parse_kernel_arguments(text)
     assert all(arguments) or '"' in text
 
@@ -196,7 +196,7 @@ def test_any_text_is_parsed(text: str) -> None:
     ],
 )
 def test_the_version_follows_the_name(text: str, version: str | None) -> None:
-    """The distribution's revision belongs to it; GRUB Legacy is another program."""
+    """The distribution's revision is part of it; GRUB Legacy is another program."""
     if version is None:
         with pytest.raises(ValueError, match="is not a version"):
             parse_grub_version(text)
@@ -227,7 +227,7 @@ def test_an_integer_is_a_decimal_number(text: str, number: int) -> None:
     "text", ["", "abc\n", "1_000", "٣", "0x10", "1.5", "1 2", "+1", "9" * 5000]
 )
 def test_what_is_no_decimal_number_is_refused(text: str) -> None:
-    """What int() would take or choke on beyond that is not a number of sysfs."""
+    """Other forms that int() accepts, or fails on, are not numbers of sysfs."""
     with pytest.raises(ValueError, match="not a decimal number"):
         parse_integer(text)
 
@@ -240,13 +240,13 @@ def test_a_flag_is_one_or_zero(text: str, flag: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "2\n", "yes\n", "01"])
 def test_another_flag_is_refused(text: str) -> None:
-    """Nothing else is a flag, "2" least of all."""
+    """No other number is a flag, not even "2"."""
     with pytest.raises(ValueError, match="neither 0 nor 1"):
         parse_flag(text)
 
 
 def test_a_device_number_is_major_and_minor() -> None:
-    """The number of an md array is read as the kernel prints it."""
+    """The number of an md array is read in the kernel's format."""
     assert parse_device_number("9:127\n") == DeviceNumber(9, 127)
 
 
@@ -275,7 +275,7 @@ def test_key_values_are_lines_and_the_first_counts(text: str, values: dict[str, 
 
 @pytest.mark.parametrize("text", ["MAJOR\n", "A=1\nrubbish\n", "=x\n"])
 def test_a_line_without_key_is_refused(text: str) -> None:
-    """A line that is not KEY=value is never dropped in silence."""
+    """A line that is not KEY=value raises an error and is not dropped."""
     with pytest.raises(ValueError, match="not KEY=value"):
         parse_key_values(text)
 
@@ -290,7 +290,7 @@ def test_a_write_cache_has_two_modes(text: str, mode: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "write\n", "none\n", "write  back\n"])
 def test_another_write_cache_mode_is_refused(text: str) -> None:
-    """An unknown mode is never taken for either of the two."""
+    """An unknown mode is never treated as either of the two."""
     with pytest.raises(ValueError, match="not a write cache mode"):
         parse_write_cache(text)
 
@@ -305,7 +305,7 @@ def test_another_write_cache_mode_is_refused(text: str) -> None:
     ],
 )
 def test_the_active_scheduler_is_in_brackets(text: str, active: str) -> None:
-    """A device that takes no requests of its own has a lone "none"."""
+    """A device without a request queue shows "none" alone."""
     assert parse_scheduler(text) == active
 
 
@@ -313,7 +313,7 @@ def test_the_active_scheduler_is_in_brackets(text: str, active: str) -> None:
     "text", ["", "noop deadline cfq\n", "[none] [bfq]\n", "[]\n", "mq-deadline"]
 )
 def test_a_scheduler_that_is_not_named_is_refused(text: str) -> None:
-    """No order in the list tells the active one."""
+    """The order of the list does not show the active one."""
     with pytest.raises(ValueError, match="no active scheduler"):
         parse_scheduler(text)
 
@@ -322,14 +322,14 @@ def test_a_scheduler_that_is_not_named_is_refused(text: str) -> None:
     ("text", "names"), [("", ()), ("sda", ("sda",)), ("a\nb\0-c\0\udcff", ("a\nb", "-c", "\udcff"))]
 )
 def test_names_are_separated_by_nul(text: str, names: tuple[str, ...]) -> None:
-    """A name may hold a newline; an empty directory has no name."""
+    """A name may contain a newline; an empty directory has no names."""
     assert parse_names(text) == names
 
 
 @pytest.mark.parametrize("parse", PARSERS)
 @given(text=st.text())
 def test_any_text_is_parsed_or_refused_of_sysfs(parse: Callable[[str], object], text: str) -> None:
-    """Nothing but ValueError leaves these parsers."""
+    """The parsers raise nothing but ValueError."""
     try:
         parse(text)
     except ValueError as error:
@@ -348,7 +348,7 @@ def test_the_numbers_are_those_of_statvfs_in_order() -> None:
     ["", "8:1", "8:1 4096 1 1 1 1", "8:1 0 1 1 1 1 1", "8:1 4096 1 1 1 1 -1", "x 1 1 1 1 1 1"],
 )
 def test_another_text_is_an_error(text: str) -> None:
-    """Too few numbers, blocks of no size, less than nothing, and no device."""
+    """Too few numbers, a block size of 0, negative numbers, and a missing device."""
     with pytest.raises(ValueError, match="is not"):
         parse_stat_filesystem(text)
 
@@ -388,14 +388,14 @@ def test_a_path_leads_to_a_mount(text: str, expected: ResolvedPath) -> None:
     ],
 )
 def test_another_answer_is_refused(text: str) -> None:
-    """A missing key, an unknown type or something else than a number is no answer."""
+    """A missing key, an unknown type or text instead of a number is refused."""
     with pytest.raises(ValueError, match=r"lacks|not|no type"):
         parse_resolved_path(text)
 
 
 @given(st.text())
 def test_any_text_is_parsed_or_refused_of_resolved_path(text: str) -> None:
-    """Nothing but ValueError leaves the parser."""
+    """The parser raises nothing but ValueError."""
     try:
         parse_resolved_path(text)
     except ValueError as error:

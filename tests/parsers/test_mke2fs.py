@@ -1,4 +1,4 @@
-"""parse_dry_run: what `mke2fs -n -v` prints."""
+"""parse_dry_run: the output of `mke2fs -n -v`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ext4audit.parsers.mke2fs import DryRun, parse_dry_run, parse_mkfs_arguments
     ],
 )
 def test_options_are_taken_as_getopt_takes_them(text: str, line: str) -> None:
-    """Values may be attached; several -O are joined, as mke2fs joins them since 1.43."""
+    """Values may be attached; several -O are joined, as in mke2fs since 1.43."""
     split = line.split("|") if "|" in line else line.split()
     assert parse_mkfs_arguments(text).arguments() == tuple(split)
 
 
 def test_flags_of_manner_are_kept_apart() -> None:
-    """They stand in the printed line, and change nothing of what is made."""
+    """They are part of the printed line, but do not change the filesystem."""
     assert parse_mkfs_arguments("-F -m 0 -qv").behaviour == ("-F", "-q", "-v")
 
 
@@ -68,19 +68,19 @@ def test_flags_of_manner_are_kept_apart() -> None:
     ],
 )
 def test_what_is_no_description_of_a_filesystem_is_refused(text: str, reason: str) -> None:
-    """A device, a command, or an option that reads or writes something else."""
+    """A device, a command, or an option that reads or writes something else is refused."""
     with pytest.raises(ValueError, match=f"(?i){reason}"):
         parse_mkfs_arguments(text)
 
 
 def test_a_shell_is_never_asked() -> None:
-    """What a shell would run is a value like any other."""
+    """Text that a shell would run is a plain value."""
     assert parse_mkfs_arguments("-L '$(reboot)'").value("-L") == "$(reboot)"
 
 
 @given(st.text() | st.text("-gGOEbFq 0123456789,=^'\\\"", max_size=30))
 def test_any_text_is_options_or_a_value_error(text: str) -> None:
-    """What is parsed can be printed and parsed again."""
+    """Parsed options can be printed and parsed again."""
     try:
         options = parse_mkfs_arguments(text)
     except ValueError:
@@ -117,7 +117,7 @@ Maximum filesystem blocks=268435456
 
 
 def test_the_parameters_of_64_tib() -> None:
-    """As mke2fs 1.47.0 prints them."""
+    """The values are those that mke2fs 1.47.0 prints."""
     assert parse_dry_run(HUGE) == DryRun(
         block_bytes=4096,
         inodes=1074530304,
@@ -131,20 +131,20 @@ def test_the_parameters_of_64_tib() -> None:
 
 
 def test_one_group_of_clusters() -> None:
-    """Groups are counted in blocks also with bigalloc; without -v there are no usage types."""
+    """Groups are counted in blocks even with bigalloc; without -v there are no usage types."""
     found = parse_dry_run(ONE_GROUP)
     assert (found.groups, found.blocks_per_group, found.usage_types) == (1, 524288, ())
     assert (found.reserved_blocks, found.most_blocks, found.backups) == (13107, 268435456, 0)
 
 
 def test_backups_are_counted() -> None:
-    """mke2fs puts the numbers of their blocks on lines of their own."""
+    """mke2fs prints the block numbers of backups on separate lines."""
     listed = "Superblock backups stored on blocks: \n\t524288, 1572864, \n\t4026007552\n\n"
     assert parse_dry_run(HUGE + listed).backups == 3
 
 
 @pytest.mark.parametrize("line", HUGE.splitlines()[4:5] + HUGE.splitlines()[7:8])
 def test_a_line_that_is_missing_is_named(line: str) -> None:
-    """Half an answer is no answer."""
+    """A partial answer is refused."""
     with pytest.raises(ValueError, match="does not state"):
         parse_dry_run(HUGE.replace(line, ""))

@@ -54,7 +54,7 @@ def document(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_is_printed_is_read() -> None:
-    """Of the members, a scan reads the names: what they did is for people."""
+    """Only the names of the members are read; their figures are for people."""
     measured = MemberFigures("sda", 1, 512, 0, 0.5, 0.25, 1.0, 1.0)
     with_members = RUN._replace(results=(RUN.results[0]._replace(members=(measured,)),))
     named = RUN._replace(results=(RUN.results[0]._replace(members=(NAMED,)),))
@@ -94,20 +94,20 @@ def test_what_is_printed_is_read() -> None:
     ],
 )
 def test_anything_else_is_refused(changes: dict[str, Any], reason: str) -> None:
-    """A file that a probe did not print raises ValueError with the reason."""
+    """A file that was not printed by a probe raises ValueError with the reason."""
     with pytest.raises(ValueError, match=reason):
         parse_probe_run(json.dumps(document(**changes)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "1", "null", '{"kind": NaN}', "[" * 10])
 def test_other_texts_are_refused(text: str) -> None:
-    """Neither is what is not even an object."""
+    """Neither is JSON that is not an object."""
     with pytest.raises(ValueError, match=r"."):
         parse_probe_run(text)
 
 
 def test_a_number_beyond_all_is_refused() -> None:
-    """1e999 is infinity to Python."""
+    """Python reads 1e999 as infinity."""
     text = json.dumps(document()).replace('"seconds": 1.5', '"seconds": 1e999')
     with pytest.raises(ValueError, match="finite"):
         parse_probe_run(text)

@@ -1,4 +1,4 @@
-"""Provisioning documents as settings of plans: cloud-init, kickstart, Kubernetes."""
+"""Settings of plans from provisioning documents: cloud-init, kickstart, Kubernetes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def mounted(
     layout: object = None,
     partition: object = None,
 ) -> dict[str, object]:
-    """Build a document with one filesystem, and a line of mounts."""
+    """Build a document with one filesystem and one entry of mounts."""
     name = device.partition(".")[0]
     return {
         "device_aliases": {name: alias},
@@ -103,14 +103,14 @@ def mounted(
     ],
 )
 def test_cloud_init(document: object, expected: dict[str, str]) -> None:
-    """The device by alias and partition, the options of mke2fs, and the line of mounts."""
+    """The device is given by alias and partition; mke2fs options and the mounts entry are read."""
     (found,) = settings(parse_cloud_init(document))
     assert found == {"mkfs": "", **found, **expected}
     assert ("mount_point" in found) is ("mount_point" in expected)
 
 
 def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
-    """disk_setup's percentages; 82 is a partition type."""
+    """The shares are percentages of disk_setup; 82 is a partition type."""
     document = {
         "disk_setup": {"/dev/xvdb": {"layout": [25, [75, 82]]}},
         "fs_setup": [{**DISK, "partition": number} for number in (1, 2)],
@@ -143,7 +143,7 @@ def test_cloud_init_gives_a_partition_its_share_of_the_disk() -> None:
     ],
 )
 def test_cloud_init_of_another_shape_is_refused(document: object, reported: str) -> None:
-    """Nothing is guessed of it."""
+    """Missing values are not guessed."""
     with pytest.raises(ValueError, match=reported):
         parse_cloud_init(document)
 
@@ -166,7 +166,7 @@ IDENTIFIER = "3e6be9de-8139-11d1-9106-a43f08d823a6"
 def test_a_line_of_mounts_names_a_filesystem_in_any_way(
     setup: dict[str, object], spec: str
 ) -> None:
-    """By label or UUID in each spelling: a line that is missed hides its options."""
+    """Labels and UUIDs match in each spelling: a missed entry would hide its options."""
     document = {
         "fs_setup": [{"filesystem": "ext4", "device": "/dev/xvdb", **setup}],
         "mounts": [[spec, "/srv", "ext4", "noatime"]],
@@ -177,14 +177,14 @@ def test_a_line_of_mounts_names_a_filesystem_in_any_way(
 
 
 def test_a_filesystem_without_a_line_of_mounts_is_named() -> None:
-    """The default options are judged, and another line may be meant for it."""
+    """The default options are judged, and another entry may be meant for it."""
     found = parse_cloud_init({"fs_setup": [DISK], "mounts": [["/dev/disk/by-id/x", "/srv"]]})
     (sentence,) = found.skipped
     assert sentence.startswith("the mount of /dev/xvdb, which no line of mounts names")
 
 
 def test_a_mount_of_a_filesystem_that_is_there_already_is_named() -> None:
-    """Its options were dropped without a word; swap and network filesystems are not ext4."""
+    """Its options must not be dropped silently; swap and network filesystems are not ext4."""
     mounts = [["vdb", "/srv", "ext4", "nobarrier"], ["x:/y", "/nfs", "nfs"], ["swap", None]]
     mounts += [["LABEL=data", "/data", "ext4"]]
     found = parse_cloud_init({"fs_setup": [DISK], "mounts": mounts})
@@ -192,7 +192,7 @@ def test_a_mount_of_a_filesystem_that_is_there_already_is_named() -> None:
 
 
 def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None:
-    """Two at the place of all plans could not be planned at all."""
+    """Two filesystems with the default mount point could not be planned."""
     setups = [DISK, {**DISK, "label": "a/b", "device": "/dev/xvdc"}, {**DISK, "label": None}]
     found = parse_cloud_init({"fs_setup": setups})
     places = [each["mount_point"] for each in settings(found)]
@@ -200,7 +200,7 @@ def test_filesystems_without_a_line_of_mounts_have_places_of_their_own() -> None
 
 
 def test_cloud_init_says_what_it_leaves_out() -> None:
-    """Other types, and commands, are not planned, and hinder no others."""
+    """Other types, and commands, are not planned, and the others still are."""
     others = [{**DISK, "filesystem": "xfs"}, {**DISK, "cmd": "mkfs -t ext4 %(device)s"}]
     disks = {"/dev/xvdb": {"layout": [50], "typ": "gpt"}}
     known = {**DISK, "overwrite": True, "replace_fs": "xfs", "opts": "-m 0"}
@@ -254,7 +254,7 @@ VOLUME = "volgroup vg pv.1\nlogvol /d --vgname=vg --name=d --size=100 --fstype=e
     ],
 )
 def test_kickstart(text: str, expected: dict[str, object]) -> None:
-    """Sizes are MiB, the smallest member counts, and a size that the disk decides is left open."""
+    """Sizes are in MiB, the smallest member counts, and a size set by the disk is left out."""
     assert settings(parse_kickstart(text)) == [expected]
 
 
@@ -293,14 +293,14 @@ def test_kickstart(text: str, expected: dict[str, object]) -> None:
     ],
 )
 def test_kickstart_is_read_as_anaconda_does(text: str, expected: dict[str, object]) -> None:
-    """An option without a value takes no other option, and a volume lies on the array below."""
+    """An option without a value does not take the next option; a volume is on the array below."""
     (found,) = settings(parse_kickstart(text))
     assert {key: found.get(key) for key in expected} == expected
     assert ("raid0" in found) is ("raid0" in expected)
 
 
 def test_a_volume_on_several_devices_with_an_array_is_not_planned() -> None:
-    """Nothing says on which of them it lies."""
+    """Nothing shows on which of them it is."""
     text = f"{ARRAY}raid pv.1 --level=1 raid.1 raid.2\npart pv.2 --size=9\n{VOLUME}"
     found = parse_kickstart(text.replace("volgroup vg pv.1", "volgroup vg pv.1 pv.2"))
     assert found.skipped == ("/d is on several devices, and some of them are arrays",)
@@ -311,7 +311,7 @@ def test_a_volume_on_several_devices_with_an_array_is_not_planned() -> None:
     ["raid /d --fstype=ext4 --level=RAID4 a b", f"raid pv.1 --level=linear a b\n{VOLUME}"],
 )
 def test_an_array_that_cannot_be_planned_hinders_no_other_filesystem(text: str) -> None:
-    """It is named."""
+    """Its filesystem is named."""
     found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
     assert [each["mount_point"] for each in settings(found)] == ["/a"]
     assert found.skipped == ("/d is on an array of a level that cannot be planned",)
@@ -328,7 +328,7 @@ def test_an_array_that_cannot_be_planned_hinders_no_other_filesystem(text: str) 
     ],
 )
 def test_what_a_kickstart_file_keeps_of_the_disks_is_named(text: str, why: str) -> None:
-    """And hinders no other filesystem."""
+    """Other filesystems are still planned."""
     found = parse_kickstart(f"{text}\npart /a --fstype=ext4 --size=9")
     assert [each["mount_point"] for each in settings(found)] == ["/a"]
     assert [each.partition(" ")[0] for each in found.skipped] == (["/d"] if why else [])
@@ -336,14 +336,14 @@ def test_what_a_kickstart_file_keeps_of_the_disks_is_named(text: str, why: str) 
 
 
 def test_options_that_no_kickstart_has_are_named() -> None:
-    """Anaconda refuses the file; the plan must not pass for want of them."""
+    """Anaconda refuses the file; the plan must not pass without them."""
     found = parse_kickstart("part /d --fstype=ext4 --size=9 --fsopts=nobarrier")
     assert found.skipped == ("--fsopts of /d, which is not known",)
     assert len(found.planned) == 1
 
 
 def test_kickstart_skips_sections_and_other_types() -> None:
-    """Scripts are not commands of storage; a file that may have some is named."""
+    """Scripts are not storage commands; an included file that may have some is named."""
     text = "part / --fstype=xfs --size=1\n%pre\npart /a --fstype=ext4 --size=1\n%end\npart swap\n"
     text += "%include /tmp/disks\n%packages\n%include more\n%end\n"
     found = parse_kickstart(text)
@@ -364,7 +364,7 @@ def test_kickstart_skips_sections_and_other_types() -> None:
     ],
 )
 def test_kickstart_that_cannot_be_read_is_refused(text: str, reported: str) -> None:
-    """With the line where there is one."""
+    """The error names the line if there is one."""
     with pytest.raises(ValueError, match=reported):
         parse_kickstart(text)
 
@@ -378,7 +378,7 @@ def longhorn(parameters: dict[str, str]) -> dict[str, object]:
 
 
 def volume(**spec: object) -> dict[str, object]:
-    """Build a PersistentVolume of this source."""
+    """Build a PersistentVolume with this source."""
     return {"kind": "PersistentVolume", "metadata": {"name": "fast"}, "spec": spec}
 
 
@@ -444,13 +444,13 @@ def volume(**spec: object) -> dict[str, object]:
     ],
 )
 def test_storage_classes(document: object, expected: dict[str, str]) -> None:
-    """Types, options and sizes; each is mounted by its name."""
+    """Types, options and sizes are read; each filesystem is mounted by its name."""
     found = settings(parse_storage([None, {"kind": "List", "items": [document]}]))
     assert found == [{**expected, "mount_point": "/mnt/fast"}]
 
 
 def test_the_items_of_a_list_have_its_kind() -> None:
-    """The API server does not repeat it: the classes were dropped in silence."""
+    """The API server does not repeat the kind, so the classes must not be dropped."""
     bare = {key: value for key, value in CLASS.items() if key != "kind"}
     found = parse_storage([{"kind": "StorageClassList", "items": [bare]}, CLASS])
     assert len(found.planned) == 2
@@ -472,14 +472,14 @@ def test_the_items_of_a_list_have_its_kind() -> None:
     ],
 )
 def test_what_has_no_ext4_is_named(document: object, skipped: str) -> None:
-    """A driver that is not known, a network filesystem and a raw device are not called ext4."""
+    """An unknown driver, a network filesystem and a raw device are not reported as ext4."""
     found = parse_storage([document])
     assert found.planned == ()
     assert found.skipped[0].startswith(skipped)
 
 
 def test_options_in_parameters_that_are_not_read_are_named() -> None:
-    """A driver passes them to mke2fs or mount(8), and the plan lacks them."""
+    """A driver passes them to mke2fs or mount(8), but the plan lacks them."""
     key = "linstor.csi.linbit.com/mountOpts"
     parameters = {"fsType": "ext4", key: "nobarrier", "mkfsParams": "-m 1", "mounter": "rbd"}
     found = parse_storage([{**CLASS, "parameters": parameters}])
@@ -489,7 +489,7 @@ def test_options_in_parameters_that_are_not_read_are_named() -> None:
 
 
 def test_a_class_and_a_volume_of_one_name_have_places_of_their_own() -> None:
-    """Names are unique for each kind only."""
+    """Names are unique per kind only."""
     same = {**volume(iscsi={"fsType": "ext4"}), "metadata": CLASS["metadata"]}
     found = parse_storage([CLASS, same])
     first, second = (each["mount_point"] for each in settings(found))
@@ -497,7 +497,7 @@ def test_a_class_and_a_volume_of_one_name_have_places_of_their_own() -> None:
 
 
 def test_the_annotation_of_a_volume_has_its_mount_options() -> None:
-    """It is older than mountOptions of the spec, and replaces them."""
+    """The annotation is older than mountOptions of the spec, and overrides them."""
     metadata = {"annotations": {"volume.beta.kubernetes.io/mount-options": "noatime,nobarrier"}}
     spec = {"mountOptions": ["discard"], "iscsi": {"fsType": "ext4"}}
     volume = {"kind": "PersistentVolume", "metadata": metadata, "spec": spec}
@@ -537,7 +537,7 @@ def test_quantities(text: str, size: str) -> None:
     ],
 )
 def test_other_manifests_are_refused(documents: list[object], reported: str) -> None:
-    """With what is wrong."""
+    """The error names the cause."""
     with pytest.raises(ValueError, match=reported):
         parse_storage(documents)
 
@@ -564,7 +564,7 @@ ANYTHING = st.recursive(
 def test_any_document_is_read_or_refused(
     parse: Callable[[object], Provisioned], document: object
 ) -> None:
-    """With a ValueError, whatever it holds."""
+    """The parser raises nothing but ValueError, whatever the document holds."""
     try:
         parse(document)
     except ValueError:
@@ -573,7 +573,7 @@ def test_any_document_is_read_or_refused(
 
 @given(st.text(alphabet="part raidlogvol/--=\"'\n0 ext4size", max_size=80))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """As a kickstart file."""
+    """The text is read as a kickstart file."""
     try:
         parse_kickstart(text)
     except ValueError:

@@ -138,7 +138,7 @@ EXPECTED = Superblock(
 
 
 def raw(*changes: Field) -> bytes:
-    """Build a superblock of the fields above, some of them changed."""
+    """Return a superblock with the fields above, some of them changed."""
     data = bytearray(1024)
     for offset, form, value in (*FIELDS, *changes):
         struct.pack_into("<" + form, data, offset, value)
@@ -146,14 +146,14 @@ def raw(*changes: Field) -> bytes:
 
 
 def test_every_field_has_its_place() -> None:
-    """The values are literal and all different, so that none is read from another's place."""
+    """All values are literal and different, so that a field read from a wrong offset is noticed."""
     assert parse_raw_superblock(raw()) == EXPECTED
 
 
 @pytest.mark.parametrize(
     ("changes", "field", "value"),
     [
-        # Without 64bit the upper halves and the size of descriptors mean nothing.
+        # Without 64bit the upper halves and the size of descriptors are not used.
         ([(0x60, "I", 0)], "size_blocks", 0x10),
         ([(0x60, "I", 0)], "reserved_blocks", 0x20),
         ([(0x60, "I", 0)], "free_blocks", 0x30),
@@ -176,7 +176,7 @@ def test_every_field_has_its_place() -> None:
     ],
 )
 def test_a_field(changes: list[Field], field: str, value: object) -> None:
-    """What a field means may depend on the features and on the revision."""
+    """The meaning of a field may depend on the features and on the revision."""
     assert getattr(parse_raw_superblock(raw(*changes)), field) == value
 
 
@@ -195,7 +195,7 @@ def test_a_field(changes: list[Field], field: str, value: object) -> None:
     ],
 )
 def test_what_no_filesystem_has_is_refused(change: Field, message: str) -> None:
-    """A damaged superblock is refused, rather than read as something enormous."""
+    """A damaged superblock is refused, not read as something enormous."""
     with pytest.raises(ValueError, match=message):
         parse_raw_superblock(raw(change))
 
@@ -209,7 +209,7 @@ def test_another_length_is_refused(length: int) -> None:
 
 @given(st.binary(min_size=1024, max_size=1024))
 def test_any_bytes_with_the_magic_number_are_parsed_or_refused(data: bytes) -> None:
-    """Nothing but ValueError leaves the parser."""
+    """The parser raises nothing but ValueError."""
     data = data[:0x38] + b"\x53\xef" + data[0x3A:]
     try:
         superblock = parse_raw_superblock(data)
@@ -260,7 +260,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_dumpe2fs_names_every_value_the_same(image: Path, change: Field) -> None:
-    """Each number of a field has the name, or none, that dumpe2fs prints."""
+    """Each number has the name that dumpe2fs prints, or no name if it prints none."""
     offset, form, value = change
     data = bytearray(image.read_bytes()[1024:2048])
     before = bytes(data)
@@ -277,19 +277,19 @@ def test_dumpe2fs_names_every_value_the_same(image: Path, change: Field) -> None
         write_superblock(image, before)
     dumped = parse_superblock(text.decode("utf-8", "surrogateescape"))
     raw = parse_raw_superblock(bytes(data))
-    # dumpe2fs does not print it.
+    # dumpe2fs does not print it
     assert raw._replace(journal_first_block=None) == dumped
 
 
 def write_superblock(image: Path, data: bytes) -> None:
-    """Put a superblock into an image."""
+    """Write a superblock into an image."""
     with image.open("r+b") as file:
         file.seek(1024)
         file.write(data)
 
 
 def extent_header(*, entries: int = 1, depth: int = 0, first: int = 0) -> bytes:
-    """Return i_block of a journal whose extent lies at a block beyond 2^32."""
+    """Return i_block of a journal whose extent starts at a block beyond 2^32."""
     header = struct.pack("<HHHHI", 0xF30A, entries, 4, depth, 0)
     return header + struct.pack("<IHHI", first, 32768, 0x1, 0x50)
 
@@ -312,7 +312,7 @@ def extent_header(*, entries: int = 1, depth: int = 0, first: int = 0) -> bytes:
 def test_the_copy_of_its_inode_says_where_the_journal_begins(
     image: Path, blocks: bytes, kind: int, first: int | None, index: int | None
 ) -> None:
-    """By an extent tree of at most two levels or a block map, where the copy is one at all."""
+    """The valid copies are an extent tree of at most two levels, or a block map."""
     data = bytearray(image.read_bytes()[1024:2048])
     struct.pack_into("<I", data, 0x5C, struct.unpack_from("<I", data, 0x5C)[0] | 0x4)
     struct.pack_into("<I", data, 0xE0, 8)
@@ -342,7 +342,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def changed(data: bytes, offset: int, form: str, value: int, *, sealed: bool = True) -> bytes:
-    """Change a field; `sealed` makes the checksum fit again."""
+    """Return the data with one field changed; `sealed` makes the checksum fit again."""
     copy = bytearray(data)
     struct.pack_into("<" + form, copy, offset, value)
     if sealed:
@@ -356,7 +356,7 @@ def test_the_checksum_is_the_one_that_dumpe2fs_knows_as_crc32c() -> None:
 
 
 def test_a_real_superblock_is_taken(real: bytes) -> None:
-    """Its checksum fits, and its counts fit together."""
+    """Its checksum is correct, and its counts are consistent."""
     found = parse_image_superblock(real)
     assert (found.size_blocks, found.block_bytes, found.groups) == (4096, 4096, 1)
 
@@ -378,7 +378,7 @@ def test_a_real_superblock_is_taken(real: bytes) -> None:
     ids=" ".join,
 )
 def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> None:
-    """Old revisions, clusters and groups of any size are filesystems."""
+    """Old revisions, clusters and groups of any size are valid."""
     image = tmp_path / "image"
     run("mke2fs", "-q", "-F", *options, image, "64M")
     with image.open("rb") as file:
@@ -413,7 +413,7 @@ def test_what_mke2fs_makes_is_plausible(tmp_path: Path, options: list[str]) -> N
 def test_what_no_kernel_would_mount_is_refused(
     real: bytes, offset: int, form: str, value: int, reason: str
 ) -> None:
-    """Each of these has a checksum that fits."""
+    """All of these have a correct checksum."""
     with pytest.raises(ValueError, match=reason):
         parse_image_superblock(changed(real, offset, form, value))
 
@@ -436,13 +436,13 @@ def test_a_wrong_checksum_is_damage(real: bytes) -> None:
 
 
 def test_without_metadata_csum_there_is_no_checksum_to_be_wrong(real: bytes) -> None:
-    """The field then holds zeros or anything."""
+    """The field then holds zeros or any other value."""
     without = changed(real, 0x64, "I", 0x1, sealed=False)
     assert parse_image_superblock(changed(without, 0x3FC, "I", 1, sealed=False)).block_bytes == 4096
 
 
 def test_damage_is_named_and_none_is_nothing(real: bytes) -> None:
-    """What no kernel would mount is damage; another length is no superblock at all."""
+    """A superblock that no kernel would mount is damaged; another length is not a superblock."""
     assert damage_of(real) == ""
     assert damage_of(bytes(1024)) == "it is zeroed"
     assert damage_of(changed(real, 0x78, "B", 1, sealed=False)).startswith("the checksum")

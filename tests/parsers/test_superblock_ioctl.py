@@ -35,7 +35,7 @@ SHARED = (
 
 
 def answer(**words: int) -> bytes:
-    """Build an answer: words of 32 bits at their offsets, a filesystem of 4096 blocks."""
+    """Return an answer with 32-bit words at these offsets, for a filesystem of 4096 blocks."""
     data = bytearray(232)
     offsets = {"errors": 8, "blocks": 32, "options": 40, "compat": 64, "incompat": 68, "ro": 72}
     for name, word in {"blocks": 4096, **words}.items():
@@ -45,7 +45,7 @@ def answer(**words: int) -> bytes:
 
 @pytest.mark.parametrize("name", ["features", "ext2"])
 def test_the_ioctl_and_dumpe2fs_agree(stored: Stored, name: str) -> None:
-    """One mounted filesystem, read both ways at one time, is one superblock."""
+    """Both readers, used at the same time on one mounted filesystem, give the same superblock."""
     ioctl = parse_tune_superblock(bytes.fromhex(stored(f"tune-superblock/6.18-{name}.hex")))
     dumpe2fs = parse_superblock(stored(f"dumpe2fs/1.47.0-tune-superblock-{name}.txt"))
     for field in SHARED:
@@ -53,7 +53,7 @@ def test_the_ioctl_and_dumpe2fs_agree(stored: Stored, name: str) -> None:
 
 
 def test_every_field_of_a_filesystem_with_many_features(stored: Stored) -> None:
-    """The numbers are literal, so that the two readers cannot be wrong together."""
+    """The expected numbers are literal, so that both readers cannot be wrong in the same way."""
     superblock = parse_tune_superblock(bytes.fromhex(stored("tune-superblock/6.18-features.hex")))
     assert superblock == Superblock(
         default_mount_options=(
@@ -117,7 +117,7 @@ def test_features_have_the_names_of_dumpe2fs(kind: str, word: int, names: set[st
 def test_default_mount_options_have_the_words_of_dumpe2fs(
     word: int, words: tuple[str, ...]
 ) -> None:
-    """The journal mode comes first and is two bits wide (the last row as dumpe2fs printed it)."""
+    """The journal mode comes first and has two bits (last case: as dumpe2fs printed it)."""
     assert parse_tune_superblock(answer(options=word)).default_mount_options == words
 
 
@@ -125,26 +125,26 @@ def test_default_mount_options_have_the_words_of_dumpe2fs(
     ("value", "errors"), [(1, "continue"), (2, "remount-ro"), (3, "panic"), (0, "remount-ro")]
 )
 def test_errors_are_what_the_kernel_makes_of_the_number(value: int, errors: str) -> None:
-    """A number that stands for nothing is remount-ro to the kernel (seen on 6.18)."""
+    """The kernel treats an unknown number as remount-ro (seen on 6.18)."""
     assert parse_tune_superblock(answer(errors=value)).errors == errors
 
 
 @pytest.mark.parametrize("data", [b"", bytes(228), bytes(233)])
 def test_another_length_is_refused(data: bytes) -> None:
-    """Another length is another layout."""
+    """Another length means another layout."""
     with pytest.raises(ValueError, match="bytes instead of 232"):
         parse_tune_superblock(data)
 
 
 def test_a_filesystem_without_blocks_is_refused() -> None:
-    """An answer of zeroes is no superblock."""
+    """An answer of zeros is not a superblock."""
     with pytest.raises(ValueError, match="without blocks"):
         parse_tune_superblock(bytes(232))
 
 
 @given(st.binary(min_size=232, max_size=232))
 def test_any_answer_is_parsed_or_refused(data: bytes) -> None:
-    """Nothing but ValueError leaves the parser."""
+    """The parser raises nothing but ValueError."""
     try:
         superblock = parse_tune_superblock(data)
     except ValueError:
@@ -154,7 +154,7 @@ def test_any_answer_is_parsed_or_refused(data: bytes) -> None:
 
 
 def tune_parameters(mount_point: Path) -> bytes:
-    """Ask the kernel; skip where it does not know the ioctl."""
+    """Return the kernel's answer; skip the test if the kernel lacks the ioctl."""
     descriptor = os.open(mount_point, os.O_RDONLY | os.O_DIRECTORY)
     try:
         buffer = bytearray(232)
@@ -191,7 +191,7 @@ def tune_parameters(mount_point: Path) -> bytes:
 def test_the_running_kernel_and_dumpe2fs_agree(
     tmp_path: Path, fstype: str, make: list[str], tune: list[str]
 ) -> None:
-    """On a filesystem mounted now, every field of the ioctl is what dumpe2fs reads."""
+    """On a filesystem mounted now, every field of the ioctl has the value that dumpe2fs reads."""
     from support.filesystems.scratch import Scratch, run  # noqa: PLC0415 - needs the rooms above parsers
 
     scratch = Scratch(tmp_path / "image", tmp_path / "mnt").make(*make, fstype=fstype)
@@ -216,7 +216,7 @@ def superblock(errno: int = 0, *, magic: int = 0xC03B3998, kind: int = 4) -> byt
 
 @pytest.mark.parametrize("errno", [0, -5, -117])
 def test_the_error_is_a_signed_number(errno: int) -> None:
-    """Version 1 (3) and version 2 (4) have it at the same place."""
+    """Versions 1 (3) and 2 (4) have it at the same place."""
     assert parse_journal_superblock(superblock(errno)) == errno
     assert parse_journal_superblock(superblock(errno, kind=3)) == errno
 
@@ -225,24 +225,24 @@ def test_the_error_is_a_signed_number(errno: int) -> None:
     "data", [b"", superblock(magic=0xEF53), superblock(kind=1), superblock() + b"\0"]
 )
 def test_other_bytes_are_no_journal(data: bytes) -> None:
-    """Among them a commit block, which begins alike."""
+    """One example is a commit block, which begins alike."""
     with pytest.raises(ValueError, match="not the superblock of a journal"):
         parse_journal_superblock(data)
 
 
 def test_dumpe2fs_says_nothing_of_no_error() -> None:
-    """It prints the line for an error only."""
+    """The line is printed for an error only."""
     assert parse_journal_errno(dumpe2fs_text()) == 0
     assert parse_journal_errno(dumpe2fs_text() + "Journal errno:            -5\n") == -5
 
 
 def test_a_journal_that_dumpe2fs_did_not_read_has_no_answer() -> None:
-    """Such as one on another device: silence is not 0."""
+    """For a journal on another device, for example, a missing line does not mean 0."""
     text = dumpe2fs_text().partition("Total journal size")[0]
     with pytest.raises(ValueError, match="does not describe"):
         parse_journal_errno(text)
 
 
 def test_a_label_cannot_forge_the_error() -> None:
-    """What stands in the strings of the superblock counts for nothing."""
+    """Strings of the superblock are ignored."""
     assert parse_journal_errno(dumpe2fs_text(label="a\nJournal errno:")) == 0

@@ -27,11 +27,11 @@ from ext4audit.parsers import parse_ctime
     ],
 )
 def test_a_time_is_seconds_since_1970(text: str, seconds: int | None) -> None:
-    """The text names no time zone: it is taken for UTC. Another text is no time."""
+    """The text has no time zone and is read as UTC. Other texts are not times."""
     assert parse_ctime(text) == seconds
 
 
 @given(st.integers(0, 1 << 37))
 def test_every_time_is_parsed_back(seconds: int) -> None:
-    """What ctime prints of a time in UTC is that time, leap years included."""
+    """The output of ctime for a time in UTC is parsed to that time, leap years included."""
     assert parse_ctime(time.asctime(time.gmtime(seconds))) == seconds

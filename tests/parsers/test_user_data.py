@@ -1,4 +1,4 @@
-"""cloud-init's user data: what is read of each wrapping, and what is refused by its name."""
+"""cloud-init's user data: reading of each wrapping, and the errors for unsupported ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TEMPLATE = f"## template: jinja\n{CONFIG}"
 
 
 def packed(raw: bytes) -> bytes:
-    """Compress without a time."""
+    """Compress without a timestamp."""
     return gzip.compress(raw, mtime=0)
 
 
 def multipart(*parts: tuple[str, str], merge_type: str = "") -> bytes:
-    """Build a message of subtypes and texts, as make-mime and Terraform do."""
+    """Build a message from subtypes and texts, as make-mime and Terraform do."""
     message = MIMEMultipart(boundary="=b=")
     for subtype, text in parts:
         part = MIMEText(text, subtype, "utf-8")
@@ -63,7 +63,7 @@ def multipart(*parts: tuple[str, str], merge_type: str = "") -> bytes:
     ],
 )
 def test_cloud_config_is_found_in_its_wrapping(raw: bytes, texts: list[str]) -> None:
-    """In the order of the parts."""
+    """The parts are returned in their order."""
     assert [part.text for part in parse_user_data(raw).parts] == texts
 
 
@@ -95,13 +95,13 @@ NESTED = b"".join(
     ],
 )
 def test_what_has_no_cloud_config_is_refused_by_its_name(raw: bytes, reported: str) -> None:
-    """Each was a mapping that was not one, or an error of a codec."""
+    """The error names the form, instead of a missing mapping or a codec."""
     with pytest.raises(ValueError, match=reported):
         parse_user_data(raw)
 
 
 def test_parts_that_are_left_out_are_named() -> None:
-    """A file that is included may have an fs_setup; a script has none."""
+    """An included file may have an fs_setup; a script has none."""
     found = parse_user_data(
         multipart(("x-include-url", "https://a"), ("cloud-config", CONFIG), ("x-shellscript", "x"))
     )
@@ -112,14 +112,14 @@ def test_parts_that_are_left_out_are_named() -> None:
 
 
 def test_a_later_part_replaces_whole_keys() -> None:
-    """cloud-init's default: dict(replace)+list()+str()."""
+    """This is the default of cloud-init: dict(replace)+list()+str()."""
     parts = (Part("", has_merge_type=False),) * 3
     documents = ({"fs_setup": [1], "mounts": [2]}, {"fs_setup": [3]}, None)
     assert merged(parts, documents) == {"fs_setup": [3], "mounts": [2]}
 
 
 def test_another_way_of_merging_is_refused_where_it_matters() -> None:
-    """By a header or by a key, where two parts have the same key."""
+    """It matters if two parts have the same key; a header or a key of the document sets it."""
     header = (Part(""), Part("", has_merge_type=True))
     with pytest.raises(ValueError, match="merges mounts in a way of its own"):
         merged(header, ({"mounts": []}, {"mounts": []}))
@@ -134,7 +134,7 @@ def test_another_way_of_merging_is_refused_where_it_matters() -> None:
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_any_data_are_read_or_refused(raw: bytes) -> None:
-    """With a ValueError, and nothing else."""
+    """The parser raises nothing but ValueError."""
     for data in (raw, packed(raw), b"Content-Type: multipart/mixed; boundary=b\n\n" + raw):
         with suppress(ValueError):
             assert parse_user_data(data).parts
