@@ -1,4 +1,4 @@
-"""layout_advice: what helps an existing filesystem, what does not, and at which price."""
+"""layout_advice: remedies for an existing filesystem, their costs, and what does not help."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ BIGALLOC = DEFAULT_FEATURES | {"bigalloc"}
 
 
 def made(size_bytes: int = TWELVE_DISKS_BYTES, **options: Any) -> Sizes:
-    """Return a filesystem as mke2fs makes it, of 1.2 TiB by default."""
+    """Return the sizes of a filesystem made by mke2fs, of 1.2 TiB by default."""
     return mke2fs_sizes(size_bytes, MkfsOptions(**options))
 
 
 def advised(
     members: int, chunk_kib: int, block: Sizes | None = None, level: str = "raid0"
 ) -> tuple[int, int, bool] | None:
-    """Return -g, -G, and whether they are the default."""
+    """Return the advised -g and -G, and whether they are the default."""
     advice = advise(map_of(stripe(members, chunk_kib, level)), block or made())
     if advice is None:
         return None
@@ -68,20 +68,20 @@ def advised(
 
 @pytest.mark.parametrize("members", [2, 4, 8, 16, 64])
 def test_a_power_of_two_of_members_wants_one_byte_of_bitmap_less(members: int) -> None:
-    """512 KiB chunks: 32760 blocks per group, flex_bg size as it was."""
+    """With 512 KiB chunks: 32760 blocks per group, and the flex_bg size is unchanged."""
     assert advised(members, 512) == (32760, 16, False)
 
 
 @pytest.mark.parametrize("members", [6, 10, 12, 14, 20, 24])
 def test_other_even_members_want_the_well_known_size(members: int) -> None:
-    """512 KiB chunks: 32744, because 16 * 32744 blocks are a prime number of chunks."""
+    """With 512 KiB chunks: 32744, because 16 * 32744 blocks are a prime number of chunks."""
     assert advised(members, 512) == (32744, 16, False)
 
 
 @pytest.mark.parametrize("members", [3, 5, 7, 9, 11, 15, 63])
 @pytest.mark.parametrize("chunk_kib", [64, 128, 256, 512, 1024])
 def test_an_odd_number_of_members_keeps_the_defaults(members: int, chunk_kib: int) -> None:
-    """The defaults step by a power of two of chunks, which meets all of an odd number."""
+    """The defaults step by a power of two of chunks, which reaches each of an odd number."""
     assert advised(members, chunk_kib) == (32768, 16, True)
 
 
@@ -110,7 +110,7 @@ def test_a_smaller_chunk_wants_smaller_flex_groups(chunk_kib: int, flex_bg_group
 def test_other_levels_count_mirrors_and_parity(
     level: str, members: int, options: tuple[int, int, bool]
 ) -> None:
-    """RAID10 steps over its pairs; the rotating parity of a RAID6 of 12 evens the default."""
+    """RAID10 steps over its pairs; the rotating parity of a RAID6 of 12 evens the default out."""
     assert advised(members, 512, level=level) == options
 
 
@@ -142,26 +142,26 @@ def test_other_levels_count_mirrors_and_parity(
 def test_other_geometries(
     members: int, chunk_kib: int, block: Sizes, options: tuple[int, int, bool] | None
 ) -> None:
-    """With bigalloc -g counts clusters, 64 KiB blocks are capped, and some have no advice."""
+    """With bigalloc -g counts clusters; 64 KiB blocks are capped; some arrays have no advice."""
     assert advised(members, chunk_kib, block) == options
 
 
 @pytest.mark.parametrize(("cluster_bytes", "flex_bg_groups"), [(8192, 8), (16384, 4), (65536, 1)])
 def test_larger_clusters_want_smaller_flex_groups(cluster_bytes: int, flex_bg_groups: int) -> None:
-    """A group of as many larger clusters is longer, and a flex group of 16 steps over more."""
+    """A group of as many larger clusters is longer, so a flex group of 16 steps further."""
     block = made(features=BIGALLOC, cluster_bytes=cluster_bytes)
     assert advised(6, 512, block, "raid6") == (32744, flex_bg_groups, False)
 
 
 def test_group_sizes_that_look_even_at_infinity_and_are_not_are_refused() -> None:
-    """Chunks of 8 MiB: 32760 stays on one of 8 members for 32 GiB before it moves on."""
+    """With 8 MiB chunks, 32760 stays on one of 8 members for 32 GiB before it moves on."""
     eight = map_of(stripe(8, 8192))
     assert evenness(eight, made(group_option=32760)) > 0.95
     assert advised(8, 8192) == (32720, 16, False)
 
 
 def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
-    """32768 inodes a group is the most: with an inode for 4000 bytes, 32768 blocks have more."""
+    """A group has at most 32768 inodes, and 32768 blocks with an inode per 4000 bytes have more."""
     block = made(20 << 30, bytes_per_inode=4000)
     assert block.blocks_per_group == 32152
     advice = advise(map_of(stripe(12, 512)), block)
@@ -176,7 +176,7 @@ def test_a_group_size_that_mke2fs_would_lower_is_not_advised() -> None:
 
 @pytest.mark.parametrize(("group_blocks", "ratio"), [(32768, 16384), (32744, 16372)])
 def test_the_inode_ratio_is_kept(group_blocks: int, ratio: int) -> None:
-    """Bytes of a group over its inodes."""
+    """The ratio is the bytes of a group divided by its inodes."""
     made = sizes(blocks_per_group=group_blocks, inode_count=1)
     assert density_of(made) == (ratio, None)
 
@@ -187,7 +187,7 @@ def test_the_inode_ratio_is_kept(group_blocks: int, ratio: int) -> None:
 def test_beyond_the_largest_ratio_inodes_are_counted(
     group_blocks: int, density: tuple[int | None, int | None]
 ) -> None:
-    """An inode for 64 MiB is the most that `mke2fs -i` takes."""
+    """`mke2fs -i` takes at most 64 MiB per inode."""
     made = sizes(blocks_per_group=group_blocks, inodes_per_group=2, inode_count=2)
     assert density_of(made) == density
 
@@ -206,7 +206,7 @@ def test_beyond_the_largest_ratio_inodes_are_counted(
 def test_the_next_number_of_members(
     members: int, level: str, block: Sizes, grown: int | None
 ) -> None:
-    """The groups stay as they are, and the stripe becomes wider."""
+    """The groups are unchanged, and the stripe becomes wider."""
     found = growth(stripe(members, 512, level), block)
     assert (found.members if found else None) == grown
 
@@ -222,12 +222,12 @@ def test_the_next_number_of_members(
     ],
 )
 def test_smaller_flex_groups_are_tried_before_larger_ones(size: int, tried: list[int]) -> None:
-    """Up to 256, also where nothing is packed yet."""
+    """Sizes up to 256 are tried, even if nothing is packed yet."""
     assert list(_flex_sizes(size)) == tried
 
 
 def test_group_sizes_are_tried_down_to_seven_eighths() -> None:
-    """In steps of 8, from what a block of bitmap describes, or from 16 bits of clusters."""
+    """The steps are of 8; they start at the clusters in a bitmap block, or at the 16-bit limit."""
     small, large = list(_group_sizes(4096)), list(_group_sizes(65536))
     assert (small[0], small[1], small[-1]) == (32768, 32760, 28680)
     assert (large[0], large[-1]) == (65528, 57344)
@@ -258,7 +258,7 @@ RAID5S = (
     ],
 )
 def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None:
-    """Their members are not the columns of one stripe: the first has four, and seven disks."""
+    """Their disks are not the columns of one stripe: the first case has 4 columns and 7 disks."""
     found = map_stack(stack)
     assert isinstance(found, Known)
     hot = measure(predict_table(made(100 << 30)), made(100 << 30), found.value)
@@ -286,7 +286,7 @@ def test_a_stripe_over_arrays_is_as_even_as_promised(stack: BlockDevice) -> None
 def test_a_disk_of_parity_is_none_to_spread_over(
     level: str, layout: int, last: BlockDevice, judged: str
 ) -> None:
-    """It gets all parity, whatever the groups: its share is no reason to recreate anything."""
+    """It holds all parity, whatever the groups, so its share does not call for new groups."""
     disks = (*map(sd, "abcd"), last)
     found = map_stack(md(*disks, level=level, layout=layout, chunk_bytes=512 << 10))
     assert isinstance(found, Known)
@@ -334,7 +334,7 @@ def test_disks_of_parity_below_a_stripe_are_none_to_spread_over(
 
 
 def test_arrays_that_repeat_together_late_are_not_computed() -> None:
-    """A search over them took minutes."""
+    """A search over such arrays would take minutes."""
     names = [tuple(f"{disks}.{slot}" for slot in range(disks)) for disks in (7, 11, 13, 17, 19)]
     arrays = tuple(stripe(1, 4, "raid6", layout=2)._replace(members=each) for each in names)
     over = stripe(1, 512, components=arrays)._replace(members=tuple(chain(*names)))
@@ -344,7 +344,7 @@ def test_arrays_that_repeat_together_late_are_not_computed() -> None:
 
 
 def test_a_volume_of_two_arrays_is_promised_the_first_one_only() -> None:
-    """The numbers of one array are not those of all members."""
+    """The figures of one array do not apply to all members."""
     pairs = ((1, "ab"), (2, "cd"))
     first, second = (md(*map(sd, names), number=n, chunk_bytes=512 << 10) for n, names in pairs)
     volume = map_stack(
@@ -357,12 +357,12 @@ def test_a_volume_of_two_arrays_is_promised_the_first_one_only() -> None:
 
 
 def test_an_array_of_unequal_disks_does_not_grow() -> None:
-    """The kernel takes over a RAID0 of one zone only."""
+    """The kernel can only take over a RAID0 of one zone."""
     assert growth(stripe(4, 512, layout=2, member_bytes=(TIB, TIB, TIB // 2, TIB)), made()) is None
 
 
 def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
-    """Four disks hold the default's bitmaps on one; five spread them."""
+    """Four disks have the default's bitmaps on one; five spread them."""
     found = growth(stripe(4, 512), made())
     assert found is not None
     assert (found.members, round(found.evenness, 2)) == (5, 1.0)
@@ -372,7 +372,7 @@ def test_the_evenness_of_growth_is_that_of_the_wider_array() -> None:
 @needs_e2fsprogs
 @pytest.mark.parametrize(("options", "members"), [("", 5), ("-E packed_meta_blocks=1", None)])
 def test_growth_is_not_promised_for_packed_bitmaps(options: str, members: int | None) -> None:
-    """They fill a few chunks, on five disks as on four: evenness 0.6 where 0.97 was promised."""
+    """They fill a few chunks, on five disks as on four: an evenness of 0.6, not of 0.97."""
     with sparse_image(48 << 30) as image:
         run(f"mkfs.ext4 -q -b 4096 -O bigalloc -C 8192 {options} {image}")
         found = growth_for(measure_image(image, 4, 512), sizes_of(read_superblock(image)))
@@ -381,7 +381,7 @@ def test_growth_is_not_promised_for_packed_bitmaps(options: str, members: int | 
 
 @needs_e2fsprogs
 def test_packed_bitmaps_are_even_until_the_filesystem_grows() -> None:
-    """The page of LAY001 says so: resize2fs puts what it adds where mke2fs puts it by default."""
+    """LAY001's page states this: resize2fs places added groups where mke2fs does by default."""
     with sparse_image(64 << 30) as image:
         run(f"mkfs.ext4 -q -b 4096 -E packed_meta_blocks=1,lazy_itable_init=1 {image} 16G")
         packed = measure_image(image, 8, 64)
@@ -407,7 +407,7 @@ FILESYSTEMS = st.builds(
 
 
 def as_advised(block: Sizes, advice: MkfsAdvice) -> Sizes:
-    """Return the filesystem that mke2fs makes of an advice."""
+    """Return the filesystem that mke2fs makes with the advice."""
     options = MkfsOptions(
         block_bytes=block.block_bytes,
         group_option=advice.blocks_per_group_option,
@@ -417,7 +417,7 @@ def as_advised(block: Sizes, advice: MkfsAdvice) -> Sizes:
 
 
 def evenness_in_window(stack_map: StackMap, block: Sizes) -> float:
-    """Return the evenness of the first 2N flex groups, which a whole filesystem may hide."""
+    """Return the evenness of the first 2N flex groups, which that of the whole may hide."""
     period = StripePeriod(stack_map, block.block_bytes)
     return period.spread(placement_of(block), 2 * period.members * block.flex_bg_groups).evenness
 
@@ -427,9 +427,9 @@ def evenness_in_window(stack_map: StackMap, block: Sizes) -> float:
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 @example(stripe(18, 128, "raid5"), made(TIB))
 def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: Sizes) -> None:
-    """mke2fs takes it, and neither the whole filesystem nor its first part becomes less even.
+    """mke2fs accepts it, and neither the whole filesystem nor its first part becomes less even.
 
-    The examples are a default that is even as a whole and not in its first 2N flex groups, and
+    The examples are a default that is even as a whole but not in its first 2N flex groups, and
     one that is fairly even in both.
     """
     stack_map = map_of(geometry)
@@ -453,7 +453,7 @@ def test_advice_is_legal_and_never_worse_than_the_default(geometry: Any, block: 
 @given(GEOMETRIES, FILESYSTEMS)
 @example(stripe(9, 520, "raid6"), made(TIB, flex_bg_groups=8))
 def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes) -> None:
-    """Advice takes groups with a backup of the superblock for ordinary ones: 0.01 at most."""
+    """Advice treats groups with a superblock backup as ordinary ones, an error of 0.01 at most."""
     stack_map = map_of(geometry)
     advice = advise(stack_map, block)
     if advice is None:
@@ -465,7 +465,7 @@ def test_advice_is_even_when_each_bitmap_is_counted(geometry: Any, block: Sizes)
 
 
 def test_advice_for_a_default_that_is_a_hotspot_at_first_is_even_as_a_whole() -> None:
-    """A RAID6 of 9: the default has 1.00 on the whole of 1 TiB, and 0.50 at first."""
+    """With a RAID6 of 9, the default has 1.00 on the whole of 1 TiB, and 0.50 at first."""
     stack_map, block = map_of(stripe(9, 520, "raid6")), made(TIB, flex_bg_groups=8)
     assert round(evenness(stack_map, block), 2) == 1.0
     assert round(evenness_in_window(stack_map, block), 2) == 0.5
@@ -490,8 +490,8 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
     """After whole periods, N_eff is at least 0.97 of N, bitmap by bitmap.
 
     Backups of the superblock move the bitmaps of b of G groups, at worst all from one member to one
-    other: N_eff >= N / (1 + 2 N (b / G)^2). With flex groups only the first one is moved, and
-    without them 64 groups for each member make enough of the few that have a backup.
+    other: N_eff >= N / (1 + 2 N (b / G)^2). With flex groups only the first one is moved; without
+    them, 64 groups per member are enough to outweigh the few that have a backup.
     """
     stack_map = map_of(stripe(members, chunk_kib))
     period = StripePeriod(stack_map, 4096)
@@ -504,7 +504,7 @@ def test_perfect_by_the_gcd_test_is_even_on_the_whole_circle(
 
 
 def test_all_who_ask_for_a_stripe_share_one_search() -> None:
-    """A rule, its remedies and the layout page ask for the same."""
+    """A rule, its remedies and the layout page need the same result."""
     stripe_of_12, sizes = stripe(12, 512), made(1 << 40)
     assert advice_on(stripe_of_12, sizes) is advice_on(stripe_of_12, sizes)
 
@@ -515,7 +515,7 @@ def test_all_who_ask_for_a_stripe_share_one_search() -> None:
     [(12, 512, "raid0"), (64, 512, "raid0"), (64, 64, "raid0"), (12, 512, "raid5")],
 )
 def test_advice_takes_milliseconds(size_tib: int, members: int, chunk_kib: int, level: str) -> None:
-    """The size of the filesystem does not count, nor its number of groups: 5 are about 10 ms."""
+    """Neither the filesystem's size nor its number of groups matters: 5 are about 10 ms."""
     stack_map, block = map_of(stripe(members, chunk_kib, level)), made(size_tib * TIB)
     assert relative_time(lambda: advise(stack_map, block), rounds=5) < 5
 
@@ -540,7 +540,7 @@ def test_mke2fs_makes_an_even_layout_of_the_advice(members: int, chunk_kib: int)
     ("level", "members"), [("raid10", 4), ("raid5", 4), ("raid5", 12), ("raid6", 8)]
 )
 def test_mke2fs_makes_an_even_layout_on_other_levels(level: str, members: int) -> None:
-    """All writes are even, those of parity and mirrors with them."""
+    """All writes are even, including those of parity and mirrors."""
     advice = advise(map_of(stripe(members, 512, level)), made())
     assert advice is not None
     options = f"-g {advice.blocks_per_group_option} -G {advice.flex_bg_groups}"
@@ -566,12 +566,12 @@ def planned_advice(
 
 
 def rounded_advice(advice: MkfsAdvice) -> MkfsAdvice:
-    """Return the advice with an evenness of two digits."""
+    """Return the advice with its evenness rounded to two digits."""
     return advice._replace(evenness=round(advice.evenness, 2))
 
 
 def test_the_advice_for_the_default_on_twelve_disks() -> None:
-    """The sentence, the options, the growth and the price of each."""
+    """It has the sentence, the options, the growth and the costs of each."""
     advice = planned_advice(12)
     assert advice.sentence == "Effectively 3 of 12 disks serve this metadata."
     assert advice.advice is not None
@@ -603,7 +603,7 @@ def test_the_advice_for_the_default_on_twelve_disks() -> None:
 def test_a_stride_is_the_other_way_for_groups_that_are_not_packed(
     flex_bg_groups: int, members: int, chunk_kib: int, stride: str
 ) -> None:
-    """With the stride of a chunk, the bitmaps move from disk to disk."""
+    """With a stride of one chunk, the bitmaps move from disk to disk."""
     block = made(flex_bg_groups=flex_bg_groups)
     measured = measure(predict_table(block), block, map_of(stripe(members, chunk_kib)))
     recreate = layout_advice(measured, block).recreate or ""
@@ -628,7 +628,7 @@ def test_the_advice_names_what_does_not_help() -> None:
     ],
 )
 def test_the_descriptor_table_is_not_curable(size_tib: float, expected: str) -> None:
-    """One chunk of it for each TiB: it reaches all of 12 disks at 12 TiB, and needs no cure."""
+    """One chunk per TiB: it reaches all of 12 disks at 12 TiB, and then needs no remedy."""
     assert planned_advice(12, int(size_tib * TIB), group_option=32744).incurable.startswith(
         expected
     )
@@ -640,7 +640,7 @@ def test_from_which_size_the_descriptor_table_is_even() -> None:
 
 
 def test_an_even_layout_needs_no_advice() -> None:
-    """The default is kept on an odd number of disks, and nothing is to be done."""
+    """The default is kept on an odd number of disks, and nothing has to be done."""
     advice = planned_advice(5)
     assert advice.is_even
     assert advice.advice is not None
@@ -668,7 +668,7 @@ def test_a_layout_counts_as_even_from_095(members: int, *, even: bool) -> None:
     ],
 )
 def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> None:
-    """A made-up superblock must neither crash nor run for hours."""
+    """An invented superblock must neither crash the search nor make it run for hours."""
     advice = layout_advice(layout([100, 0], **changes), sizes())
     assert advice.curable.startswith(expected)
     assert (advice.advice, advice.growth, advice.recreate) == (None, None, None)
@@ -681,7 +681,7 @@ def test_missing_advice_is_reported(changes: dict[str, int], expected: str) -> N
 def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
     blocks_per_group: int, cluster_blocks: int, *, possible: bool
 ) -> None:
-    """Groups that are larger are odd evidence."""
+    """Larger groups are invalid evidence."""
     of = layout([1, 1])._replace(blocks_per_group=blocks_per_group, cluster_blocks=cluster_blocks)
     if possible:
         assert described(of, sizes()).cluster_blocks == cluster_blocks
@@ -691,7 +691,7 @@ def test_a_block_of_bitmap_describes_as_many_clusters_as_it_has_bits(
 
 
 def test_without_a_stripe_there_is_no_advice() -> None:
-    """One disk has nothing to spread over."""
+    """With one disk there is nothing to spread over."""
     bare: MetadataLayout = layout([1])._replace(geometry=None)
     with pytest.raises(ValueError, match="not on a stripe"):
         layout_advice(bare, sizes())
@@ -706,5 +706,5 @@ def test_without_a_stripe_there_is_no_advice() -> None:
     ],
 )
 def test_the_sentence_counts_disks(loads: tuple[int, ...], expected: str) -> None:
-    """One digit, and the verb that goes with it."""
+    """The number has at most one decimal digit, and the verb agrees with it."""
     assert effectively(Spread(loads)) == expected

@@ -1,4 +1,4 @@
-"""Period and placement: bitmaps on a stripe without a look at each group."""
+"""Period and placement: bitmaps on a stripe, counted without reading each group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TWELVE = map_of(stripe(12, 512))
 def test_the_placement_counts_what_the_groups_have(
     group_option: int | None, bitmaps: tuple[int, ...]
 ) -> None:
-    """9594 groups on 12 disks, to the last bitmap."""
+    """The counts for 9594 groups on 12 disks are exact."""
     block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
     placement = placement_of(block)
     assert StripePeriod(TWELVE, 4096).spread(placement).loads == bitmaps
@@ -58,12 +58,12 @@ FILESYSTEMS = st.builds(
 def test_the_placement_agrees_with_counting_every_group(
     geometry: StripeGeometry, block: Sizes
 ) -> None:
-    """Any level, chunk, offset and group size: the same writes on each member."""
+    """Each member gets the same writes, for any level, chunk, offset and group size."""
     stack_map = map_of(geometry)
     placement = placement_of(block)
     by_placement = StripePeriod(stack_map, 4096).spread(placement).loads
     counted = measure(predict_table(block), block, stack_map).bitmaps.loads
-    # A last flex group of one group keeps room between its two bitmaps.
+    # A last flex group of one group keeps space between its two bitmaps.
     assert sum(abs(one - other) for one, other in zip(by_placement, counted, strict=True)) <= 6
 
 
@@ -83,7 +83,7 @@ def test_the_placement_agrees_with_counting_every_group(
 def test_the_greatest_common_divisor_tells(
     members: int, chunk_kib: int, group_blocks: int, flex_groups: int, *, covers_all_chunks: bool
 ) -> None:
-    """Even in the long run: it divides the chunk, or the run of bitmaps."""
+    """The layout is even in the long run if it divides the chunk or the run of bitmaps."""
     period = StripePeriod(map_of(stripe(members, chunk_kib)), 4096)
     assert period.covers_all_chunks(group_blocks * flex_groups, flex_groups) is covers_all_chunks
 
@@ -100,7 +100,7 @@ def test_the_greatest_common_divisor_tells(
     ],
 )
 def test_what_is_no_period_of_chunks_is_refused(stack_map: StackMap) -> None:
-    """Advice is given in chunks of whole blocks that come again."""
+    """Advice needs a repeating period of chunks, each of whole blocks."""
     with pytest.raises(ValueError, match=r"stripe|chunk"):
         StripePeriod(stack_map, 4096)
 
@@ -110,24 +110,24 @@ META_BG = MkfsOptions(features=DEFAULT_FEATURES - {"resize_inode"} | {"meta_bg"}
 
 
 def test_a_group_that_changes_alone_writes_its_descriptor() -> None:
-    """One transaction for each."""
+    """Each transaction writes it."""
     assert descriptor_writes(mke2fs_sizes(TIB), groups=1) == pytest.approx(1.0)
 
 
 def test_one_descriptor_block_is_written_once() -> None:
-    """Of 1 GiB there is one, for all groups."""
+    """A filesystem of 1 GiB has one, for all groups."""
     small = mke2fs_sizes(1 << 30)
     assert descriptor_table_blocks(small) == 1
     assert descriptor_writes(small, groups=100) == pytest.approx(0.01)
 
 
 def test_more_changes_between_checkpoints_are_fewer_writes_each() -> None:
-    """And a larger filesystem coalesces less."""
+    """A larger filesystem has fewer coalesced writes."""
     found = [descriptor_writes(mke2fs_sizes(TIB), groups) for groups in (1, 10, 100, 1000)]
     assert found == sorted(found, reverse=True)
     assert descriptor_writes(mke2fs_sizes(16 * TIB)) > descriptor_writes(mke2fs_sizes(TIB))
 
 
 def test_descriptors_of_meta_bg_are_no_neighbours() -> None:
-    """Nothing of them is merged."""
+    """Their writes are not merged."""
     assert descriptor_writes(mke2fs_sizes(TIB, META_BG)) > descriptor_writes(mke2fs_sizes(TIB))

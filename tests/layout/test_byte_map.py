@@ -20,7 +20,7 @@ K64, K520 = 64 << 10, 520 << 10
 
 
 def test_chunks_are_spread_over_the_components() -> None:
-    """Chunk k of three lies on component k mod 3, at stripe k // 3."""
+    """With three components, chunk k is on component k mod 3, in stripe k // 3."""
     layer = striped(3, K64)
     assert [layer.data(chunk * K64 + 5) for chunk in range(4)] == [
         ((0, 5),),
@@ -32,7 +32,7 @@ def test_chunks_are_spread_over_the_components() -> None:
 
 
 def test_a_chunk_need_not_be_a_power_of_two() -> None:
-    """RAID0 of md takes 520 KiB."""
+    """RAID0 of md accepts 520 KiB."""
     layer = striped(2, K520)
     assert [layer.data(byte) for byte in (3 * K520 - 1, 3 * K520)] == [
         ((0, 2 * K520 - 1),),
@@ -41,14 +41,14 @@ def test_a_chunk_need_not_be_a_power_of_two() -> None:
 
 
 def test_every_component_of_a_mirror_holds_every_byte() -> None:
-    """At the same place, so that any distance is a period."""
+    """The offset is the same on each, so any distance is a period."""
     layer = mirrored(3)
     assert layer.data(7) == ((0, 7), (1, 7), (2, 7))
     assert (layer.parity(7), layer.period_bytes, layer.advance_bytes) == ((), 1, 1)
 
 
 def test_a_concatenation_ends_one_component_before_the_next() -> None:
-    """Parts of 100 and 50 bytes: byte 100 is the first of the second, and 150 is none."""
+    """For parts of 100 and 50 bytes, byte 100 is the first of the second; byte 150 is outside."""
     layer = concatenated([100, 50])
     assert [layer.data(byte) for byte in (0, 99, 100, 149)] == [
         ((0, 0),),
@@ -74,7 +74,7 @@ def test_a_concatenation_ends_one_component_before_the_next() -> None:
     ],
 )
 def test_numbers_of_which_nothing_can_be_made_are_refused(make: Callable[[], Layer]) -> None:
-    """They come from texts that anybody may have written."""
+    """The numbers come from texts of unknown origin."""
     with pytest.raises(ValueError, match="bytes"):
         make()
 
@@ -85,14 +85,14 @@ def disks(count: int, size_bytes: int | None = None) -> list[tuple[ByteMap, int]
 
 
 def test_a_component_may_begin_further_on() -> None:
-    """The second copy of a mirror lies 4 KiB into its device."""
+    """The second copy of a mirror starts 4 KiB into its device."""
     byte_map = stacked(mirrored(2), [(leaf_device(0, None), 0), (leaf_device(1, None), 4096)], None)
     assert byte_map.data(7) == (Place(0, 7), Place(1, 4103))
 
 
 @pytest.mark.parametrize("byte", [-1, 4096, 1 << 70])
 def test_a_byte_beyond_a_device_has_no_place(byte: int) -> None:
-    """Neither its data nor its parity."""
+    """This holds for its data and its parity."""
     byte_map = stacked(mirrored(1), disks(1), 4096)
     for find in (byte_map.data, byte_map.parity):
         with pytest.raises(ValueError, match="beyond the device of 4096 bytes"):
@@ -100,7 +100,7 @@ def test_a_byte_beyond_a_device_has_no_place(byte: int) -> None:
 
 
 def test_a_byte_beyond_the_device_below_has_no_place() -> None:
-    """An array may report that it is larger than its members are."""
+    """An array may report a size larger than its members."""
     byte_map = stacked(striped(2, 4096), disks(2, 8192), 1 << 40)
     assert byte_map.data(4 * 4096 - 1) == (Place(1, 8191),)
     with pytest.raises(ValueError, match="beyond the device of 8192 bytes"):
@@ -113,7 +113,7 @@ PERIODS = [
     pytest.param(lambda: stacked(striped(3, 4096), disks(3), None), 12288, id="a stripe"),
     pytest.param(lambda: stripe_at(1 << 20), 12288, id="a stripe further on"),
     pytest.param(lambda: stacked(concatenated([9, 9]), disks(2), None), None, id="parts"),
-    # Two stripes of 12 KiB below chunks of 8 KiB: their members come again after 24 KiB of each.
+    # Two stripes of 12 KiB below chunks of 8 KiB: their members repeat after 24 KiB of each.
     pytest.param(lambda: stripes_of_stripes(8192), 49152, id="a stripe over stripes"),
     pytest.param(lambda: stripes_of_stripes(12288), 24576, id="chunks of whole stripes"),
 ]
@@ -134,12 +134,12 @@ def stripes_of_stripes(chunk_bytes: int) -> ByteMap:
 def test_a_period_is_when_the_same_members_come_again(
     make: Callable[[], ByteMap], period_bytes: int | None
 ) -> None:
-    """It multiplies by layers, and a concatenation has none."""
+    """The periods of nested layers multiply; a concatenation has none."""
     assert make().period_bytes == period_bytes
 
 
 def test_a_member_that_lies_below_twice_is_one_leaf() -> None:
-    """Two partitions of one disk."""
+    """Two partitions of one disk are an example."""
     disk = leaf_device(0, None)
     assert stacked(striped(2, 4096), [(disk, 0), (disk, 1 << 20)], None).leaves == (0,)
 
@@ -160,13 +160,13 @@ def test_the_geometry_below_is_seen_from_above() -> None:
 
 
 def test_a_component_before_the_start_of_its_device_is_refused() -> None:
-    """A sysfs text may claim that."""
+    """A text of sysfs may claim this."""
     with pytest.raises(ValueError, match="a component at byte -1"):
         stacked(mirrored(1), [(leaf_device(0, None), -1)], None)
 
 
 def test_mirrors_stacked_on_each_other_end() -> None:
-    """Each doubles the places of a byte; a lookup in forty of them would never return."""
+    """Each mirror doubles the places of a byte: a lookup in forty of them would not end."""
     byte_map = leaf_device(0, None)
     for _ in range(12):
         byte_map = stacked(mirrored(2), [(byte_map, 0), (byte_map, 0)], None)

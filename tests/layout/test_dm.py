@@ -10,7 +10,7 @@ K64 = 65536
 
 
 def raid_segment(words: str) -> DmSegment:
-    """Build a segment of 1 GiB of what `dmsetup table` prints after "raid"."""
+    """Return a segment of 1 GiB from the words that `dmsetup table` prints after "raid"."""
     return DmSegment(0, 1 << 21, "raid", tuple(words.split()))
 
 
@@ -51,7 +51,7 @@ def test_the_second_chunk_lies_where_the_type_puts_it(
     data: tuple[tuple[int, int], ...],
     parity: tuple[tuple[int, int], ...],
 ) -> None:
-    """dm-raid uses md's layouts by their numbers (dm-raid.c, raid_types)."""
+    """dm-raid uses the numbers of md's layouts (dm-raid.c, raid_types)."""
     split = split_raid(raid_segment(words))
     assert split.stripes == stripes
     assert (split.layer.data(K64), split.layer.parity(K64)) == (data, parity)
@@ -85,19 +85,19 @@ def test_metadata_devices_are_no_components() -> None:
     ],
 )
 def test_a_volume_that_is_not_understood_is_refused(words: str) -> None:
-    """A reshape moves data; a missing member's parity may be anywhere."""
+    """A reshape moves data; the parity of a missing member may be anywhere."""
     with pytest.raises(ValueError, match=r".+"):
         split_raid(raid_segment(words))
 
 
 def test_a_parameter_without_its_value_is_named() -> None:
-    """What it would move is not known."""
+    """Its effect on the mapping is unknown."""
     with pytest.raises(ValueError, match=r"'region_size'.* may move data"):
         split_raid(raid_segment("raid5_ls 2 128 region_size 3 - 1:0 - 1:1 - 1:2"))
 
 
 def segment_of(line: str) -> DmSegment:
-    """Build a segment of 1 GiB of what `dmsetup table` prints after its length."""
+    """Return a segment of 1 GiB from the words that `dmsetup table` prints after its length."""
     target, *arguments = line.split()
     return DmSegment(0, 1 << 21, target, tuple(arguments))
 
@@ -116,7 +116,7 @@ COMPONENTS = [
 def test_a_segment_names_its_components_and_where_they_begin(
     line: str, expected: tuple[tuple[str, int], ...]
 ) -> None:
-    """A key is no component, and neither is the metadata of a RAID volume."""
+    """A key is not a component, and neither is the metadata of a RAID volume."""
     assert split_segment(segment_of(line)).components == expected
 
 
@@ -134,7 +134,7 @@ def test_a_segment_names_its_components_and_where_they_begin(
 def test_the_second_chunk_lies_where_the_target_puts_it(
     line: str, stripes: Stripes | None, data: tuple[tuple[int, int], ...]
 ) -> None:
-    """Byte 65536 of the segment, seen from the start of its component."""
+    """Byte 65536 of the segment, as an offset from the start of its component."""
     split = split_segment(segment_of(line))
     assert (split.stripes, split.layer.data(K64)) == (stripes, data)
 
@@ -167,6 +167,6 @@ def test_the_second_chunk_lies_where_the_target_puts_it(
     ],
 )
 def test_a_line_that_is_not_understood_is_refused(line: str) -> None:
-    """A target that moves data, a number that is none, a component that is missing."""
+    """A target that moves data, an invalid number, or a missing component."""
     with pytest.raises(ValueError, match=r".+"):
         split_segment(segment_of(line))

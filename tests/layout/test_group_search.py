@@ -1,4 +1,4 @@
-"""The search for even groups: no group size beats what it advises, and mke2fs makes it so.
+"""The search for even groups: no group size beats its advice, and mke2fs makes what it predicts.
 
 `EXT4AUDIT_RANDOM_CASES=500` compares more random arrays with all group sizes (half a second each).
 """
@@ -37,7 +37,7 @@ from support.images.mke2fs import layout_of, needs_e2fsprogs, stripe
 
 LEAST_MEMBERS = {"raid6": 4, "raid5": 3, "raid4": 3}
 BLOCKS = 314572800
-"""1200 GiB."""
+"""1200 GiB in blocks of 4 KiB."""
 
 
 class Case(NamedTuple):
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Draw an array and a filesystem that LAY001 judges: enough groups for the members."""
+    """Draw an array and a filesystem that LAY001 judges: one with enough groups for the members."""
     level = draw(st.sampled_from(("raid0", "raid0", "raid10", "raid5", "raid6", "raid4")))
     members = draw(st.integers(LEAST_MEMBERS.get(level, 2), 32))
     odd = (508, 520) if level == "raid0" else ()
@@ -97,13 +97,13 @@ def most_even(stack_map: StackMap, block: Sizes, flex_sizes: set[int]) -> float:
 )
 @given(cases())
 def test_no_group_size_beats_the_advice(case: Case) -> None:
-    """Of all multiples of 8, for the present and the advised flex_bg size: by 0.03 at most."""
+    """Multiples of 8, with the present and the advised flex_bg size, are better by 0.03 at most."""
     stack_map, present = map_of(case.geometry), case.block.flex_bg_groups
     advice = advise(stack_map, case.block)
     if advice is None:
         period = StripePeriod(stack_map, case.block.block_bytes)
         advice = MkfsAdvice(0, present, _evenness(period, placement_of(case.block)).whole, False)
-    if advice.evenness < 0.97:  # else nothing can beat it by so much
+    if advice.evenness < 0.97:  # otherwise nothing can beat it by so much
         flex_sizes = {present, advice.flex_bg_groups}
         assert most_even(stack_map, case.block, flex_sizes) <= advice.evenness + 0.03
 
@@ -122,7 +122,7 @@ def test_no_group_size_beats_the_advice(case: Case) -> None:
     ],
 )
 def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, mkfs: str) -> None:
-    """With the very options of the advice, and a stride as mke2fs reads it off the array."""
+    """The options are those of the advice, with a stride as mke2fs takes it from the array."""
     packed = "^flex_bg" not in mkfs
     clusters = "-O bigalloc" in mkfs
     flex = re.search(r"-G ([0-9]+)", mkfs)
@@ -143,7 +143,7 @@ def test_mke2fs_makes_what_is_advised(level: str, members: int, chunk_kib: int, 
 
 @pytest.mark.parametrize(("option", "is_even"), [(4096, False), (4088, True)])
 def test_a_default_that_mke2fs_refuses_is_no_default(option: int, *, is_even: bool) -> None:
-    """With clusters, the inodes of a group of the usual size do not fit: -g is needed."""
+    """With clusters, the inodes of a group of the usual size do not fit: -g is required."""
     options = MkfsOptions(
         features=DEFAULT_FEATURES | {"bigalloc"},
         cluster_bytes=65536,
@@ -163,7 +163,7 @@ def test_a_default_that_mke2fs_refuses_is_no_default(option: int, *, is_even: bo
 
 @needs_e2fsprogs
 def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
-    """On 16 disks with chunks of 16 KiB: 0.06 without a stride and even with one."""
+    """On 16 disks with chunks of 16 KiB, the evenness is 0.06, or at least 0.95 with a stride."""
     block = mke2fs_sizes(
         BLOCKS * 4096, MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, flex_bg_groups=1)
     )
@@ -190,7 +190,7 @@ def test_a_stride_moves_bitmaps_that_are_not_packed() -> None:
 def test_a_search_knows_how_much_it_counts(
     geometry: StripeGeometry, size_tib: int, options: MkfsOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The estimate that ends it is at least half of what is counted, and at most nine times it."""
+    """The estimate that limits the search is between half and nine times the number of counts."""
     counted: Counter[str] = Counter()
 
     def counting_add(one: int, other: int) -> int:

@@ -1,4 +1,4 @@
-"""predict_table: the places that mke2fs chooses, without reading them."""
+"""predict_table: the metadata positions that mke2fs chooses, computed without reading them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ META = SPARSE | {"meta_bg"}
 
 
 def of_groups(groups: int, **changes: Any) -> Sizes:
-    """Build a superblock of so many whole groups of 32768 blocks of 4 KiB."""
+    """Return a superblock of this many whole groups of 32768 blocks of 4 KiB."""
     first = changes.get("first_block", 0)
     per_group = changes.get("blocks_per_group", 32768)
     values = {"features": SPARSE, "size_blocks": first + groups * per_group, **changes}
@@ -51,7 +51,7 @@ def of_groups(groups: int, **changes: Any) -> Sizes:
     ],
 )
 def test_a_block_holds_as_many_descriptors_as_fit(changes: dict[str, Any], per_block: int) -> None:
-    """Descriptors of one size fill a block."""
+    """All descriptors of a filesystem have the same size."""
     assert descriptors_per_block(of_groups(1, **changes)) == per_block
 
 
@@ -62,18 +62,18 @@ def test_a_block_holds_as_many_descriptors_as_fit(changes: dict[str, Any], per_b
         (64, {}, (1,)),
         (65, {}, (1, 2)),
         (200, {}, (1, 2, 3, 4)),
-        # The superblock of 1 KiB blocks is in block 1, whatever the first data block is.
+        # With 1 KiB blocks the superblock is in block 1, whatever the first data block is.
         (33, {"block_bytes": 1024, "first_block": 1, "blocks_per_group": 8192}, (2, 3, 4)),
         (33, {"block_bytes": 1024, "first_block": 0, "blocks_per_group": 131072}, (2, 3, 4)),
         (1025, {"block_bytes": 65536, "blocks_per_group": 65528}, (1, 2)),
         # meta_bg: groups 0, 64, 128, …; group 0 has the superblock before its descriptors.
         (200, {"features": META}, (1, 64 * 32768, 128 * 32768, 192 * 32768)),
-        # Every group has a superblock without sparse_super.
+        # Without sparse_super every group has a superblock.
         (200, {"features": frozenset({"meta_bg", "64bit"})}, (1, 2097153, 4194305, 6291457)),
         # Two classic blocks, then meta block groups 2 and 3.
         (200, {"features": META, "first_meta_bg": 2}, (1, 2, 128 * 32768, 192 * 32768)),
         (100, {"features": META, "first_meta_bg": 9}, (1, 2)),
-        # Group 128 is one of the two that sparse_super2 gives a backup.
+        # Group 128 is one of the two groups with a backup by sparse_super2.
         (
             200,
             {"features": META | {"sparse_super2"}, "backup_bgs": (1, 128)},
@@ -92,7 +92,7 @@ def test_a_block_holds_as_many_descriptors_as_fit(changes: dict[str, Any], per_b
     ],
 )
 def test_descriptor_blocks(groups: int, changes: dict[str, Any], blocks: tuple[int, ...]) -> None:
-    """They follow the superblock, or each lies in the first group that it describes."""
+    """They follow the superblock, or each is in the first group that it describes."""
     assert descriptor_blocks(of_groups(groups, **changes)) == blocks
 
 
@@ -119,7 +119,7 @@ def test_descriptor_blocks(groups: int, changes: dict[str, Any], blocks: tuple[i
 def test_extents_end_with_the_last_descriptor(
     groups: int, changes: dict[str, Any], extents: tuple[tuple[int, int], ...]
 ) -> None:
-    """Blocks that follow each other are read at once, and nothing beyond is read."""
+    """Adjacent blocks are read at once, and nothing beyond is read."""
     assert descriptor_extents(of_groups(groups, **changes)) == extents
 
 
@@ -135,7 +135,7 @@ def test_extents_end_with_the_last_descriptor(
 def test_groups_that_hold_a_superblock(
     features: frozenset[str], backups: tuple[int, ...], groups: set[int]
 ) -> None:
-    """Powers of 3, 5 and 7, the two that sparse_super2 names, or all."""
+    """They are powers of 3, 5 and 7, the two named by sparse_super2, or all."""
     block = sizes(features=features, backup_bgs=backups)
     assert {group for group in range(126) if has_superblock(block, group)} == groups
     assert superblock_copies(of_groups(126, features=features, backup_bgs=backups)) == len(groups)
@@ -143,7 +143,7 @@ def test_groups_that_hold_a_superblock(
 
 @pytest.mark.parametrize("descriptor_bytes", [96, 8192])
 def test_descriptors_that_fill_no_block_are_refused(descriptor_bytes: int) -> None:
-    """A place that is not certain is none."""
+    """Positions that are not certain are not returned."""
     with pytest.raises(ValueError, match="fill no block"):
         descriptor_extents(sizes(descriptor_bytes=descriptor_bytes))
 
@@ -178,13 +178,13 @@ SIZES: dict[str, Any] = {
     ],
 )
 def test_what_a_group_begins_with(features: frozenset[str], group: int, blocks: int) -> None:
-    """A copy of superblock and descriptors, or with meta_bg a block of descriptors."""
+    """It begins with copies of superblock and descriptors, or with a descriptor block (meta_bg)."""
     block = sizes(features=features, backup_bgs=(1, 9593), **SIZES)
     assert reserved_blocks(block, group) == blocks
 
 
 def test_clusters_leave_the_boot_block_of_small_blocks_free() -> None:
-    """With 1 KiB blocks and larger clusters block 0 is the first, and the superblock is in 1."""
+    """With 1 KiB blocks and larger clusters, block 0 is the first; the superblock is in block 1."""
     block = sizes(
         features=SPARSE_FLEX | {"bigalloc"},
         block_bytes=1024,
@@ -205,29 +205,29 @@ def test_the_descriptor_table_is_rounded_up_to_blocks() -> None:
 GIB, TIB_CLOSED_FORM = 1 << 30, 1 << 40
 QUICK = "lazy_itable_init=1,nodiscard"
 SETS = number(60, "EXT4AUDIT_MKFS_SETS")
-"""Hundreds take minutes: EXT4AUDIT_MKFS_SETS=800 for a release."""
+"""Hundreds take minutes: set EXT4AUDIT_MKFS_SETS=800 for a release."""
 
 
 def rows(table: GroupTable, *groups: int) -> list[tuple[int, int, int]]:
-    """Return the places of some groups."""
+    """Return the metadata positions of some groups."""
     columns = (table.block_bitmaps, table.inode_bitmaps, table.inode_tables)
     return [(columns[0][group], columns[1][group], columns[2][group]) for group in groups]
 
 
 def test_a_flex_group_begins_with_all_its_bitmaps() -> None:
-    """1 GiB: behind superblock, 1 and 127 descriptor blocks lie 8 + 8 bitmaps, then tables."""
+    """1 GiB: after superblock and 1 + 127 descriptor blocks come 8 + 8 bitmaps, then tables."""
     table = predict_table(mke2fs_sizes(GIB))
     assert rows(table, 0, 1, 7) == [(129, 137, 145), (130, 138, 657), (136, 144, 3729)]
 
 
 def test_later_flex_groups_begin_at_their_first_block() -> None:
-    """1 TiB: flex group 1 is at 16 * 32768, and no backup stands before it."""
+    """1 TiB: flex group 1 is at 16 * 32768, with no backup before it."""
     table = predict_table(mke2fs_sizes(TIB_CLOSED_FORM))
     assert rows(table, 16, 17) == [(524288, 524304, 524320), (524289, 524305, 524832)]
 
 
 def test_a_last_flex_group_with_fewer_groups_takes_less_room() -> None:
-    """18 groups: the bitmaps of the last two are 2 + 2 blocks; a single one leaves room for 16."""
+    """18 groups: the last two have bitmaps of 2 + 2 blocks; a single one reserves space for 16."""
     two = predict_table(mke2fs_sizes(18 * 32768 * 4096))
     assert rows(two, 16, 17) == [(524288, 524290, 524292), (524289, 524291, 524804)]
     one = predict_table(mke2fs_sizes(17 * 32768 * 4096))
@@ -242,7 +242,7 @@ def test_without_flex_bg_each_group_is_on_its_own() -> None:
 
 
 def test_without_flex_bg_a_stride_shifts_the_bitmaps() -> None:
-    """The shift is stride times group number behind the inode table."""
+    """They are shifted by stride times group number, after the inode table."""
     options = MkfsOptions(features=DEFAULT_FEATURES - {"flex_bg"}, stride_blocks=128)
     table = predict_table(mke2fs_sizes(GIB, options))
     assert rows(table, 2) == [(65536 + 512 + 256, 65536 + 512 + 257, 65536)]
@@ -263,13 +263,13 @@ def test_without_flex_bg_a_stride_shifts_the_bitmaps() -> None:
     ],
 )
 def test_ordinary_filesystems_are_exact(block: Sizes, *, exact: bool) -> None:
-    """Large flex groups and very many inodes are not: their tables reach a backup."""
+    """With large flex groups or very many inodes, tables reach a backup and are not exact."""
     assert is_exact(block) is exact
 
 
 @pytest.mark.parametrize(("tail_blocks", "exact"), [(564, False), (575, False), (576, True)])
 def test_a_last_group_must_hold_the_room_of_a_flex_group(tail_blocks: int, *, exact: bool) -> None:
-    """Twice 32 blocks and 512 of inodes: mke2fs makes it from 564 blocks on, and packs it anew."""
+    """It needs 2 * 32 + 512 blocks; from 564 on mke2fs makes it, but packs it differently."""
     size_bytes = (32 * 32768 + tail_blocks) * 4096
     block = mke2fs_sizes(size_bytes, MkfsOptions(flex_bg_groups=32, inode_count=33 * 8192))
     assert block.groups == 33
@@ -277,7 +277,7 @@ def test_a_last_group_must_hold_the_room_of_a_flex_group(tail_blocks: int, *, ex
 
 
 def test_descriptors_in_two_places_are_not_exact() -> None:
-    """A resize may switch to meta_bg; where it did, the old groups keep the old scheme."""
+    """A resize may switch to meta_bg, after which the old groups keep the old scheme."""
     made = mke2fs_sizes(TIB_CLOSED_FORM)
     mixed = sizes(
         features=made.features | {"meta_bg"}, first_meta_bg=1, size_blocks=made.size_blocks
@@ -333,7 +333,7 @@ EACH_PLACE_OPTIONS = MkfsOptions(
 def test_the_places_are_exact_to_the_block(
     size_bytes: int, arguments: str, options: MkfsOptions
 ) -> None:
-    """Every place in every group is where mke2fs put it."""
+    """Every position in every group is that chosen by mke2fs."""
     assert is_exact(mke2fs_sizes(size_bytes, options))
     with sparse_image(size_bytes) as image:
         run(f"mkfs.ext4 -q -F -E {QUICK} {arguments} {image}")
@@ -345,7 +345,7 @@ SEEN: Counter[str] = Counter()
 
 @needs_e2fsprogs
 def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
-    """Parameters and all places agree with mke2fs, or `is_exact` reports that they need not."""
+    """Parameters and positions agree with mke2fs, or `is_exact` reports that they may not."""
     SEEN.clear()
     check_random_options()
     assert SEEN["exact"] > SETS // 3
@@ -354,7 +354,7 @@ def test_what_is_said_to_be_exact_is_exact_on_random_options() -> None:
 @examples(60, "EXT4AUDIT_MKFS_SETS", database=None)
 @given(mkfs_cases())
 def check_random_options(case: tuple[int, str, MkfsOptions]) -> None:
-    """Make one filesystem and compare; what mke2fs refuses is no case."""
+    """Make one filesystem and compare; a case that mke2fs refuses is skipped."""
     size_bytes, arguments, options = case
     with sparse_image(size_bytes) as image:
         made = subprocess.run(
@@ -374,7 +374,7 @@ def check_random_options(case: tuple[int, str, MkfsOptions]) -> None:
 
 
 def deciding(block: Sizes | Superblock) -> tuple[int | None, ...]:
-    """Return what decides the places."""
+    """Return the parameters that determine the positions."""
     return (
         block.size_blocks,
         block.first_block,
@@ -385,7 +385,7 @@ def deciding(block: Sizes | Superblock) -> tuple[int | None, ...]:
 
 
 def same_table(one: GroupTable, other: GroupTable) -> bool:
-    """Whether two tables have the same places."""
+    """Return whether two tables have the same positions."""
     return all(
         list(a) == list(b)
         for a, b in (

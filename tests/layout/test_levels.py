@@ -32,12 +32,12 @@ FOUR = [8 * CHUNK_BYTES] * 4
 def test_a_level_has_the_layout_that_mdadm_gives_it(
     level: str, layout: int | None, rows: list[str]
 ) -> None:
-    """Two near copies, left-symmetric parity, unless a number says otherwise."""
+    """Two near copies and left-symmetric parity are the defaults without a number."""
     assert draw(layer_of(level, CHUNK_BYTES, layout, FOUR), 4, 4) == rows
 
 
 def test_a_concatenation_rounds_its_members_only_if_it_has_a_chunk() -> None:
-    """`mdadm --rounding` is its chunk; without it, it uses every sector."""
+    """`mdadm --rounding` is its chunk; without it, every sector is used."""
     sizes = [CHUNK_BYTES + 512, CHUNK_BYTES]
     rounded, whole = (layer_of("linear", chunk, None, sizes) for chunk in (CHUNK_BYTES, 0))
     assert (rounded.data(CHUNK_BYTES), whole.data(CHUNK_BYTES)) == (((1, 0),), ((0, CHUNK_BYTES),))
@@ -45,13 +45,13 @@ def test_a_concatenation_rounds_its_members_only_if_it_has_a_chunk() -> None:
 
 @pytest.mark.parametrize("level", ["", "inactive", "container", "multipath", "faulty", "raid1e"])
 def test_another_level_is_refused(level: str) -> None:
-    """What it does with a byte is not known."""
+    """Its mapping of bytes is unknown."""
     with pytest.raises(ValueError, match="the level is"):
         layer_of(level, CHUNK_BYTES, None, FOUR)
 
 
 def test_an_array_without_members_is_refused() -> None:
-    """It would be a division by zero."""
+    """Otherwise it would cause a division by zero."""
     with pytest.raises(ValueError, match="no members"):
         layer_of("raid0", CHUNK_BYTES, None, [])
 
@@ -61,13 +61,13 @@ SECTORS = MD_CHUNK_BYTES // 512
 
 
 def members(*chunks: int, first_slot: int = 0) -> tuple[MdMember, ...]:
-    """Build members by their size in chunks; their data begins at sector 2048."""
+    """Return members by their size in chunks; their data begins at sector 2048."""
     slots = enumerate(chunks, first_slot)
     return tuple(MdMember(slot, f"sd{slot}", 2048, size * SECTORS) for slot, size in slots)
 
 
 def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdArray:
-    """Build an array of three equal members with chunks of 64 KiB."""
+    """Return an array of three equal members with chunks of 64 KiB."""
     values: dict[str, Any] = {
         "chunk_bytes": MD_CHUNK_BYTES,
         "raid_disks": len(changes.get("members", (0, 0, 0))),
@@ -79,7 +79,7 @@ def array(level: str = "raid0", layout: int | None = -1, **changes: Any) -> MdAr
 
 
 def gap(made: MdArray) -> Unknown:
-    """Return why an array's bytes cannot be followed."""
+    """Return why an array's bytes cannot be mapped."""
     with pytest.raises(Undetermined) as caught:
         split_md("md0", made)
     (unknown,) = caught.value.unknowns
@@ -110,12 +110,12 @@ def test_components_are_in_the_order_of_the_slots_and_begin_at_their_data() -> N
     ],
 )
 def test_a_level_that_stripes_says_how(level: str, layout: int, stripes: Stripes | None) -> None:
-    """The layout is told where the level has one; RAID0's is about zones only."""
+    """A layout is returned if the level has one; RAID0's is about zones only."""
     assert split_md("md0", array(level, layout)).stripes == stripes
 
 
 def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
-    """The other one has failed: what is left still holds every byte."""
+    """After the other one has failed, the remaining member holds every byte."""
     split = split_md("md0", array("raid1", 0, raid_disks=2, members=members(8, first_slot=1)))
     assert (split.components, split.layer.data(7)) == ((("sd1", 1 << 20),), ((0, 7),))
 
@@ -124,13 +124,13 @@ def test_a_mirror_shows_everything_with_one_of_its_members() -> None:
 def test_far_copies_begin_where_the_used_part_is_halved(
     component_sectors: int | None, second_copy_chunks: int
 ) -> None:
-    """`mdadm --size` uses less than there is; without it, the smallest member counts."""
+    """`mdadm --size` may use less than all of a member; otherwise the smallest member counts."""
     made = array("raid10", 513, members=members(8, 9, 8), component_sectors=component_sectors)
     assert split_md("md0", made).layer.data(0) == ((0, 0), (1, second_copy_chunks * MD_CHUNK_BYTES))
 
 
 def test_unequal_members_make_zones_by_the_layout() -> None:
-    """Sizes of 1, 3 and 3 chunks: chunk 3 is the third one's in the original order."""
+    """With sizes of 1, 3 and 3 chunks, chunk 3 is on the third member in the original order."""
     split = split_md("md0", array(layout=1, members=members(1, 3, 3)))
     assert split.layer.data(3 * MD_CHUNK_BYTES) == ((2, MD_CHUNK_BYTES),)
     assert split.layer.period_bytes is None
@@ -188,13 +188,13 @@ MDSTAT = "see /proc/mdstat"
 def test_an_array_that_cannot_be_followed_says_why_and_what_helps(
     made: MdArray, detail: str, hint: str
 ) -> None:
-    """Nothing is guessed about members that are not seen."""
+    """Nothing is guessed about members that are not visible."""
     found = gap(made)
     assert (found.why, found.detail, found.hint) == (Why.UNSUPPORTED, detail, hint)
 
 
 def test_a_layer_of_one_member_is_all_there_is() -> None:
-    """`mdadm --force` makes such a RAID0."""
+    """`mdadm --force` makes a RAID0 of one member."""
     split = split_md("md0", array(members=members(8)))
     assert isinstance(split, Split)
     assert split.layer.data(5 * MD_CHUNK_BYTES) == ((0, 5 * MD_CHUNK_BYTES),)
@@ -206,13 +206,13 @@ LARGE_CHUNK_BYTES = 512 << 10
 def geometry(
     level: str = "raid0", members: int = 3, offset_bytes: int = 0, layout: int | None = None
 ) -> StripeGeometry:
-    """Describe an array that is not there."""
+    """Return a described array that does not exist."""
     names = tuple(f"disk {number}" for number in range(members))
     return StripeGeometry("the array", level, LARGE_CHUNK_BYTES, offset_bytes, names, layout)
 
 
 def test_a_map_is_of_the_geometry_that_it_was_made_for() -> None:
-    """Members and geometry are those that were told."""
+    """Members and geometry are the given ones."""
     described = geometry()
     found = map_of(described)
     assert (found.members, found.geometry) == (("disk 0", "disk 1", "disk 2"), described)
@@ -252,7 +252,7 @@ def test_the_second_chunk_lies_where_the_level_puts_it(
     parity: tuple[Place, ...],
     period_bytes: int,
 ) -> None:
-    """Byte 7 of it. An offset of one chunk turns the members by one."""
+    """This is byte 7 of the chunk. An offset of one chunk shifts the members by one."""
     found = map_of(described)
     assert found.data(LARGE_CHUNK_BYTES + 7) == data
     assert found.parity(LARGE_CHUNK_BYTES + 7) == parity
@@ -260,7 +260,7 @@ def test_the_second_chunk_lies_where_the_level_puts_it(
 
 
 def test_far_copies_and_concatenations_depend_on_the_size_of_the_members() -> None:
-    """With 8 chunks a member, the second copy begins at chunk 4; byte 8 C is the next member's."""
+    """With 8 chunks per member, the second copy begins at chunk 4; byte 8 C is on the next."""
     far = map_of(geometry("raid10", 4, layout=0x201), 8 * LARGE_CHUNK_BYTES)
     parts = map_of(geometry("linear"), 8 * LARGE_CHUNK_BYTES)
     assert far.data(LARGE_CHUNK_BYTES) == (Place(1, 0), Place(2, 4 * LARGE_CHUNK_BYTES))
@@ -290,6 +290,6 @@ def test_a_byte_beyond_members_of_a_known_size_has_no_place() -> None:
     ],
 )
 def test_what_cannot_be_an_array_is_refused(described: StripeGeometry) -> None:
-    """A concatenation of members of an unknown size is none that can be mapped."""
+    """A concatenation of members of unknown size cannot be mapped."""
     with pytest.raises(ValueError, match=r"members|level|layout|size|byte"):
         map_of(described)

@@ -10,7 +10,7 @@ C = CHUNK_BYTES
 
 
 def test_equal_members_are_one_zone() -> None:
-    """The layout does not matter then: sysfs shows -1."""
+    """The layout does not matter in this case: sysfs shows -1."""
     layer = raid0([4 * C, 4 * C + C - 1], C, None)
     assert draw(layer, 2, 4) == ["0 1", "2 3"]
     assert (layer.period_bytes, layer.advance_bytes) == (2 * C, C)
@@ -24,20 +24,20 @@ ZONES = {
 
 @pytest.mark.parametrize("layout", ZONES)
 def test_the_second_zone_goes_on_counting_in_the_original_order_only(layout: int) -> None:
-    """Members of 1, 3 and 3 chunks: chunk 3 is the second one's by 3 mod 2, else the first's."""
+    """Members of 1, 3 and 3 chunks: chunk 3 is on the last by 3 mod 2, else on the second."""
     layer = raid0([C, 3 * C, 3 * C], C, layout)
     assert draw(layer, 3, 7) == ZONES[layout]
     assert layer.period_bytes is None
 
 
 def test_every_member_that_reaches_further_is_in_the_next_zone() -> None:
-    """Members of 2, 3, 2 and 5 chunks make three zones, in the order of the slots."""
+    """Members of 2, 3, 2 and 5 chunks make three zones, in slot order."""
     layer = raid0([2 * C, 3 * C, 2 * C, 5 * C], C, ALTERNATE)
     assert draw(layer, 4, 12) == ["0 1 2 3", "4 5 6 7", ". 8 . 9", ". . . 10", ". . . 11"]
 
 
 def test_members_are_rounded_down_to_chunks() -> None:
-    """A part of a chunk at the end of the longer member makes no zone."""
+    """A partial chunk at the end of the longer member makes no zone."""
     layer = raid0([C + 100, 2 * C + 50], C, ALTERNATE)
     assert layer.data(2 * C) == ((1, C),)
     with pytest.raises(ValueError, match="beyond"):
@@ -58,7 +58,7 @@ def test_an_order_of_zones_that_is_not_set_is_not_guessed(layout: int | None) ->
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [-C, C]])
 def test_sizes_of_which_no_array_is_made_are_refused(sizes: list[int]) -> None:
-    """Without room there is no zone."""
+    """Without usable space there is no zone."""
     with pytest.raises(ValueError, match=r"bytes|zones|components"):
         raid0(sizes, C, None)
 
@@ -85,7 +85,7 @@ DRAWN = [
 def test_copies_lie_where_md_draws_them(
     members: int, layout: int, chunks: int, rows: list[str]
 ) -> None:
-    """md(4) draws near, far and offset copies so; raid10.c keeps sets of members together."""
+    """Near, far and offset copies are as in md(4); raid10.c keeps sets of members together."""
     assert draw(raid10(members, C, layout, 16 * C), members, chunks) == rows
 
 
@@ -96,7 +96,7 @@ def test_copies_lie_where_md_draws_them(
 def test_far_copies_begin_at_the_same_part_of_every_member(
     members: int, size_chunks: int, second_copy: int
 ) -> None:
-    """Two copies: at the half of the chunks that are used."""
+    """With two copies, the second begins at half of the used chunks."""
     layer = raid10(members, C, FAR_2, size_chunks * C + 100)
     assert layer.data(0) == ((0, 0), (1, second_copy * C))
 
@@ -114,13 +114,13 @@ def test_far_copies_begin_at_the_same_part_of_every_member(
 def test_a_period_is_the_chunks_after_which_members_come_again(
     members: int, layout: int, period_chunks: int, advance_chunks: int
 ) -> None:
-    """By then each member is that many chunks further on."""
+    """After that, each member has advanced by this many chunks."""
     layer = raid10(members, C, layout, 64 * C)
     assert (layer.period_bytes, layer.advance_bytes) == (period_chunks * C, advance_chunks * C)
 
 
 def test_a_chunk_may_be_all_of_a_member_or_one_byte() -> None:
-    """Both ends of what is allowed."""
+    """Both extremes are allowed."""
     assert raid10(2, C, NEAR_2, C).data(0) == ((0, 0), (1, 0))
     assert raid10(2, 1, NEAR_2, C).data(1) == ((0, 1), (1, 1))
     assert raid0([1, 1], 1, ALTERNATE).data(1) == ((1, 0),)
@@ -147,7 +147,7 @@ def test_a_chunk_may_be_all_of_a_member_or_one_byte() -> None:
 def test_layouts_that_no_tool_makes_are_refused(
     members: int, chunk_bytes: int, layout: int
 ) -> None:
-    """More copies than members, none at all, two kinds at once, or bits that mean nothing."""
+    """More copies than members, none at all, two kinds at once, or undefined bits."""
     with pytest.raises(ValueError, match=r"layout|chunks"):
         raid10(members, chunk_bytes, layout, 64 * C)
 
@@ -180,19 +180,19 @@ FIVE = {
 
 @pytest.mark.parametrize("layout", FOUR)
 def test_the_parity_of_raid5_turns_as_its_layout_says(layout: int) -> None:
-    """Rows of four members by raid5.c (6.1); 2 is what mdadm makes."""
+    """Rows of four members as in raid5.c (6.1); 2 is mdadm's default."""
     assert draw(raid456("raid5", 4, C, layout), 4, 12) == FOUR[layout]
 
 
 @pytest.mark.parametrize("layout", FIVE)
 def test_the_parities_of_raid6_turn_as_their_layout_says(layout: int) -> None:
-    """Rows of five members by raid5.c (6.1); 8 to 10 are DDF's, 16 to 20 keep Q on the last."""
+    """Rows of five members as in raid5.c (6.1); 8 to 10 are DDF's, 16 to 20 keep Q on the last."""
     assert draw(raid456("raid6", 5, C, layout), 5, 15) == FIVE[layout]
 
 
 @pytest.mark.parametrize("layout", [0, 2, 4])
 def test_raid4_keeps_its_parity_on_the_last_member(layout: int) -> None:
-    """Whatever sysfs shows for its layout."""
+    """The layout that sysfs shows does not matter."""
     assert draw(raid456("raid4", 4, C, layout), 4, 6) == FOUR[5][:2]
 
 
@@ -204,7 +204,7 @@ def test_the_parity_of_a_byte_lies_at_the_same_byte_of_its_chunk() -> None:
 
 @pytest.mark.parametrize("chunk", range(24))
 def test_data_of_left_symmetric_raid5_lies_on_chunk_mod_all_members(chunk: int) -> None:
-    """The well-known advice to count data disks only is wrong for it."""
+    """The well-known advice to count data disks only is wrong for this layout."""
     ((member, _),) = raid456("raid5", 4, C, 2).data(chunk * C)
     assert member == chunk % 4
 
@@ -223,7 +223,7 @@ def test_data_of_left_symmetric_raid5_lies_on_chunk_mod_all_members(chunk: int) 
 def test_a_period_is_a_whole_turn_of_the_parity(
     level: str, members: int, layout: int, period_chunks: int, advance_chunks: int
 ) -> None:
-    """Where the parity stays, each stripe is a period."""
+    """If the parity does not rotate, each stripe is a period."""
     layer = raid456(level, members, C, layout)
     assert (layer.period_bytes, layer.advance_bytes) == (period_chunks * C, advance_chunks * C)
 

@@ -27,7 +27,7 @@ FEW = GroupTable([0, 1], [16, 17], [32, 48])
 
 
 def test_each_kind_of_metadata_is_counted_on_its_member() -> None:
-    """Bitmaps and inode tables count where they start; block 1 describes both groups."""
+    """Bitmaps and inode tables count at their start; block 1 has the descriptors of both groups."""
     measured = measure(FEW, TWO_GROUPS, map_of(FOUR))
     assert measured.members == (
         MemberLoad("a", 2, 0, 0, descriptor_blocks=1, described_groups=2),
@@ -51,7 +51,7 @@ def test_each_kind_of_metadata_is_counted_on_its_member() -> None:
     ],
 )
 def test_the_filesystem_begins_at_an_offset(offset_bytes: int, block_bitmaps: list[int]) -> None:
-    """A block lies where its first byte lies, counted from the start of the stripe."""
+    """A block's place is that of its first byte, counted from the start of the stripe."""
     geometry = FOUR._replace(offset_bytes=offset_bytes)
     measured = measure(GroupTable([0, 1], [2, 3], [4, 5]), TWO_GROUPS, map_of(geometry))
     assert [each.block_bitmaps for each in measured.members] == block_bitmaps
@@ -71,20 +71,20 @@ def test_parity_is_counted_beside_the_data() -> None:
     measured = measure(FEW, TWO_GROUPS, map_of(geometry))
     assert [each.bitmaps for each in measured.members] == [2, 2, 0, 0]
     assert [each.bitmap_parity for each in measured.members] == [0, 0, 0, 4]
-    # One inode table starts in chunk 2, one in chunk 3; two groups are described in chunk 0.
+    # One inode table starts in chunk 2, one in chunk 3; chunk 0 has both descriptors.
     assert [each.touch_parity for each in measured.members] == [0, 0, 1, 7]
     assert measured.bitmaps.loads == (2, 2, 0, 4)
 
 
 def test_basis_and_doubts_are_passed_on() -> None:
-    """How the places are known travels with the counts."""
+    """The origin of the positions is kept with the counts."""
     gap = unknown("stripe")
     measured = measure(FEW, TWO_GROUPS, map_of(FOUR), basis="simulated", doubts=(gap,))
     assert (measured.basis, measured.doubts) == ("simulated", (gap,))
 
 
 def test_a_stack_without_a_stripe_is_counted_too() -> None:
-    """Two disks one after the other have members, no geometry and no period."""
+    """Two concatenated disks have members, but no geometry and no period."""
 
     def data(byte: int) -> tuple[Place, ...]:
         return (Place(int(byte >= 17 * 4096), byte),)
@@ -131,7 +131,7 @@ GEOMETRIES = st.builds(
 def test_folding_by_periods_and_chunks_changes_no_count(
     geometry: StripeGeometry, blocks: list[int]
 ) -> None:
-    """What is counted is where each single block lies, for any chunk and offset."""
+    """The counts equal those of single blocks, for any chunk and offset."""
     stack_map = map_of(geometry)
     table = GroupTable(array("Q", blocks), array("Q", blocks), array("Q", blocks))
     block = sizes(size_blocks=32768 * len(blocks))
@@ -165,7 +165,7 @@ WITH_32744 = [1572, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 
 def test_the_bitmaps_of_twelve_disks_come_out_by_the_closed_form(
     group_option: int | None, bitmaps: list[int]
 ) -> None:
-    """12 x (100 GiB - 64 MiB), chunks of 512 KiB: the public article's figures, not read."""
+    """12 x (100 GiB - 64 MiB), chunks of 512 KiB: the figures of the public article, computed."""
     block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096, MkfsOptions(group_option=group_option))
     measured = measure(predict_table(block), block, map_of(stripe(12, 512)), basis="computed")
     assert [member.bitmaps for member in measured.members] == bitmaps
@@ -193,7 +193,7 @@ def test_a_thousand_group_starts_lie_on_three_of_twelve_disks() -> None:
 def test_twelve_disks_get_the_bitmaps_that_were_counted_on_a_real_array(
     options: str, bitmaps: list[int], effective_members: float
 ) -> None:
-    """mke2fs's defaults put the bitmaps on 3 of 12 disks, with a stride or without."""
+    """mke2fs's defaults put the bitmaps on 3 of 12 disks, with or without a stride."""
     measured = layout_of(options, 12, 512, TWELVE_DISKS_BLOCKS)
     assert [member.bitmaps for member in measured.members] == bitmaps
     assert round(measured.effective_members, 2) == effective_members
@@ -227,7 +227,7 @@ def test_twelve_disks_get_the_bitmaps_that_were_counted_on_a_real_array(
 def test_the_well_known_group_size_is_no_universal_cure(
     members: int, chunk_kib: int, options: str, effective_members: float, inode_tables: float
 ) -> None:
-    """`-g 32744` serves all disks only where the chunk is large enough for the flex group."""
+    """`-g 32744` uses all disks only if the chunk is large enough for the flex group."""
     measured = layout_of(options, members, chunk_kib, TWELVE_DISKS_BLOCKS)
     assert round(measured.effective_members, 1) == effective_members
     assert round(measured.inode_tables.effective_members, 1) == inode_tables
@@ -258,7 +258,7 @@ def test_the_well_known_group_size_is_no_universal_cure(
 def test_the_default_layout_on_other_levels(
     level: str, members: int, of_the_data: float, of_all_writes: float
 ) -> None:
-    """Parity spreads the writes and not the bitmaps themselves; chunks of 512 KiB."""
+    """Parity spreads the writes but not the bitmaps themselves; chunks are of 512 KiB."""
     block = mke2fs_sizes(TWELVE_DISKS_BLOCKS * 4096)
     measured = measure(predict_table(block), block, map_of(stripe(members, 512, level)))
     assert round(measured.bitmap_data.effective_members, 1) == of_the_data
@@ -278,7 +278,7 @@ def test_the_default_layout_on_other_levels(
 def test_small_files_touch_the_descriptor_table_as_well(
     size_tib: float, options: MkfsOptions, effective_members: float, hottest_share: float
 ) -> None:
-    """The descriptor table is hot until the filesystem has as many TiB as disks."""
+    """The descriptor table is a hotspot unless the filesystem has as many TiB as disks."""
     block = mke2fs_sizes(int(size_tib * TIB), options)
     measured = measure(predict_table(block), block, map_of(stripe(12, 512)))
     assert measured.touches.effective_members == pytest.approx(effective_members, abs=0.06)

@@ -1,4 +1,4 @@
-"""What holds for every map: random arrays and stacks of them, looked at byte by byte."""
+"""Properties of every map, tested byte by byte on random arrays and stacks of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LAYOUTS: dict[str, list[int | None]] = {
 
 @st.composite
 def arrays(draw: st.DrawFn) -> tuple[StripeGeometry, int]:
-    """Draw an array, and how many chunks each member has."""
+    """Draw an array and the number of chunks per member."""
     level = draw(st.sampled_from(sorted(LAYOUTS)))
     layout = draw(st.sampled_from(LAYOUTS[level]))
     least = 1 + PARITY.get(level, 0)
@@ -66,7 +66,7 @@ def capacity_chunks(geometry: StripeGeometry, member_chunks: int) -> int:
 def test_every_chunk_has_places_of_its_own_inside_its_members(
     array: tuple[StripeGeometry, int],
 ) -> None:
-    """Copies lie on distinct members, distinct chunks at distinct places, and all of them fit."""
+    """Copies are on distinct members, distinct chunks at distinct places, and all of them fit."""
     geometry, member_chunks = array
     found = map_of(geometry, member_chunks * C)
     seen: set[Place] = set()
@@ -90,7 +90,7 @@ def test_every_chunk_has_places_of_its_own_inside_its_members(
 def test_after_a_period_the_same_members_come_again(
     array: tuple[StripeGeometry, int], byte: int, offset_bytes: int
 ) -> None:
-    """Data and parity, wherever the filesystem starts."""
+    """This holds for data and parity, wherever the filesystem starts."""
     geometry, _ = array
     if geometry.level == "linear":
         geometry = geometry._replace(level="raid0")
@@ -118,14 +118,14 @@ def test_zones_fill_every_member_to_its_last_chunk(sizes: list[int], layout: int
 
 
 def stacks(depth: int) -> st.SearchStrategy[BlockDevice]:
-    """Draw stacks of partitions, arrays and volumes over disks that are all different."""
+    """Draw stacks of partitions, arrays and volumes over distinct disks."""
     return st.recursive(
         st.just(0), lambda below: st.lists(below, min_size=1, max_size=3), max_leaves=depth
     ).flatmap(lambda tree: st.builds(_built, st.just(tree), st.randoms(use_true_random=False)))
 
 
 def _built(tree: Any, chance: Any) -> BlockDevice:
-    """Build a stack of the form of a tree; its numbers count up."""
+    """Build a stack of the shape of a tree; its numbers count up."""
     numbers = iter(range(1, 1000))
 
     def build(node: Any) -> BlockDevice:
@@ -167,7 +167,7 @@ def _built(tree: Any, chance: Any) -> BlockDevice:
 def test_distinct_blocks_of_a_stack_lie_at_distinct_places(
     stack: BlockDevice, data: st.DataObject
 ) -> None:
-    """Through any nesting; the period of the whole is one of every layer."""
+    """This holds for any nesting; the period of the whole is a period of every layer."""
     found = map_stack(stack)
     assert isinstance(found, Known), found
     blocks = data.draw(st.lists(st.integers(0, 90), min_size=2, max_size=20, unique=True))
@@ -223,7 +223,7 @@ DISKS = (sd("a"), sd("b"), sd("c"))
 
 
 def end(found: Any) -> None:
-    """Look a few bytes up: a place or a ValueError, and nothing else."""
+    """Look up a few bytes, which must give a place or a ValueError."""
     assert isinstance(found, (Known, Unknown))
     if isinstance(found, Known):
         for byte in (0, 65536, 1 << 40, 1 << 70):
@@ -235,21 +235,21 @@ def end(found: Any) -> None:
 @SOME
 @given(HOSTILE_ARRAYS)
 def test_an_array_of_any_numbers_has_a_map_or_is_unknown(array: MdArray) -> None:
-    """Huge and negative numbers, slots out of range, members that are not there."""
+    """Numbers may be huge or negative, slots out of range, members missing."""
     end(map_stack(replace(md(*DISKS), md=known(array))))
 
 
 @SOME
 @given(st.lists(HOSTILE_SEGMENTS, min_size=1, max_size=3).map(tuple))
 def test_a_table_of_any_words_has_a_map_or_is_unknown(segments: tuple[DmSegment, ...]) -> None:
-    """Words of other targets, numbers that are none, parts over each other."""
+    """Words may be of other targets, numbers invalid, parts overlapping."""
     device = dm("0 1 error", *DISKS)
     assert device.dm is not None
     end(map_stack(replace(device, dm=device.dm._replace(table=known(segments)))))
 
 
 def test_a_long_table_is_mapped_at_once() -> None:
-    """Four thousand parts on one array, as years of moving extents leave them."""
+    """Years of moving extents can leave four thousand parts on one array."""
     lines = "\n".join(f"{8 * n} 8 linear 9:127 {8 * (4000 - n)}" for n in range(4000))
     found = map_stack(dm(lines, md(*DISKS)))
     assert isinstance(found, Known)

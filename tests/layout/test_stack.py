@@ -19,11 +19,11 @@ from support.hosts.stacks import K64, dm, md, part, sd
 A, B, C, D = (sd(letter) for letter in "abcd")
 STRIPE = md(A, B, C)
 START = 1 << 20
-"""Where data begins on the members of an array, and the usual partition on its disk."""
+"""The start of data on an array's members, and the usual start of a partition on its disk."""
 
 
 def mapped(stack: BlockDevice) -> StackMap:
-    """Return the map of a stack that has one."""
+    """Return the map of a stack that can be mapped."""
     found = map_stack(stack)
     assert isinstance(found, Known), found
     return found.value
@@ -103,13 +103,13 @@ STACKS: list[Any] = [
 def test_the_second_chunk_is_followed_to_the_disks(
     stack: BlockDevice, members: tuple[str, ...], places: tuple[Place, ...]
 ) -> None:
-    """Byte 65536: every start in the stack is added, and the disks are in the order of slots."""
+    """For byte 65536 every start in the stack is added; disks are in slot order."""
     found = mapped(stack)
     assert (found.members, found.data(K64)) == (members, places)
 
 
 def test_parity_is_followed_as_data_is() -> None:
-    """A RAID5 of three partitions: chunk 0 lies on the first, its parity on the last."""
+    """In a RAID5 of three partitions, chunk 0 is on the first and its parity on the last."""
     found = mapped(md(part(A), part(B), part(C), level="raid5", layout=2))
     assert (found.data(7), found.parity(7)) == (
         (Place(0, 2 * START + 7),),
@@ -118,14 +118,14 @@ def test_parity_is_followed_as_data_is() -> None:
 
 
 def test_parity_on_mirrors_is_written_to_each_copy() -> None:
-    """A RAID5 whose last member is a mirror of two disks."""
+    """The last member of this RAID5 is a mirror of two disks."""
     mirror = md(C, D, level="raid1", number=1)
     found = mapped(md(A, B, mirror, level="raid5", layout=2))
     assert found.parity(0) == (Place(2, 2 * START), Place(3, 2 * START))
 
 
 def test_arrays_below_keep_parity_of_data_and_of_parity() -> None:
-    """A RAID5 of three over two disks and another RAID5 that takes its parity."""
+    """A RAID5 of three over two disks and another RAID5, which takes its parity."""
     inner = md(C, D, sd("e"), level="raid5", layout=2, number=1)
     found = mapped(md(A, B, inner, level="raid5", layout=2))
     assert found.data(0) == (Place(0, START),)
@@ -135,7 +135,7 @@ def test_arrays_below_keep_parity_of_data_and_of_parity() -> None:
 def geometry(
     device: str, level: str, offset_bytes: int, members: str, layout: int | None = None
 ) -> StripeGeometry:
-    """Describe a stripe of chunks of 64 KiB."""
+    """Return a stripe with chunks of 64 KiB."""
     names = tuple(f"sd{letter}" for letter in members)
     return StripeGeometry(device, level, K64, offset_bytes, names, layout)
 
@@ -202,7 +202,7 @@ GEOMETRIES: list[Any] = [
 
 
 def test_members_of_different_sizes_are_zones() -> None:
-    """Without zones an array can grow by a member."""
+    """An array without zones can grow by a member."""
     smaller = array_of(STRIPE, sizes=(1 << 20, 1 << 20, 1 << 19))
     found = mapped(smaller).geometry
     used_bytes = (1 << 29, 1 << 29, 1 << 28)
@@ -223,7 +223,7 @@ def array_of(stack: BlockDevice, sizes: tuple[int, ...]) -> BlockDevice:
 def test_the_geometry_is_the_first_layer_that_stripes(
     stack: BlockDevice, expected: StripeGeometry | None
 ) -> None:
-    """With the leaf devices as its members, and where the filesystem starts on it."""
+    """Its members are the leaf devices, and it has the filesystem's start on it."""
     assert mapped(stack).geometry == expected
 
 
@@ -241,12 +241,12 @@ def test_the_geometry_is_the_first_layer_that_stripes(
     ],
 )
 def test_the_period_is_that_of_the_members(stack: BlockDevice, period_bytes: int | None) -> None:
-    """An offset does not change it; where nothing stripes every whole block is one."""
+    """An offset does not change it; if nothing stripes, every block is a period."""
     assert mapped(stack).period_bytes == period_bytes
 
 
 def test_a_map_tells_what_it_was_read_from() -> None:
-    """Each layer that splits, from the top down; a plain disk by its number."""
+    """It lists each layer that splits, from the top down, or the number of a plain disk."""
     stack = dm("0 4096 striped 2 128 9:1 0 9:2 0", md(A, B, number=1), md(C, D, number=2))
     found = map_stack(stack)
     assert isinstance(found, Known)
@@ -321,7 +321,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
     ],
 )
 def test_a_way_that_cannot_be_told_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
-    """Each reports what it was and what to do."""
+    """The gap tells the cause and the remedy."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)
     assert (found.why, found.detail) == (why, detail)
@@ -329,7 +329,7 @@ def test_a_way_that_cannot_be_told_is_unknown(stack: BlockDevice, why: Why, deta
 
 
 def test_a_stack_without_an_end_is_unknown() -> None:
-    """Forty partitions on each other, as a damaged sysfs may show them."""
+    """A damaged sysfs may show forty partitions on each other."""
     stack = A
     for minor in range(40):
         below = replace(stack, name="x")
@@ -340,7 +340,7 @@ def test_a_stack_without_an_end_is_unknown() -> None:
 
 
 def test_a_device_of_which_the_size_is_not_known_is_bounded_by_what_lies_below() -> None:
-    """Its own size may be unknown; its disk still ends somewhere."""
+    """The end of its disk limits it."""
     found = mapped(replace(part(A), size_sectors=unknown("size")))
     assert found.data((1 << 40) - START - 1) == (Place(0, (1 << 40) - 1),)
     with pytest.raises(ValueError, match="beyond"):

@@ -51,13 +51,13 @@ YES: list[Any] = [
 
 @pytest.mark.parametrize("stack", NO)
 def test_what_cannot_stripe_does_not(stack: BlockDevice) -> None:
-    """Rules about stripes do not apply there, whatever else cannot be read."""
+    """Rules about stripes do not apply, even if something else cannot be read."""
     assert not may_stripe(stack)
 
 
 @pytest.mark.parametrize("stack", YES)
 def test_what_stripes_or_may_do_so_is_reported(stack: BlockDevice) -> None:
-    """A stripe that cannot be followed is never "no stripe"."""
+    """A stripe that cannot be mapped is never reported as "no stripe"."""
     assert may_stripe(stack)
 
 
@@ -80,7 +80,7 @@ def test_a_controller_tells_its_chunk_and_its_data_disks() -> None:
 
 
 def test_a_partition_begins_further_on() -> None:
-    """The stripe lies below the partition, 1 MiB before it."""
+    """The stripe is below the partition, and starts 1 MiB before it."""
     found = guess_geometry(with_io_sizes(part(A)))
     assert found is not None
     assert found.offset_bytes == 1 << 20
@@ -168,5 +168,5 @@ def test_the_level_of_an_array_says_what_its_columns_are(
     ],
 )
 def test_sizes_that_suggest_no_stripe_are_none(stack: BlockDevice) -> None:
-    """A physical block is no chunk, and 65535 sectors are no stripe."""
+    """A physical block is not a chunk, and 65535 sectors are not a stripe."""
     assert guess_geometry(stack) is None

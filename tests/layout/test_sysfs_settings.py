@@ -1,4 +1,4 @@
-"""Which settings in /sys/fs/ext4 a mount does not bring back."""
+"""The settings in /sys/fs/ext4 that a mount does not restore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.builders import disk, filesystem, known, options, superblock, unkno
 
 
 def settings(**values: int) -> Filesystem:
-    """Build a filesystem with these settings, on a rotational disk."""
+    """Return a filesystem with these settings, on a rotational disk."""
     stack = known(disk())
     return filesystem(settings=known(tuple(values.items())), stack=stack)
 
@@ -34,18 +34,18 @@ def settings(**values: int) -> Filesystem:
     ],
 )
 def test_what_differs_from_the_default_is_changed(fs: Filesystem, expected: dict[str, int]) -> None:
-    """What has no known default is changed: to set it again changes nothing."""
+    """A setting without a known default counts as changed: setting it again is harmless."""
     assert dict(changed_settings(fs)) == expected
 
 
 def test_a_stripe_makes_the_preallocation_larger() -> None:
-    """A multiple of it, where a cluster is smaller."""
+    """The default is a multiple of the stripe if a cluster is smaller."""
     fs = settings(mb_group_prealloc=576)._replace(superblock=known(superblock(cluster_blocks=1)))
     assert dict(changed_settings(fs)) == {"mb_group_prealloc": 576}
     assert changed_settings(fs._replace(options=known(options("stripe=96")))) == ()
 
 
 def test_each_default_is_of_a_setting_that_is_read() -> None:
-    """Another name would never meet a value."""
+    """A misspelled name would never match a setting."""
     assert CONSTANT_SETTINGS.keys() <= set(SETTINGS)
     assert list(SETTINGS) == sorted(set(SETTINGS))

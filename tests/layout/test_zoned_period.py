@@ -1,4 +1,4 @@
-"""A RAID0 of unequal members: what is promised for its zones is what lies on its members."""
+"""RAID0s of unequal members: predictions for their zones match the counts on the members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHUNK_BYTES = 512 << 10
 
 
 def unequal(*sizes_gib: int, layout: int = ALTERNATE, **changes: Any) -> StripeGeometry:
-    """Build a RAID0 of disks of these sizes."""
+    """Return a RAID0 of disks of these sizes."""
     names = tuple(f"disk{slot}" for slot in range(len(sizes_gib)))
     used_bytes = tuple(size * GIB for size in sizes_gib)
     plain = StripeGeometry("md0", "raid0", CHUNK_BYTES, 0, names, layout, (), used_bytes)
@@ -34,7 +34,7 @@ def unequal(*sizes_gib: int, layout: int = ALTERNATE, **changes: Any) -> StripeG
 
 
 def made_on(geometry: StripeGeometry, **options: Any) -> Sizes:
-    """Return the filesystem that mke2fs makes on all of an array."""
+    """Return the filesystem that mke2fs makes on a whole array."""
     return mke2fs_sizes(sum(geometry.member_bytes) - geometry.offset_bytes, MkfsOptions(**options))
 
 
@@ -60,7 +60,7 @@ UNEQUAL = [
 
 @pytest.mark.parametrize("geometry", UNEQUAL)
 def test_the_promise_is_kept_on_the_real_zones(geometry: StripeGeometry) -> None:
-    """The evenness of equal members was promised: 1.00, where 0.53 came of it."""
+    """Computed for equal members, the evenness would be 1.00 instead of 0.53."""
     advice = advise(map_of(geometry), made_on(geometry))
     assert advice is not None
     options = {
@@ -84,7 +84,7 @@ def test_bitmaps_in_proportion_to_the_sizes_are_even() -> None:
 
 
 def test_the_advice_for_unequal_members_states_what_is_possible() -> None:
-    """100, 100, 30 and 30 GiB: 0.78 is the index of these numbers."""
+    """For 100, 100, 30 and 30 GiB, 0.78 is the index of the sizes themselves."""
     advice = advice_on(unequal(100, 100, 30, 30))
     assert advice.curable == (
         "The bitmaps: -g 32760 -G 16 spreads them in proportion to their sizes, "
@@ -93,7 +93,7 @@ def test_the_advice_for_unequal_members_states_what_is_possible() -> None:
 
 
 def test_nothing_is_promised_for_zones_over_arrays() -> None:
-    """A geometry names the disks below the arrays, and not which array each is of."""
+    """The geometry names the disks below the arrays, but not the array of each."""
     geometry = unequal(100, 30, components=(("disk0",), ("disk1", "disk2")))
     made = made_on(geometry)
     loads = measure(predict_table(made), made, map_of(unequal(65, 65)))
@@ -114,14 +114,14 @@ def test_nothing_is_promised_for_zones_over_arrays() -> None:
 def test_what_is_attainable_follows_from_the_space_on_each_member(
     sizes: tuple[int, ...], taken_gib: int, expected: float
 ) -> None:
-    """Only the space that the filesystem takes counts."""
+    """Only the space that the filesystem uses is included."""
     geometry = unequal(*sizes)
     assert attainable_evenness(geometry, taken_gib * GIB) == pytest.approx(expected)
 
 
 @st.composite
 def arrays(draw: st.DrawFn) -> StripeGeometry:
-    """Draw members of a few sizes, an order, and where the filesystem begins."""
+    """Draw members of a few sizes, an order, and the filesystem's start."""
     sizes = draw(st.lists(st.sampled_from((20, 40, 60, 100)), min_size=2, max_size=8))
     offset_bytes = draw(st.sampled_from((0, 1 << 20, 33 << 20, 50 * GIB)))
     layout = draw(st.sampled_from((ORIGINAL, ALTERNATE)))
@@ -133,7 +133,7 @@ def arrays(draw: st.DrawFn) -> StripeGeometry:
 def test_the_closed_form_counts_what_lies_on_the_members(
     geometry: StripeGeometry, option: int, flex_groups: int
 ) -> None:
-    """But for the groups that begin with a backup, and extents at the end of a zone."""
+    """Groups that begin with a backup, and extents at the end of a zone, are exceptions."""
     made = made_on(geometry, group_option=option, flex_bg_groups=flex_groups)
     closed = ZonedPeriod(geometry, made.block_bytes).spread(placement_of(made))
     real = measured(geometry, made)
