@@ -1,4 +1,4 @@
-"""An index is built once for a table, and anew for another one that is equal."""
+"""An index is built once per table, and again for another table that is equal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ext4audit.facts import KEPT, cached_by_identity
 
 
 def test_an_index_is_built_once_for_each_table() -> None:
-    """Tables are distinguished by identity, and the last ones are kept."""
+    """Tables are distinguished by identity, and the most recent ones are kept."""
     built: list[list[int]] = []
 
     @cached_by_identity

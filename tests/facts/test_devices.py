@@ -14,12 +14,12 @@ SDA, SDB = DeviceNumber(8, 0), DeviceNumber(8, 16)
 
 
 def named(name: str, number: DeviceNumber, **udev: str) -> BlockDevice:
-    """Build a disk with what udev knows of it."""
+    """Return a disk with these udev properties."""
     return disk(name, number, udev=tuple(udev.items()))
 
 
 def part(whole: BlockDevice, start: int | None, minor: int = 1) -> BlockDevice:
-    """Build a partition."""
+    """Return a partition."""
     number = DeviceNumber(whole.device_number.major, whole.device_number.minor + minor)
     return disk(
         f"{whole.name}{minor}", number, kind="partition", below=known((whole,)), start_sectors=start
@@ -27,7 +27,7 @@ def part(whole: BlockDevice, start: int | None, minor: int = 1) -> BlockDevice:
 
 
 def over(file: str, minor: int, offset: int = 0) -> BlockDevice:
-    """Build a loop device over a file."""
+    """Return a loop device over a file."""
     built = loop()
     assert built.loop
     inner = built.loop._replace(backing_file=file, offset_bytes=offset)
@@ -36,7 +36,7 @@ def over(file: str, minor: int, offset: int = 0) -> BlockDevice:
 
 
 def volume(minor: int, uuid: str, *below: BlockDevice, kind: str = "dm-linear") -> BlockDevice:
-    """Build a mapped device."""
+    """Return a mapped device."""
     dm = DmDevice(f"dm{minor}", uuid, unknown("table"))
     return disk(f"dm-{minor}", DeviceNumber(253, minor), kind=kind, below=known(below), dm=dm)
 
@@ -84,12 +84,12 @@ SATA = (listed("sda"),)
     ],
 )
 def test_same_storage(one: BlockDevice, other: BlockDevice, same: bool | None) -> None:
-    """Where neither a file nor a serial number tells, nothing is claimed."""
+    """Without a file or a serial number to compare, the answer is unknown."""
     assert is_same_storage(one, other) is same
     assert is_same_storage(other, one) is same
 
 
 @pytest.mark.parametrize(("rows", "same"), [((), None), (SATA, False)])
 def test_a_disk_that_has_one_path_only(rows: tuple[LsblkDevice, ...], *, same: bool | None) -> None:
-    """Lsblk tells the transport of the disk."""
+    """The transport of the disk comes from lsblk."""
     assert is_same_storage(part(A, 2048), part(B, 2048), rows) is same

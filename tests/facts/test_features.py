@@ -1,4 +1,4 @@
-"""What versions of e2fsprogs set by default."""
+"""The features that versions of e2fsprogs set by default."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ V42, V45, V46, V47 = (1, 42, 13), (1, 45, 6), (1, 46, 5), (1, 47, 0)
     ],
 )
 def test_known_and_older_versions(text: str, version: E2fsprogsVersion) -> None:
-    """An older one than all that are known is taken, and doubted elsewhere."""
+    """A version older than all known ones is parsed, and doubted elsewhere."""
     assert parse_version(text) == version
 
 
 @pytest.mark.parametrize("text", ["1.47.9", "1.48", "2.0", "1.46.5-rc1", "", "x", "1.46.5.1"])
 def test_unknown_versions_are_refused(text: str) -> None:
-    """What an unknown version sets is not known."""
+    """The default features of an unknown version are unknown."""
     with pytest.raises(ValueError, match=r"version|known"):
         parse_version(text)
 
 
 def test_the_banner_of_mke2fs() -> None:
-    """It is printed on standard error; distributions put their suffix behind the number."""
+    """It is printed on standard error; distributions add a suffix to the number."""
     text = "mke2fs 1.47.0 (5-Feb-2023)\n\tUsing EXT2FS Library version 1.47.0\n"
     assert parse_banner(text) == (1, 47, 0)
     assert parse_banner("mke2fs 1.47-WIP (1-Jan-2022)\n") == (1, 47, 0)
@@ -65,6 +65,6 @@ def test_what_one_version_must_be_told_to_make_what_another_makes(
     arguments: tuple[str, ...],
     added: frozenset[str],
 ) -> None:
-    """Features that move no metadata are added to what was made: mke2fs may not know them."""
+    """Features that move no metadata are added afterwards: mke2fs may not know them."""
     assert feature_arguments(local, target) == arguments
     assert features_to_add(local, target) == added

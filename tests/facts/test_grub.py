@@ -1,4 +1,4 @@
-"""GRUB's own reader of ext4 reads what the table of features says, and nothing else."""
+"""GRUB reads ext4 with the features that the table says it reads, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.timing import PATIENCE_SECONDS
 
 GRUB = shutil.which("grub-fstest")
 CONTENT = os.urandom(300_000)
-"""More than fits into an inode or a directory's block."""
+"""The size does not fit into an inode or into the block of a directory."""
 BLOCKS = 1024, 2048, 4096
 MADE = [
     pytest.param(feature, block, id=f"{feature}-{block}")
@@ -38,7 +38,7 @@ def package() -> str:
 
 
 def run(*arguments: str | Path) -> bytes:
-    """Run grub-fstest, which prints its complaints on standard error."""
+    """Run grub-fstest, which prints its errors on standard error."""
     assert GRUB
     command = [GRUB, *map(str, arguments)]
     return subprocess.run(
@@ -47,7 +47,7 @@ def run(*arguments: str | Path) -> bytes:
 
 
 def make(folder: Path, feature: str, block_bytes: int) -> Path:
-    """Make an image with a feature, and a file in it."""
+    """Return an image with a feature and a file."""
     image, content = folder / "image", folder / "content"
     content.mkdir()
     (content / "kernel").write_bytes(CONTENT)
@@ -58,7 +58,7 @@ def make(folder: Path, feature: str, block_bytes: int) -> Path:
 
 @pytest.mark.parametrize(("feature", "block_bytes"), MADE)
 def test_grub_reads_what_the_table_says(feature: str, block_bytes: int, tmp_path: Path) -> None:
-    """A kernel that it reads has every byte; of what it does not, it finds nothing."""
+    """A readable file has every byte; of an unreadable one nothing is found."""
     image = make(tmp_path, feature, block_bytes)
     obstacles = grub_obstacles(frozenset({feature}), block_bytes)
     says = all(grub_reads(package(), each) for each in obstacles)

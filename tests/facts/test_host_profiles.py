@@ -18,7 +18,7 @@ DEFAULTS = {rule.code for rule in all_rules() if rule.default}
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_what_a_profile_forbids_is_reported_by_the_rule_that_it_names(profile: Profile) -> None:
-    """That rule judges by default, so that the option is found with the profile and without."""
+    """The rule is on by default, so the option is found with the profile and without it."""
     for option, code in profile.forbid:
         assert WARNED_OF[option] == code
         assert code in DEFAULTS
@@ -26,7 +26,7 @@ def test_what_a_profile_forbids_is_reported_by_the_rule_that_it_names(profile: P
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 def test_a_profile_speaks_of_words_rules_and_severities_that_there_are(profile: Profile) -> None:
-    """A typing error in the table would demand or rate nothing."""
+    """With a typing error the table would require or rate nothing."""
     assert all(option in ATIME_OPTIONS or recognize(option) for option in profile.options)
     assert {*profile.enable, *(code for code, _ in profile.rate)} <= CODES
     assert all(Severity(option.removeprefix("+")) for _, option in profile.rate)

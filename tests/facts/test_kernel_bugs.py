@@ -13,28 +13,28 @@ from support.builders import known, unknown
 
 RANGES = [(code, each) for code, ranges in all_ranges().items() for each in ranges]
 WHO_MAY_CONFIRM = {UPSTREAM, DEBIAN, "alinux2"}
-"""Trees whose makers state their own ranges."""
+"""Trees whose vendors publish their own ranges."""
 
 
 def kernel(release: str, version: str = "", signature: str | None = None) -> Kernel:
-    """Read a kernel as a scan does."""
+    """Parse a kernel as a scan does."""
     read = parse_kernel(f"{release}\n{version}\nx86_64\nhost")
     return Kernel(read.release, read.version, read.upstream, signature)
 
 
 def debian(package: str) -> Kernel:
-    """Build a kernel of Debian by its package version."""
+    """Return a kernel of Debian by its package version."""
     major, minor, _ = package.split(".", 2)
     return kernel(f"{major}.{minor}.0-1-amd64", f"#1 SMP Debian {package} (2024-01-01)")
 
 
 def known_exposure(code: str, of: Kernel) -> Exposure:
-    """Return what is known of a kernel."""
+    """Return the known exposure of a kernel."""
     return need(exposure(code, known(of, "uname")))
 
 
 def grade(code: str, of: Kernel) -> str:
-    """Return the confidence of the exposure of a kernel, or why there is none."""
+    """Return the confidence of a kernel's exposure, or why there is none."""
     found = exposure(code, known(of, "uname"))
     if isinstance(found, Unknown):
         return "unknown"
@@ -84,7 +84,7 @@ def test_o_sync_direct_writes_by_release(release: str, confidence: str) -> None:
     ],
 )
 def test_o_sync_direct_writes_by_package_of_debian(package: str, confidence: str) -> None:
-    """KRN001: what Debian states of its own packages is confirmed, upstream's ranges are likely."""
+    """KRN001: Debian's statements on its packages are confirmed, upstream's ranges are likely."""
     assert grade("KRN001", debian(package)) == confidence
 
 
@@ -110,7 +110,7 @@ def test_o_sync_direct_writes_by_package_of_debian(package: str, confidence: str
     ],
 )
 def test_stripe_scans_by_release(release: str, confidence: str) -> None:
-    """KRN002: 6.5 to 6.7 is likely, and possible where a vendor may have corrected it."""
+    """KRN002: 6.5 to 6.7 is likely, but possible if a vendor may have fixed it."""
     assert grade("KRN002", kernel(release)) == confidence
 
 
@@ -173,7 +173,7 @@ def test_growth_in_use_by_release(release: str, confidence: str) -> None:
     ],
 )
 def test_fast_commits_by_release(release: str, confidence: str, severity: str) -> None:
-    """KRN003: the stable updates that brought the corrections end the ranges."""
+    """KRN003: the stable updates with the fixes end the ranges."""
     found = known_exposure("KRN003", kernel(release))
     assert (grade("KRN003", kernel(release)), found.severity) == (confidence, severity)
 
@@ -189,7 +189,7 @@ def test_fast_commits_by_release(release: str, confidence: str, severity: str) -
 def test_the_signature_of_ubuntu_tells_the_stable_update(
     signature: str | None, confidence: str
 ) -> None:
-    """Without it, 5.15.0-91 may be any of 5.15; with it, it is at best possible."""
+    """Without it, 5.15.0-91 may be any 5.15 kernel; with it, the exposure is at best possible."""
     of = kernel("5.15.0-91-generic", "#101-Ubuntu SMP", signature)
     assert grade("KRN003", of) == confidence
 
@@ -207,7 +207,7 @@ def test_an_unknown_update_says_who_tells_it() -> None:
     ["5.15.0-100.96.32.el8uek.x86_64", "5.15.0-1.el9.x86_64", "5.10.0-60.18.0.50.oe2203.x86_64"],
 )
 def test_an_unknown_update_of_an_rpm_is_in_its_changelog(release: str) -> None:
-    """Nothing in `uname -v` of such kernels tells it, and they have no /proc/version_signature."""
+    """Their `uname -v` does not show it, and they have no /proc/version_signature."""
     found = exposure("KRN003" if release.startswith("5.15") else "KRN001", known(kernel(release)))
     assert isinstance(found, Unknown)
     assert "rpm -q --changelog" in found.hint
@@ -225,17 +225,17 @@ def test_an_unknown_update_of_an_rpm_is_in_its_changelog(release: str) -> None:
     ],
 )
 def test_what_was_read_of_red_hat_is_not_said_of_others(release: str, confidence: str) -> None:
-    """PRF001: Oracle's UEK and ELRepo build for el7, too, from other sources."""
+    """PRF001: Oracle's UEK and ELRepo also build for el7, but from other sources."""
     assert grade("PRF001", kernel(release)) == confidence
 
 
 def test_an_unknown_kernel_stays_that_gap() -> None:
-    """Nothing is made of nothing."""
+    """The gap is returned unchanged."""
     assert exposure("KRN001", unknown("the kernel")) == unknown("the kernel")
 
 
 def test_a_vendor_is_said_to_be_able_to_have_corrected_it() -> None:
-    """A possible finding states why it is no more."""
+    """A finding that is only possible states why."""
     assert "vendor" in known_exposure("KRN002", kernel("6.5.11-7-pve")).note
     assert "vendor" not in known_exposure("KRN002", kernel("6.5.11")).note
     assert "vendor" not in known_exposure("KRN002", debian("6.5.10-1~bpo12+1")).note
@@ -268,7 +268,7 @@ KERNELS = st.builds(
 
 @given(of=KERNELS, code=st.sampled_from(sorted(all_ranges())))
 def test_nothing_is_confirmed_where_backports_cannot_be_known(of: Kernel, code: str) -> None:
-    """Red Hat, Amazon, Ubuntu and unknown vendors are likely at best, where sources were read."""
+    """Red Hat, Amazon, Ubuntu and unknown vendors: at most likely, if their sources were read."""
     found = exposure(code, Known(of, "uname"))
     assert identify(of).name not in WHO_MAY_CONFIRM
     if isinstance(found, Known) and found.value.affected:
@@ -278,7 +278,7 @@ def test_nothing_is_confirmed_where_backports_cannot_be_known(of: Kernel, code: 
 
 @pytest.mark.parametrize(("code", "each"), RANGES, ids=[f"{c} {r.tree}" for c, r in RANGES])
 def test_a_range_is_complete(code: str, each: KernelRange) -> None:
-    """Whose kernels, what happens, a reference, and a grade that fits the confidence."""
+    """It has a vendor, an effect, a reference, and a grade that fits the confidence."""
     exposed = each.exposure
     assert each.tree in TREES | {"any"}
     assert not (each.since and each.after)
@@ -315,7 +315,7 @@ BOUNDED = {
 def test_bounds_are_inclusive_or_exclusive_as_their_names_say(
     bound: str, holds: list[bool], tree: str, value: str, kernels: list[Kernel]
 ) -> None:
-    """`since` and `until` belong to a range, `after` and `before` do not."""
+    """`since` and `until` are inclusive, `after` and `before` exclusive."""
     fields: dict[str, Any] = {bound: value}
     each = KernelRange(tree, Exposure(affected=True, note="test"), **fields)
     found = [each.holds(identify(of)) for of in kernels]

@@ -1,4 +1,4 @@
-"""Spread: how evenly something lies on the members of a stripe."""
+"""Spread: the evenness of loads on the members of a stripe."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_numbers_of_a_spread(
     evenness: float,
     hottest_share: float,
 ) -> None:
-    """N_eff is the square of the sum over the sum of squares; Jain's index its share of N."""
+    """N_eff is the square of the sum over the sum of squares; Jain's index is N_eff / N."""
     spread = Spread(loads)
     assert spread.skew == pytest.approx(skew, abs=1e-4)
     assert spread.effective_members == pytest.approx(effective_members, abs=1e-4)
@@ -41,7 +41,7 @@ def test_the_numbers_of_a_spread(
 
 
 def test_a_member_is_written_by_data_and_by_parity() -> None:
-    """Bitmaps with their parity; touches with all four blocks of a group and their parity."""
+    """Bitmaps count with their parity; touches with all four blocks of a group and their parity."""
     member = MemberLoad("sda", 10, 20, 30, 4, 40, bitmap_parity=5, touch_parity=7)
     assert (member.bitmaps, member.bitmap_writes, member.touches) == (30, 35, 107)
 
@@ -71,7 +71,7 @@ def test_a_disk_with_parity_of_one_array_and_data_of_another_is_judged() -> None
 
 
 def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
-    """It is written with every bitmap, whatever the layout: an even RAID4 is even."""
+    """It is written with every bitmap, whatever the layout, so an even RAID4 counts as even."""
     measured = layout([100, 100, 100])
     assert measured.geometry is not None
     raid4 = measured._replace(
@@ -86,7 +86,7 @@ def test_the_parity_disk_of_a_raid4_is_not_judged() -> None:
 
 
 def test_a_disk_with_another_part_of_the_volume_is_not_judged() -> None:
-    """Its first part is on vdb, the second striped over the others, all of it on the last."""
+    """The first part is on vdb, the second striped over the others, all of it on the last."""
     measured = layout((1600, 0, 0, 1600))
     assert measured.geometry is not None
     names = measured.geometry.members

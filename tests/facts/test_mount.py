@@ -1,4 +1,4 @@
-"""What the options of a line of fstab set."""
+"""The settings made by the options of an fstab line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OTHER = DeviceNumber(8, 16)
 TABLE = (
     mount("/", mount_id=21),
     mount("/m", mount_id=40),
-    mount("/m", mount_id=23, number=OTHER),  # on top: a new mount gets the lowest number free
+    mount("/m", mount_id=23, number=OTHER),  # on top: a new mount gets the lowest free number
     mount("//odd", mount_id=50),
 )
 
@@ -68,5 +68,5 @@ def test_the_last_mount_on_the_longest_mount_point_holds_a_path(
 
 
 def test_no_mount_is_made_up_where_the_table_has_no_root() -> None:
-    """As in a table that is cut off."""
+    """A truncated table is an example."""
     assert mount_of(TABLE[1:3], "/usr") is None

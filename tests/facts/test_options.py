@@ -1,4 +1,4 @@
-"""The table of options, where a boot of the kernel has corrected it."""
+"""The table of options, where booting the kernel has corrected it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ext4audit.facts.options import canonical, recognize, spec_named
 def test_the_default_of_an_option_by_version(
     name: str, upstream: tuple[int, int, int], token: str | None
 ) -> None:
-    """5.10 refuses `no_prefetch_block_bitmaps` and lists neither token: there is no opposite."""
+    """5.10 rejects `no_prefetch_block_bitmaps` and lists neither token: there is no opposite."""
     assert spec_named(name).default(upstream) == token
 
 
 def test_nothing_is_no_option() -> None:
-    """Two commas of fstab have an empty option between them."""
+    """Two adjacent commas in fstab have an empty option between them."""
     assert recognize("") is None
 
 

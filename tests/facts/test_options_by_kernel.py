@@ -1,4 +1,4 @@
-"""Which mount options ext4 takes, by kernel version."""
+"""The mount options that ext4 accepts, by kernel version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ext4audit.facts.options import (
 )
 
 SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
-"""States that the kernel prints and that nobody gives."""
+"""States that the kernel prints but that are not given as options."""
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ SHOWN_ONLY = frozenset({"emergency_ro", "shutdown"})
 def test_the_version_and_the_value_decide(
     option: str, upstream: tuple[int, ...], handling: Handling
 ) -> None:
-    """Between two kernels that were looked at, the answer is that it is not known."""
+    """Between two kernels that were examined, the answer is unknown."""
     assert handling_of(option, upstream).handling is handling
 
 
 def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
-    """All spellings are in the grammar, so none is refused as unknown.
+    """The grammar has all spellings, so that none is rejected as unknown.
 
-    What a kernel prints for a state may still be no option that it takes.
+    A state as the kernel prints it may still not be an option that it accepts.
     """
     spellings = {option for spec in all_options() for option in (spec.on, spec.off, *spec.aliases)}
     keys = {option.partition("=")[0] for option in spellings if option} - SHOWN_ONLY
@@ -90,7 +90,7 @@ def test_every_option_that_the_kernel_shows_is_in_the_grammar() -> None:
 
 
 def test_the_type_and_the_journal_count() -> None:
-    """ext3 refuses delayed allocation, a filesystem without a journal a data mode."""
+    """ext3 rejects delayed allocation, and a filesystem without a journal rejects a data mode."""
     assert is_refused_for("delalloc", "ext3")
     assert not is_refused_for("delalloc", "ext4")
     assert is_refused_for("commit=30", "ext2")

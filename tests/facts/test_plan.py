@@ -13,14 +13,14 @@ GIVEN = MkfsArguments(
 
 
 def test_words_are_the_command_line_without_the_manner() -> None:
-    """What decides what is made; -O and -E are joined, because mke2fs takes -E once."""
+    """They determine the filesystem; -O and -E are joined, because mke2fs takes -E once."""
     line = "-g 32768 -m 0 -O ^metadata_csum,bigalloc -E stripe-width=8"
     assert GIVEN.arguments() == tuple(line.split())
     assert MkfsArguments().arguments() == ()
 
 
 def test_a_flag_is_set_where_it_stood() -> None:
-    """Or at the end, where it was not given."""
+    """A flag that was not given is added at the end."""
     assert GIVEN.with_value("-g", "32744").values == (("-g", "32744"), ("-m", "0"))
     assert GIVEN.with_value("-G", "16").values[-1] == ("-G", "16")
     assert GIVEN.without_value("-g").values == (("-m", "0"),)
@@ -29,7 +29,7 @@ def test_a_flag_is_set_where_it_stood() -> None:
 
 
 def test_extended_words_of_the_user_stay() -> None:
-    """Both spellings of a name are one, so that a number is not said twice."""
+    """Both spellings of a name are treated as one, so that no number is given twice."""
     more = GIVEN.with_extended("stripe_width=16", "stride=4")
     assert more.extended == ("stripe-width=8", "stride=4")
     assert GIVEN.without_extended("stripe_width").extended == ()
@@ -37,12 +37,12 @@ def test_extended_words_of_the_user_stay() -> None:
 
 
 def test_features_of_the_user_come_last_and_win() -> None:
-    """mke2fs takes the last word on a feature."""
+    """mke2fs uses the last setting of a feature."""
     assert GIVEN.with_features_first("^64bit").features == ("^64bit", "^metadata_csum", "bigalloc")
 
 
 def test_each_word_can_be_left_out() -> None:
-    """One at a time, named as it was typed."""
+    """They are left out one at a time, named as the user typed them."""
     left = dict(GIVEN.shorter())
     assert list(left) == [
         "-g 32768",
@@ -56,7 +56,7 @@ def test_each_word_can_be_left_out() -> None:
 
 
 def test_both_numbers_of_a_stripe_are_left_out_first() -> None:
-    """Each alone leaves the other one, which is of the same wrong stripe."""
+    """Leaving out only one would keep the other number of the same wrong stripe."""
     given = MkfsArguments(extended=("stride=16", "nodiscard", "stripe-width=48"))
     left = dict(given.shorter())
     assert list(left)[:2] == ["-E stride=16,stripe-width=48", "-E stride=16"]
@@ -75,12 +75,12 @@ def test_both_numbers_of_a_stripe_are_left_out_first() -> None:
     ],
 )
 def test_the_words_of_the_stripe(level: str, members: int, words: tuple[str, ...]) -> None:
-    """As mke2fs 1.47.0 took them from the I/O sizes of real md arrays of these levels."""
+    """mke2fs 1.47.0 took these from the I/O sizes of real md arrays of the levels."""
     assert plan(level=level, members=members).stripe_options(4096) == words
 
 
 def test_a_chunk_smaller_than_a_block_has_no_words() -> None:
-    """A stride of no block is no stride."""
+    """A stride of 0 blocks is not a stride."""
     assert plan(chunk_bytes=32 << 10).stripe_options(65536) == ()
 
 
@@ -94,6 +94,6 @@ def test_only_what_stripes_has_a_geometry() -> None:
 
 
 def test_the_type_is_ext4_unless_it_is_given() -> None:
-    """The option -t says it."""
+    """The option -t sets it."""
     assert plan().fstype == "ext4"
     assert plan("-t ext3").fstype == "ext3"

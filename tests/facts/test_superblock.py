@@ -15,7 +15,7 @@ def test_a_table_counts_its_groups() -> None:
 
 @pytest.mark.parametrize(("groups", "expected"), [(1, 1), (2, 2), (3, 3), (4, 3)])
 def test_the_first_groups_are_those_before_a_growth(groups: int, expected: int) -> None:
-    """Growth adds groups at the end: a shorter table is the filesystem as it was."""
+    """Growth adds groups at the end, so a shorter table is that of the earlier filesystem."""
     table = THREE.first(groups)
     assert table.groups == expected
     assert list(table.inode_tables) == [12, 112, 212][:expected]
@@ -31,7 +31,7 @@ def test_tables_join_in_order() -> None:
 
 
 def test_a_table_of_the_filesystem_is_passed_on() -> None:
-    """All blocks lie behind the superblock's, and before the end."""
+    """All blocks are after the superblock's, and before the end."""
     assert THREE.checked(3, 9, 213) is THREE
 
 
@@ -52,7 +52,7 @@ def test_a_table_of_the_filesystem_is_passed_on() -> None:
 def test_another_table_is_refused(
     table: GroupTable, groups: int, first_block: int, size_blocks: int, message: str
 ) -> None:
-    """Zeros, places beyond the end and missing groups are gaps and no metadata."""
+    """Zeros, positions beyond the end and missing groups are gaps, not metadata."""
     with pytest.raises(ValueError, match=message):
         table.checked(groups, first_block, size_blocks)
 
@@ -69,7 +69,7 @@ def test_another_table_is_refused(
     ],
 )
 def test_the_type_follows_from_the_features(features: str, fstype: str) -> None:
-    """As blkid(8) tells it."""
+    """The type agrees with blkid(8)."""
     assert superblock(features=frozenset(features.split())).fstype == fstype
 
 
@@ -77,7 +77,7 @@ ALWAYS_READ = {"features", "size_blocks", "stride_blocks"}
 
 
 def test_sizes_are_those_of_the_superblock() -> None:
-    """100 GiB in 800 groups."""
+    """100 GiB have 800 groups."""
     found = superblock().sizes
     assert found is not None
     assert found == sizes_of(superblock())
@@ -87,7 +87,7 @@ def test_sizes_are_those_of_the_superblock() -> None:
 
 @pytest.mark.parametrize("field", sorted({*Sizes._fields} - ALWAYS_READ))
 def test_sizes_are_known_together_or_not_at_all(field: str) -> None:
-    """No reader sees some of them; what one does not see is not replaced by a default."""
+    """No reader returns only some of them, and a missing one is not replaced by a default."""
     partial = superblock(**{field: None})
     assert partial.sizes is None
     with pytest.raises(ValueError, match="sizes are not known"):
@@ -102,7 +102,7 @@ def test_sizes_are_known_together_or_not_at_all(field: str) -> None:
     ).split(),
 )
 def test_sizes_that_no_filesystem_has_are_not_known(field: str) -> None:
-    """Zeros of a damaged superblock: nothing divides by them."""
+    """A damaged superblock may hold zeros, by which nothing must be divided."""
     assert superblock(**{field: 0}).sizes is None
     assert superblock(**{field: 1}).sizes is not None
 
@@ -112,7 +112,7 @@ def test_sizes_that_no_filesystem_has_are_not_known(field: str) -> None:
     [(0, 32768, 1), (0, 32769, 2), (1, 32769, 1), (1, 32770, 2)],
 )
 def test_groups_begin_at_the_first_block(first_block: int, size_blocks: int, groups: int) -> None:
-    """The last group may be shorter; block 0 of 1 KiB is in none."""
+    """The last group may be shorter; with 1 KiB blocks, block 0 is in no group."""
     block = superblock(first_block=first_block, size_blocks=size_blocks)
     assert block.groups == groups
 
@@ -124,14 +124,14 @@ def test_groups_begin_at_the_first_block(first_block: int, size_blocks: int, gro
 def test_where_the_journal_begins(
     first: int | None, block_bytes: int | None, expected: int | None
 ) -> None:
-    """In bytes, where both are known."""
+    """The position is in bytes, and known if both fields are."""
     block = superblock(journal_first_block=first, block_bytes=block_bytes)
     assert block.journal_at_bytes == expected
 
 
 @pytest.mark.parametrize(("block_bytes", "expected"), [(4096, 100 << 30), (None, None)])
 def test_the_size_in_bytes(block_bytes: int | None, expected: int | None) -> None:
-    """It needs the size of a block only."""
+    """Only the block size is needed."""
     assert superblock(block_bytes=block_bytes).size_bytes == expected
 
 
@@ -140,7 +140,7 @@ def test_the_size_in_bytes(block_bytes: int | None, expected: int | None) -> Non
     [("has_journal", 8, 8), ("has_journal", None, None), ("", 8, None)],
 )
 def test_the_inode_of_the_journal(features: str, inode: int | None, expected: int | None) -> None:
-    """A number that is left from a journal is none: the feature decides."""
+    """The feature decides: a number without it is left from a former journal."""
     block = superblock(features=frozenset(features.split()), journal_inode=inode)
     assert block.inode_of_journal == expected
 
@@ -163,5 +163,5 @@ def test_the_inode_of_the_journal(features: str, inode: int | None, expected: in
 def test_identifiers_lose_the_quotes_that_libblkid_drops(
     spec: str, parts: tuple[str, str] | None
 ) -> None:
-    """UUID='…' of fstab named a device that was not found."""
+    """UUID='…' in fstab must find its device."""
     assert split_spec(spec) == parts

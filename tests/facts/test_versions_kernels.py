@@ -10,7 +10,7 @@ DEBIAN_12 = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.64-1 (2023-11-30)"
 
 
 def kernel(release: str, version: str = "", signature: str | None = None) -> Kernel:
-    """Read a kernel as a scan does."""
+    """Parse a kernel as a scan does."""
     read = parse_kernel(f"{release}\n{version}\nx86_64\nhost")
     return Kernel(read.release, read.version, read.upstream, signature)
 
@@ -118,7 +118,7 @@ def kernel(release: str, version: str = "", signature: str | None = None) -> Ker
     ids=lambda value: value.release if isinstance(value, Kernel) else "",
 )
 def test_a_kernel_tells_whose_it_is_and_what_it_builds_on(found: Kernel, tree: KernelTree) -> None:
-    """By release, version string and signature; never by os-release."""
+    """Release, version string and signature are used, but never os-release."""
     assert identify(found) == tree
 
 
@@ -126,13 +126,13 @@ def test_a_kernel_tells_whose_it_is_and_what_it_builds_on(found: Kernel, tree: K
     "signature", ["", "Ubuntu", "Ubuntu 5.15.0-91.101-generic", "\x1b Ubuntu 1-1-x 1.2.3"]
 )
 def test_an_odd_signature_is_no_signature(signature: str) -> None:
-    """A kernel of Ubuntu without a readable one is judged by its release."""
+    """A kernel of Ubuntu without a readable signature is judged by its release."""
     tree = identify(kernel("5.15.0-91-generic", "#101-Ubuntu SMP", signature))
     assert (tree.name, tree.exact) == ("ubuntu", False)
 
 
 def test_the_ends_of_an_inexact_kernel_are_those_of_its_series() -> None:
-    """An update that a vendor does not state may be any."""
+    """If a vendor does not publish the stable update, it may be any."""
     lowest, highest = identify(kernel("5.14.0-427.el9.x86_64")).ends()
     assert (lowest.upstream, highest.upstream) == ((5, 14, 0), (5, 14, 999))
     exact = identify(kernel("6.1.64"))

@@ -61,13 +61,13 @@ EQUAL_FOR_RPM = [
 
 @pytest.mark.parametrize(("older", "newer"), OLDER_RPM_FIRST)
 def test_rpm_sorts_the_older_before_the_newer(older: str, newer: str) -> None:
-    """The comparison agrees with rpm whichever way round it is asked."""
+    """The comparison agrees with rpm in both orders of the arguments."""
     assert (compare_rpm(older, newer), compare_rpm(newer, older)) == (-1, 1)
 
 
 @pytest.mark.parametrize(("left", "right"), EQUAL_FOR_RPM)
 def test_spellings_of_one_version_are_equal_to_rpm(left: str, right: str) -> None:
-    """Separators and leading zeros do not make a version another one."""
+    """Separators and leading zeros do not matter."""
     assert (compare_rpm(left, right), compare_rpm(right, left)) == (0, 0)
 
 
@@ -85,7 +85,7 @@ def test_spellings_of_one_version_are_equal_to_rpm(left: str, right: str) -> Non
 def test_a_release_splits_at_the_first_dash_without_its_architecture(
     release: str, split: tuple[str, str]
 ) -> None:
-    """The architecture is not part of what is compared."""
+    """The architecture is not compared."""
     assert split_release(release) == split
 
 
@@ -135,18 +135,18 @@ VERSIONS = st.builds(
 
 @pytest.mark.parametrize(("older", "newer"), OLDER_DPKG_FIRST)
 def test_dpkg_sorts_the_older_before_the_newer(older: str, newer: str) -> None:
-    """The comparison agrees with dpkg whichever way round it is asked."""
+    """The comparison agrees with dpkg in both orders of the arguments."""
     assert (compare_dpkg(older, newer), compare_dpkg(newer, older)) == (-1, 1)
 
 
 @pytest.mark.parametrize(("left", "right"), EQUAL_FOR_DPKG)
 def test_spellings_of_one_version_are_equal_to_dpkg(left: str, right: str) -> None:
-    """A zero epoch, a zero revision and leading zeros do not make a version another one."""
+    """A zero epoch, a zero revision and leading zeros do not matter."""
     assert (compare_dpkg(left, right), compare_dpkg(right, left)) == (0, 0)
 
 
 def dpkg_says(left: str, relation: str, right: str) -> bool:
-    """Ask dpkg itself."""
+    """Return what dpkg itself answers."""
     argv = ["dpkg", "--compare-versions", left, relation, right]
     done = subprocess.run(argv, check=False, capture_output=True)
     assert done.returncode in {0, 1}, done.stderr
@@ -157,7 +157,7 @@ def dpkg_says(left: str, relation: str, right: str) -> bool:
 @examples(150)
 @given(left=VERSIONS, right=VERSIONS)
 def test_the_order_is_that_of_dpkg(left: str, right: str) -> None:
-    """Random versions are in the order in which dpkg has them."""
+    """Random versions are sorted as dpkg sorts them."""
     relation = {-1: "lt", 0: "eq", 1: "gt"}[compare_dpkg(left, right)]
     assert dpkg_says(left, relation, right)
 
@@ -167,11 +167,11 @@ local left, right = line:match("(%S+) (%S+)")
 print(rpm.vercmp(left, right) .. "\\n")
 end}"""
 VERSIONS = st.text("0129.~^+_aZb", max_size=8).map(lambda text: f"0{text}")
-"""rpm.vercmp() refuses an empty version, and splits one at a colon or dash."""
+"""A version for rpm.vercmp(), which refuses an empty one and splits at a colon or dash."""
 
 
 def order_of_rpm(pairs: list[tuple[str, str]]) -> list[int]:
-    """Return what rpm itself says of each pair."""
+    """Return rpm's own result for each pair."""
     lines = "".join(f"{left} {right}\n" for left, right in pairs)
     done = subprocess.run(
         ["rpm", "--eval", LUA], input=lines, check=True, capture_output=True, text=True
@@ -183,5 +183,5 @@ def order_of_rpm(pairs: list[tuple[str, str]]) -> list[int]:
 @examples(50)
 @given(st.lists(st.tuples(VERSIONS, VERSIONS), min_size=1, max_size=50))
 def test_the_order_is_that_of_rpm(pairs: list[tuple[str, str]]) -> None:
-    """Random versions are in the order in which rpm has them."""
+    """Random versions are sorted as rpm sorts them."""
     assert [compare_rpm(left, right) for left, right in pairs] == order_of_rpm(pairs)

@@ -35,7 +35,7 @@ def test_the_built_in_tables_are_valid(name: str) -> None:
 
 
 def test_every_data_file_is_a_table() -> None:
-    """A new file beside a module of facts is listed and checked."""
+    """A new data file beside a module of facts is listed and checked."""
     assert {path.name for path in FACTS.glob("*.toml")} == {t.file for t in TABLES.values()}
 
 
@@ -123,14 +123,14 @@ def test_every_data_file_is_a_table() -> None:
     ],
 )
 def test_a_mistake_is_named_with_its_line(text: str, message: str) -> None:
-    """Nothing of a file is used that has one."""
+    """A file with a mistake is not used at all."""
     with pytest.raises(KnowledgeError) as raised:
         read_newer(text, "x.toml", did_you_mean)
     assert message in str(raised.value)
 
 
 def test_a_file_may_name_its_sources_by_a_word() -> None:
-    """Once in [about.sources], and the word in each entry."""
+    """The source is given once in [about.sources], and its short name in each entry."""
     sources = '[about.sources]\nread = { source = "https://example.org", confirmed = "read" }\n'
     text = f'{ABOUT.format("option_grammar")}{sources}[x]\nsource = "read"\n'
     found = read_newer(text, "x.toml", did_you_mean)
@@ -138,7 +138,7 @@ def test_a_file_may_name_its_sources_by_a_word() -> None:
 
 
 def test_a_part_of_an_entry_may_name_its_source_too() -> None:
-    """A kernel of a release, a value of a kind of disk."""
+    """The part may be a kernel of a release, or a value for a kind of disk."""
     sources = '[about.sources]\nread = { source = "https://example.org", confirmed = "read" }\n'
     head = ABOUT.format("os_kernels") + sources
     text = f'{head}[["debian:12".kernel]]\nrelease = "6.1"\nsource = "read"\n'
@@ -147,7 +147,7 @@ def test_a_part_of_an_entry_may_name_its_source_too() -> None:
 
 
 def test_the_document_is_plain_json() -> None:
-    """Texts, numbers, truth values, lists and tables: no dates of TOML."""
+    """It has texts, numbers, booleans, lists and tables, but no TOML dates."""
 
     def plain(value: object) -> bool:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The form of what is cited: commits of 12 or 40 digits, and addresses as their hosts have."""
+"""The form of citations: commits of 12 or 40 digits, and addresses in the form of their hosts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATTERNS = {
     "man7.org": r"/linux/man-pages/man\d/[\w.-]+\.\d[a-z]?\.html",
     "nvd.nist.gov": r"/vuln/detail/CVE-\d{4}-\d{4,}",
 }
-"""What follows the name of a host, for hosts whose addresses have a form."""
+"""The part after the host name, for hosts whose addresses have a known form."""
 HOSTS = frozenset(
     """
     bugs.debian.org bugs.launchpad.net bugzilla.kernel.org bugzilla.redhat.com clickhouse.com
@@ -49,11 +49,11 @@ HOSTS = frozenset(
     mirrors.aliyun.com packages.ubuntu.com ubuntu.com wiki.rockylinux.org www.repost.aws
     """.split()
 )
-"""The hosts that are cited: a new one is added here, so that a typing error is found."""
+"""The hosts that are cited: adding a new one here makes typing errors visible."""
 
 
 def cited() -> Iterator[tuple[str, str]]:
-    """Yield each address with what cites it: data files, and references of rules."""
+    """Yield each address with its citing place: data files, and references of rules."""
     for path in DATA:
         for address in ADDRESS.findall(path.read_text(encoding="utf-8")):
             yield path.name, address
@@ -64,7 +64,7 @@ def cited() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", [*DATA, *RULES], ids=lambda path: path.name)
 def test_a_commit_has_12_or_40_digits(path: Path) -> None:
-    """Shorter ones are ambiguous in the kernel's tree, and others are slips of the hand."""
+    """Shorter ones are ambiguous in the kernel's tree, and other lengths are mistakes."""
     text = ADDRESS.sub("", path.read_text(encoding="utf-8"))
     lengths = {commit: len(commit) for commit in HEX.findall(text)}
     assert {commit for commit, length in lengths.items() if length not in {12, 40}} == set()
@@ -72,7 +72,7 @@ def test_a_commit_has_12_or_40_digits(path: Path) -> None:
 
 @pytest.mark.parametrize(("by", "address"), sorted(set(cited())), ids=str)
 def test_an_address_has_the_form_of_its_host(by: str, address: str) -> None:
-    """A known host, https, and the path that this host gives to commits, bugs and pages."""
+    """The host is known, the scheme https, and the path one that the host uses for such pages."""
     parts = urlsplit(address)
     assert parts.scheme == "https", by
     assert parts.hostname in HOSTS, f"{by} cites {address}: add its host here"
@@ -92,5 +92,5 @@ def test_an_address_has_the_form_of_its_host(by: str, address: str) -> None:
     ],
 )
 def test_what_counts_as_a_commit(text: str, wrong: set[str]) -> None:
-    """Both letters and figures: no word and no date is one."""
+    """A commit has both letters and figures, unlike words and dates."""
     assert {each for each in HEX.findall(text) if len(each) not in {12, 40}} == wrong
