@@ -6,7 +6,7 @@ from ext4audit.probing.bench import Budget, BudgetExceeded, Limits
 
 
 class Clock:
-    """A clock that only sleeping moves."""
+    """A clock that advances only while sleeping."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -16,17 +16,17 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Move the time."""
+        """Advance the time."""
         self.now += seconds
 
 
 def budget(clock: Clock, size: int = 1000, seconds: float = 10, rate: int = 100) -> Budget:
-    """Build a budget of small numbers."""
+    """Return a budget of small numbers."""
     return Budget(Limits(size, seconds, rate, 0), clock, clock.sleep)
 
 
 def test_more_bytes_than_the_size_are_refused() -> None:
-    """What would exceed the size is not written at all."""
+    """A write that would exceed the size is not started."""
     one = budget(Clock(), size=100, rate=1000)
     one.spend(60)
     with pytest.raises(BudgetExceeded, match="--size"):
@@ -36,7 +36,7 @@ def test_more_bytes_than_the_size_are_refused() -> None:
 
 
 def test_nothing_is_written_after_the_time() -> None:
-    """A write that begins after the last second is refused."""
+    """A write that would start after the end is refused."""
     clock = Clock()
     one = budget(clock, seconds=5)
     clock.now += 5.1
@@ -54,7 +54,7 @@ def test_nothing_is_written_after_the_time() -> None:
     ],
 )
 def test_the_rate_is_kept(writes: list[int], waits: float) -> None:
-    """After the first second's bytes, a writer waits for its pace."""
+    """After the first second's bytes, a writer is slowed down to the rate."""
     clock = Clock()
     one = budget(clock)
     clock.now += 1
@@ -65,7 +65,7 @@ def test_the_rate_is_kept(writes: list[int], waits: float) -> None:
 
 
 def test_a_slow_rate_waits_for_no_write_after_the_time() -> None:
-    """The write would begin after 30 s of 5: it is refused at once, and later ones are not."""
+    """A write that would start at 30 s of 5 s is refused at once; later ones may succeed."""
     clock = Clock()
     one = budget(clock, size=10_000, seconds=5)
     with pytest.raises(BudgetExceeded, match="--time 5"):
@@ -76,7 +76,7 @@ def test_a_slow_rate_waits_for_no_write_after_the_time() -> None:
 
 
 def test_the_turns_divide_what_is_left() -> None:
-    """A probe that ends early leaves its time to the others."""
+    """If a probe ends early, its time is left to the others."""
     clock = Clock()
     one = budget(clock, seconds=12)
     one.give_turn(4)

@@ -34,13 +34,13 @@ def test_the_fields_are_those_of_the_kernel(
 
 @pytest.mark.parametrize("text", ["", "1 2 3", "a b c d e f g h i j k"])
 def test_another_text_is_refused(text: str) -> None:
-    """A text that is no stat file raises ValueError."""
+    """Text that is not a stat file raises ValueError."""
     with pytest.raises(ValueError, match=r"."):
         parse_stat(text)
 
 
 def test_differences_and_means() -> None:
-    """Counters are compared field by field; means are for each request."""
+    """Counters are subtracted field by field; means are per request."""
     before = BlockStat(1, 10, 512, 100, 5, 50)
     after = BlockStat(3, 14, 1024, 120, 7, 51)
     (found,) = differences({"a": before}, {"a": after}).values()
@@ -51,7 +51,7 @@ def test_differences_and_means() -> None:
 
 
 def test_devices_without_counters_are_left_out(tmp_path: Path) -> None:
-    """A device that has gone, or shows nonsense, has no counters."""
+    """A device that was removed, or has invalid counters, has none."""
     for name, text in (("a", NEW), ("b", "nonsense")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "stat").write_text(text)
@@ -59,7 +59,7 @@ def test_devices_without_counters_are_left_out(tmp_path: Path) -> None:
 
 
 def device(name: str, *below: BlockDevice, loop: bool = False, cache: str = "") -> BlockDevice:
-    """Build a device; without a cache, whether it has one is unknown."""
+    """Return a device; without `cache`, it is unknown whether the device has one."""
     limits = queue(write_cache=cache or Unknown("write_cache", Why.ABSENT))
     backing = LoopDevice("/f", 0, known(DeviceNumber(1, 1)))
     number = DeviceNumber(8, NAMES.index(name))
@@ -87,5 +87,5 @@ DISK = device("vda", cache="write back")
 def test_flushes_are_counted_by_disks_and_loop_devices(
     stack: BlockDevice, disks: list[Disk]
 ) -> None:
-    """md, device mapper and partitions pass flushes on; below a loop device others flush, too."""
+    """md, device mapper and partitions pass flushes on; below a loop device others flush too."""
     assert list(flushed_disks(stack)) == disks

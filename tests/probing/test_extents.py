@@ -6,7 +6,7 @@ from ext4audit.probing.extents import Extent, length, parse
 
 
 def answer(*rows: tuple[int, int, int, int]) -> bytes:
-    """Return the answer of the kernel for extents: logical, physical, length, flags."""
+    """Return the kernel's answer for extents: logical, physical, length, flags."""
     head = struct.pack("=QQIIII", 0, 1 << 40, 0, len(rows), 512, 0)
     extents = (struct.pack("=QQQQQIIII", *row[:3], 0, 0, row[3], 0, 0, 0) for row in rows)
     return head + b"".join(extents) + bytes(56)

@@ -1,4 +1,4 @@
-"""What the probes write and count, on a plain directory, with counters and extents of our own."""
+"""Writes and counts of the probes, on a plain directory with fake counters and extents."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ LIMITS = Limits(20 * MIB, 60, 1000 * MIB, 1000)
 
 
 def stat(writes: int = 0, flushes: int | None = None) -> BlockStat:
-    """Build counters of a device that writes pages in 2 ms, and flushes in 4."""
+    """Return counters of a device that writes pages in 2 ms, and flushes in 4 ms."""
     waited = None if flushes is None else 4 * flushes
     return BlockStat(0, writes, writes * PAGE, 2 * writes, flushes, waited)
 
 
 def readings(monkeypatch: pytest.MonkeyPatch, module: Any, *found: dict[str, BlockStat]) -> None:
-    """Let a module read these counters, one after the other."""
+    """Make a module read these counters, one after the other."""
     left = iter(found)
     monkeypatch.setattr(module, "read_stats", lambda _names: next(left))
 
 
 def value(measurement: Measurement, name: str) -> Number:
-    """Return a figure."""
+    """Return a figure of a measurement."""
     (found,) = (figure.value for figure in measurement.figures if figure.name == name)
     return found
 
 
 class Clock:
-    """A clock that only sleeping moves."""
+    """A clock that advances only while sleeping."""
 
     def __init__(self) -> None:
         self.now = 50.0
@@ -54,7 +54,7 @@ class Clock:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Move the time."""
+        """Advance the time."""
         self.now += seconds
 
 
@@ -79,7 +79,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: list[float]) ->
 def test_flushes_are_counted_for_each_fsync(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, told: list[float]
 ) -> None:
-    """320 appends of a page are a sixteenth of 20 MiB; those of others are scaled to the time."""
+    """320 one-page appends are a sixteenth of 20 MiB; those of others are scaled to the time."""
     idle, before, after = ({"vda": stat(flushes=count)} for count in (5, 5, 645))
     readings(monkeypatch, fsync, idle, before, after)
     found = fsync.measure(bench)
@@ -95,7 +95,7 @@ def test_flushes_are_counted_for_each_fsync(
 def test_a_device_that_counts_no_flushes_is_no_zero(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before Linux 5.5; a device that has gone meanwhile is left out."""
+    """Linux before 5.5 has no such counter; a device that was removed meanwhile is left out."""
     readings(monkeypatch, fsync, *({"vda": stat()} for _ in range(3)))
     found = fsync.measure(bench)
     assert "Linux 5.5" in found.why
@@ -107,12 +107,12 @@ def test_a_device_that_counts_no_flushes_is_no_zero(
     ("count", "of", "expected"), [(None, 3, None), (3, 0, None), (0, 3, 0.0), (6, 3, 2.0)]
 )
 def test_a_ratio_needs_both_numbers(count: int | None, of: int, expected: float | None) -> None:
-    """None where nothing was counted, or nothing done."""
+    """The ratio is None if nothing was counted, or nothing done."""
     assert fsync._ratio(count, of) == expected
 
 
 def test_all_extents_of_a_file_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each call begins where the last extent ended, until the last one is marked."""
+    """Each call begins at the end of the last extent, until the last one is marked."""
     answers = {0: [Extent(0, 8, 0), Extent(8, 4, 0)], 12: [Extent(12, 1, LAST)]}
     asked: list[int] = []
 
@@ -128,7 +128,7 @@ def test_all_extents_of_a_file_are_fetched(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_kernel_is_asked_for_the_rest_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the start to the last byte that a file can have, without flushing it first."""
+    """The range is from the start to the largest file size, without flushing the file first."""
     seen: list[tuple[int, ...]] = []
 
     def ioctl(_descriptor: int, _request: int, buffer: bytearray) -> None:
@@ -140,7 +140,7 @@ def test_the_kernel_is_asked_for_the_rest_of_the_file(monkeypatch: pytest.Monkey
 
 
 def test_extents_are_counted_for_each_mib(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before and after writeback, by their flags."""
+    """Extents are counted before and after writeback, by their flags."""
     before = tuple(Extent(n * PAGE, PAGE, UNWRITTEN) for n in range(320))
     left = iter([(*before, Extent(0, MIB, DELALLOC)), (Extent(0, MIB, 0),)])
     monkeypatch.setattr(extents, "extents", lambda _descriptor: next(left))
@@ -165,14 +165,14 @@ def test_extents_are_counted_for_each_mib(bench: Bench, monkeypatch: pytest.Monk
 def test_a_renamed_file_is_not_soon_written_back(
     bench: Bench, changes: dict[str, int], expected_mib: int
 ) -> None:
-    """Half of what starts writeback in the background at most, and never less than 1 MiB."""
+    """Its size is at most half of what starts background writeback, and at least 1 MiB."""
     with_memory = bench._replace(host=host(memory=known(memory(**changes))))
     assert rename._size(with_memory) == expected_mib * MIB
 
 
 @pytest.mark.parametrize(("size_mib", "expected_mib"), [(400, 8), (40, 2), (15, 1)])
 def test_the_file_to_read_is_a_part_of_all(bench: Bench, size_mib: int, expected_mib: int) -> None:
-    """A sixteenth of the size in whole MiB, at least one and at most eight."""
+    """It is a sixteenth of the size in whole MiB, at least one and at most eight."""
     budget = Budget(Limits(size_mib * MIB, 60, 1000 * MIB, 0))
     with rename._file_to_read(bench._replace(budget=budget)):
         descriptor = bench.workspace.reopen("read", os.O_RDONLY)
@@ -191,7 +191,7 @@ def test_the_file_to_read_is_a_part_of_all(bench: Bench, size_mib: int, expected
 def test_no_more_is_dirty_than_the_filesystem_holds(
     bench: Bench, device: BlockDevice, expected: int
 ) -> None:
-    """The limit of dirty pages, or the size of a smaller device."""
+    """The limit is that of dirty pages, or the size of a smaller device."""
     limited = host(memory=known(memory(dirty_bytes=300 * MIB)))
     fs = filesystem(stack=known(device))
     assert rename.largest_file_bytes(bench._replace(fs=fs, host=limited)) == expected
@@ -200,7 +200,7 @@ def test_no_more_is_dirty_than_the_filesystem_holds(
 
 
 def test_figures_of_members_have_their_shares() -> None:
-    """In slot order; a member without counters is left out."""
+    """They are in slot order; a member without counters is left out."""
     found = layout([30, 10, 20])
     first, second, _ = (member.name for member in found.members)
     figures = member_figures(found, {second: stat(30), first: stat(10)})
@@ -214,7 +214,7 @@ def test_figures_of_members_have_their_shares() -> None:
 
 
 def churn(writes: Sequence[int], others: float = 0) -> Churn:
-    """Build the writes of members."""
+    """Return the writes of members."""
     figures = (MemberFigures(f"vd{n}", w, w, 0, 1.0, None) for n, w in enumerate(writes))
     return Churn(tuple(figures), others)
 
@@ -233,14 +233,14 @@ def churn(writes: Sequence[int], others: float = 0) -> Churn:
 def test_where_the_verdict_on_members_changes(
     writes: Sequence[int], others: float, verdict: str
 ) -> None:
-    """20 writes a member, a fifth by other programs, an evenness of 0.75."""
+    """The limits are 20 writes per member, a fifth by other programs, and an evenness of 0.75."""
     assert members.judge(churn(writes, others), 0.25).verdict.value == verdict
 
 
 def test_small_files_are_made_in_rounds(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, told: list[float]
 ) -> None:
-    """58 directories of 16 files are the thousand inodes; the counters are read around them."""
+    """58 directories of 16 files make the thousand inodes; counters are read before and after."""
     monkeypatch.setattr(members, "_spread_below", lambda _directory: None)
     monkeypatch.setattr(members, "sync_filesystem", lambda _directory: None)
     found = layout([5, 5])
@@ -264,7 +264,7 @@ def test_small_files_are_made_in_rounds(
 def test_an_observation_counts_between_two_moments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Commits, flushes, waits and the time that tasks were stalled."""
+    """Commits, flushes, waits and the time that tasks were stalled are counted."""
     info = "{} transactions ({} requested), each up to 10 blocks\n  500us average transaction "
     journal, pressure = tmp_path / "vda-8" / "info", tmp_path / "pressure"
     journal.parent.mkdir()
@@ -304,7 +304,7 @@ def test_an_observation_counts_between_two_moments(
 
 
 def test_a_file_of_a_few_pages_is_no_measurement(bench: Bench) -> None:
-    """One extent of 16 KiB would be 64 for each MiB, as of the defect; --rate 1K left no page."""
+    """One extent of 16 KiB would count as 64 per MiB, like the defect; --rate 1K leaves no page."""
     for rate in (1024, MIB - 1):
         slow = bench._replace(budget=Budget(LIMITS._replace(rate=rate)))
         with pytest.raises(BudgetExceeded, match="raise --rate"):
@@ -312,7 +312,7 @@ def test_a_file_of_a_few_pages_is_no_measurement(bench: Bench) -> None:
 
 
 def test_a_turn_after_the_time_is_empty() -> None:
-    """It ends at once, and does not begin before now; the last turn has all that is left."""
+    """It ends at once, and does not start in the past; the last turn has all the remaining time."""
     clock = Clock()
     budget = Budget(Limits(100, 10, 100, 0), clock, clock.sleep)
     budget.give_turn(0)
@@ -327,7 +327,7 @@ def test_a_turn_after_the_time_is_empty() -> None:
 
 
 def test_a_probe_that_has_nothing_to_measure_is_done_and_skipped(tmp_path: Path) -> None:
-    """The display of the progress goes on to the next one."""
+    """The progress display continues with the next one."""
     fs = filesystem(layout=None)
     progress: list[tuple[str, float]] = []
     with opened_directory(str(tmp_path)) as directory:

@@ -36,12 +36,12 @@ average:
     ],
 )
 def test_the_journal_of_the_kernel(text: str, expected: Journal | None) -> None:
-    """The averages are left out where nothing was committed (fs/jbd2/journal.c)."""
+    """The averages are left out if nothing was committed (fs/jbd2/journal.c)."""
     assert parse_journal(text) == expected
 
 
 def stat(flushes: int | None) -> BlockStat:
-    """Build counters of a disk."""
+    """Return counters of a disk."""
     return BlockStat(0, 0, 0, 0, flushes, None)
 
 
@@ -63,7 +63,7 @@ def stat(flushes: int | None) -> BlockStat:
 def test_commits_and_flushes(
     commits: int | None, flushes: int | None, cache: str | None, barrier: str, verdict: str
 ) -> None:
-    """Each commit of the journal flushes a volatile cache, or the barriers are off."""
+    """Each commit of the journal flushes a volatile cache, unless barriers are off."""
     journal = None if commits is None else Journal(commits, commits, None)
     found = judge_commits(journal, {"vda": stat(flushes)}, (Disk("vda", cache),), barrier)
     assert found.verdict.value == verdict
@@ -75,7 +75,7 @@ HERE, ELSEWHERE = 7, 8
 def task(
     proc: Path, number: int, call: str, state: str = "D", **links: int
 ) -> dict[str, os.stat_result]:
-    """Make a task; `links` are its open files and cwd with the device that each leads to."""
+    """Make a task; `links` are its open files and cwd with the device of each."""
     folder = proc / str(number) / "task" / str(number)
     folder.mkdir(parents=True)
     (folder / "stat").write_text(f"{number} (a) D) x) {state} 1 2 3")
@@ -106,7 +106,7 @@ def task(
 def test_a_sample(
     tmp_path: Path, call: str, state: str, links: dict[str, int], expected: tuple[str, bool] | None
 ) -> None:
-    """Only sleeping tasks count, and an fsync of another filesystem does not."""
+    """Only sleeping tasks count, and an fsync on another filesystem does not."""
     stats = task(tmp_path, 12, call, state, **links)
 
     def stat(path: str) -> os.stat_result:
@@ -119,13 +119,13 @@ def test_a_sample(
 
 
 def test_an_unknown_machine_shows_nothing(tmp_path: Path) -> None:
-    """The numbers of system calls differ between machines."""
+    """The numbers of system calls differ between architectures."""
     task(tmp_path, 12, "74 0x5 0x0 0x0 0x7ffe 0x7f00")
     assert sample(HERE, "s390x", tmp_path) == set()
 
 
 def test_samples_are_joined() -> None:
-    """A wait lasts as long as each sample finds it, and a break begins a new one."""
+    """A wait lasts while each sample finds it; after a break a new wait begins."""
     one, other = Wait("1", "fsync", on_filesystem=True), Wait("2", "fsync", on_filesystem=None)
     sampler = Sampler()
     for now, waiting in ((0, {one}), (1, {one, other}), (3, {one}), (4, set()), (5, {one})):
@@ -141,14 +141,14 @@ def test_samples_are_joined() -> None:
     [
         (0.0, [0.2, 0.2, 0.1]),
         (0.01, [0.2, 0.2, 0.07]),
-        # A tenth of the time is for looking at the tasks: a machine with many is not kept busy.
+        # Only a tenth of the time goes into looking at tasks, so as not to load a busy machine.
         (0.03, [0.3, 0.14]),
     ],
 )
 def test_samples_are_taken_five_times_a_second(
     monkeypatch: pytest.MonkeyPatch, took: float, slept: list[float]
 ) -> None:
-    """The last pause ends with the time that was asked for."""
+    """The last pause ends at the requested time."""
     now = [100.0]
     pauses: list[float] = []
     parts: list[float] = []

@@ -1,4 +1,4 @@
-"""From what was measured to the verdict of each probe."""
+"""The verdict of each probe on its measurements."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_flushes(
 def stall(
     seconds: float, rest: float, *, delayed: int = 96, kept: int = 0, load: str = "idle"
 ) -> Stall:
-    """Build a rename of 96 MiB; `delayed` and `kept` are MiB."""
+    """Return a rename of 96 MiB; `delayed` and `kept` are in MiB."""
     return Stall(load, 96 * MIB, seconds, rest, delayed * MIB, kept * MIB)
 
 
@@ -76,14 +76,14 @@ def stall(
     ],
 )
 def test_renames(stalls: Sequence[Stall], largest_mib: int | None, verdict: str, why: str) -> None:
-    """The wait for a larger file decides, at the speed that was measured."""
+    """The expected wait for a larger file, at the measured speed, decides."""
     found = rename.judge(stalls, None if largest_mib is None else largest_mib * MIB)
     assert found.verdict.value == verdict
     assert why in found.why
 
 
 def pages(count: int, flags: int = 0) -> tuple[Extent, ...]:
-    """Build extents of one page each."""
+    """Return extents of one page each."""
     return tuple(Extent(n * 4096, 4096, flags) for n in range(count))
 
 
@@ -124,7 +124,7 @@ def test_extents(
 def test_members(
     writes: tuple[int, ...], others: float, predicted: float, verdict: str, why: str
 ) -> None:
-    """Uneven writes are the defect where the layout predicts them."""
+    """Uneven writes are the defect if the layout predicts them."""
     figures = tuple(
         MemberFigures(f"vd{n}", count, count * 4096, 0, 1.0, None) for n, count in enumerate(writes)
     )
@@ -138,5 +138,5 @@ def test_members(
     [([], 50, None), ([3], 99, 3), ([4, 1, 3, 2], 50, 2), (list(range(1, 101)), 99, 99)],
 )
 def test_percentiles(values: list[float], percent: float, expected: float | None) -> None:
-    """The nearest rank, so that each percentile is a value that was measured."""
+    """The nearest rank is used, so that each percentile is a measured value."""
     assert percentile(values, percent) == expected

@@ -1,4 +1,4 @@
-"""What is in it, and that nothing is left of it."""
+"""The content of a workspace, and its complete removal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_only_its_owner_can_enter_it(tmp_path: Path) -> None:
 
 
 def test_all_of_it_is_removed(tmp_path: Path) -> None:
-    """Folders, files and links go; what a link points to stays."""
+    """Folders, files and links are removed; the target of a link stays."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
@@ -46,7 +46,7 @@ def test_all_of_it_is_removed(tmp_path: Path) -> None:
 
 
 def test_names_are_new_and_no_link_is_followed(tmp_path: Path) -> None:
-    """A file or link that somebody put there is not written to."""
+    """A file or link that someone else created there is not written to."""
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
         (tmp_path / room.name / "a").symlink_to(tmp_path / "target")
         with pytest.raises(FileExistsError):
@@ -62,7 +62,7 @@ def _interrupted(directory: Path, number: signal.Signals) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_removes_it(tmp_path: Path, number: signal.Signals) -> None:
-    """The signals that end a program interrupt it, and the handlers are put back."""
+    """The signals that end a program interrupt it, and the handlers are restored."""
     before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt):
         _interrupted(tmp_path, number)
@@ -71,7 +71,7 @@ def test_a_signal_removes_it(tmp_path: Path, number: signal.Signals) -> None:
 
 
 def test_a_directory_that_took_its_name_stays(tmp_path: Path) -> None:
-    """Whoever renames the workspace and puts another there loses nothing but its content."""
+    """If the workspace was renamed and replaced, its content is removed, and both names stay."""
     with opened_directory(str(tmp_path)) as parent, workspace(parent) as room:
         here = tmp_path / room.name
         here.rename(tmp_path / "moved")
@@ -83,7 +83,7 @@ def test_a_directory_that_took_its_name_stays(tmp_path: Path) -> None:
 def test_what_cannot_be_removed_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """A filesystem that became read-only was an internal error; `chattr +a` was "all removed"."""
+    """A read-only filesystem must not be an internal error, nor `chattr +a` "all removed"."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
@@ -114,7 +114,7 @@ Free = namedtuple("Free", "f_bavail f_frsize f_favail")  # noqa: PYI024 - three 
 def test_at_most_a_twentieth_of_the_free_space_is_used(
     monkeypatch: pytest.MonkeyPatch, free_mib: int, wanted_mib: int, allowed_mib: int | None
 ) -> None:
-    """Less than 16 MiB are not enough to measure with."""
+    """Less than 16 MiB are not enough for measuring."""
     free = Free(free_mib * 256, 4096, 1000)
     monkeypatch.setattr("os.fstatvfs", lambda _descriptor: free)
     if allowed_mib is None:
@@ -125,6 +125,6 @@ def test_at_most_a_twentieth_of_the_free_space_is_used(
 
 
 def test_a_size_that_measures_nothing_is_not_called_a_lack_of_space() -> None:
-    """16 MiB are the least."""
+    """The minimum is 16 MiB."""
     with pytest.raises(Refused, match="--size is too small: the probes write at least 16 MiB"):
         writable_space(0, 15 * MIB)
