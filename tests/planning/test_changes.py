@@ -88,13 +88,13 @@ def test_the_mke2fs_arguments_that_are_demanded_are_added(
 
 
 def test_a_change_names_the_product_that_demands_it() -> None:
-    """The plan shows the reason of each line."""
+    """The plan shows the reason for each line."""
     (change,) = correct(disk_plan(), demands_judge_by("daos")).changes
     assert change.summary == "Add nodelalloc to the mount options, by demand of DAOS"
 
 
 def test_what_no_plan_can_give_is_left() -> None:
-    """A filesystem other than ext4 is no change of the plan; a note causes no change."""
+    """A filesystem other than ext4 is not a change of the plan, and a note causes no change."""
     corrected = correct(disk_plan(), demands_judge_by("mongodb"))
     assert not corrected.changes
 
@@ -132,7 +132,7 @@ def test_groups_that_fit_the_stripe(of: Plan, expected: list[str]) -> None:
 
 
 def test_a_stride_is_reset_where_it_would_move_the_bitmaps() -> None:
-    """With flex groups of one a stride has an effect: it must be 0."""
+    """In flex groups of one group a stride has an effect, so it must be 0."""
     of = plan("-O bigalloc -C 65536", size_bytes=16 << 40)
     judge = judge_by("LAY001")
     ((change, _),) = improvements(of, judge(of), judge, Severity.LOW)
@@ -149,7 +149,7 @@ def test_a_stride_is_reset_where_it_would_move_the_bitmaps() -> None:
     ],
 )
 def test_mount_options_that_do_harm(options: tuple[str, ...], expected: list[str]) -> None:
-    """Those that change no finding stay."""
+    """Options that change no finding stay."""
     assert summaries(disk_plan("", *options), "DUR001") == expected
 
 
@@ -181,7 +181,7 @@ def no_journal(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def test_mke2fs_arguments_are_tried_where_nothing_else_helps() -> None:
-    """Each of them alone, by a simulation; those that change nothing stay."""
+    """Each argument is tried alone, in a simulation; those that change nothing stay."""
     of = disk_plan("-m 0 -O ^has_journal,^64bit", "noatime")
 
     def judge(each: Plan) -> Report:
@@ -196,7 +196,7 @@ def test_mke2fs_arguments_are_tried_where_nothing_else_helps() -> None:
 
 @pytest.mark.parametrize("level", ["disk", "raid5"])
 def test_a_wrong_stripe_is_left_out_as_a_whole(level: str) -> None:
-    """A stride without its width is a stripe as well; that of the array takes their place."""
+    """A stride without its width is a stripe as well; both are replaced by those of the array."""
     words = "-E stride=16,stripe_width=48"
     of = disk_plan(words) if level == "disk" else plan(words, level=level, members=5)
     corrected = correct(of, judge_by("LAY002", "LAY003"))

@@ -1,4 +1,4 @@
-"""correct: the fewest changes that leave nothing to find."""
+"""correct: the fewest changes that leave no findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(of: Plan, **fields: object) -> dict[str, str]:
 
 
 def test_the_lines_of_an_array() -> None:
-    """The user's arguments are first, then the numbers of the stripe."""
+    """The user's arguments come first, then the numbers of the stripe."""
     found = lines(plan("-g 32744 -G 16 -m 0", "noatime"), blocks_per_group=32744)
     assert found == {
         "mkfs": "mkfs.ext4 -g 32744 -G 16 -m 0 -E stride=128,stripe_width=1536 /dev/md0",
@@ -64,21 +64,21 @@ def test_a_mount_point_is_quoted_for_the_shell_and_for_fstab() -> None:
 
 @pytest.mark.parametrize("uuid", ["clear", "NULL", "00000000-0000-0000-0000-000000000000"])
 def test_a_filesystem_without_a_uuid_is_named_by_its_device(uuid: str) -> None:
-    """Of it blkid prints nothing, and the line began with "UUID= "."""
+    """For such a device blkid prints nothing: the line must not begin with "UUID= "."""
     words = shlex.split(lines(disk_plan(f"-U {uuid}"))["fstab"])
     assert words == ["printf", "%s %s ext4 %s 0 2\\n", "/dev/sdX", "/data", "defaults"]
     assert "blkid" in lines(disk_plan("-U random"))["fstab"]
 
 
 def test_the_root_is_checked_first() -> None:
-    """The last field of fstab."""
+    """The last field of the fstab line sets the order."""
     found = lines(disk_plan("", mount_point="/"))
     assert "0 1\\n" in found["fstab"]
-    assert "mount" not in found  # over the root of the running system
+    assert "mount" not in found  # it would be mounted over the root of the running system
 
 
 def test_without_a_superblock_there_is_nothing_to_check() -> None:
-    """The stripe numbers are missing too, because they count blocks."""
+    """The stripe numbers are missing as well, because they are counted in blocks."""
     keys = [line.key for line in plan_lines(plan(), None)]
     assert keys == ["mkfs", "mount", "fstab"]
 
@@ -107,7 +107,7 @@ def test_no_remedy_has_a_command() -> None:
 
 
 def test_the_remedy_leaves_out_a_harmful_option() -> None:
-    """Other advice of the rule stays where it has no command."""
+    """Other advice of the rule stays if it has no command."""
     remedies = finding(disk_plan("", "nobarrier"), "DUR001").remedies
     assert remedies[0].summary == "Leave nobarrier out of the mount options."
     assert remedies[1].summary.startswith("If it was set for speed")
@@ -126,7 +126,7 @@ def test_each_single_change_is_a_remedy() -> None:
 
 
 def test_a_hotspot_has_the_groups_that_fit() -> None:
-    """Growing an array that does not exist is no remedy."""
+    """Growing an array that does not exist yet is not a remedy."""
     remedies = finding(plan(), "LAY001").remedies
     assert [each.summary for each in remedies] == ["Create it with -g 32744 -G 16."]
 
@@ -164,7 +164,7 @@ def test_a_plan_without_findings_stays_as_it_is() -> None:
 
 
 def test_notes_cause_no_change() -> None:
-    """A finding of severity info is no reason for a change."""
+    """A finding of severity info does not cause a change."""
     of = disk_plan(size_bytes=400 << 30)
     of = replace(of, host=replace(of.host, memory=known(memory(dirty_bytes=400 << 20))))
     judge = judge_by("PRF002")
@@ -175,7 +175,7 @@ def test_notes_cause_no_change() -> None:
 
 
 def test_what_is_left_is_named() -> None:
-    """Findings that no change resolves, and gaps, are left."""
+    """Findings that no change resolves, and gaps, are listed."""
     of = disk_plan(size_bytes=400 << 30)
     assert correct(of, judge_by("PRF002")).left == ("PRF002",)
     of = replace(of, host=replace(of.host, kernel=unknown("kernel of the plan")))
@@ -185,7 +185,7 @@ def test_what_is_left_is_named() -> None:
 
 @pytest.mark.parametrize("word", ["bogus_opt=1", "noacl", "commit=x", "journal_async_commit"])
 def test_an_option_that_the_kernel_refuses_is_left_out(word: str) -> None:
-    """The lines of the corrected plan mount."""
+    """Mounting with the lines of the corrected plan succeeds."""
     judge = judge_by("DRF002")
     found = correct(disk_plan("", "noatime", word), judge)
     assert found.plan.mount_options == ("noatime",)
