@@ -153,7 +153,7 @@ def test_files_beside_snapshots_are_ignored(
 
 
 def test_the_folders_of_sos_collect_are_no_hosts(tmp_path: Path) -> None:
-    """The archive made by sos collect must be unpacked, and holds a log and a manifest."""
+    """The unpacked archive of sos collect also has a log and a manifest, which are not hosts."""
     tree(tmp_path, sos_logs__ui_DOT_log=b"x", sos_reports__manifest_DOT_json=b"{}", a_DOT_tar=b"x")
     fleet = hosts_in(str(tmp_path))
     assert fleet is not None

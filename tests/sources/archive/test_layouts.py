@@ -70,7 +70,7 @@ def test_without_a_manifest_an_output_is_found_by_its_mangled_name() -> None:
 
 
 def test_a_manifest_says_which_command_a_file_is_of() -> None:
-    """Two devices with the same mangled name are told apart, whatever the order of the files."""
+    """Two devices with the same mangled name are distinguished, whatever the order of the files."""
     one, two = "sos_commands/filesys/d", "sos_commands/filesys/d.1"
     text = manifest(
         entry("dumpe2fs -h /dev/vg.lv", one, 0), entry("/sbin/dumpe2fs  -h /dev/vg/lv", two, 1)
