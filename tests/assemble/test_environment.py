@@ -202,7 +202,7 @@ def test_a_masked_timer_trims_nothing() -> None:
 
 
 def test_a_directory_that_may_not_be_seen_is_unknown() -> None:
-    """The exception is another place that shows trimming."""
+    """Another place that shows trimming is still enough."""
     host = debian_host().tell(RealPath(FSTRIM_LINK), denied())
     assert isinstance(read_fstrim(host.source()), Unknown)
     assert need(read_fstrim(host.tell(RealPath(TRIMMERS[1]), UNIT).source()))

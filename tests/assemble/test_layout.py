@@ -105,7 +105,7 @@ def test_an_archive_may_hold_the_full_text() -> None:
     ],
 )
 def test_descriptors_that_cannot_be_are_no_table(answer: bytes | Unknown, why: Why) -> None:
-    """Descriptors that are too few, zero or out of range are rejected: another reader is used."""
+    """Descriptors that are too few, zero or out of range are rejected, and dumpe2fs is used."""
     host = readable(debian_host()).tell(descriptors_at(PATH, 2), answer)
     table = table_of(host)
     assert isinstance(table, Unknown)

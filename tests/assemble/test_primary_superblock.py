@@ -64,7 +64,7 @@ def test_where_dumpe2fs_succeeds_nothing_else_is_read() -> None:
 )
 @pytest.mark.parametrize("printed", [failed(PRINTED, NO_MAGIC), HUNG, absent(), "garbage"])
 def test_the_bytes_show_the_damage(printed: str | Unknown, stored: bytes, damage: str) -> None:
-    """The damage is reported whatever dumpe2fs does, and the kernel's copy is read."""
+    """The damage is reported whatever dumpe2fs does, and the kernel is asked for its copy."""
     found = primary(having(printed, stored, stored, stored))
     assert isinstance(found, Known)
     assert (found.value.damage, found.origin) == (damage, STORED)

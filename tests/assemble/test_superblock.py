@@ -231,7 +231,7 @@ def test_without_checksums_there_is_nothing_to_be_owed() -> None:
     ("user", "hint"), [("1000", "run as root"), ("0", "run on the host, outside containers")]
 )
 def test_where_the_device_is_refused_nothing_is_read(user: str, hint: str) -> None:
-    """The ioctl returns no descriptors; the hint for root in a container is another one."""
+    """The ioctl does not return the places of descriptors; root gets another hint than a user."""
     source = RecordingSource(MapSource({EffectiveUser(): Known(user, "id -u")}))
     found = read_unzeroed_groups(source, DEVICE, of_groups(8, blocks_per_group=None))
     assert isinstance(found, Unknown)
