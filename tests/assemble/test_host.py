@@ -331,7 +331,7 @@ def test_of_copies_the_one_mounted_there_has_the_fstab_entry(
 
 
 def test_of_copies_a_path_names_the_very_device() -> None:
-    """A path names its device, whatever is mounted on the mount point of the entry."""
+    """/dev/sdc means /dev/sdc, whatever is mounted on the mount point of the entry."""
     host = assemble(clone_host().file("/etc/fstab", "/dev/sdc /data ext4 noauto 0 2\n"))
     assert [fs.device_number for fs in host.filesystems if need(fs.fstab)] == [SDC]
 

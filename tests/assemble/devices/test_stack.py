@@ -374,7 +374,7 @@ def test_a_loop_file_that_is_gone_is_unknown_below() -> None:
 
 
 def test_a_loop_device_whose_file_lies_on_itself_ends() -> None:
-    """A file mounted over its own directory must not cause endless recursion."""
+    """`losetup` of a file mounted over the file's own directory must not recurse endlessly."""
     host = debian_host().loop("loop0", str(LOOP), "/mnt/disk.img")
     host.path("/mnt/disk.img", str(LOOP), 50, "file")
     device = stack(host, LOOP)

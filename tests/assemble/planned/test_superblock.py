@@ -240,7 +240,7 @@ def test_what_a_configuration_moves_is_a_doubt(
 def test_what_a_configuration_sets_is_that_of_the_real_size(
     tmp_path: Path, line: str, words: str
 ) -> None:
-    """A small trial filesystem with 64 KiB blocks has one group, and so does not show them."""
+    """With 64 KiB blocks a trial of a GiB has one group, without backups or such a reserve."""
     file = tmp_path / "mke2fs.conf"
     file.write_text(CONFIGURATION.format(line=line))
     of = plan(words, size_bytes=TIB)
