@@ -89,7 +89,7 @@ def test_flags_of_a_mount_are_no_options_of_its_superblock() -> None:
 
 
 def test_an_ext4_on_a_device_without_a_number_costs_its_own_line_only() -> None:
-    """Neither the other mounts are lost, nor is this one reported as not mounted."""
+    """The other mounts, such as /dev/vda1, are kept, and this one is not reported as unmounted."""
     found = mountinfo({"proc/mounts": MOUNTS.replace("/dev/vdb /da\\040ta ", "/dev/sdz1 /odd ")})
     assert isinstance(found, Known)
     assert found.value.split("\n")[:4] == [

@@ -329,7 +329,7 @@ def test_a_reader_that_has_gone_leaves_nothing(shell: str, tmp_path: Path) -> No
 
 @some_shells
 def test_nothing_holds_the_output_when_the_script_has_ended(shell: str) -> None:
-    """`ssh HOST sh -s` waits for the last writer: not even a time limit's `sleep` may be one.
+    """`ssh HOST sh -s` waits for the last writer: the `sleep 1` of a time limit must not be one.
 
     In this test such a `sleep` would last for minutes.
     """
@@ -409,7 +409,7 @@ def test_a_read_only_tmp_is_no_obstacle(tmp_path: Path) -> None:
 
 @some_shells
 def test_without_any_place_for_files_it_says_so(shell: str) -> None:
-    """Without a message, the reader of a pipe would see only an empty file."""
+    """Exit status 1 without a message is not enough: a pipe's reader would see an empty file."""
     script = BRIEF.replace("/run /dev/shm;", "/proc/nonexistent;")
     done = collect(shell, script=script, environment={"TMPDIR": "/proc"})
     assert (done.returncode, done.stdout) == (1, b"")
