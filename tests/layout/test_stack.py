@@ -321,7 +321,7 @@ def test_a_map_tells_what_it_was_read_from() -> None:
     ],
 )
 def test_a_way_that_cannot_be_told_is_unknown(stack: BlockDevice, why: Why, detail: str) -> None:
-    """The gap tells the cause and the remedy."""
+    """The gap names the cause and the remedy."""
     found = map_stack(stack)
     assert isinstance(found, Unknown)
     assert (found.why, found.detail) == (why, detail)
