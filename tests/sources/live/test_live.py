@@ -120,7 +120,7 @@ def test_one_dead_disk_does_not_hide_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("patient_with_the_healthy")
 def test_a_hundred_dead_disks_take_as_long_as_three(tmp_path: Path) -> None:
-    """Each disk has a shorter wait than the one before, until no more are asked about.
+    """Each disk gets a shorter wait than the one before, then none; other programs still run.
 
     A busy machine may turn the three seconds into ten: one per disk would be a hundred.
     """

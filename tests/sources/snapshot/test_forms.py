@@ -282,7 +282,7 @@ def test_a_malformed_entry_is_refused(entry: dict[str, Any], reason: str) -> Non
     ],
 )
 def test_a_malformed_head_is_refused(more: dict[str, Any], reason: str) -> None:
-    """User, tool and time must be strings of the right format."""
+    """Host and tool must be strings, and the time must have the right format."""
     with pytest.raises(SnapshotError, match=reason):
         one(USER, **more)
 
