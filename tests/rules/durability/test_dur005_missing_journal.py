@@ -257,6 +257,14 @@ class MountedCase(RemedyCase):
 
 
 # A journal is made, and taken out again.
+def test_the_mount_point_that_decides_is_among_the_few() -> None:
+    """Without it, nothing in the report shows why the severity is high."""
+    points = ("/a", "/b", "/c", "/srv")
+    (finding,) = verdict(without(mounts=tuple(mount(point) for point in points))).findings
+    assert finding.severity is Severity.HIGH
+    assert "/srv, /a, /b and 1 more" in [cited.value for cited in finding.citations]
+
+
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from ext4audit.evidence import Evidence, Unknown, Why
+from ext4audit.evidence import MOUNT_TABLE, Evidence, Unknown, Why
 from ext4audit.facts.mount import Provenance
 from ext4audit.facts.superblock import PrimarySuperblock
 from ext4audit.finding import Citation
 from ext4audit.rules.shared import (
     cite_discard,
+    cite_mount_points,
     cite_mount_table,
     in_brief,
     superblock_field,
@@ -24,6 +25,7 @@ from support.builders import (
     fstab_entry,
     host,
     known,
+    mount,
     options,
     queue,
     superblock,
@@ -127,3 +129,19 @@ def test_who_else_sets_an_option_is_named(changes: dict[str, Any], said: str) ->
     sentence = what_else_sets_it(fs, host(fs), "barrier")
     assert said in sentence
     assert bool(said) is bool(sentence)
+
+
+@pytest.mark.parametrize(
+    ("points", "shown"),
+    [
+        ((), "none in this mount namespace"),
+        (("/a", "/home"), "/a, /home"),
+        (("/a", "/b", "/home"), "/a, /b, /home"),
+        (("/a", "/b", "/c", "/home"), "/home, /a, /b and 1 more"),
+    ],
+)
+def test_a_mount_point_that_decides_is_among_the_few(points: tuple[str, ...], shown: str) -> None:
+    """The order changes only if some are left out."""
+    fs = filesystem(mounts=tuple(mount(point) for point in points))
+    cited = cite_mount_points(fs, lambda point: point == "/home")
+    assert cited == Citation("mount points", shown, MOUNT_TABLE, detail=True)

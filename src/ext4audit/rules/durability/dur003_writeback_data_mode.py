@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from ext4audit.evidence import MOUNT_TABLE, for_wording, is_surely, need
 from ext4audit.facts.host import Filesystem, Host
-from ext4audit.finding import Citation, Confidence, Finding, Severity, few
+from ext4audit.facts.mount import below
+from ext4audit.finding import Citation, Confidence, Finding, Severity
 from ext4audit.rule import RuleOutput, rule
-from ext4audit.rules.shared import cite_option, milder_while_read_only
+from ext4audit.rules.shared import cite_mount_points, cite_option, milder_while_read_only
 from ext4audit.rules.shared.demands import (
+    TENANTS,
     back_to_ordered,
     container_layers,
     data_mode,
@@ -96,8 +98,7 @@ def _grade(fs: Filesystem, *, shared: bool) -> tuple[Severity, str]:
 def _cite_places(fs: Filesystem, layer: str | None) -> Iterator[Citation]:
     """Cite the mount points and the container layer on the filesystem."""
     if fs.mounts:
-        points = few(fs.mount_points)
-        yield Citation("mount points", points, MOUNT_TABLE, detail=True)
+        yield cite_mount_points(fs, lambda point: below(point, TENANTS))
     if layer:
         yield Citation("layer of a container", layer, MOUNT_TABLE)
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import MOUNT_TABLE, Evidence, Known, Unknown, Why, derive, for_wording, need
+from ext4audit.evidence import Evidence, Known, Unknown, Why, derive, for_wording, need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions, below
-from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
+from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.layout import journal_blocks_of
 from ext4audit.rule import NotApplicable, RuleOutput, rule
 from ext4audit.rules.durability import INSTANCE_STORES
-from ext4audit.rules.shared import cite_features, is_in_force, is_in_memory, superblock_field
+from ext4audit.rules.shared import (
+    cite_features,
+    cite_mount_points,
+    is_in_force,
+    is_in_memory,
+    superblock_field,
+)
 from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 
 PRECIOUS = ("/", "/etc", "/home", "/srv", "/usr", "/var")
@@ -143,8 +149,7 @@ def _citations(fs: Filesystem) -> Iterator[Citation]:
         yield Citation("option data", "not listed: no journal is in use", fs.options.value.source)
     yield from cite_features(fs)
     if fs.mount_points:
-        points = few(fs.mount_points)
-        yield Citation("mount points", points, MOUNT_TABLE, detail=True)
+        yield cite_mount_points(fs, lambda point: below(point, PRECIOUS))
 
 
 def _grade(fs: Filesystem) -> tuple[Severity, Confidence]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from ext4audit import remedies
-from ext4audit.evidence import MOUNT_TABLE, need
+from ext4audit.evidence import need
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import below
-from ext4audit.finding import Citation, Confidence, Finding, Remedy, Severity, few
+from ext4audit.finding import Confidence, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
-from ext4audit.rules.shared import cite_option, milder_while_read_only, what_else_sets_it
-from ext4audit.rules.shared.demands import holds_database
+from ext4audit.rules.shared import (
+    cite_mount_points,
+    cite_option,
+    milder_while_read_only,
+    what_else_sets_it,
+)
+from ext4audit.rules.shared.demands import DATABASES
 
 NAMES = ("auto_da_alloc", "delalloc")
 KEPT = ("/etc", "/home", "/root", "/var", "/srv", "/opt")
@@ -69,13 +74,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 def _finding(fs: Filesystem, host: Host) -> Finding:
     severity = Severity.MEDIUM if _holds_persistent_data(fs) else Severity.LOW
     severity, message = milder_while_read_only(fs, severity, MESSAGE)
-    points = few(fs.mount_points) or "none in this mount namespace"
     cited = dict.fromkeys(each for name in NAMES for each in cite_option(fs, name))
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=Confidence.CONFIRMED,
-        citations=(*cited, Citation("mount points", points, MOUNT_TABLE, detail=True)),
+        citations=(*cited, cite_mount_points(fs, _is_persistent)),
         remedies=(_remedy(fs, host),),
         summary="noauto_da_alloc: files replaced without fsync() can be empty after a crash",
     )
@@ -83,8 +87,13 @@ def _finding(fs: Filesystem, host: Host) -> Finding:
 
 def _holds_persistent_data(fs: Filesystem) -> bool:
     """Return whether a mount point indicates data that must survive a crash."""
-    points = [point for point in fs.mount_points if not below(point, SCRATCH)]
-    return "/" in points or holds_database(fs) or any(below(point, KEPT) for point in points)
+    return any(map(_is_persistent, fs.mount_points))
+
+
+def _is_persistent(point: str) -> bool:
+    if below(point, DATABASES):
+        return True
+    return not below(point, SCRATCH) and (point == "/" or below(point, KEPT))
 
 
 def _remedy(fs: Filesystem, host: Host) -> Remedy:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit import remedies
-from ext4audit.evidence import MOUNT_TABLE, Known, for_wording, need
+from ext4audit.evidence import Known, for_wording, need
 from ext4audit.facts.features_and_bugs import exposure
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import EffectiveOptions
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Finding, Remedy, Severity, few
+from ext4audit.finding import Citation, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 from ext4audit.rules.performance import LOADED_BEFORE
 from ext4audit.rules.shared import (
     cite_kernel,
+    cite_mount_points,
     cite_option,
     grade,
     milder_while_read_only,
@@ -111,13 +112,11 @@ def _cite(fs: Filesystem) -> Iterator[Citation]:
 def _finding(fs: Filesystem, host: Host, exposed: Exposure, seen: Citation) -> Finding:
     severity, confidence = grade(exposed)
     severity, message = milder_while_read_only(fs, severity, exposed.symptom)
-    points = few(fs.mount_points) or "none in this mount namespace"
-    where = Citation("mount points", points, MOUNT_TABLE, detail=True)
     return Finding(
         message=f"{message}.",
         severity=severity,
         confidence=confidence,
-        citations=(seen, *_cite(fs), where, *_vendor(fs, host)),
+        citations=(seen, *_cite(fs), cite_mount_points(fs), *_vendor(fs, host)),
         remedies=tuple(_remedies(fs, host, exposed)),
         summary="dioread_nolock with nodelalloc makes buffered writes slow on this kernel",
     )

@@ -27,7 +27,15 @@ from ext4audit.facts.mount import EffectiveOption, EffectiveOptions, FstabEntry,
 from ext4audit.facts.options import recognize, sets_option
 from ext4audit.facts.superblock import Superblock
 from ext4audit.facts.versions import Exposure
-from ext4audit.finding import Citation, Confidence, Disruption, Remedy, Severity
+from ext4audit.finding import (
+    MOST_NAMED,
+    Citation,
+    Confidence,
+    Disruption,
+    Remedy,
+    Severity,
+    few,
+)
 from ext4audit.rule import NotApplicable
 
 PLACES = {
@@ -147,6 +155,17 @@ def in_brief(citations: Iterable[Citation]) -> tuple[Citation, ...]:
         each if index < MOST_SHOWN else each._replace(detail=True)
         for index, each in enumerate(citations)
     )
+
+
+def cite_mount_points(
+    fs: Filesystem, is_decisive: Callable[[str], bool] = lambda _point: False
+) -> Citation:
+    """Cite a few mount points: if there are more, those that decide the severity come first."""
+    points = fs.mount_points
+    if len(points) > MOST_NAMED:
+        points = tuple(sorted(points, key=lambda point: not is_decisive(point)))
+    shown = few(points) or "none in this mount namespace"
+    return Citation("mount points", shown, MOUNT_TABLE, detail=True)
 
 
 def cite_mount_table(options: EffectiveOptions) -> Citation:
