@@ -1,4 +1,4 @@
-"""What cannot make exit code 3 makes no audit incomplete, in any format that says so."""
+"""In every format, a gap that cannot lead to exit code 3 does not make the audit incomplete."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ SAYS = {
     "prometheus": 'ext4audit_host_audit_complete{host="lvm-striped"} 0',
     "nagios": "EXT4AUDIT UNKNOWN",
 }
-"""What each format says of an incomplete audit."""
+"""How each format marks an incomplete audit."""
 RULE = "DRF003"
-"""It is undetermined on this host, and never critical."""
+"""A rule that is undetermined on this host and never critical."""
 
 
 @pytest.mark.parametrize("fmt", SAYS)
 def test_header_and_summary_count_what_the_exit_code_counts(fmt: str) -> None:
-    """One rule that cannot fail is undetermined: nothing that fails can be hidden."""
+    """The one undetermined rule cannot reach the threshold, so no failure can be hidden."""
     place = str(HOSTS / "lvm-striped" / "snapshot")
     words = ("scan", "--from", place, "--select", RULE, "-f", fmt)
     calm, strict = (run(*words, "--fail-on", each) for each in ("critical", "low"))

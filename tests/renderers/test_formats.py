@@ -1,4 +1,4 @@
-"""The formats: one module or package each, found by its name."""
+"""The formats: each is a module or package, discovered by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.formats.sample_reports import PAGE, report, root
 
 
 def test_the_formats_are_in_alphabetical_order() -> None:
-    """JSON has its version in the name of the module only."""
+    """Only the module name of JSON includes its version."""
     assert list(formats()) == sorted(formats())
     assert {name: module for name, module in formats().items() if name != module} == {
         "json": "json_v1"
@@ -26,7 +26,7 @@ def test_the_formats_are_in_alphabetical_order() -> None:
 
 
 def test_every_format_has_its_row_in_the_documentation() -> None:
-    """And no row is of a format that is not there; a row can have several formats."""
+    """There is no row for a format that does not exist; a row can cover several formats."""
     page = Path(__file__).parents[2] / "docs" / "ci.md"
     table = page.read_text(encoding="utf-8").partition("\n|---|---|---|\n")[2].partition("\n\n")[0]
     cells = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
@@ -36,7 +36,7 @@ def test_every_format_has_its_row_in_the_documentation() -> None:
 
 @pytest.mark.parametrize("name", formats())
 def test_every_format_renders(name: str) -> None:
-    """Each module has render(), and those of plans have render_plan() too."""
+    """Each module has render(), and those that support plans also have render_plan()."""
     imported = importlib.import_module(f"ext4audit.renderers.{formats()[name]}")
     assert callable(imported.render)
     assert callable(imported.render_plan)
@@ -57,7 +57,7 @@ def curable(_fs: Filesystem, _host: Host) -> RuleOutput:
 
 @pytest.mark.parametrize("name", ["csv", "github", "text"])
 def test_the_one_remedy_that_a_format_shows_is_the_safest(name: str) -> None:
-    """Which is what `ext4audit fix` applies; advice without commands cures nothing."""
+    """It is the remedy that `ext4audit fix` applies; advice without commands is not chosen."""
     module = importlib.import_module(f"ext4audit.renderers.{name}")
     text = module.render([Audited("db1", report(host(root()), curable))], PAGE)
     assert [way.summary for way in WAYS if way.summary in text] == ["Set it."]

@@ -49,7 +49,7 @@ NAMES = {
 
 
 def read(*hosts: Audited, has_summary: bool = False) -> tuple[list[Command], str]:
-    """Render and read back: the commands, and the last line, which is for the log."""
+    """Render and parse: return the commands, and the last line, which is for the log."""
     text = render(hosts, PAGE._replace(has_summary=has_summary))
     assert text.endswith("\n")
     *lines, last = text.removesuffix("\n").split("\n")
@@ -62,7 +62,7 @@ def read(*hosts: Audited, has_summary: bool = False) -> tuple[list[Command], str
 
 
 def test_a_finding_annotates_the_run() -> None:
-    """It has the problem and its remedy; critical and high are errors."""
+    """The annotation has the problem and its remedy; critical and high are errors."""
     (critical, medium), last = read(NIGHT)
     assert critical == Command(
         "error",
@@ -80,14 +80,14 @@ def test_a_finding_annotates_the_run() -> None:
 
 @pytest.mark.parametrize("severity", Severity)
 def test_each_severity_has_a_level(severity: Severity) -> None:
-    """The levels of GitHub are three."""
+    """GitHub has three levels."""
     (command,), _ = read(Audited("x", rated_report(severity)))
     assert command.name == LEVELS[severity]
     assert command.data.startswith(f"{severity.value.upper()}: ")
 
 
 def test_a_finding_about_fstab_stands_at_its_line() -> None:
-    """The file is that of a folder of hosts, as in SARIF."""
+    """The path is below the host's folder, as in SARIF."""
     citation = Citation("fstab line 7", "defaults", "/etc/fstab")
 
     @rule("DRF009", "of-fstab", severity=Severity.LOW, since="0.1")
@@ -109,12 +109,12 @@ def test_findings_that_do_not_count_do_not_annotate() -> None:
 
 
 def test_a_clean_host_annotates_nothing() -> None:
-    """The log has a line."""
+    """The log has one line."""
     assert read(CLEAN) == ([], "ext4audit: 1 host: no findings; audit complete")
 
 
 def test_what_nobody_could_judge_is_one_warning() -> None:
-    """It stands before the findings of its level, so that they never push it out."""
+    """The warning precedes the findings of its level, so that they never displace it."""
     (command,), last = read(MURKY)
     assert (command.name, command.properties) == ("warning", {"title": "audit incomplete"})
     assert command.data == "The audit is incomplete on m: see -f text for the reasons."
@@ -122,7 +122,7 @@ def test_what_nobody_could_judge_is_one_warning() -> None:
 
 
 def test_hosts_that_could_not_be_read_are_one_error() -> None:
-    """It has the reason for each of them."""
+    """The error lists the reason for each host."""
     commands, last = read(*FLEET)
     assert commands[0] == Command(
         "error",
@@ -136,7 +136,7 @@ def test_hosts_that_could_not_be_read_are_one_error() -> None:
 
 
 def test_ten_of_each_level_are_shown() -> None:
-    """The worst, then a notice that counts the others and is one of the ten."""
+    """The worst are shown; one of the ten is a notice that counts the others."""
     severities = [Severity.LOW, Severity.MEDIUM, Severity.HIGH, Severity.CRITICAL]
     hosts = [
         Audited("x", rated_report(s), key=f"{s.value}{n}") for s in severities for n in range(SHOWN)
@@ -150,7 +150,7 @@ def test_ten_of_each_level_are_shown() -> None:
 
 
 def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
-    """Beyond ten of a level, those of one cause on a host are one annotation that names them."""
+    """Beyond ten per level, findings of one cause on a host share an annotation that names them."""
     commands, last = read(Audited("x", slow_report(40, edits)))
     assert [command.data.partition("\n")[0] for command in commands] == [
         "MEDIUM: the disk is slow",
@@ -164,7 +164,7 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
 
 
 def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
-    """The notice counts findings, however few annotations would have them."""
+    """The notice counts findings, not the annotations they would share."""
     worse = [Audited("x", rated_report(Severity.HIGH), key=f"h{n}") for n in range(SHOWN - 1)]
     slower = [Audited("x", slow_report(11), key=f"s{n}") for n in range(SHOWN + 1)]
     commands, _ = read(*worse, *slower)
@@ -172,7 +172,7 @@ def test_a_joined_annotation_that_is_left_out_counts_its_findings() -> None:
 
 
 def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
-    """Elsewhere nobody would find it."""
+    """Without a step summary, the messages must not refer to it."""
     many = [Audited("x", rated_report(Severity.LOW), key=f"h{n}") for n in range(SHOWN + 1)]
     (warning, *_), _ = read(MURKY, has_summary=True)
     (*_, more), _ = read(*many, has_summary=True)
@@ -183,7 +183,7 @@ def test_the_summary_of_the_step_is_named_where_there_is_one() -> None:
 
 
 def test_exactly_ten_need_no_notice() -> None:
-    """Nothing is left out then."""
+    """No finding is left out."""
     hosts = [Audited("x", rated_report(Severity.INFO), key=f"x{n}") for n in range(SHOWN)]
     commands, _ = read(*hosts)
     assert [command.data[:4] for command in commands] == ["INFO"] * SHOWN
@@ -191,7 +191,7 @@ def test_exactly_ten_need_no_notice() -> None:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_never_a_command(name: str) -> None:
-    """Neither in a title, in a message nor in the log; it is read back as it is shown."""
+    """A name is inert in titles, messages and the log, and is read back as it is shown."""
     commands, _ = read(Audited(name, hostile_report(name)), Audited(name, None, name))
     shown = visible(name).replace("##[", r"##\x5b")
     (high,) = [command for command in commands if command.data.startswith("HIGH")]
@@ -217,7 +217,7 @@ def test_any_host_is_read_back(judged: Host) -> None:
 
 
 def needed(found: Report) -> Counter[str]:
-    """Return how many annotations of each level a report needs when causes are joined."""
+    """Return how many annotations of each level a report needs with findings of a cause joined."""
     single = Counter(LEVELS[finding.severity] for finding in found.findings)
     joined = Counter(LEVELS[cause.first.severity] for cause in causes(found))
     numbers = Counter({lv: n if n <= SHOWN else joined[lv] for lv, n in single.items()})

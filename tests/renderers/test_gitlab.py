@@ -39,7 +39,7 @@ SEVERITIES = {
 
 
 def issues(*hosts: Audited) -> Any:
-    """Render, read back, and check what GitLab reads of every issue."""
+    """Render, parse, and check what GitLab reads of every issue."""
     text = render(hosts, PAGE)
     assert text.isascii()
     assert text.startswith("[")
@@ -51,7 +51,7 @@ def issues(*hosts: Audited) -> Any:
 
 
 def assert_issue(issue: Any) -> None:
-    """Assert the keys, a known severity, a printable text and a relative path."""
+    """Assert the keys, a valid severity, a printable text and a relative path."""
     assert set(issue) == KEYS
     assert issue["severity"] in SEVERITIES.values()
     assert issue["description"].isprintable()
@@ -61,7 +61,7 @@ def assert_issue(issue: Any) -> None:
 
 
 def test_a_finding_is_an_issue() -> None:
-    """Its text has the rule, the host, the subject and the consequence."""
+    """The description has the rule, the host, the subject and the consequence."""
     assert issues(NIGHT)[1] == {
         "description": "LAY001 striped-metadata-hotspot, db1, /dev/md127 on /mnt/a\\x1b[b: "
         "All bitmaps lie on 1 of 2 disks.",
@@ -74,13 +74,13 @@ def test_a_finding_is_an_issue() -> None:
 
 @pytest.mark.parametrize("severity", Severity)
 def test_severities_have_gitlabs_words(severity: Severity) -> None:
-    """GitLab knows five, and "critical" is not its worst."""
+    """GitLab has five severities, and "critical" is not its worst."""
     (issue,) = issues(Audited("x", rated_report(severity)))
     assert issue["severity"] == SEVERITIES[severity.value]
 
 
 def test_an_accepted_finding_is_information() -> None:
-    """It stays, with the reason; only the severity and the text differ."""
+    """The issue remains, with the reason; only the severity and the text differ."""
     accepted = next(each for each in issues(PROCESSED) if each["check_name"] == "DUR001")
     assert accepted["severity"] == "info"
     reason = "[suppressed: replaced in May, says storage team, until 2026-05-31] DUR001 "
@@ -88,13 +88,13 @@ def test_an_accepted_finding_is_information() -> None:
 
 
 def test_what_the_baseline_knows_stays_as_it_is() -> None:
-    """GitLab compares with the target branch: left out it would look fixed."""
+    """GitLab compares with the target branch: if left out, it would look fixed."""
     known = next(each for each in issues(PROCESSED) if each["check_name"] == "LAY001")
     assert known["severity"] == "major"
 
 
 def test_what_is_fixed_is_information() -> None:
-    """Its fingerprint is not that of the finding: GitLab must still see that this one is gone."""
+    """The fingerprint differs from the finding's, so that GitLab still sees it disappear."""
     (gone,) = [each for each in issues(PROCESSED) if each["check_name"] == "fixed"]
     assert gone["severity"] == "info"
     expected = "[fixed] CAP001, db9, /dev/sdz on /old: Only 1 inode is left."
@@ -103,7 +103,7 @@ def test_what_is_fixed_is_information() -> None:
 
 
 def test_a_path_is_not_encoded() -> None:
-    """GitLab shows it as it is."""
+    """GitLab shows the path literally."""
     (issue,) = issues(UNREADABLE._replace(label="x/db 1%"))
     assert issue["location"]["path"] == "hosts/db 1%/proc/self/mountinfo"
 
@@ -118,14 +118,14 @@ def test_gaps_are_information() -> None:
 
 
 def test_a_host_without_a_report_is_reported() -> None:
-    """It is no host on which nothing was found."""
+    """The host must not look like one without findings."""
     (issue,) = issues(UNREADABLE)
     assert issue["description"].startswith("bad.tar.gz could not be read: ")
     assert issue["location"]["path"] == "hosts/bad.tar.gz/proc/self/mountinfo"
 
 
 def test_a_clean_host_has_no_issue() -> None:
-    """The list is empty, and a list."""
+    """The output is an empty JSON list."""
     assert issues(CLEAN) == []
     assert issues() == []
 
@@ -138,14 +138,14 @@ def test_hosts_stand_after_each_other() -> None:
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_hostile_names_are_only_text(name: str) -> None:
-    """Any name yields an issue on one printable line."""
+    """Any name yields an issue with one printable line."""
     assert issues(Audited(name, hostile_report(name)), Audited(name, None, name))
 
 
 @given(HOSTS)
 @examples(25)
 def test_any_host_is_a_list_of_issues(any_host: Host) -> None:
-    """Every finding is an issue, and an incomplete audit has one more."""
+    """Every finding is an issue; an incomplete audit has at least one more."""
     of = audit(LIVE, any_host, all_rules())
     gaps = [each for each in issues(Audited("x", of)) if each["check_name"] == "not-determined"]
     assert bool(gaps) != of.complete

@@ -1,4 +1,4 @@
-"""Fixture hosts as HTML: a page without an error that shows every finding."""
+"""Fixture hosts as HTML: valid pages that show every finding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.hosts.stories import STORIES, report_of, some_stories
 
 @some_stories(__name__)
 def test_the_page_of_every_fixture_host_shows_its_findings(story: str) -> None:
-    """A strict reader takes it, and each message and each unknown is in its words."""
+    """A strict parser accepts the page, which has the text of each message and each unknown."""
     report = report_of(story)
     shown = words(read(report))
     expected = [finding.message for finding in report.findings]
@@ -20,13 +20,13 @@ def test_the_page_of_every_fixture_host_shows_its_findings(story: str) -> None:
 
 
 def test_the_page_of_the_fleet_names_every_fixture_host() -> None:
-    """A strict reader takes the page of all hosts together."""
+    """A strict parser accepts the page of all hosts together."""
     shown = words(read(*map(report_of, STORIES)))
     assert not [story for story in STORIES if story not in shown]
 
 
 def test_a_page_of_204_hosts_has_at_most_3_mb() -> None:
-    """Mail servers and browsers take it: the size of a host's section is bounded."""
+    """Mail servers and browsers accept this size: the size of a host's section is bounded."""
     hosts = [
         (report := report_of(story))._replace(host=report.host._replace(name=f"host{number:03}"))
         for number, story in enumerate(islice(cycle(STORIES), 204))

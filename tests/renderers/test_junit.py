@@ -76,11 +76,11 @@ XUNIT = {
 """Required and optional attributes and children of each element: junit-10.xsd of Jenkins' xUnit
 plugin (jenkinsci/xunit-plugin, types/model/xsd), without what only Surefire writes."""
 XUNIT_TIME = re.compile(r"[0-9,]*(\.[0-9]*)?")
-"""The type of `time` there."""
+"""The type of `time` in that schema."""
 
 
 def suites(*hosts: Audited, page: Page = PAGE) -> JUnitXml:
-    """Render, read by two readers, and check what every file must be."""
+    """Render, parse with two parsers, and check the properties that every file must have."""
     text = render(hosts, page)
     assert text.isascii()
     assert_xunit_takes(ET.fromstring(text))  # noqa: S314 - our own output
@@ -95,7 +95,7 @@ def suites(*hosts: Audited, page: Page = PAGE) -> JUnitXml:
 
 
 def assert_xunit_takes(element: ET.Element) -> None:
-    """Assert the rules of Jenkins' xUnit plugin for an element and all below it."""
+    """Assert the rules of Jenkins' xUnit plugin for an element and its descendants."""
     required, optional, children = XUNIT[element.tag]
     assert required <= set(element.attrib) <= required | optional, element.tag
     assert {child.tag for child in element} <= children, element.tag
@@ -105,18 +105,18 @@ def assert_xunit_takes(element: ET.Element) -> None:
 
 
 def numbers(of: Any) -> tuple[int, int, int, int]:
-    """Return how many cases there are, and of each kind."""
+    """Return the number of cases, in total and of each kind."""
     return of.tests, of.failures, of.errors, of.skipped
 
 
 def every(read: JUnitXml) -> Iterator[Any]:
-    """Yield all cases."""
+    """Yield all test cases."""
     for suite in read:
         yield from suite
 
 
 def kinds(read: JUnitXml) -> dict[str, str]:
-    """Return what became of each case, by its name; cases of one name must agree."""
+    """Return the outcome of each case by name; cases of the same name must agree."""
     return {
         case.name: type(case.result[0]).__name__ if case.result else "passed"
         for case in every(read)
@@ -124,13 +124,13 @@ def kinds(read: JUnitXml) -> dict[str, str]:
 
 
 def case_of(read: JUnitXml, code: str) -> Any:
-    """Return the one case of a rule that did not pass."""
+    """Return the only case of a rule that did not pass."""
     (found,) = [case for case in every(read) if case.name.startswith(code) and case.result]
     return found
 
 
 def test_a_pass_is_a_case() -> None:
-    """Without it nobody could see that a test which failed has passed since."""
+    """Without the case nobody could see that a failed test has passed since."""
     (suite,) = suites(CLEAN)
     assert suite.name == "web1"
     assert [(case.classname, case.name, case.result) for case in suite] == [
@@ -140,7 +140,7 @@ def test_a_pass_is_a_case() -> None:
 
 
 def test_a_finding_is_a_failure() -> None:
-    """The message is the consequence, the type the severity; the text has all the rest."""
+    """The message is the consequence, the type the severity; the text has the remaining details."""
     case = case_of(suites(NIGHT), "DUR001")
     assert case.classname == "ext4audit.db1./mnt/a\\x1b[b"
     (failure,) = case.result
@@ -174,7 +174,7 @@ def test_what_does_not_apply_is_no_case() -> None:
 def test_a_failure_is_what_fails_the_audit(
     severity: Severity, threshold: Severity | None, kind: str
 ) -> None:
-    """What is milder than --fail-on is skipped with its text; without one only information is."""
+    """Findings below --fail-on are skipped, with their text; without it only info is skipped."""
     page = PAGE._replace(threshold=threshold)
     read = suites(Audited("x", rated_report(severity)), page=page)
     assert kinds(read)["KRN003 fast-commit-corruption"] == kind
@@ -182,7 +182,7 @@ def test_a_failure_is_what_fails_the_audit(
 
 
 def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
-    """Neither what the policy accepts nor what the baseline knows is a failure, or a pass."""
+    """Findings accepted by the policy or known from the baseline neither fail nor pass."""
     read = suites(PROCESSED)
     (accepted,) = case_of(read, "DUR001").result
     (known,) = case_of(read, "LAY001").result
@@ -193,7 +193,7 @@ def test_what_was_set_aside_is_skipped_with_the_reason() -> None:
 
 
 def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
-    """A gap is no pass, a broken rule is an error, and the host has a case for its gaps."""
+    """A gap does not pass, a broken rule is an error, and the gaps of the host have a case."""
     read = suites(MURKY)
     assert set(kinds(read).items()) == {
         (EVIDENCE, "Skipped"),
@@ -211,7 +211,7 @@ def test_what_could_not_be_judged_is_skipped_and_says_so() -> None:
 
 
 def test_a_host_without_a_report_is_an_error() -> None:
-    """The suite is there, and its one case has the reason."""
+    """The suite exists, and its only case has the reason."""
     (suite,) = suites(UNREADABLE)
     (case,) = suite
     assert (case.classname, case.name) == ("ext4audit.bad.tar.gz.host", EVIDENCE)
@@ -227,7 +227,7 @@ def two(fs: Filesystem, _host: Host) -> RuleOutput:
 
 
 def test_what_is_fixed_is_a_case_that_passes() -> None:
-    """Its output is the finding that the baseline had."""
+    """Its output is the finding in the baseline."""
     read = suites(PROCESSED)
     (case,) = [each for each in every(read) if each.classname.endswith("fixed since the baseline")]
     assert (case.name, case.result) == ("CAP001 on /dev/sdz on /old", [])
@@ -244,20 +244,20 @@ def test_what_is_fixed_is_a_case_that_passes() -> None:
     ],
 )
 def test_the_rules_of_xunit_refuse(broken: str) -> None:
-    """An unknown attribute, a missing one, another time, and an element in the wrong place."""
+    """The cases: unknown attribute, missing attribute, invalid time, misplaced element."""
     with pytest.raises(AssertionError):
         assert_xunit_takes(ET.fromstring(broken))  # noqa: S314 - written here
 
 
 def test_a_case_has_all_findings_of_a_rule() -> None:
-    """The worst is the message, and the text has every one."""
+    """The worst finding is the message, and the text has all of them."""
     (failure,) = case_of(suites(Audited("x", report(host(filesystem()), two))), "DUR005").result
     assert (failure.message, failure.type) == ("The worse one. (and 1 more)", "high")
     assert "MEDIUM: The milder one." in failure.text
 
 
 def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
-    """A rule that gives up without a reason has not passed either."""
+    """A rule that is undetermined without a reason has not passed either."""
     judged = report(host(filesystem()), barriers)
     verdict = judged.verdicts[0]._replace(outcome=Outcome.UNDETERMINED)
     read = suites(Audited("x", judged._replace(verdicts=(verdict,))))
@@ -265,7 +265,7 @@ def test_a_verdict_without_a_named_gap_is_no_pass() -> None:
 
 
 def test_a_gap_that_is_met_twice_is_reported_once() -> None:
-    """Two facts may be missing for one reason."""
+    """Two facts can be missing for the same reason."""
     judged = report(host(filesystem(superblock=GAP)), inodes)
     verdict = judged.verdicts[0]._replace(unknowns=(GAP, GAP))
     (skipped,) = case_of(
@@ -276,7 +276,7 @@ def test_a_gap_that_is_met_twice_is_reported_once() -> None:
 
 
 def test_two_filesystems_on_one_mount_point_are_disambiguated() -> None:
-    """The device is added; of the same device, a number."""
+    """The device is appended, and for the same device a number."""
     over = [
         filesystem(uuid="a", device="/dev/sda"),
         filesystem(uuid="b", device="/dev/sdb"),
@@ -291,13 +291,13 @@ def test_two_filesystems_on_one_mount_point_are_disambiguated() -> None:
 
 
 def test_what_is_not_mounted_is_called_by_its_device() -> None:
-    """There is no mount point to call it by."""
+    """The case has no mount point to be named by."""
     read = suites(Audited("x", report(host(md127()._replace(mounts=())), inodes)))
     assert [case.classname for case in every(read)][1] == "ext4audit.db1./dev/md127"
 
 
 def test_many_hosts_are_suites() -> None:
-    """Each host has one, in the order of the sources, with its counts and the time in UTC."""
+    """Each host has a suite, in the order of the sources, with its counts and the time in UTC."""
     read = suites(*FLEET)
     assert [suite.name for suite in read] == ["db1", "web1", "m", "bad.tar.gz", "db9"]
     assert {suite.timestamp for suite in read} == {"2026-01-02T03:04:05"}
@@ -313,7 +313,7 @@ def test_many_hosts_are_suites() -> None:
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), "]]><x>&amp;\ufffe\x00"])
 def test_hostile_names_are_well_formed(name: str) -> None:
-    """XML 1.0 allows most controls not even as a reference: they are escaped."""
+    """XML 1.0 does not allow most control characters even as references, so they are escaped."""
     read = suites(Audited(name, hostile_report(name)), Audited("x", None, name, key=f"{name}2"))
     text = render([Audited(name, hostile_report(name))], PAGE)
     assert not any(control in text for control in map(chr, (*range(9), *range(11, 32))))
@@ -322,7 +322,7 @@ def test_hostile_names_are_well_formed(name: str) -> None:
 
 
 def test_names_are_kept_as_they_are_shown() -> None:
-    """What XML could not hold is read back as its escape."""
+    """A character that XML cannot represent is read back as its escape."""
     mounted: Report = report(host(filesystem(mounts=(mount("/mnt/<a>&\"'\x1b\udcff"),))), inodes)
     classes = [case.classname for case in every(suites(Audited("x", mounted)))]
     assert classes[1] == "ext4audit.db1./mnt/<a>&\"'\\x1b\\xff"
@@ -331,7 +331,7 @@ def test_names_are_kept_as_they_are_shown() -> None:
 @given(HOSTS)
 @examples(25)
 def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
-    """Each verdict that applies is a case, and only a pass passes."""
+    """Each applicable verdict is a case, and only a pass passes."""
     assert_readable(audit(LIVE, any_host, all_rules()))
 
 
@@ -342,7 +342,7 @@ def test_every_fixture_host_is_a_file_that_readers_take(story: str) -> None:
 
 
 def assert_readable(of: Report) -> None:
-    """Assert that each verdict that applies is a case."""
+    """Assert that each applicable verdict is a case."""
     read = suites(Audited("x", of))
     applying = [v for v in of.verdicts if v.outcome is not Outcome.NOT_APPLICABLE]
     assert read.tests == len(applying) + 1

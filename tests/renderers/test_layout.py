@@ -1,4 +1,4 @@
-"""render_json of a layout: what it promises."""
+"""The JSON of `layout`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.builders import layout, sizes, superblock
 
 @pytest.mark.parametrize(("members", "evenness"), [(4, 0.9999), (2, None)])
 def test_the_evenness_of_a_part_is_not_promised(members: int, evenness: float | None) -> None:
-    """A volume goes on over the disks of another array, and its groups with it."""
+    """The rest of the volume is on the disks of another array, and so are its groups."""
     found = layout((9594, 0, 9594, 0))
     assert found.geometry is not None
     stripe = found.geometry._replace(members=found.geometry.members[:members])

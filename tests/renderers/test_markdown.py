@@ -90,7 +90,7 @@ def one(host_: Audited) -> str:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
-    """GitHub's parser makes text of it: no link, no element, no mention, no cell too many."""
+    """GitHub's parser sees only text: no link, element, mention or extra cell."""
     shown = Shown(render((Audited(name, hostile_report(name)), UNREADABLE), PAGE))
     assert shown.tags <= OURS
     assert f"The mount point {visible(name)} is odd." in shown.everything
@@ -100,7 +100,7 @@ def test_a_name_is_shown_and_never_obeyed(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize("write", [prose, code], ids=["prose", "code"])
 def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
-    """A cell is read back as it was; blanks at its ends are lost."""
+    """A cell is read back unchanged, except for blanks at its ends."""
     assert callable(write)
     shown = Shown(table(("a", "b"), [(write(name), "next")]))
     assert shown.rows == [["a", "b"], [shown.rows[1][0], "next"]]
@@ -109,14 +109,14 @@ def test_a_cell_holds_a_name_as_it_is_shown(write: object, name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_a_block_holds_commands_byte_for_byte(name: str) -> None:
-    """A fence is longer than any run of backticks within."""
+    """A fence is longer than any run of backticks inside it."""
     shown = Shown(code_block([name, "next"], "sh") + "\n\nafter")
     assert "".join(shown.blocks) == f"{visible(name)}\nnext\n"
     assert "after" in shown.texts
 
 
 def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
-    """The table comes first, then a section for each; each phase has its own block."""
+    """The table is first, followed by a section for each finding; each phase has its own block."""
     shown = Shown(one(NIGHT))
     assert shown.headings[0] == "Host db1"
     assert [heading.partition(" ")[0] for heading in shown.headings[1:]] == ["CRITICAL", "MEDIUM"]
@@ -134,7 +134,7 @@ def test_a_host_has_its_findings_worst_first_with_their_remedies() -> None:
 
 
 def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
-    """GitHub colours the lines of a fence that is called diff."""
+    """GitHub colours the lines of a fence marked as diff."""
     text = one(Audited("x", report(host(root()), edits)))
     assert "For good:\n\n```diff\n--- /etc/fstab, line 7\n- /dev/sda" in text
     assert [block.split("\n") for block in Shown(text).blocks[1:3]] == [
@@ -155,7 +155,7 @@ def test_a_change_of_a_file_is_a_diff_above_its_commands() -> None:
 
 
 def test_one_finding_on_many_filesystems_stands_once() -> None:
-    """It names all of them and what each message says, and shows one as an example."""
+    """The section lists all filesystems and messages, and the commands of one as an example."""
     shown = Shown(one(Audited("x", slow_report(40))))
     assert shown.headings[1:] == ["MEDIUM CAP002 slow-disk: 40 of 40 filesystems"]
     (line,) = [row for row in shown.rows if row[0] == "MEDIUM"]
@@ -167,7 +167,7 @@ def test_one_finding_on_many_filesystems_stands_once() -> None:
 
 
 def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
-    """The commands of each are there to copy."""
+    """The commands of each finding are there to copy."""
     whole = PAGE._replace(verbosity=1)
     few, each = one(Audited("x", slow_report(2))), render([Audited("x", slow_report(3))], whole)
     assert Shown(few).blocks == [f"mount -o remount,barrier /dev/d{n}\n" for n in range(2)]
@@ -176,12 +176,12 @@ def test_two_of_a_kind_have_a_section_each_and_so_have_all_with_v() -> None:
 
 
 def test_a_host_of_many_alike_filesystems_fits_in_a_comment() -> None:
-    """GitHub refuses a comment beyond 65,536 characters, and 8 KB are enough."""
+    """GitHub refuses comments beyond 65,536 characters; 8 KB are enough here."""
     assert len(one(Audited("x", slow_report(40, edits)))) < 8192
 
 
 def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
-    """A scan without privileges has one gap in many rules and on many filesystems."""
+    """A scan without privileges lacks the same evidence in many rules, on many filesystems."""
     found = unread_report(3)
     lines = [row for row in Shown(one(Audited("x", found))).rows if row[0] == "CAP001"]
     assert [row[1] for row in lines] == ["/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2"]
@@ -192,12 +192,12 @@ def test_rules_that_lack_the_same_evidence_share_a_line() -> None:
 
 
 def test_a_clean_host_has_no_table() -> None:
-    """One line states that nothing was found, and that the audit is complete."""
+    """One line states that nothing was found and that the audit is complete."""
     assert one(CLEAN) == "## Host web1\n\nAudit complete; 1 filesystem; no findings.\n"
 
 
 def test_what_nobody_could_judge_is_no_pass() -> None:
-    """The first line has INCOMPLETE, and a table has what is missing and how to determine it."""
+    """The first line has INCOMPLETE; a table lists what is missing and how to determine it."""
     shown = Shown(one(MURKY))
     assert "Audit INCOMPLETE" in shown.everything
     assert [
@@ -211,7 +211,7 @@ def test_what_nobody_could_judge_is_no_pass() -> None:
 
 
 def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
-    """So do those that are fixed, and the notices on the policy file."""
+    """They are listed separately, as are fixed findings and notices about the policy file."""
     shown = Shown(one(PROCESSED))
     assert [row[1][:6] for row in shown.rows[1:3]] == ["KRN003", "PRF002"]
     because = {row[1][:6]: row[4] for row in shown.rows if len(row) == 5}
@@ -222,7 +222,7 @@ def test_findings_that_do_not_count_stand_apart_with_the_reason() -> None:
 
 
 def test_many_hosts_begin_with_hosts_by_rules() -> None:
-    """A cell is the worst severity, "?" where nobody could look; unread hosts have a row."""
+    """A cell is the worst severity, or "?" for an unread host; every host has a row."""
     shown = Shown(render(FLEET, PAGE))
     assert shown.headings[0] == "ext4audit: 5 hosts"
     assert shown.rows[:6] == [
@@ -237,7 +237,7 @@ def test_many_hosts_begin_with_hosts_by_rules() -> None:
 
 
 def test_one_defect_of_many_hosts_stands_once() -> None:
-    """It was printed for each: 50 hosts with one were 100 KB, beyond what a comment takes."""
+    """Printed once per host, a defect of 50 hosts took 100 KB, too much for a comment."""
     many = [Audited("x", slow_report(1 + n // 49, edits), key=f"h{n}") for n in range(50)]
     shown = Shown(text := render(many, PAGE))
     assert shown.headings[2:] == [
@@ -258,7 +258,7 @@ def test_one_defect_of_many_hosts_stands_once() -> None:
 
 
 def test_gaps_of_many_hosts_name_them() -> None:
-    """The host itself has no other name than its own."""
+    """Each gap lists the hosts and filesystems that it affects."""
     many = [Audited("x", unread_report(1), key=f"h{n}") for n in range(3)]
     lacks = "superblock of /dev/d0 (permission denied)"
     where = ", ".join(f"h{n} /dev/d0 on /srv/0" for n in range(3))
@@ -266,7 +266,7 @@ def test_gaps_of_many_hosts_name_them() -> None:
 
 
 def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
-    """An empty cell means that nothing was found; this cell is not empty."""
+    """An empty cell would mean that nothing was found."""
     assert MURKY.report is not None
     found = hostile_report("/x")
     shown = Shown(render((Audited("a", found), Audited("b", hostile_report("/y"))), PAGE))
@@ -277,7 +277,7 @@ def test_a_rule_that_could_not_look_is_a_question_mark() -> None:
 
 
 def test_quiet_leaves_the_sections_out() -> None:
-    """The tables of findings and of gaps stay."""
+    """The tables of findings and gaps remain."""
     quiet = Shown(render((NIGHT,), PAGE._replace(verbosity=-1)))
     assert quiet.headings == ["Host db1"]
     assert not quiet.blocks
@@ -288,7 +288,7 @@ def test_quiet_leaves_the_sections_out() -> None:
 @examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
-    """Every row of every table has the cells of its head, and every command stands alone."""
+    """Every table row has as many cells as its header, and every command is in a separate block."""
     assert_shown(audit(LIVE, judged, all_rules()))
 
 
@@ -314,7 +314,7 @@ def assert_shown(found: Report) -> None:
 
 
 def test_a_plan_is_no_host() -> None:
-    """A reader who was not there must not look for a filesystem that nobody made."""
+    """Readers must not look for a filesystem that does not exist yet."""
     assert CLEAN.report
     report = CLEAN.report._replace(source=ReportSource("plan", "/dev/md0 on /data"))
     lines = render([Audited("plan", report)], PAGE).splitlines()

@@ -41,7 +41,7 @@ DATUM = re.compile(
 
 
 class Output(NamedTuple):
-    """What Nagios makes of the output of a plugin."""
+    """The output of a plugin as Nagios parses it."""
 
     status: str
     text: str
@@ -51,7 +51,7 @@ class Output(NamedTuple):
 
 
 def read(*hosts: Audited, page: Page = PAGE) -> Output:
-    """Render and split the first line at its bar; the others stay as they are."""
+    """Render, and split the first line at its bar; the other lines are kept unchanged."""
     text = render(hosts, page)
     assert text.endswith("\n")
     first, *lines = text.removesuffix("\n").split("\n")
@@ -88,7 +88,7 @@ def read(*hosts: Audited, page: Page = PAGE) -> Output:
 def test_the_status_follows_severity_and_threshold(
     severity: Severity, threshold: Severity | None, expected: str
 ) -> None:
-    """The ranges of the performance data alert for the same."""
+    """The ranges of the performance data alert at the same values."""
     page = PAGE._replace(threshold=threshold)
     found = read(Audited("r", rated_report(severity)), page=page)
     assert found.status == expected
@@ -97,7 +97,7 @@ def test_the_status_follows_severity_and_threshold(
 
 
 def test_the_first_line_says_how_much_and_the_worst() -> None:
-    """A pager shows no other line."""
+    """A pager shows only the first line."""
     found = read(NIGHT)
     assert found.status == "CRITICAL"
     assert found.text == (
@@ -111,7 +111,7 @@ def test_the_first_line_says_how_much_and_the_worst() -> None:
 
 
 def test_a_clean_host_is_one_line() -> None:
-    """All its numbers are there, also those that are 0."""
+    """All its counters are present, including those that are 0."""
     assert render((CLEAN,), PAGE) == (
         "EXT4AUDIT OK - no findings that fail on web1 | critical=0;;0;0 high=0;;0;0 medium=0;0;;0 "
         "low=0;;;0 info=0;;;0 suppressed=0;;;0 known=0;;;0 undetermined=0;;;0 unread=0;;;0 "
@@ -120,7 +120,7 @@ def test_a_clean_host_is_one_line() -> None:
 
 
 def test_what_nobody_could_judge_is_unknown() -> None:
-    """Unless it is allowed; the lines still show what is missing."""
+    """The status is UNKNOWN unless gaps are allowed; the lines still show what is missing."""
     found = read(MURKY)
     assert (found.status, found.numbers["undetermined"]) == ("UNKNOWN", 5)
     assert found.text == "no findings that fail on m; 5 not determined"
@@ -133,7 +133,7 @@ def test_what_nobody_could_judge_is_unknown() -> None:
 
 
 def test_a_host_that_could_not_be_read_is_unknown() -> None:
-    """It never hides a finding, and nothing that was read is no success."""
+    """It never hides a finding, and reading no host at all is never a success."""
     found = read(CLEAN, UNREADABLE)
     assert (found.status, found.numbers["unread"]) == ("UNKNOWN", 1)
     assert "[UNKNOWN] bad.tar.gz could not be read: fleet/bad.tar.gz: not a snapshot" in (
@@ -146,20 +146,20 @@ def test_a_host_that_could_not_be_read_is_unknown() -> None:
 
 
 def test_findings_that_do_not_count_are_numbers_only() -> None:
-    """They raise no alert, and have no line."""
+    """They raise no alert and have no line."""
     found = read(PROCESSED)
     assert (found.status, found.numbers["critical"], found.alerts) == ("OK", 0, set())
     assert (found.numbers["suppressed"], found.numbers["known"], found.lines) == (1, 1, [])
 
 
 def test_what_is_fixed_is_counted_where_there_is_a_baseline() -> None:
-    """Without a baseline the number is unknown, and 0 would be wrong."""
+    """Without a baseline the counter is absent, because 0 would be wrong."""
     assert read(PROCESSED, CLEAN).numbers["fixed"] == 1
     assert "fixed" not in read(CLEAN).numbers
 
 
 def test_lines_end_at_fifty() -> None:
-    """Nagios keeps 8 KiB; the last line has the number of the others."""
+    """Nagios keeps 8 KiB; the last line counts the findings left out."""
     many = [Audited("x", rated_report(Severity.HIGH), key=f"x{n}") for n in range(60)]
     found = read(*many)
     assert (len(found.lines), found.lines[-1]) == (51, "and 10 more")
@@ -168,7 +168,7 @@ def test_lines_end_at_fifty() -> None:
 
 
 def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
-    """Where their lines do not fit, they share one, which has their number and some names."""
+    """If there are too many lines, findings of a cause share one, with their number and names."""
     found = read(Audited("x", slow_report(60, edits)), page=PAGE._replace(threshold=Severity.LOW))
     names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 57 more"
     where = f"db1, 60 of 60 filesystems ({names})"
@@ -178,7 +178,7 @@ def test_many_findings_with_one_cause_hide_no_other_rule() -> None:
 
 
 def test_gaps_with_one_cause_are_a_line() -> None:
-    """Forty disks that only root can read hid all other gaps."""
+    """The gaps of forty disks that only root can read once hid all others."""
     names = "/dev/d0 on /srv/0, /dev/d1 on /srv/1, /dev/d2 on /srv/2 and 37 more"
     lacks = "superblock of ... (permission denied) (run as root)"
     assert read(Audited("x", unread_report(40))).lines == [
@@ -187,7 +187,7 @@ def test_gaps_with_one_cause_are_a_line() -> None:
 
 
 def test_lines_end_before_nagios_cuts_them() -> None:
-    """Beyond 8 KiB it drops the rest in silence, also the number of what it dropped."""
+    """Nagios silently drops everything beyond 8 KiB, including the line that counts the rest."""
     long = [Audited("x", hostile_report("/é" * 200), key=f"h{number}") for number in range(30)]
     text = render(long, PAGE)
     assert LARGEST_OUTPUT - 2048 < len(text.encode()) <= LARGEST_OUTPUT
@@ -200,7 +200,7 @@ def test_lines_end_before_nagios_cuts_them() -> None:
     "name", [*HOSTILE_NAMES.values(), "a | b=1", "$USER1$ $(id) `id`", "x;y"], ids=repr
 )
 def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
-    """A bar, a dollar and a backtick are spelled as escapes, and a name stays on its line."""
+    """A bar, a dollar sign and a backtick are escaped, and a name stays on its line."""
     found = read(Audited(name, hostile_report(name)))
     assert set(found.numbers) == set(read(CLEAN).numbers)
     shown = visible(name).replace("|", r"\x7c").replace("$", r"\x24").replace("`", r"\x60")
@@ -211,7 +211,7 @@ def test_a_name_is_neither_performance_data_nor_a_macro(name: str) -> None:
 @examples(25)
 @given(judged=HOSTS)
 def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
-    """One function decides both."""
+    """The same function determines both."""
     assert_status(audit(LIVE, judged, all_rules()))
 
 
@@ -222,7 +222,7 @@ def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(story: str) 
 
 
 def assert_status(report: Report) -> None:
-    """Assert that the status is the exit code in words."""
+    """Assert that the status is the exit code as a word."""
     code = nagios_code((report,), PAGE.threshold, allow_incomplete=PAGE.allow_incomplete)
     host = Audited("x", report)
     assert read(host).status == STATUS[code]

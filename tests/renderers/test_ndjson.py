@@ -1,4 +1,4 @@
-"""NDJSON: one line a host."""
+"""NDJSON: one line per host."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_line_of_every_fixture_host_is_its_json_report(story: str) -> None:
 
 
 def test_the_line_of_a_source_without_a_report() -> None:
-    """It has the source and the reason, and its schema allows it."""
+    """The line has the source and the reason, as the schema allows."""
     host = Audited("a\n\udcff", None, "damaged", key="db\udcff")
     line = json.loads(render_unread(host, kind="unreadable", tool_version="1"))
     assert line == {

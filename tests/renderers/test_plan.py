@@ -1,4 +1,4 @@
-"""A plan in each format: the report, what was assumed, and the commands to use."""
+"""A plan in each format: the report, the assumptions, and the commands to use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def text(advice: PlanAdvice = ADVICE, *, verbosity: int = 0, width: int | None =
 
 
 def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
-    """The report of any audit stands between."""
+    """The ordinary report is in between."""
     assert text().splitlines() == [
         "PLAN /dev/md0 on /data does not exist yet; it is audited as planned.",
         "  simulated in memory by mke2fs 1.47.0",
@@ -93,25 +93,25 @@ def test_text_begins_with_the_plan_and_ends_with_its_lines() -> None:
 def test_text_says_what_the_lines_leave(
     changes: tuple[str, ...], left: tuple[str, ...], sentence: str
 ) -> None:
-    """A plan that needs no change is used as it is."""
+    """If no change is needed, the commands are given "as planned"."""
     advice = ADVICE._replace(changes=changes, left=left, clean=not left)
     assert sentence in text(advice).splitlines()
 
 
 def test_commands_are_never_wrapped() -> None:
-    """On a narrow terminal, prose is."""
+    """On a narrow terminal, only prose is wrapped."""
     lines = text(width=40).splitlines()
     assert f"    {COMMAND}" in lines
     assert all(len(line) <= 40 for line in lines if COMMAND not in line)
 
 
 def test_quiet_is_the_summary_alone() -> None:
-    """As of any report."""
+    """The quiet output is that of any report."""
     assert len(text(verbosity=-1).splitlines()) == 1
 
 
 def test_json_has_one_key_more_than_any_report() -> None:
-    """It obeys the schema; the lines have stable keys."""
+    """The document is valid against the schema; the command lines have stable keys."""
     document = json.loads(json_v1.render_plan(REPORT, ADVICE, Page("0.1.0", "")))
     jsonschema.Draft202012Validator(json.loads(schema_text())).validate(document)
     assert list(document)[-1] == "plan"
@@ -134,7 +134,7 @@ FORMATS = [module for fmt, module in formats().items() if fmt not in {"json", "t
 
 @pytest.mark.parametrize("module", FORMATS)
 def test_a_plan_is_its_report_with_the_command(module: str) -> None:
-    """The command is there whole, and is not in the report alone."""
+    """The whole command is in the plan, and not in the report alone."""
     fmt = import_module(f"ext4audit.renderers.{module}")
     assert COMMAND in fmt.render_plan(REPORT, ADVICE, PAGE)
     assert COMMAND not in fmt.render([Audited("x", REPORT)], PAGE)
@@ -142,21 +142,21 @@ def test_a_plan_is_its_report_with_the_command(module: str) -> None:
 
 @pytest.mark.parametrize("module", FORMATS)
 def test_a_hostile_line_stays_a_line(module: str) -> None:
-    """No control of a command reaches the output, and no line of it begins one."""
+    """No control character is printed, and no output line starts with a line of the command."""
     shown = import_module(f"ext4audit.renderers.{module}").render_plan(REPORT, HOSTILE, PAGE)
     assert "\x1b" not in shown
     assert "\n::error::" not in shown
 
 
 def test_ndjson_is_the_json_report_in_one_line() -> None:
-    """The same object."""
+    """Both are the same object."""
     line = ndjson.render_plan(REPORT, ADVICE, PAGE)
     assert line.count("\n") == 1
     assert json.loads(line) == json.loads(json_v1.render_plan(REPORT, ADVICE, PAGE))
 
 
 def test_csv_has_a_row_for_each_line() -> None:
-    """It has the host of the other rows."""
+    """The row names the same host as the other rows."""
     text_ = csv_format.render_plan(REPORT, ADVICE, PAGE)
     *_, row = csv.DictReader(StringIO(text_, newline=""), strict=True)
     shown = [row[column] for column in ("host", "kind", "name", "message", "commands", "source")]
@@ -164,7 +164,7 @@ def test_csv_has_a_row_for_each_line() -> None:
 
 
 def test_sarif_has_properties_and_notifications() -> None:
-    """The log stays valid."""
+    """The log remains valid."""
     schema = Path(__file__).parents[1] / "support" / "formats" / "sarif-schema-2.1.0.json"
     log: Any = json.loads(sarif.render_plan(REPORT, ADVICE, PAGE))
     jsonschema.Draft202012Validator(json.loads(schema.read_text())).validate(log)
@@ -178,20 +178,20 @@ def test_sarif_has_properties_and_notifications() -> None:
 
 
 def test_junit_puts_the_lines_out() -> None:
-    """The output belongs to the suite: no case made it."""
+    """The output belongs to the suite, because no case produced it."""
     root = ET.fromstring(junit.render_plan(REPORT, ADVICE, PAGE))  # noqa: S314 - our own output
     assert [each.text for each in root.findall("testsuite/system-out")] == [f"make it: {COMMAND}"]
 
 
 def test_gitlab_has_an_issue_for_each_line() -> None:
-    """It is information."""
+    """The severity of the issue is info."""
     *_, issue = json.loads(gitlab.render_plan(REPORT, ADVICE, PAGE))
     assert (issue["check_name"], issue["severity"]) == ("plan", "info")
     assert issue["description"] == f"Command to use: make it: {COMMAND}"
 
 
 def test_markdown_has_a_block_for_each_line() -> None:
-    """What was assumed and changed precedes them."""
+    """Assumptions and changes precede the blocks."""
     shown = markdown.render_plan(REPORT, ADVICE, PAGE)
     assert "### Assumed\n\n- simulated in memory by mke2fs 1.47.0\n" in shown
     assert shown.endswith(
@@ -202,7 +202,7 @@ def test_markdown_has_a_block_for_each_line() -> None:
 
 
 def test_nagios_has_the_lines_behind_the_first() -> None:
-    """A quiet plugin has one line."""
+    """With -q there is only the first line."""
     _, *lines = nagios.render_plan(REPORT, ADVICE, PAGE).splitlines()
     assert lines == [f"mkfs: {COMMAND}"]
     quiet = nagios.render_plan(REPORT, ADVICE, PAGE._replace(verbosity=-1))
@@ -210,7 +210,7 @@ def test_nagios_has_the_lines_behind_the_first() -> None:
 
 
 def test_html_has_the_commands_above_the_findings() -> None:
-    """Each is one element to copy, below what was changed; what was assumed follows."""
+    """Each command is an element to copy, between the changes and the assumptions."""
     page = parsed(html.render_plan(REPORT, ADVICE, PAGE))
     (section,) = with_class(page, "plan")
     assert [words(each) for each in with_class(section, "command")] == [COMMAND]

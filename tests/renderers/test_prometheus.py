@@ -46,14 +46,14 @@ LINE = re.compile(
 
 
 def families(*hosts: Audited) -> list[Metric]:
-    """Render and read back, by the client library's parser."""
+    """Render, and parse with the client library."""
     text = render(hosts, PAGE)
     assert all(LINE.fullmatch(line) for line in text.removesuffix("\n").split("\n"))
     return list(text_string_to_metric_families(text))
 
 
 def samples(*hosts: Audited) -> Samples:
-    """Return labels and values by name."""
+    """Return pairs of labels and value, by metric name."""
     found: Samples = {}
     for family in families(*hosts):
         for sample in family.samples:
@@ -63,7 +63,7 @@ def samples(*hosts: Audited) -> Samples:
 
 
 def numbers(found: Samples, name: str, key: str = "host") -> dict[str, float]:
-    """Return the values of a metric by one label."""
+    """Return the values of a metric by the value of one label."""
     return {labels[key]: value for labels, value in found[name]}
 
 
@@ -74,11 +74,11 @@ SUBJECT = {
     "mountpoint": r"/mnt/a\x1b[b",
     "uuid": "u-md127",
 }
-"""What identifies the milder finding of `NIGHT`."""
+"""The labels that identify the milder finding of `NIGHT`."""
 
 
 def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
-    """Its labels identify the rule and the filesystem; what can change is a value, or in _info."""
+    """Labels identify the rule and the filesystem; anything variable is a value or in _info."""
     found = samples(NIGHT)
     assert found["ext4audit_finding_severity"][1] == (SUBJECT, 3)
     assert found["ext4audit_finding_confidence"][1] == (SUBJECT, 2)
@@ -89,7 +89,7 @@ def test_a_finding_is_a_series_with_its_severity_as_value() -> None:
 
 
 def test_a_series_lasts_while_its_finding_changes() -> None:
-    """Another severity, confidence, fact and message make no other series, only other values."""
+    """A different severity, confidence, fact or message changes values but adds no series."""
     other = changed(
         night_report(),
         lambda _, finding: finding._replace(
@@ -104,7 +104,7 @@ def test_a_series_lasts_while_its_finding_changes() -> None:
 
 
 def several(*findings: Finding) -> Samples:
-    """Return the samples of a host where one rule has these findings on one subject."""
+    """Return the samples of a host on which one rule has these findings on one subject."""
     (verdict,) = rated_report(Severity.LOW).verdicts
     verdict = verdict._replace(findings=findings)
     return samples(Audited("x", rated_report(Severity.LOW)._replace(verdicts=(verdict,))))
@@ -113,12 +113,12 @@ def several(*findings: Finding) -> Samples:
 def finding(
     fact: str, severity: Severity, confidence: Confidence, *, is_known: bool = False
 ) -> Finding:
-    """Build a finding about a fact."""
+    """Build a finding with this fact."""
     return Finding("Bad.", severity, confidence, (), fact=fact, known=is_known)
 
 
 def test_several_findings_of_a_rule_are_one_series() -> None:
-    """The worst that counts has the value, the most certain of equals the confidence."""
+    """The value is the worst severity that counts, with the highest confidence among equals."""
     found = several(
         finding("b", Severity.LOW, Confidence.CONFIRMED),
         finding("c", Severity.HIGH, Confidence.POSSIBLE),
@@ -132,20 +132,20 @@ def test_several_findings_of_a_rule_are_one_series() -> None:
 
 
 def test_numbers_stand_for_severity_and_confidence() -> None:
-    """The larger the worse, and the more certain."""
+    """Larger numbers mean worse, and more certain."""
     assert [value_of(each) for each in Severity] == [5, 4, 3, 2, 1]
     assert [value_of(each) for each in Confidence] == [3, 2, 1]
 
 
 def test_every_severity_is_counted_also_those_without_findings() -> None:
-    """A series that is there with 0 can be compared; one that vanishes cannot."""
+    """A series with the value 0 can be compared; a series that vanishes cannot."""
     expected = {severity.value: 0.0 for severity in Severity} | {"critical": 1, "medium": 1}
     assert numbers(samples(NIGHT), "ext4audit_host_findings", "severity") == expected
     assert sum(numbers(samples(CLEAN), "ext4audit_host_findings", "severity").values()) == 0
 
 
 def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
-    """An alert on the severity fires for none of them."""
+    """An alert on the severity does not fire for them."""
     found = samples(PROCESSED)
     states = {labels["rule"]: labels["state"] for labels, _ in found["ext4audit_finding_info"]}
     assert states == {
@@ -162,7 +162,7 @@ def test_findings_that_do_not_count_have_a_state_and_no_severity() -> None:
 
 
 def test_what_nobody_could_judge_is_counted() -> None:
-    """A gap makes the scan incomplete: two rules on two filesystems, and a gap."""
+    """Two rules on two filesystems and a gap of the host make the scan incomplete."""
     found = samples(Audited("x", murky_report()))
     assert numbers(found, "ext4audit_host_gaps") == {"db1": 5}
     assert numbers(found, "ext4audit_host_audit_complete") == {"db1": 0}
@@ -170,7 +170,7 @@ def test_what_nobody_could_judge_is_counted() -> None:
 
 
 def test_a_host_that_could_not_be_read_is_there() -> None:
-    """It is neither complete nor audited, and has no number of findings."""
+    """The host is neither readable nor complete, and has no number of findings."""
     found = samples(*FLEET)
     assert numbers(found, "ext4audit_host_readable")["bad.tar.gz"] == 0
     assert numbers(found, "ext4audit_host_audit_complete")["bad.tar.gz"] == 0
@@ -190,7 +190,7 @@ def test_the_run_is_described() -> None:
 
 
 def assert_well_formed(read: Sequence[Metric]) -> None:
-    """Assert that each name stands once with its help, and each series once."""
+    """Assert that each name and its help occur once, and each series once."""
     names = [family.name for family in read]
     assert len(names) == len(set(names))
     assert all(family.documentation and family.type == "gauge" for family in read)
@@ -199,7 +199,7 @@ def assert_well_formed(read: Sequence[Metric]) -> None:
 
 
 def test_names_and_series_are_unique() -> None:
-    """Also of hosts with the same filesystems, and of findings that have the same labels."""
+    """This holds for hosts with equal filesystems, and for findings with equal labels."""
     assert_well_formed(families(*FLEET))
     assert_well_formed(families(NIGHT, *(NIGHT._replace(key=key) for key in ("db2", "db3"))))
     night = night_report()
@@ -213,7 +213,7 @@ def test_names_and_series_are_unique() -> None:
 
 
 def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
-    """The textfile collector refuses a whole file for one series that is there twice.
+    """The textfile collector refuses a whole file that contains a series twice.
 
     Here a control character and its escape are names of two hosts, and a data file is named twice.
     """
@@ -232,7 +232,7 @@ def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
     "name", [*HOSTILE_NAMES.values(), 'a"b', "a\\", '{host="x"} 1', "a\\nb"], ids=repr
 )
 def test_a_label_is_read_back_as_it_was(name: str) -> None:
-    """Newlines too, as in node_exporter's labels; other controls are shown as escapes."""
+    """Newlines are kept, as in node_exporter's labels; other control characters are escaped."""
     (labels, _), *_ = samples(Audited("x", hostile_report(name)))["ext4audit_finding_severity"]
     assert labels["mountpoint"] == "\n".join(map(visible, name.split("\n")))
     assert labels["device"] == labels["mountpoint"]
@@ -241,7 +241,7 @@ def test_a_label_is_read_back_as_it_was(name: str) -> None:
 @examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
-    """The numbers by severity are those of the report."""
+    """The counts by severity are those of the report."""
     assert_measured(audit(LIVE, judged, all_rules()))
 
 
@@ -252,7 +252,7 @@ def test_every_fixture_host_is_read_back(story: str) -> None:
 
 
 def assert_measured(of: Report) -> None:
-    """Assert that the numbers by severity are those of the report."""
+    """Assert that the counts by severity are those of the report."""
     read = Audited("x", of)
     assert_well_formed(families(read))
     by_severity = numbers(samples(read), "ext4audit_host_findings", "severity")

@@ -1,4 +1,4 @@
-"""The alert rules, the dashboard, and a real node_exporter read the metrics that are written."""
+"""The alert rules, the dashboard and a real node_exporter can read the metrics."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ needs_exporter = pytest.mark.skipif(
 
 
 def expressions() -> list[str]:
-    """Return the queries of the dashboard, with a value for each variable."""
+    """Return the queries of the dashboard, with each variable replaced by a value."""
     panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
     found = [target["expr"] for panel in panels for target in panel["targets"]]
     return [each.replace("$host", ".*") for each in found]
 
 
 def exposed(text: str) -> set[tuple[str, tuple[tuple[str, str], ...], float]]:
-    """Return the samples of a text by name, labels without a value left out, and value."""
+    """Return the name, the labels with a value, and the value of each sample of a text."""
     return {
         (s.name, tuple(sorted((k, v) for k, v in s.labels.items() if v)), s.value)
         for family in text_string_to_metric_families(text)
@@ -54,7 +54,7 @@ def exposed(text: str) -> set[tuple[str, tuple[tuple[str, str], ...], float]]:
 
 
 def test_alerts_and_dashboard_use_metrics_that_exist() -> None:
-    """A renamed metric would make an alert that never fires."""
+    """With a renamed metric an alert would never fire."""
     text = ALERTS.read_text(encoding="utf-8")
     alerts = re.findall(r"expr:(.*?)\n +(?:for|labels):", text, re.DOTALL)
     names = set(METRIC.findall(f"{alerts}{expressions()}"))
@@ -64,7 +64,7 @@ def test_alerts_and_dashboard_use_metrics_that_exist() -> None:
 
 
 def test_every_variable_of_the_dashboard_is_declared() -> None:
-    """Grafana shows an undeclared one as text."""
+    """Grafana shows an undeclared variable as text."""
     text = DASHBOARD.read_text(encoding="utf-8")
     dashboard: Any = json.loads(text)
     declared = {each["name"] for each in dashboard["templating"]["list"]}
@@ -76,13 +76,13 @@ def test_every_variable_of_the_dashboard_is_declared() -> None:
 
 @needs_promtool
 def test_promtool_accepts_the_alert_rules() -> None:
-    """Their syntax and their templates."""
+    """The check covers their syntax and their templates."""
     assert "6 rules found" in promtool("check", "rules", str(ALERTS))
 
 
 @needs_promtool
 def test_each_alert_fires_when_it_should() -> None:
-    """The unit tests have each alert of the file."""
+    """The unit tests cover every alert in the file."""
     promtool("test", "rules", str(ALERT_TESTS))
     named = re.findall(r"- alert: (\w+)", ALERTS.read_text(encoding="utf-8"))
     tested = re.findall(r"alertname: (\w+)", ALERT_TESTS.read_text(encoding="utf-8"))
@@ -91,7 +91,7 @@ def test_each_alert_fires_when_it_should() -> None:
 
 @needs_promtool
 def test_promtool_parses_the_queries_of_the_dashboard(tmp_path: Path) -> None:
-    """Each as a rule, because promtool reads queries in rules only."""
+    """Each query is checked as a rule, because promtool parses queries only in rules."""
     rules = [{"record": f"x:{n}", "expr": expr} for n, expr in enumerate(expressions())]
     path = tmp_path / "rules.yml"
     path.write_text(json.dumps({"groups": [{"name": "x", "rules": rules}]}))
@@ -101,7 +101,7 @@ def test_promtool_parses_the_queries_of_the_dashboard(tmp_path: Path) -> None:
 @needs_promtool
 @some_stories(__name__)
 def test_promtool_has_nothing_against_the_metrics_of_any_fixture(story: str) -> None:
-    """Syntax, help, types, and the conventions for names."""
+    """It checks syntax, help, types, and naming conventions."""
     text = render([Audited("x", report_of(story))], PAGE)
     assert promtool("check", "metrics", text=text) == ""
 
@@ -109,14 +109,14 @@ def test_promtool_has_nothing_against_the_metrics_of_any_fixture(story: str) -> 
 @needs_promtool
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_promtool_has_nothing_against_hostile_names(name: str) -> None:
-    """They are labels, whatever they hold."""
+    """Such names are valid label values."""
     text = render([Audited(name, hostile_report(name)), *FLEET], PAGE)
     assert promtool("check", "metrics", text=text) == ""
 
 
 @needs_exporter
 def test_node_exporter_exposes_every_series(tmp_path: Path) -> None:
-    """The textfile collector refuses a whole file for one line that it cannot take."""
+    """The textfile collector refuses a whole file for one invalid line."""
     hosts = [*FLEET, *(Audited(name, hostile_report(name)) for name in HOSTILE_NAMES.values())]
     text = render(hosts, PAGE)
     (tmp_path / "ext4audit.prom").write_text(text, encoding="utf-8")
@@ -128,7 +128,7 @@ def test_node_exporter_exposes_every_series(tmp_path: Path) -> None:
 
 @needs_exporter
 def test_node_exporter_reports_a_file_that_it_refuses(tmp_path: Path) -> None:
-    """The test above can fail: the metric that it reads is 1 for a bad file."""
+    """The test above can fail: the error metric that it reads is 1 for a bad file."""
     (tmp_path / "bad.prom").write_text("ext4audit_host_readable{\n", encoding="utf-8")
     with exporting(tmp_path) as address:
         assert ("node_textfile_scrape_error", (), 1) in exposed(scraped(address))

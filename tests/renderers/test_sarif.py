@@ -59,7 +59,7 @@ LEVELS = {"critical": "error", "high": "error", "medium": "warning", "low": "not
 
 
 def run_of(*hosts: Audited) -> Any:
-    """Render, check what every log must be, and return its run."""
+    """Render, check what must hold for every log, and return its run."""
     text = sarif.render(hosts, PAGE)
     assert text.isascii()
     log = json.loads(text)
@@ -83,7 +83,7 @@ def with_baseline(now: Report, before: Report) -> Report:
 
 
 def assert_github_takes(run: Any) -> None:
-    """Assert what GitHub requires beyond the schema; it refuses a whole file for one mistake."""
+    """Assert what GitHub requires beyond the schema; it refuses a whole file for one violation."""
     rules = run["tool"]["driver"]["rules"]
     assert run["tool"]["driver"]["name"]
     assert re.fullmatch(r"ext4audit/([^/]+/)?", run["automationDetails"]["id"])
@@ -100,7 +100,7 @@ def assert_github_takes(run: Any) -> None:
 
 
 def assert_descriptor(rule: Any) -> None:
-    """Assert that a rule has all that GitHub shows of one."""
+    """Assert that a rule descriptor has everything that GitHub shows."""
     texts = (rule["shortDescription"], rule["fullDescription"], rule["help"])
     assert rule["id"]
     assert all(each["text"] for each in texts)
@@ -112,7 +112,7 @@ def assert_descriptor(rule: Any) -> None:
 
 
 def assert_result(result: Any) -> None:
-    """Assert that a result has a path that is relative, and a whole region."""
+    """Assert that a result has a relative path and a complete region."""
     assert result["message"]["text"]
     location = result["locations"][0]["physicalLocation"]
     uri = urlsplit(location["artifactLocation"]["uri"])
@@ -125,7 +125,7 @@ def assert_result(result: Any) -> None:
 
 
 def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
-    """A result without a physical location obeys the schema, and GitHub refuses the file."""
+    """A result without a physical location is valid in the schema, but GitHub refuses the file."""
     log = json.loads(sarif.render([NIGHT], PAGE))
     for broken in ([], [{"logicalLocations": [{"name": "x"}]}]):
         log["runs"][0]["results"][0]["locations"] = broken
@@ -135,7 +135,7 @@ def test_the_strict_assertion_sees_what_the_schema_lets_pass() -> None:
 
 
 def test_a_finding_is_a_result() -> None:
-    """It has the consequence, subject, evidence and remedies; commands are properties."""
+    """The message has consequence, subject, evidence and remedies; commands are properties."""
     (critical, _) = run_of(NIGHT)["results"]
     assert critical == {
         "ruleId": "DUR001",
@@ -189,7 +189,7 @@ def test_a_finding_is_a_result() -> None:
 
 
 def test_a_finding_that_cites_fstab_is_there() -> None:
-    """Where an inventory keeps the file, the alert stands on the line."""
+    """The alert is on that line of the file, if an inventory keeps the file."""
     cited = (Citation("fstab line 4", "defaults", "/etc/fstab"),)
     of = changed(report(host(md127()), old_kernel), lambda _, f: f._replace(citations=cited))
     location = run_of(Audited("x", of))["results"][0]["locations"][0]["physicalLocation"]
@@ -206,7 +206,7 @@ def test_the_level_follows_the_severity(severity: Severity) -> None:
 
 
 def test_a_suppressed_finding_stays_and_is_marked() -> None:
-    """The justification is the policy's reason, with who answers for it and until when."""
+    """The justification is the policy's reason, with the owner and the last day."""
     found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
     assert found["DUR001"]["suppressions"] == [
         {
@@ -219,7 +219,7 @@ def test_a_suppressed_finding_stays_and_is_marked() -> None:
 
 
 def test_the_states_of_a_baseline() -> None:
-    """With a baseline each result is new, unchanged or absent; without one none has a state."""
+    """With a baseline each result is new, unchanged or absent; without one there is no state."""
     found = {each["ruleId"]: each for each in run_of(PROCESSED)["results"]}
     states = {code: each["baselineState"] for code, each in found.items()}
     assert states == {
@@ -233,14 +233,14 @@ def test_the_states_of_a_baseline() -> None:
 
 
 def test_a_fixed_finding_is_no_failure() -> None:
-    """SARIF 2.1.0, 3.27.9: a result that is no failure has another kind, and level "none"."""
+    """SARIF 2.1.0, 3.27.9: a result that is not a failure has another kind, and level "none"."""
     gone = run_of(PROCESSED)["results"][-1]
     assert (gone["kind"], gone["level"]) == ("pass", "none")
     assert gone["message"]["text"] == f"Fixed: {GONE.message}"
 
 
 def test_a_fixed_finding_keeps_its_fingerprint() -> None:
-    """Readers recognize it by that, also where its filesystem was renamed or is gone."""
+    """Consumers match by fingerprint, even if the filesystem was renamed or is gone."""
     assert NIGHT.report is not None
     before = report(host(root(), boot(), md127()), barriers, old_kernel)
     renamed = md127("/moved")._replace(device="/dev/md0", name="md0")
@@ -253,7 +253,7 @@ def test_a_fixed_finding_keeps_its_fingerprint() -> None:
 
 
 def test_a_fixed_finding_is_not_taken_for_one_on_its_former_device() -> None:
-    """It had the fingerprint of a finding of the filesystem that has the name now."""
+    """Its fingerprint once equalled that of a finding on the filesystem that now has its device."""
     before = report(host(md127()), barriers)
     other = md127()._replace(uuid="u-other")
     healed = md127("/moved")._replace(device="/dev/md0", options=known(options()))
@@ -268,13 +268,13 @@ def test_a_fixed_finding_is_not_taken_for_one_on_its_former_device() -> None:
 
 
 def test_what_counts_stands_first_the_worst_first() -> None:
-    """GitHub shows the first 5000: hosts are mixed, and what does not count stands last."""
+    """GitHub shows the first 5000: results of all hosts are sorted, uncounted ones last."""
     order = [each["ruleId"] for each in run_of(*FLEET)["results"]]
     assert order == ["DUR001", "LAY001", "KRN003", "PRF002", "DUR001", "LAY001", "CAP001"]
 
 
 def test_what_a_file_cannot_hold_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mildest are left out, and a notification has their number."""
+    """The mildest results are left out, and a notification states how many."""
     monkeypatch.setattr(sarif, "MOST_RESULTS", 3)
     run = run_of(*FLEET)
     assert [each["ruleId"] for each in run["results"]] == ["DUR001", "LAY001", "KRN003"]
@@ -306,7 +306,7 @@ def test_gaps_are_notifications() -> None:
 
 
 def test_a_host_without_a_report_is_an_error() -> None:
-    """It is no host on which nothing was found."""
+    """The host must not look like one without findings."""
     (invocation,) = run_of(UNREADABLE, CLEAN)["invocations"]
     (shown,) = invocation["toolExecutionNotifications"]
     assert (shown["level"], shown["descriptor"]["id"]) == ("error", "failed")
@@ -315,14 +315,14 @@ def test_a_host_without_a_report_is_an_error() -> None:
 
 
 def test_a_complete_audit_was_successful() -> None:
-    """Findings are no failure of the tool."""
+    """Findings are not failures of the tool."""
     (invocation,) = run_of(CLEAN, NIGHT)["invocations"]
     assert invocation["executionSuccessful"] is True
     assert invocation["toolExecutionNotifications"] == []
 
 
 def test_notices_are_about_the_configuration() -> None:
-    """A suppression that expired has to be corrected in the policy file."""
+    """An expired suppression has to be corrected in the policy file."""
     (shown,) = run_of(PROCESSED)["invocations"][0]["toolConfigurationNotifications"]
     assert shown["message"]["text"] == NOTICE
 
@@ -337,14 +337,14 @@ def test_the_category_is_the_host_or_the_fleet(hosts: tuple[Audited, ...], expec
 
 
 def test_the_rules_are_those_that_judged() -> None:
-    """They stand once, by code, also where they found nothing."""
+    """Each rule is listed once, sorted by code, even if it found nothing."""
     rules = [rule["id"] for rule in run_of(*FLEET)["tool"]["driver"]["rules"]]
     assert rules == ["CAP001", "DUR001", "HLT009", "KRN003", "LAY001", "PRF002"]
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
-    """Nothing about a rule is written twice; all that GitHub shows of it is there."""
+    """The descriptor repeats the rule's page and has everything that GitHub shows of a rule."""
     shown = descriptor(rule)
     assert_descriptor(shown)
     assert rule.page in shown["help"]["markdown"]
@@ -368,7 +368,7 @@ def test_the_help_of_a_rule_is_its_page(rule: Any) -> None:
 def test_the_page_of_a_rule_is_its_first_reference(
     references: tuple[str, ...], uri: str | None
 ) -> None:
-    """A page of its own precedes a manual page; a place in a source is neither."""
+    """A web page takes precedence over a manual page; a source location has no URL."""
     assert descriptor(old_kernel._replace(references=references)).get("helpUri") == uri
 
 
@@ -386,7 +386,7 @@ def test_the_page_of_a_rule_is_its_first_reference(
 def test_the_home_page_is_that_of_the_package(
     urls: list[str], expected: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No page is made up where the metadata has none."""
+    """No URL is made up if the metadata has none."""
     package = Message()
     for url in urls:
         package["Project-URL"] = url
@@ -395,7 +395,7 @@ def test_the_home_page_is_that_of_the_package(
 
 
 def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It runs from a tree without metadata."""
+    """The program runs from a source tree without metadata."""
 
     def missing(name: str) -> Message:
         raise PackageNotFoundError(name)
@@ -405,7 +405,7 @@ def test_a_program_that_is_not_installed_has_no_home_page(monkeypatch: pytest.Mo
 
 
 def test_a_path_is_encoded_once() -> None:
-    """Decoded once, it is the path that the other formats have."""
+    """Decoded once, the path equals that of the other formats."""
     judged = rated(Severity.LOW)
     odd = Audited("x", judged._replace(host=judged.host._replace(name="db 1%20(ä)")))
     (result,) = run_of(odd)["results"]
@@ -416,7 +416,7 @@ def test_a_path_is_encoded_once() -> None:
 
 @pytest.mark.parametrize("word", ["word ", "word"])
 def test_a_site_can_write_a_long_summary(word: str) -> None:
-    """GitHub would refuse the whole file; the page has the summary in full."""
+    """GitHub would refuse a summary of that length; the help has it in full."""
     shown = descriptor(old_kernel._replace(code="XAA001", summary=500 * word))
     assert_descriptor(shown)
     assert len(shown["shortDescription"]["text"]) > 1000
@@ -424,7 +424,7 @@ def test_a_site_can_write_a_long_summary(word: str) -> None:
 
 
 def test_a_long_description_is_cut_between_two_words() -> None:
-    """GitHub takes 1024 characters."""
+    """GitHub accepts 1024 characters."""
     page = f"## What it checks\n\n{'some words ' * 200}\n\n## Why it matters\n\nIt does."
     text = descriptor(old_kernel._replace(docstring=page))["fullDescription"]["text"]
     assert 1000 < len(text) <= 1024
@@ -432,14 +432,14 @@ def test_a_long_description_is_cut_between_two_words() -> None:
 
 
 def test_no_host_is_no_rule() -> None:
-    """A log of nothing is a log."""
+    """A log without hosts is valid."""
     assert judging([]) == ()
     assert run_of()["results"] == []
 
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), LINK], ids=[*HOSTILE_NAMES, "link"])
 def test_hostile_names_are_only_text(name: str) -> None:
-    """No name makes a control character, a link, a placeholder, or another path."""
+    """No name adds a control character, a link, a placeholder, or another path."""
     run = run_of(Audited(name, hostile_report(name)), Audited(name, None, name))
     texts = [each["message"]["text"] for each in run["results"]]
     texts += [
@@ -454,7 +454,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
 @given(HOSTS)
 @examples(25)
 def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
-    """Every finding of any host is a result, and an incomplete audit has a notification."""
+    """Every finding is a result, and an incomplete audit has a notification."""
     assert_logged(audit(LIVE, any_host, all_rules()))
 
 
@@ -465,7 +465,7 @@ def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
 
 
 def assert_logged(of: Report) -> None:
-    """Assert that each finding is a result, and that gaps are notified."""
+    """Assert that each finding is a result, and that gaps have notifications."""
     run = run_of(Audited("x", of))
     assert len(run["results"]) == len(of.findings)
     notified = run["invocations"][0]["toolExecutionNotifications"]

@@ -57,12 +57,12 @@ def strict(schema: Any) -> Any:
 
 
 def objects(schema: Any) -> list[Any]:
-    """Return every schema of an object."""
+    """Return the schemas of all objects."""
     return [schema, *(each for each in schema["$defs"].values() if each.get("type") == "object")]
 
 
 def errors(of: Report, schema: Any) -> list[str]:
-    """Return what a validator has against a rendered report."""
+    """Return the validation errors of a rendered report."""
     document = json.loads(render_report(of, tool_version="0.1.0"))
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
@@ -74,14 +74,14 @@ def test_the_schema_is_a_schema() -> None:
 
 
 def test_the_kinds_of_all_archives_are_described() -> None:
-    """One of the three was missing."""
+    """One of the three archive formats was missing."""
     described = SCHEMA["$defs"]["source"]["properties"]["kind"]["description"]
     assert set(re.findall(r"\w+", described)) >= ARCHIVES
 
 
 @pytest.mark.parametrize("of", REPORTS.values(), ids=REPORTS)
 def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
-    """A report is valid, and has no member that the schema does not describe."""
+    """A report is valid and has no member that the schema does not describe."""
     assert errors(of, strict(SCHEMA)) == []
 
 
@@ -92,14 +92,14 @@ def test_the_report_of_every_fixture_host_obeys_the_schema(story: str) -> None:
 
 
 def test_the_strict_schema_refuses_an_unknown_member() -> None:
-    """The test above can fail: a member that is not described is an error, at any depth."""
+    """The test above can fail: an undescribed member is an error at any depth."""
     document = json.loads(render_report(night_report(), tool_version="0.1.0"))
     document["verdicts"][0]["extra"] = 1
     assert not Draft202012Validator(strict(SCHEMA)).is_valid(document)
 
 
 def test_readers_of_this_version_accept_later_additions() -> None:
-    """The shipped schema allows members it does not know, under a higher minor version."""
+    """The shipped schema allows unknown members, with a higher minor version."""
     document = json.loads(render_report(night_report(), tool_version="0.1.0"))
     document["extra"] = document["verdicts"][0]["extra"] = 1
     document["schema_version"] = "1.7"
@@ -121,7 +121,7 @@ def test_readers_of_this_version_accept_later_additions() -> None:
 def test_the_schema_refuses_what_the_contract_does_not_allow(
     path: tuple[str | int, ...], value: object
 ) -> None:
-    """A wrong version, a wrong word, a null where none may be: each is an error."""
+    """A wrong version, an unknown value and a null that is not allowed are errors."""
     document = json.loads(render_report(hostile_report("/data"), tool_version="0.1.0"))
     parent: Any = document
     for key in path[:-1]:
@@ -132,7 +132,7 @@ def test_the_schema_refuses_what_the_contract_does_not_allow(
 
 @pytest.mark.parametrize("described", objects(SCHEMA), ids=lambda each: each["description"][:40])
 def test_every_member_is_described_and_required(described: Any) -> None:
-    """Each member has a description of its own or of its type, and none may be missing."""
+    """Each member has a description, or its type has one, and every member is required."""
     assert described["required"] == list(described["properties"])
     for member in described["properties"].values():
         target = SCHEMA["$defs"][member["$ref"].rpartition("/")[2]] if "$ref" in member else member

@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: what it refuses, what the keyboard reaches, how it looks."""
+"""The HTML report in a real browser: its security policy, keyboard access and appearance."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from support.formats.sample_reports import (
 from support.hosts.stories import STORIES, report_of
 
 REQUIRED = os.environ.get("EXT4AUDIT_REQUIRE_BROWSER") == "1"
-"""In CI a test that needs the browser must run: a skip would read as a pass."""
+"""True in CI, where a browser test must run: a skip would look like a pass."""
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(executable() is None and not REQUIRED, reason="needs Chromium"),
@@ -74,7 +74,7 @@ def show(tab: Tab, folder: Path, *hosts: Report | Audited) -> None:
 
 
 def show_text(tab: Tab, folder: Path, text: str) -> None:
-    """Open a page."""
+    """Open a page in the tab, written to a file first."""
     path = folder / "report.html"
     path.write_text(text, encoding="utf-8")
     tab.open(path)
@@ -82,13 +82,13 @@ def show_text(tab: Tab, folder: Path, text: str) -> None:
 
 @cache
 def page(name: str) -> str:
-    """Return a page of PAGES, which is rendered once."""
+    """Return a page of PAGES, rendered once."""
     return markup(*PAGES[name])
 
 
 @pytest.mark.parametrize("name", sample_of(PAGES, "complaints"))
 def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: str) -> None:
-    """The console is silent, no policy is broken, and nothing but the file is asked for."""
+    """The console is empty, no policy is violated, and no resource but the file is requested."""
     tab.look()
     show_text(tab, tmp_path, page(name))
     assert tab.complaints() == []
@@ -102,7 +102,7 @@ def test_the_browser_has_nothing_to_complain_of(tab: Tab, tmp_path: Path, name: 
 def test_injected_markup_is_only_shown(
     tab: Tab, tmp_path: Path, hosts: tuple[Report | Audited, ...]
 ) -> None:
-    """A name that is a script, an image or a style is text: the page has none of these."""
+    """A name that holds a script, image or style is shown as text and adds no such element."""
     tab.look()
     show(tab, tmp_path, *hosts)
     assert tab.value("document.querySelectorAll('img, iframe, object, link').length") == 0
@@ -113,7 +113,7 @@ def test_injected_markup_is_only_shown(
 
 
 def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Path) -> None:
-    """Beside markup that slipped in, script, style, image and frame are still refused."""
+    """If markup does slip in, its scripts, styles, images and frames are still blocked."""
     broken = markup(night_report()).replace("<main", f"{INJECTION}<main", 1)
     path = tmp_path / "broken.html"
     path.write_text(broken, encoding="utf-8")
@@ -133,7 +133,7 @@ def test_the_policy_refuses_what_became_markup_after_all(tab: Tab, tmp_path: Pat
     ],
 )
 def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, place: str) -> None:
-    """Letters that reach over the edge of the box are cut off."""
+    """Text that overflows its box is cut off at the edge."""
     tab.look()
     show(tab, tmp_path, report(host(md127(place)), barriers))
     over = (
@@ -146,7 +146,7 @@ def test_the_name_of_a_long_path_ends_within_its_box(tab: Tab, tmp_path: Path, p
 
 @pytest.mark.parametrize(("name", "width"), sample_of(product(PAGES, [1400, 900, 400]), "widths"))
 def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, width: int) -> None:
-    """On a wide screen and on a telephone, what is wide scrolls within its own box."""
+    """On a wide and on a phone-sized screen, wide content scrolls within its own box."""
     tab.look(width=width)
     show_text(tab, tmp_path, page(name))
     for scheme in ("light", "dark"):
@@ -156,7 +156,7 @@ def test_nothing_is_wider_than_the_page(tab: Tab, tmp_path: Path, name: str, wid
 
 @pytest.mark.parametrize("name", sample_of(PAGES, "painted"))
 def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
-    """From its top to its end, far below the window."""
+    """The whole page can be captured, including the part far below the window."""
     tab.look()
     show_text(tab, tmp_path, page(name))
     picture = tab.picture()
@@ -177,7 +177,7 @@ def test_a_page_can_be_painted(tab: Tab, tmp_path: Path, name: str) -> None:
 def test_paper_is_light_whatever_the_screen_is(
     tab: Tab, tmp_path: Path, media: str, scheme: str, ground: str
 ) -> None:
-    """The screen follows the reader's wish; paper is white."""
+    """The screen follows the reader's colour preference; print is always light."""
     tab.look(media=media, scheme=scheme)
     show_text(tab, tmp_path, page("one"))
     colour = tab.value("getComputedStyle(document.body).backgroundColor")
@@ -185,7 +185,7 @@ def test_paper_is_light_whatever_the_screen_is(
 
 
 def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
-    """What is folded on the screen and belongs to the findings is open on paper."""
+    """Findings that are folded on the screen are open in print."""
     box = "document.querySelector('.finding .remedy').checkVisibility()"
     tall = "document.querySelector('.finding').getBoundingClientRect().height"
     tab.look()
@@ -199,7 +199,7 @@ def test_paper_shows_folded_findings(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) -> None:
-    """The first Tab shows the way to the findings; then each link and each fold has its turn."""
+    """The first Tab reaches the skip link to the findings; then every link and fold gets focus."""
     controls = "a, summary, input, select, button"
     tab.look()
     show_text(tab, tmp_path, page("fleet"))
@@ -222,7 +222,7 @@ def test_the_keyboard_reaches_everything_that_opens(tab: Tab, tmp_path: Path) ->
 
 
 def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
-    """Enter follows the skip link, and opens the fold that has the focus."""
+    """Enter follows the skip link and opens the focused fold."""
     tab.look()
     show_text(tab, tmp_path, page("fleet"))
     tab.press(*TAB)
@@ -234,7 +234,7 @@ def test_enter_skips_unfolds_and_follows(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
-    """What a link points to is shown, although it lies in a fold."""
+    """The target of a link is shown even if it is inside a closed fold."""
     tab.look()
     show_text(tab, tmp_path, page("fleet"))
     assert not tab.value("document.querySelector('#host-web1').closest('details').open")
@@ -243,7 +243,7 @@ def test_a_link_of_the_table_opens_the_host(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
-    """A command is marked from its first to its last character, and nothing beside it."""
+    """A click selects a command from its first to its last character, and nothing else."""
     tab.look()
     show_text(tab, tmp_path, page("one"))
     tab.value("document.querySelector('pre.command code').scrollIntoView({block: 'center'})")
@@ -253,7 +253,7 @@ def test_a_click_marks_a_command_whole(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
-    """Pictures, tables and regions have names in the accessibility tree."""
+    """Images, tables and regions have names in the accessibility tree."""
     tab.look()
     show_text(tab, tmp_path, page("fleet"))
     tab.value("document.querySelectorAll('details').forEach(d => d.open = true)")
@@ -270,7 +270,7 @@ def test_those_who_hear_the_page_hear_names(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_the_heads_of_a_long_table_stay_in_sight(tab: Tab, tmp_path: Path) -> None:
-    """A fleet of hundreds scrolls within its box, below the names of the rules."""
+    """The matrix of a fleet of hundreds scrolls in its box, with the rule names fixed on top."""
     tab.look()
     hosts = [report(host(root(), name=f"web{n}"), barriers, old_kernel) for n in range(200)]
     show(tab, tmp_path, *hosts)
@@ -313,7 +313,7 @@ EVERY_RULE = "DUR001 LAY001 KRN003"
 
 
 def choose(tab: Tab, **values: str) -> None:
-    """Fill in controls of the filter as a person does: each change is an event."""
+    """Set controls of the filter as a user does: each change dispatches an event."""
     for name, value in values.items():
         tab.value(
             f"(e => {{ e.value = {value!r}; e.dispatchEvent(new Event('input', "
@@ -339,7 +339,7 @@ def choose(tab: Tab, **values: str) -> None:
 def test_the_filter_leaves_the_hosts_that_match(
     tab: Tab, tmp_path: Path, values: dict[str, str], kept: tuple[str, str, str]
 ) -> None:
-    """Severity, name and text apply together, to the sections and to the table alike."""
+    """Severity, name and text filters combine, for the sections and the table alike."""
     hosts, columns, rules = kept
     tab.look()
     show_text(tab, tmp_path, many_hosts())
@@ -355,7 +355,7 @@ def test_the_filter_leaves_the_hosts_that_match(
 
 
 def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path) -> None:
-    """Its only cell spans all columns, and is none of them."""
+    """The cell with the reason spans all columns and is not treated as one of them."""
     tab.look()
     show(tab, tmp_path, report(host(root(), name="app"), barriers, old_kernel), FLEET[2])
     choose(tab, severity="0")
@@ -367,7 +367,7 @@ def test_a_host_that_could_not_be_read_keeps_its_reason(tab: Tab, tmp_path: Path
 
 
 def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
-    """The button empties all controls."""
+    """The button clears all controls."""
     tab.look()
     show_text(tab, tmp_path, many_hosts())
     choose(tab, severity="0", host="db")
@@ -378,7 +378,7 @@ def test_reset_shows_every_host_again(tab: Tab, tmp_path: Path) -> None:
 
 
 def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_path: Path) -> None:
-    """No control is there that would do nothing, and the table names its size."""
+    """No control without a function is shown, and the table states its size."""
     tab.ask("Emulation.setScriptExecutionDisabled", value=True)
     try:
         tab.look(width=500)
@@ -394,13 +394,13 @@ def test_without_scripts_everything_is_shown_and_nothing_pretends(tab: Tab, tmp_
 
 @cache
 def every_fixture_host() -> str:
-    """Return the page of the fixture hosts: more rules than fit on a narrow screen."""
+    """Return the page of all fixture hosts, which has more rules than a narrow screen can show."""
     return markup(*map(report_of, STORIES))
 
 
 @pytest.mark.parametrize("width", sample_of([500, 900, 1400], "hidden"))
 def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, width: int) -> None:
-    """A button states how many columns and hosts lie beyond each edge, and scrolls there."""
+    """A button at each edge counts the hidden columns and hosts, and scrolls to them."""
     tab.look(width=width)
     show_text(tab, tmp_path, every_fixture_host())
     box = "document.querySelector('.tall')"
@@ -427,7 +427,7 @@ def test_the_hidden_part_of_a_wide_table_is_announced(tab: Tab, tmp_path: Path, 
 
 
 def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
-    """No button is there where nothing is hidden."""
+    """There is no button if nothing is hidden."""
     tab.look(width=1400)
     show_text(tab, tmp_path, many_hosts())
     shown = "[...document.querySelectorAll('.beyond button')].some(e => e.checkVisibility())"
@@ -436,7 +436,7 @@ def test_a_table_that_fits_announces_nothing(tab: Tab, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("denied", [False, True])
 def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) -> None:
-    """The clipboard has the command byte for byte, also where the page may not write to it."""
+    """The clipboard gets the command byte for byte, even if the page may not write to it."""
     tab.look()
     show_text(tab, tmp_path, page("one"))
     if denied:
@@ -451,7 +451,7 @@ def test_a_button_copies_a_command(tab: Tab, tmp_path: Path, *, denied: bool) ->
 
 
 def test_controls_are_not_printed(tab: Tab, tmp_path: Path) -> None:
-    """Paper has no buttons, and the table is not cut."""
+    """Print has no buttons, and the table is not cut off."""
     tab.look(media="print")
     show_text(tab, tmp_path, every_fixture_host())
     shown = "[...document.querySelectorAll('form, button')].some(e => e.checkVisibility())"

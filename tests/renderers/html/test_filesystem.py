@@ -15,7 +15,7 @@ GAP = unknown("it")
 
 
 def test_hidden_options_are_marked_and_stand_first() -> None:
-    """What is in force and invisible in the mount table is in the summary and in the table."""
+    """Options in force that the mount table hides are in the summary and in the table."""
     page = read(report(host(md127()), barriers))
     options = fold(page, "21 mount options in force HIDDEN nobarrier")
     assert options.get("open") is not None
@@ -26,7 +26,7 @@ def test_hidden_options_are_marked_and_stand_first() -> None:
 
 
 def test_the_stack_is_a_picture_and_a_table() -> None:
-    """The filesystem stands on top, each device below what is made of it."""
+    """The filesystem is at the top, and each device is below everything built on it."""
     page = read(report(host(md127("/data")), barriers))
     picture = next(each for each in page.iter() if each.get("role") == "img")
     assert picture.get("aria-label") == "Device stack: raid0 of 2 disks, 512 KiB chunk"
@@ -43,7 +43,7 @@ def test_the_stack_is_a_picture_and_a_table() -> None:
 
 
 def test_equal_disks_are_one_pile() -> None:
-    """Twelve disks in a row would be too wide to read; two with their own names are not."""
+    """Twelve disks in a row would be too wide to read; two disks keep their own names."""
     disks = [
         disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefghijklm")
     ]
@@ -53,7 +53,7 @@ def test_equal_disks_are_one_pile() -> None:
 
 
 def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
-    """A device whose members are not known stands on a box for the unknown."""
+    """A device whose members are unknown is drawn on a box labelled as unknown."""
     gap = murky_report().host.gaps[0]
     partition = disk("sda1", kind="partition", below=gap)
     page = read(report(host(filesystem(stack=known(partition)))))
@@ -62,7 +62,7 @@ def test_what_cannot_be_seen_below_a_device_is_a_box_too() -> None:
 
 
 def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
-    """An uneven stripe is unfolded; the bars are drawn against the busiest member."""
+    """The list of an uneven stripe is open; bars are relative to the busiest member."""
     chart = fold(
         read(report(host(md127()), hotspot)), "Metadata on 2 members: the busiest has 2.00"
     )
@@ -74,7 +74,7 @@ def test_the_load_of_each_member_is_a_bar_and_a_number() -> None:
 
 
 def test_very_many_members_are_folded() -> None:
-    """Of forty members the sixteen busiest have a bar, and a sentence counts the others."""
+    """Of forty members the sixteen busiest get a bar; a sentence counts the others."""
     stripe = layout([n % 3 for n in range(40)])
     chart = fold(read(report(host(filesystem(layout=known(stripe))))), "Metadata on 40 members")
     assert len(list(next(chart.iter("tbody")))) == 16
@@ -82,7 +82,7 @@ def test_very_many_members_are_folded() -> None:
 
 
 def test_a_degraded_array_says_so() -> None:
-    """The table of the stack shows how many members an array misses."""
+    """The stack table shows how many members an array lacks."""
     array = raid([disk()], level="raid1")
     broken = replace(array, md_state=known(md_state("raid1", 2, 1, "idle")))
     page = read(report(host(filesystem(stack=known(broken)))))
@@ -104,7 +104,7 @@ def test_a_degraded_array_says_so() -> None:
     ],
 )
 def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected: str) -> None:
-    """The state shows whether it is mounted and writable, or that this is unknown."""
+    """The state shows whether the filesystem is mounted and writable, or that this is unknown."""
     page = read(report(host(filesystem(**changes))))
     facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
     assert facts["State"] == expected
@@ -121,20 +121,20 @@ def test_the_state_of_a_filesystem_is_in_words(changes: dict[str, Any], expected
 def test_the_size_is_reported_as_far_as_it_is_known(
     changes: dict[str, Any], expected: str | None
 ) -> None:
-    """What is in use is known of a mounted filesystem, the size also from a superblock."""
+    """The usage needs a mounted filesystem; the size can also come from the superblock."""
     page = read(report(host(filesystem(**changes))))
     facts = {words(each[0]): words(each[1]) for each in pairs_of(page)}
     assert facts.get("Size") == expected
 
 
 def pairs_of(page: Element) -> list[tuple[Element, Element]]:
-    """Return the terms of all lists of facts with what they are."""
+    """Return the term and description elements of all lists of facts."""
     return list(zip(page.iter("dt"), page.iter("dd"), strict=True))
 
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) -> None:
-    """A source that does not show everything is named as such, with what would help."""
+    """An incomplete option listing is marked as such, and the page says what would complete it."""
     chosen = options("nobarrier", complete=complete)
     page = read(report(host(filesystem(options=known(chosen)))))
     shown = words(fold(page, "21 mount options" if complete else "1 mount option"))
@@ -144,7 +144,7 @@ def test_options_that_are_known_in_part_are_not_called_all(*, complete: bool) ->
 
 
 def test_a_setting_shows_each_layer_that_spoke() -> None:
-    """The tokens of the superblock and of the mount stand below the provenance of an option."""
+    """The tokens of the superblock and of the mount are listed below an option's provenance."""
     layers = (
         Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs"),
         Layer(Provenance.MOUNT, "barrier", "mountinfo"),
@@ -158,7 +158,7 @@ def test_a_setting_shows_each_layer_that_spoke() -> None:
 
 
 def test_hidden_options_stand_before_those_that_show() -> None:
-    """The order of the table is that of surprise, not of the alphabet."""
+    """The table is sorted by how surprising an option is, not alphabetically."""
     chosen = options("nodelalloc", "nobarrier", hidden=["data=writeback"])
     page = read(report(host(filesystem(options=known(chosen)))))
     rows = next(fold(page, "21 mount options").iter("tbody"))

@@ -37,7 +37,7 @@ from support.formats.sample_reports import (
 
 
 def test_a_finding_shows_consequence_evidence_and_commands() -> None:
-    """The worst is first, with its commands byte for byte, phase by phase."""
+    """The worst finding is first, with its commands byte for byte, phase by phase."""
     found = with_class(read(night_report()), "finding")
     assert [words(each[0]) for each in found[:2]] == [
         (
@@ -65,7 +65,7 @@ def test_a_finding_shows_consequence_evidence_and_commands() -> None:
 
 
 def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
-    """What is removed and what is added have tags of their own, on lines of their own."""
+    """Removed and added lines have their own elements, each on a separate line."""
     remedy = only(with_class(read(report(host(root()), edits)), "remedy"))
     diff = only(with_class(remedy, "diff"))
     assert [each.text for each in diff.iter("del")] == [
@@ -82,7 +82,7 @@ def test_a_change_of_a_file_is_a_diff_above_the_commands() -> None:
 
 
 def test_a_remedy_that_destroys_says_so_aloud() -> None:
-    """What destroys data is in capitals on the colour of the worst severity."""
+    """A destructive remedy is labelled in capitals, in the colour of the worst severity."""
     remedies = with_class(read(report(host(md127()), hotspot)), "remedy")
     assert words(only(with_class(only(remedies), "critical"))) == (
         "DESTROYS AND RECREATES THE FILESYSTEM"
@@ -90,7 +90,7 @@ def test_a_remedy_that_destroys_says_so_aloud() -> None:
 
 
 def test_what_only_informs_is_folded() -> None:
-    """A note shows its title and its sentence; the rest is a click away."""
+    """A note shows its title and its message; the rest is folded."""
     page = read(report(host(boot("renames")), renames))
     note = only(with_class(page, "finding"))
     assert note.get("open") is None
@@ -109,7 +109,7 @@ Never.
 
 
 def slow(remedies: Remedies, *, summary: str) -> Rule:
-    """Return a rule that finds every filesystem slow, with a message of its own."""
+    """Return a rule that finds every filesystem slow, each with a different message."""
 
     @rule("PRF009", "slow", severity=Severity.MEDIUM, since="0.1")
     def check(fs: Filesystem, _host: Host) -> RuleOutput:
@@ -134,12 +134,12 @@ SYSCTL = Remedy("Lower it.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, "sysctl -
 
 
 def own(fs: Filesystem) -> Remedy:
-    """Return a remedy that names the device."""
+    """Return a remedy whose command names the device."""
     return Remedy("Tune.", Disruption.ONLINE, (Step(Phase.IMMEDIATE, f"tune2fs {fs.device}"),))
 
 
 def disk(index: int) -> Filesystem:
-    """Return a filesystem on a disk of its own."""
+    """Return a filesystem on a separate disk."""
     number = DeviceNumber(8, 16 * index)
     name = f"sd{ascii_lowercase[index]}"
     at = mount(f"/mnt/d{index}", number=number)
@@ -148,12 +148,12 @@ def disk(index: int) -> Filesystem:
 
 
 def slow_disks(number: int, remedies: Remedies, *, summary: str = "slow") -> Report:
-    """Return a report of so many filesystems that are slow for the same reason."""
+    """Return a report of `number` filesystems that are slow for the same reason."""
     return report(host(*map(disk, range(number))), slow(remedies, summary=summary))
 
 
 def test_one_cause_on_several_filesystems_is_one_entry() -> None:
-    """It names them all; what they share stands once, and each has what is its own."""
+    """The entry names all filesystems; shared parts are printed once, others per filesystem."""
     found = only(with_class(read(slow_disks(3, lambda fs: (SYSCTL, own(fs)))), "finding"))
     assert words(found[0]) == (
         "MEDIUM PRF009 slow /dev/sda on /mnt/d0, /dev/sdb on /mnt/d1, /dev/sdc on /mnt/d2 slow"
@@ -173,7 +173,7 @@ def test_one_cause_on_several_filesystems_is_one_entry() -> None:
 
 
 def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
-    """Two lines of fstab are two places, which "the host" would hide."""
+    """Findings about two lines of fstab name their mount points; "the host" would hide them."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
     def names(_host: Host) -> RuleOutput:
@@ -192,13 +192,13 @@ def test_findings_of_the_host_are_named_by_what_they_are_about() -> None:
 
 
 def test_other_causes_are_entries_of_their_own() -> None:
-    """Without a summary, the message tells whether the cause is the same."""
+    """Without a summary, findings are grouped by their message."""
     page = read(slow_disks(3, lambda fs: (own(fs),), summary=""))
     assert len(with_class(page, "finding")) == 3
 
 
 def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
-    """A second entry links to the first."""
+    """A second entry links to the commands of the first."""
     page = read(slow_disks(3, lambda _: (SYSCTL,), summary=""))
     assert [words(each) for each in with_class(page, "command")] == ["sysctl -w vm.a=1"]
     second = with_class(page, "finding")[1]
@@ -206,7 +206,7 @@ def test_the_commands_of_a_remedy_of_the_host_stand_once() -> None:
 
 
 def test_many_filesystems_are_counted_in_the_title() -> None:
-    """The title has three of them, the list all."""
+    """The title names three filesystems, the list all of them."""
     page = read(slow_disks(5, lambda _: ()))
     found = only(with_class(page, "finding"))
     assert "/dev/sdc on /mnt/d2 and 2 more" in words(found[0])
@@ -220,7 +220,7 @@ def test_many_filesystems_are_counted_in_the_title() -> None:
 def test_what_is_below_the_threshold_is_one_line(
     threshold: Severity | None, *, opened: bool
 ) -> None:
-    """It opens to the rest; a threshold of "never" folds like the default."""
+    """The entry expands to the rest; if nothing fails the audit, the default threshold applies."""
     page = read(slow_disks(3, lambda _: (SYSCTL,)), page=Page("1", "t", threshold=threshold))
     found = only(with_class(page, "finding"))
     assert (found.get("open") is not None) is opened
@@ -228,13 +228,13 @@ def test_what_is_below_the_threshold_is_one_line(
 
 
 def test_evidence_that_is_detail_is_folded() -> None:
-    """It is in the entry, below the rest of the evidence."""
+    """The details are in the entry, below the other evidence."""
     page = read(slow_disks(3, lambda _: ()))
     assert "ratio1.00computed" in words(fold(page, "1 more line of evidence"))
 
 
 def test_the_page_of_the_rule_is_folded_in() -> None:
-    """Its headings and paragraphs are those of the docstring, with code as code."""
+    """The headings and paragraphs are those of the docstring, and code is marked up as code."""
     why = fold(read(slow_disks(3, lambda _: ())), "Why it matters")
     assert why.get("open") is None
     assert [words(each) for each in why.iter("dt")] == ["What it checks", "When to ignore"]
@@ -243,13 +243,13 @@ def test_the_page_of_the_rule_is_folded_in() -> None:
 
 
 def test_the_page_of_a_rule_stands_once() -> None:
-    """The first entry of a rule has it."""
+    """Only the first entry of a rule has the rule's page."""
     found = with_class(read(slow_disks(3, lambda _: (), summary="")), "finding")
     assert [len(with_class(each, "why")) for each in found] == [1, 0, 0]
 
 
 def test_several_findings_on_one_filesystem_are_listed_by_their_messages() -> None:
-    """The name of the only subject is in the title, and not on every line."""
+    """If there is one subject, the title names it and the lines do not."""
     of = slow_disks(1, lambda _: ())
     (verdict,) = of.verdicts
     first = verdict.findings[0]

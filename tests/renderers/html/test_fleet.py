@@ -25,7 +25,7 @@ FINE = report(host(root(), name="web1"), barriers)
 
 
 def fleet_page() -> Element:
-    """Return the page of a bad, an unread, an incomplete and a clean host."""
+    """Return the page of a host with findings, an unread, an incomplete and a clean host."""
     murky = Audited("x", murky_report(), key="db2")
     return read(FINE, UNREAD, murky, suppressed(night_report(), "LAY001"))
 
@@ -57,13 +57,13 @@ def test_the_result_and_the_totals_are_at_the_top() -> None:
 def test_the_result_is_that_of_the_exit_code(
     hosts: tuple[Report | Audited, ...], threshold: Severity | None, expected: str
 ) -> None:
-    """Findings precede missing evidence, and missing evidence never passes."""
+    """Findings take precedence over missing evidence, and missing evidence never passes."""
     page = read(*hosts, page=Page("1", "t", threshold=threshold))
     assert words(with_class(page, "banner")[0]).startswith(expected)
 
 
 def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
-    """A cell has the worst severity as text; the worst host and the worst rule are first."""
+    """A cell names the worst severity; the worst host and the worst rule come first."""
     page = fleet_page()
     matrix = only(with_class(page, "matrix"))
     heads = [words(each) for each in next(matrix.iter("thead"))[0]]
@@ -86,7 +86,7 @@ def test_a_fleet_is_a_table_of_hosts_and_rules() -> None:
 
 
 def test_of_equally_bad_hosts_the_one_with_more_findings_is_first() -> None:
-    """The order of the rows is that of the sections below."""
+    """The rows are in the same order as the sections below."""
     one = report(host(md127(), name="one"), barriers)
     two = report(host(md127(), name="two"), barriers, hotspot)
     page = read(one, two)
@@ -96,7 +96,7 @@ def test_of_equally_bad_hosts_the_one_with_more_findings_is_first() -> None:
 
 
 def test_a_rule_names_its_hosts_and_has_its_page() -> None:
-    """The worst rule is first; a host where it is milder is counted apart, with its severity."""
+    """The worst rule is first; hosts with a milder finding are counted separately."""
     mild = night_report()
     verdicts = [
         v._replace(findings=tuple(f._replace(severity=Severity.LOW) for f in v.findings))
@@ -115,7 +115,7 @@ def test_a_rule_names_its_hosts_and_has_its_page() -> None:
 
 
 def test_a_host_of_a_fleet_has_no_commands_below_the_threshold() -> None:
-    """A milder finding is one line; the page of the rule stands once, not with each finding."""
+    """A milder finding is one line; the rule's page appears once, not with each finding."""
     page = read(night_report(), UNREAD, page=Page("1", "t", threshold=Severity.HIGH))
     found = [each for each in with_class(page, "finding") if "rule" not in each.get("class", "")]
     severe = [each for each in found if with_class(each, "command")]
@@ -127,7 +127,7 @@ def test_a_host_of_a_fleet_has_no_commands_below_the_threshold() -> None:
 
 
 def test_a_finding_and_a_gap_of_one_rule_are_both_in_the_cell() -> None:
-    """What was found does not hide what could not be seen."""
+    """The finding does not hide the gap."""
     matrix = only(with_class(read(hostile_report("x"), night_report()), "matrix"))
     cells = [words(cell) for cell in matrix.iter("td")]
     assert "high ?" in cells

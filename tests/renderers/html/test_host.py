@@ -46,14 +46,14 @@ def test_the_banner_says_what_the_exit_code_says(
     [("2026-11-21T05:56:57Z", "taken at 2026-11-21T05:56:57Z"), (UNDATED, "undated")],
 )
 def test_the_time_of_an_undated_archive_is_not_1970(taken_at: str, shown: str) -> None:
-    """The time stands for one that is not known."""
+    """An archive without a date is shown as undated."""
     page = words(read(report(host(taken_at=taken_at))))
     assert f"), {shown}" in page
     assert "1970" not in page
 
 
 def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
-    """Known findings are folded and marked; those that are gone have a list."""
+    """Known findings are folded and marked; fixed findings are listed."""
     gone = FixedFinding("DUR002", "/data", "barrier", "Barriers were hidden.")
     known_ = known_before(night_report())._replace(fixed=(gone,), notices=("CAP001 is unused",))
     page = read(known_)
@@ -75,17 +75,17 @@ def test_a_baseline_shows_what_it_knew_and_what_is_fixed() -> None:
     ],
 )
 def test_no_filesystem_is_not_the_same_as_none_seen(of: Report, expected: str) -> None:
-    """With a gap in the evidence of the host, the report does not state that there is none."""
+    """If the host has a gap, the report does not claim that there is no filesystem."""
     assert expected in words(read(of))
 
 
 def test_an_image_is_not_called_a_host() -> None:
-    """A filesystem in a file has the file's name where a host has its own."""
+    """A filesystem in an image file is titled with the file's name instead of a host name."""
     page = read(audit(ReportSource("image", "disk.img"), host(root(), name="disk.img"), [barriers]))
     assert words(next(page.iter("dt"))) == "Image"
 
 
 def test_a_plan_is_not_called_a_host() -> None:
-    """Nobody must look for a filesystem that was never made."""
+    """Readers must not look for a filesystem that does not exist yet."""
     page = read(audit(ReportSource("plan", "/dev/md0 on /data"), host(root()), [barriers]))
     assert "/dev/md0 on /data: does not exist yet, audited as planned" in words(page)

@@ -81,7 +81,7 @@ SAMPLES: dict[str, Hosts] = {
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
-    """A strict parser reads every page; its elements and attributes are those of the report."""
+    """A strict parser reads every page; only elements and attributes of the report occur."""
     page = read(*hosts)
     assert set(tags(page)) <= TAGS
     assert {name for name, _ in attributes(page)} <= ATTRIBUTES
@@ -89,7 +89,7 @@ def test_the_page_is_html_without_an_error(hosts: Hosts) -> None:
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
-    """All links stay within the page and lead somewhere, and no id stands twice."""
+    """All links point to an anchor in the page, and no id occurs twice."""
     page = read(*hosts)
     names = [value for name, value in attributes(page) if name == "id"]
     assert len(names) == len(set(names))
@@ -100,7 +100,7 @@ def test_nothing_outside_of_the_page_is_named(hosts: Hosts) -> None:
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), *INJECTIONS.values()])
 @pytest.mark.parametrize("fleet", [False, True])
 def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
-    """A name that is markup, or that a terminal would interpret, is plain text of the report."""
+    """Markup and terminal escapes in a name are plain text everywhere in the report."""
     hosts: list[Report | Audited] = [hostile_report(name)]
     if fleet:
         hosts += [Audited(name, None, name), night_report()]
@@ -115,7 +115,7 @@ def test_a_name_is_text_wherever_it_stands(name: str, *, fleet: bool) -> None:
 
 @pytest.mark.parametrize("hosts", SAMPLES.values(), ids=SAMPLES)
 def test_the_policy_allows_the_one_style_and_the_one_script(hosts: Hosts) -> None:
-    """The policy stands before both, names their hashes, and falls back to nothing."""
+    """The policy precedes both, lists their hashes, and blocks everything else by default."""
     page = read(*hosts)
     head = list(page[0])
     (policy,) = [each for each in head if each.get("http-equiv")]
@@ -139,7 +139,7 @@ def digest(element: Element) -> str:
 
 
 def test_the_headings_go_down_by_single_steps() -> None:
-    """No level of headings is left out, so that a list of them is the outline."""
+    """No heading level is skipped, so that the headings form an outline."""
     for hosts in SAMPLES.values():
         levels = [int(tag[1]) for tag in tags(read(*hosts)) if re.fullmatch("h[1-6]", tag)]
         assert levels[0] == 1
@@ -147,7 +147,7 @@ def test_the_headings_go_down_by_single_steps() -> None:
 
 
 def test_the_same_audit_gives_the_same_page() -> None:
-    """Nothing in the page but what it was given depends on when or where it is made."""
+    """The page depends only on its input, not on when or where it is rendered."""
     assert markup(night_report()) == markup(night_report())
     assert f"Made by ext4audit {PAGE.tool_version} at {PAGE.taken_at}." in markup(night_report())
 
@@ -155,7 +155,7 @@ def test_the_same_audit_gives_the_same_page() -> None:
 @given(HOSTS, HOSTS)
 @examples(25)
 def test_any_host_gives_a_page_that_tells_all(first: object, second: object) -> None:
-    """Every finding and every unknown of any host is in a strictly valid document."""
+    """The document is strictly valid and has every finding and every unknown."""
     reports = [audit(LIVE, each, all_rules()) for each in (first, second)]  # type: ignore[arg-type]
     for hosts in (reports[:1], reports):
         page = read(*hosts)

@@ -12,29 +12,29 @@ from support.hosts.any_host import STACKS
 
 
 def drawn(top: BlockDevice) -> list[list[str]]:
-    """Return the names of the first device of each box, row by row; ? is unknown."""
+    """Return the name of the first device of each box, row by row; "?" is an unknown device."""
     return [["?" if pile.unknown else pile.devices[0].name for pile in row] for row in rows_of(top)]
 
 
 def on(name: str, minor: int, *below: BlockDevice, kind: str = "dm-linear") -> BlockDevice:
-    """Build a device that is made of others."""
+    """Build a device on top of others."""
     return disk(name, DeviceNumber(253, minor), kind=kind, below=known(below))
 
 
 def disks(count: int) -> list[BlockDevice]:
-    """Build disks with numbers of their own."""
+    """Build disks with different device numbers."""
     return [disk(f"sd{n}", DeviceNumber(8, 16 * n)) for n in range(count)]
 
 
 def test_a_disk_alone_is_one_box() -> None:
-    """Below a filesystem on a disk stands the disk."""
+    """The disk is the only box below the filesystem."""
     (row,) = rows_of(disk())
     assert [pile.above for pile in row] == [(TOP,)]
 
 
 @pytest.mark.parametrize(("count", "boxes"), [(1, 1), (4, 4), (5, 1), (24, 1)])
 def test_up_to_four_equal_disks_stand_apart(count: int, boxes: int) -> None:
-    """Four boxes fit beside each other; of more than four equal disks one pile is made."""
+    """Up to four boxes fit side by side; more than four equal disks are drawn as one pile."""
     top, members = rows_of(raid(disks(count)))
     assert len(top) == 1
     assert len(members) == boxes
@@ -42,13 +42,13 @@ def test_up_to_four_equal_disks_stand_apart(count: int, boxes: int) -> None:
 
 
 def test_an_odd_disk_stands_out_of_the_pile() -> None:
-    """The one member with another write cache is the one that matters."""
+    """The one member with a different write cache is the one that matters."""
     odd = disk("sdz", DeviceNumber(65, 0), queue(write_cache="write through"))
     assert drawn(raid([*disks(6), odd])) == [["md127"], ["sd0", "sdz"]]
 
 
 def test_a_pile_of_partitions_lies_on_a_pile_of_disks() -> None:
-    """Equal devices below one pile are one pile too."""
+    """Equal devices below a pile form a pile too."""
     parts = [on(f"{each.name}1", n, each, kind="partition") for n, each in enumerate(disks(12))]
     rows = rows_of(raid(parts))
     assert [[len(pile.devices) for pile in row] for row in rows] == [[1], [12], [12]]
@@ -56,14 +56,14 @@ def test_a_pile_of_partitions_lies_on_a_pile_of_disks() -> None:
 
 
 def test_a_device_stands_below_all_that_are_made_of_it() -> None:
-    """A disk that is used at two heights stands at the lower one, so that every line goes down."""
+    """A disk that is used at two levels is drawn at the lower one, so that every line goes down."""
     shared, other = disks(2)
     middle = on("dm-1", 1, shared, other)
     assert drawn(on("dm-0", 0, shared, middle)) == [["dm-0"], ["dm-1"], ["sd0", "sd1"]]
 
 
 def test_what_cannot_be_seen_is_a_box() -> None:
-    """Six partitions whose disks are not known stand on one unknown box."""
+    """Six partitions whose disks are unknown share one unknown box."""
     parts = [
         disk(f"sd{n}1", DeviceNumber(8, 16 * n + 1), kind="partition", below=unknown("disk"))
         for n in range(6)
@@ -74,7 +74,7 @@ def test_what_cannot_be_seen_is_a_box() -> None:
 @given(STACKS)
 @examples(200)
 def test_any_stack_has_rows_whose_lines_go_down(top: BlockDevice) -> None:
-    """Each device is in one box, each key stands once, and lines come from rows above."""
+    """Each device is in one box, keys are unique, and lines come from rows above."""
     rows = rows_of(top)
     seen = {TOP}
     for row in rows:

@@ -29,7 +29,7 @@ def test_the_worst_subject_is_first_and_links_to_its_findings() -> None:
 
 
 def test_passes_and_what_does_not_apply_are_folded() -> None:
-    """A pass has its evidence, a rule that does not apply its reason."""
+    """A pass lists its evidence, a rule that does not apply its reason."""
     page = read(report(host(root()), barriers, hotspot))
     passed, spared = fold(page, "1 rule passed"), fold(page, "1 rule not applicable")
     assert "DUR001barrier-disabledbarrier: barrier (/proc/fs/ext4/sda/options)" in words(passed)
@@ -38,7 +38,7 @@ def test_passes_and_what_does_not_apply_are_folded() -> None:
 
 
 def test_a_blind_spot_is_reported_and_is_no_pass() -> None:
-    """The table has what is unknown, why, how to determine it, and the rules that need it."""
+    """The table names the unknown, the reason, how to determine it, and the rules that need it."""
     page = read(murky_report())
     assert not with_class(page, "fine")
     first = with_class(page, "subject")[0]
@@ -51,7 +51,7 @@ def test_a_blind_spot_is_reported_and_is_no_pass() -> None:
 
 
 def test_what_is_suppressed_is_folded_with_its_reason() -> None:
-    """A suppressed finding stays in the page, and counts nowhere."""
+    """A suppressed finding stays in the page but is not counted."""
     page = read(suppressed(night_report(), "LAY001"))
     aside = fold(page, "1 finding suppressed or in the baseline")
     assert aside.get("open") is None
@@ -62,14 +62,14 @@ def test_what_is_suppressed_is_folded_with_its_reason() -> None:
 
 
 def test_nothing_but_what_is_set_aside_is_no_pass() -> None:
-    """A subject whose one finding is suppressed is neither judged fine nor left unjudged."""
+    """A subject whose only finding is suppressed counts neither as passed nor as not judged."""
     page = read(suppressed(report(host(md127()), hotspot), "LAY001"))
     assert words(with_class(page, "subject")[0][0]).startswith("SET ASIDE")
     assert "SET ASIDE All findings are suppressed or in the baseline." in words(page)
 
 
 def test_a_broken_rule_alone_is_a_blind_spot() -> None:
-    """A rule that raised is shown without an unknown; there is no empty table."""
+    """A rule that raised is shown even without an unknown; there is no empty table."""
     page = read(report(host(root()), buggy))
     assert fold(page, "HLT009 rule-with-a-bug stopped with an error: KeyError") is not None
     assert "Hint" not in words(page)
@@ -77,7 +77,7 @@ def test_a_broken_rule_alone_is_a_blind_spot() -> None:
 
 
 def test_every_gap_of_a_rule_is_reported() -> None:
-    """A rule that needs two things that are not known names both, once each."""
+    """A rule that lacks two pieces of evidence names both, once each."""
     two = (unknown("the journal"), unknown("the superblock"))
     verdicts = [verdict._replace(unknowns=two) for verdict in murky_report().verdicts]
     shown = words(read(murky_report()._replace(verdicts=tuple(verdicts))))
@@ -85,6 +85,6 @@ def test_every_gap_of_a_rule_is_reported() -> None:
 
 
 def test_inodes_pass_with_their_evidence() -> None:
-    """A subject with nothing but passes is fine, and a sentence states it."""
+    """A subject with only passes is reported as passed, in a sentence."""
     page = read(report(host(root()), inodes))
     assert "NO FINDINGS All rules that apply passed." in words(page)

@@ -15,10 +15,10 @@ MODULES = sorted(Path(html.__file__).parent.glob("*.py"))
 HARMLESS_FILTERS = frozenset(
     "capitalized counted format length max phase_text upper why_text".split()
 )
-"""Filters that return plain values: what they return is escaped."""
+"""Filters that return plain values, which are escaped."""
 
 JOINS_OR_MODIFIES = (nodes.EvalContextModifier, nodes.FilterBlock, nodes.Concat, nodes.Mod)
-"""Blocks that change the escaping, and `~` and `%`, which escape without `visible`."""
+"""Blocks that change the escaping; `~` and `%`, which escape without `visible`."""
 
 
 def source(name: str) -> str:
@@ -28,14 +28,14 @@ def source(name: str) -> str:
 
 
 def test_autoescape_is_on_for_every_template() -> None:
-    """It is on whatever the name of a template ends in, and so is the check for missing names."""
+    """It is on for any file extension, as is the check for undefined names."""
     assert ENVIRONMENT.autoescape is True
     assert {"page.html.j2", "boxes.svg.j2", "style.css", "script.js"} <= set(TEMPLATES)
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_no_template_turns_escaping_off(name: str) -> None:
-    """No template has a safe filter, an autoescape block, or an operator that joins markup."""
+    """No template uses a safe filter, an autoescape block, or an operator that joins markup."""
     tree = ENVIRONMENT.parse(source(name))
     filters = {node.name for node in tree.find_all(nodes.Filter)}
     assert filters <= HARMLESS_FILTERS
@@ -45,7 +45,7 @@ def test_no_template_turns_escaping_off(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name.endswith(".j2")])
 def test_attributes_are_quoted(name: str) -> None:
-    """Escaping protects within quotes only; links lead to anchors of the page."""
+    """Escaping protects only quoted attributes; links point to anchors of the page."""
     assert re.search(r"=\s*\{\{", source(name)) is None
     assert re.findall(r"(?:href|src)=\"(?!#)", source(name)) == []
     assert re.search(r"style=|\son[a-z]+=", source(name)) is None
@@ -54,7 +54,7 @@ def test_attributes_are_quoted(name: str) -> None:
 
 
 def test_the_script_is_the_same_in_every_report() -> None:
-    """It has no value of a report in it, and it makes no markup of text."""
+    """The script contains no value of a report, and does not turn text into markup."""
     tree = ENVIRONMENT.parse(source("script.js"))
     assert not list(tree.find_all(nodes.Name))
     assert re.findall(r"innerHTML|outerHTML|insertAdjacent|eval|Function|fetch", str(tree)) == []
@@ -62,7 +62,7 @@ def test_the_script_is_the_same_in_every_report() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_python_holds_no_markup(path: Path) -> None:
-    """All elements stand in the templates, and no value is declared to be markup."""
+    """All elements are in the templates, and no value is declared to be markup."""
     text = path.read_text()
     assert "Markup" not in text
     assert re.search(r"</|<[a-z]+[ >]|&[a-z]+;", text) is None
@@ -87,17 +87,17 @@ def test_python_holds_no_markup(path: Path) -> None:
     ],
 )
 def test_what_is_printed_is_escaped_and_visible(template: str, name: str, expected: str) -> None:
-    """It is escaped once, also when it passes through a macro, a set block or a call block."""
+    """A value is escaped exactly once, even inside a macro, a set block or a call block."""
     assert ENVIRONMENT.from_string(template).render(name=name) == expected
 
 
 def test_objects_are_printed_visibly_too() -> None:
-    """An object is printed as its text, and that text may hold a name of the host."""
+    """An object is printed as its text, which may contain a name of the host."""
     assert ENVIRONMENT.from_string("{{ x }}").render(x=Path("/mnt/a\x1b<")) == r"/mnt/a\x1b&lt;"
 
 
 def test_a_missing_name_or_value_is_a_mistake() -> None:
-    """A misspelt name and a None stop the rendering."""
+    """A misspelt name and a None raise an error."""
     with pytest.raises(UndefinedError):
         ENVIRONMENT.from_string("{{ mispelt }}").render()
     with pytest.raises(UndefinedError):

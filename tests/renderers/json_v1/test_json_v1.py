@@ -49,17 +49,17 @@ FORBIDDEN = "rich click pyudev jsonschema"
 
 
 def document(of: Report) -> Any:
-    """Render and read back."""
+    """Render reports as JSON and parse the result."""
     return json.loads(render_report(of, tool_version="0.1.0"))
 
 
 def only_filesystem(fs: Filesystem) -> Any:
-    """Render a host with one filesystem and return that."""
+    """Render a host with one filesystem and return that filesystem."""
     return document(report(host(fs)))["filesystems"][0]
 
 
 def without_originals(value: Any) -> Any:
-    """Leave out the `_b64` members."""
+    """Return a value without its `_b64` members."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if not key.endswith("_b64")}
         return {key: without_originals(each) for key, each in kept.items()}
@@ -67,7 +67,7 @@ def without_originals(value: Any) -> Any:
 
 
 def test_the_envelope_says_who_what_where_and_how_much() -> None:
-    """The members beside the lists are these, in the contract's order, additive ones last."""
+    """The top-level members follow the contract's order, with later additions last."""
     whole = document(night_report())
     assert list(whole) == [
         "schema_version",
@@ -128,7 +128,7 @@ def test_the_envelope_says_who_what_where_and_how_much() -> None:
 
 
 def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
-    """A verdict is spelled out down to each command, in the contract's order."""
+    """A verdict lists everything down to each command, in the contract's order."""
     expected = {
         "rule": "LAY001",
         "name": "striped-metadata-hotspot",
@@ -170,7 +170,7 @@ def test_a_failed_verdict_carries_finding_evidence_and_remedy() -> None:
 
 
 def test_a_finding_has_its_subject_and_a_short_line() -> None:
-    """Null stands for the host, and for a filesystem that is mounted nowhere."""
+    """The subject is null for the host; the mount point is null for an unmounted filesystem."""
     short = changed(
         report(host(filesystem(mounts=())), hotspot, edits, old_kernel),
         lambda _, finding: finding._replace(summary="In short."),
@@ -194,7 +194,7 @@ def test_a_finding_has_its_subject_and_a_short_line() -> None:
 def test_a_finding_of_the_host_has_the_filesystem_that_it_is_about(
     fact: str, subject: tuple[str | None, str | None]
 ) -> None:
-    """A rule that judges fstab names a mount point; one that is not mounted has no device."""
+    """The fact of an fstab rule is a mount point; without a mounted filesystem device is null."""
     fs = filesystem(mounts=(mount(), mount("/again", mount_id=31)))
     of = changed(report(host(fs), old_kernel), lambda _, finding: finding._replace(fact=fact))
     (verdict,) = document(of)["verdicts"]
@@ -203,7 +203,7 @@ def test_a_finding_of_the_host_has_the_filesystem_that_it_is_about(
 
 
 def test_a_copy_of_a_filesystem_is_not_the_filesystem() -> None:
-    """Its finding has its UUID; who runs e2fsck on the device of it may not hit the mounted one."""
+    """A finding about the copy names its device, so that nobody runs e2fsck on the mounted one."""
     of = changed(
         report(host(filesystem()), old_kernel),
         lambda _, finding: finding._replace(fact=UUID, device="/dev/mapper/vg-snap"),
@@ -214,7 +214,7 @@ def test_a_copy_of_a_filesystem_is_not_the_filesystem() -> None:
 
 
 def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
-    """A line has its number and both forms; a new file has its content alone."""
+    """A changed line has its number and both versions; a new file has only its content."""
     (verdict,) = document(report(host(root()), edits))["verdicts"]
     (remedy,) = verdict["findings"][0]["remedies"]
     assert remedy["diff"] == [
@@ -236,7 +236,7 @@ def test_the_diff_has_what_changes_in_files_beside_single_commands() -> None:
 
 
 def test_a_line_that_is_not_utf_8_keeps_its_bytes() -> None:
-    """The line of the diff is as every text of this format: replaced, and in base64 beside it."""
+    """Like any text of the format, the line has U+FFFD, and base64 of its bytes beside it."""
     name = HOSTILE_NAMES["byte 0xff"]
     (verdict, *_) = document(hostile_report(name))["verdicts"]
     (change,) = verdict["findings"][0]["remedies"][0]["diff"]
@@ -245,7 +245,7 @@ def test_a_line_that_is_not_utf_8_keeps_its_bytes() -> None:
 
 
 def test_the_other_outcomes_carry_their_reasons() -> None:
-    """A pass has its evidence, a not-applicable its reason, an undetermined its unknowns."""
+    """A pass has its evidence, a not-applicable its reason, an undetermined its unknown facts."""
     passed, spared = document(report(host(root()), barriers, hotspot))["verdicts"]
     assert passed["outcome"] == "pass"
     assert passed["evidence"] == [
@@ -265,7 +265,7 @@ def test_the_other_outcomes_carry_their_reasons() -> None:
 
 
 def test_a_verdict_on_the_host_names_no_filesystem() -> None:
-    """A host rule's verdict has null as its filesystem, also on a host without ext4."""
+    """The `filesystem` of a host rule's verdict is null, also on a host without ext4."""
     whole = document(report(host(), old_kernel))
     assert whole["filesystems"] == []
     assert whole["verdicts"][0]["filesystem"] is None
@@ -293,7 +293,7 @@ EVEN_SPREAD = {"effective_members": 2.0, "evenness": 1.0, "skew": 1.0, "hottest_
 
 
 def test_a_filesystem_is_spelled_out() -> None:
-    """The members of a filesystem, its stack and its layout are these, in this order."""
+    """The members of a filesystem, its stack and its layout are complete and in order."""
     fs = only_filesystem(md127("/data"))
     assert list(fs["options"]) == [
         "effective",
@@ -386,13 +386,13 @@ def test_a_filesystem_is_spelled_out() -> None:
 
 
 def test_ratios_are_rounded() -> None:
-    """Ratios have four digits after the point, so that two runs can be compared as text."""
+    """Ratios have four decimals, so that two runs can be compared as text."""
     shown = only_filesystem(filesystem(layout=known(layout([200, 100, 100]))))["layout"]
     assert (shown["skew"], shown["effective_members"], shown["evenness"]) == (1.5, 2.6667, 0.8889)
 
 
 def test_a_layout_without_a_stripe_and_with_doubts() -> None:
-    """`stripe` is null where nothing stripes, and each doubt is spelled as an unknown is."""
+    """`stripe` is null if nothing is striped, and each doubt has the members of an unknown."""
     measured = layout([1])._replace(geometry=None, basis="computed", doubts=(UNREAD,))
     shown = only_filesystem(filesystem(layout=known(measured)))["layout"]
     assert (shown["stripe"], shown["basis"]) == (None, "computed")
@@ -400,7 +400,7 @@ def test_a_layout_without_a_stripe_and_with_doubts() -> None:
 
 
 def test_the_stack_goes_down_to_the_disk() -> None:
-    """The stack lists each device once, the top one first, with what it is made of."""
+    """The stack lists each device once from the top down, with what each is made of."""
     stack = only_filesystem(root())["stack"]
     assert [(each["name"], each["members"], each["dm_name"]) for each in stack] == [
         ("dm-0", ["nvme0n1p2"], "vg0-root"),
@@ -410,7 +410,7 @@ def test_the_stack_goes_down_to_the_disk() -> None:
 
 
 def test_complete_options_are_listed_with_their_provenance() -> None:
-    """Where the source shows every option, `effective` lists them and who set each."""
+    """If the source shows every option, `effective` lists them with their provenance."""
     layer = Layer(Provenance.SUPERBLOCK_BITS, "nobarrier", "dumpe2fs -h /dev/sda")
     option = EffectiveOption(
         "barrier",
@@ -455,7 +455,7 @@ def test_complete_options_are_listed_with_their_provenance() -> None:
 
 
 def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
-    """Where the source does not show every option, `effective` is null and `unknown` is set."""
+    """If the source does not show every option, `effective` is null and `unknown` is set."""
     shown = only_filesystem(filesystem(options=known(options("nodelalloc", complete=False))))
     assert shown["options"]["effective"] is None
     assert shown["options"]["complete"] is False
@@ -464,7 +464,7 @@ def test_a_part_of_the_options_is_never_called_all_of_them() -> None:
 
 
 def test_what_is_unknown_is_null_and_told() -> None:
-    """Evidence that is missing becomes null, and `unknowns` names each of them once."""
+    """Missing evidence is null, and each piece is listed once in `unknowns`."""
     names = ("fstype", "read_only", "superblock", "options", "fstab", "stack", "layout")
     missing: dict[str, Unknown] = {name: unknown(name) for name in names}
     fs = only_filesystem(filesystem(**missing, mounts=(mount(super_options=("rw", "discard")),)))
@@ -490,13 +490,13 @@ def test_what_is_unknown_is_null_and_told() -> None:
 
 
 def test_a_gap_that_hides_several_things_is_reported_once() -> None:
-    """One unknown behind two nulls is one entry of `unknowns`."""
+    """One unknown that causes two nulls is one entry in `unknowns`."""
     fs = only_filesystem(filesystem(superblock=UNREAD, fstab=UNREAD))
     assert len(fs["unknowns"]) == 1
 
 
 def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
-    """Without a mount in our namespace, mount points and mount table are empty lists."""
+    """Without a mount in our namespace, the mount points and the mount table are empty lists."""
     here = filesystem(mounts=(), options=UNREAD, fstab=known(()))
     fs = only_filesystem(here)
     assert (fs["mounted"], fs["mount_points"]) == (True, [])
@@ -504,14 +504,14 @@ def test_a_filesystem_that_is_not_mounted_here_has_no_mount_table() -> None:
 
 
 def test_an_unknown_host_has_nulls() -> None:
-    """A host whose kernel and system are unknown has null, not an empty text."""
+    """An unknown kernel and operating system are null, not an empty string."""
     shown = document(report(host(boot(), kernel=UNREAD, os=UNREAD)))["host"]
     assert (shown["kernel_release"], shown["os_id"], shown["os_version"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_hostile_names_stay_ascii_json(name: str) -> None:
-    """Any name yields pure ASCII, readable by any JSON reader, without a lone surrogate."""
+    """Any name yields pure ASCII that any JSON reader accepts, without a lone surrogate."""
     text = render_report(hostile_report(name), tool_version="0.1.0")
     assert text.isascii()
     assert text.endswith("}\n")
@@ -519,7 +519,7 @@ def test_hostile_names_stay_ascii_json(name: str) -> None:
 
 
 def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
-    """A bad name shows U+FFFD, and its bytes as base64 right after it; lists do so in parallel."""
+    """A bad name has U+FFFD and a base64 member right after it; lists have a parallel list."""
     fs = document(hostile_report("/mnt/\udcff"))["filesystems"][0]
     assert fs["mount_points"] == ["/mnt/\ufffd", "/srv"]
     assert fs["mount_points_b64"] == ["L21udC//", None]
@@ -531,7 +531,7 @@ def test_bytes_that_are_not_utf8_are_kept_beside_the_name() -> None:
 @given(st.binary(min_size=1))
 @examples(25)
 def test_any_bytes_round_trip(raw: bytes) -> None:
-    """From the JSON, the original bytes of any name can be had back."""
+    """The original bytes of any name can be recovered from the JSON."""
     device = filesystem(device=raw.decode("utf-8", "surrogateescape"))
     fs = document(report(host(device)))["filesystems"][0]
     original = fs.get("device_b64")
@@ -540,7 +540,7 @@ def test_any_bytes_round_trip(raw: bytes) -> None:
 
 
 def test_names_that_are_utf8_have_no_second_form() -> None:
-    """Without a bad byte there is no `_b64` member at all."""
+    """A valid name has no `_b64` member at all."""
     whole = document(hostile_report("/mnt/Übung"))
     assert without_originals(whole) == whole
 

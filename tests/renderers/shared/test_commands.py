@@ -1,4 +1,4 @@
-"""Chains of commands in real shells, and diffs."""
+"""Chains of commands run in real shells, and diffs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ BAD = {
 
 
 def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool]:
-    """Return what a chain prints when it is pasted, and whether it succeeds."""
+    """Return what a chain prints when it is pasted into a shell, and whether it succeeds."""
     text = "\n".join(chain(commands)) + "\n"
     done = subprocess.run(shell, input=text, capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -78,7 +78,7 @@ def pasted(shell: tuple[str, ...], commands: list[str]) -> tuple[list[str], bool
     sample_of(product(map(" ".join, SHELLS), BAD, range(5)), "failures"),
 )
 def test_a_failure_at_any_place_stops_all_that_follow(shell: str, bad: str, position: int) -> None:
-    """No operator of the failed command, or of those before and behind it, hides the failure."""
+    """No operator in the failed command, or in those around it, hides the failure."""
     printed = [[], ["a"], ["a"], ["a", "b"], ["a", "b"]][position]
     for good in ("true || false", "! echo x | grep -q y", "if false; then false; fi"):
         commands = ["echo a || echo wrong", good, "echo b", good]
@@ -89,7 +89,7 @@ def test_a_failure_at_any_place_stops_all_that_follow(shell: str, bad: str, posi
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 @pytest.mark.parametrize("good", GOOD.values(), ids=GOOD)
 def test_without_a_failure_each_is_run_once(shell: tuple[str, ...], good: str) -> None:
-    """A chain changes nothing where nothing fails, and a failure behind a command still counts."""
+    """Chaining does not change successful commands, and a failure after one still counts."""
     commands = ["echo a", good, "echo b || echo wrong", good, "echo c"]
     assert pasted(shell, commands) == (["a", "b", "c"], True)
     assert pasted(shell, [good, "false", "echo wrong"]) == ([], False)
@@ -110,12 +110,12 @@ def test_without_a_failure_each_is_run_once(shell: tuple[str, ...], good: str) -
 def test_braces_stand_only_where_they_are_needed(
     commands: list[str], lines: tuple[str, ...]
 ) -> None:
-    """A line stays as short as it can, and one command stays as it is."""
+    """Braces are added only if an operator needs them; a single command is unchanged."""
     assert chain(commands) == lines
 
 
 def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Path) -> None:
-    """The PATH of a shell of `su` lacks /usr/sbin: behind the unmount no command was found."""
+    """The PATH of a `su` shell lacks /usr/sbin: after the unmount, commands were not found."""
     work = ["{ e2fsck -p /dev/a || test $? -eq 1; }", "tune2fs -O x /dev/a", "e2fsck -p /dev/a"]
     lines = chain([f"umount {tmp_path}/x", *work, "mount /x"])
     assert lines[:2] == ("type e2fsck tune2fs &&", f"umount {tmp_path}/x &&")
@@ -133,7 +133,7 @@ def test_nothing_is_unmounted_without_the_programs_that_work_on_it(tmp_path: Pat
 
 @some_stories(__name__)
 def test_every_printed_chain_is_a_program(story: str) -> None:
-    """A shell reads each phase of each remedy of a fixture host without running it."""
+    """A shell parses each phase of each remedy of a fixture host without running it."""
     remedies = [remedy for finding in report_of(story).findings for remedy in finding.remedies]
     texts = {"\n".join(part.commands) for remedy in remedies for part in phases(remedy)}
     for shell in (("dash",), ("busybox", "sh")):
@@ -146,7 +146,7 @@ def test_every_printed_chain_is_a_program(story: str) -> None:
 
 
 def test_the_phases_keep_their_order_and_have_their_diffs() -> None:
-    """Consecutive steps of a phase are one chain; a change of another kind has no diff."""
+    """Consecutive steps of a phase form one chain; a step without a file change has no diff."""
     steps = (
         Step(Phase.PERSISTENT, "a", "undo a", change=LineEdit("/f", 3, "x\t1", "xy\t2")),
         Step(Phase.PERSISTENT, "b", change=NewFile("/g", "1\n")),
@@ -194,6 +194,6 @@ TEST = Step(Phase.VERIFY, "test -e y")
 def test_changes_are_diffs_and_the_commands_that_they_do_not_replace(
     steps: tuple[Step, ...], shown: list[tuple[Phase, list[str], list[str]]]
 ) -> None:
-    """Checks and rollback are no changes."""
+    """Checks and rollback do not count as changes."""
     parts = changes(Remedy("Do.", Disruption.ONLINE, steps))
     assert [(each.phase, [*each.diff_texts], [*each.commands]) for each in parts] == shown

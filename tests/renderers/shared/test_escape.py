@@ -25,7 +25,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
     ],
 )
 def test_printable_text_is_shown_as_it_is(text: str) -> None:
-    """Printable text, commands with their backslashes included, is returned unchanged."""
+    """Printable text, including commands with backslashes, is returned unchanged."""
     assert visible(text) == text
 
 
@@ -53,18 +53,18 @@ def test_what_a_terminal_interprets_or_hides_is_escaped(text: str, shown: str) -
 
 
 def test_backslashes_are_doubled_beside_an_escape() -> None:
-    r"""In a text where something is escaped, the characters `\n` differ from a newline."""
+    r"""In a text with an escape, the literal characters `\n` are distinct from a newline."""
     assert visible("a\\x0a\nb") == r"a\\x0a\x0ab"
 
 
 def test_ascii_only_spells_out_all_that_is_not_ascii() -> None:
-    """A terminal that cannot encode a letter is given its code point."""
+    """A character that the terminal cannot encode is shown as its code point."""
     assert visible("/Übung", ascii_only=True) == r"/\u00dcbung"
 
 
 @given(ANY_TEXT)
 def test_nothing_unsafe_is_ever_shown(text: str) -> None:
-    """Whatever the text, what is shown is printable, and showing it again changes nothing."""
+    """Any text becomes printable, and escaping it again changes nothing."""
     shown = visible(text)
     assert shown.isprintable()
     assert not {unicodedata.category(char) for char in shown} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -73,7 +73,7 @@ def test_nothing_unsafe_is_ever_shown(text: str) -> None:
 
 @given(ANY_TEXT)
 def test_ascii_only_shows_ascii_only(text: str) -> None:
-    """Whatever the text, `ascii_only` yields printable ASCII."""
+    """Any text becomes printable ASCII with `ascii_only`."""
     shown = visible(text, ascii_only=True)
     assert shown.isascii()
     assert shown.isprintable()
@@ -81,7 +81,7 @@ def test_ascii_only_shows_ascii_only(text: str) -> None:
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_json_is_ascii_and_has_the_original_bytes(indent: int | None) -> None:
-    """A text that is not UTF-8 has its bytes beside it; any other text is left as it is."""
+    """A text that is not UTF-8 gets a base64 member; any other text is unchanged."""
     text = json_text({"a": "\udcff", "b": "ä\U0001f600"}, indent=indent)
     assert text.isascii()
     assert text.endswith("}\n")
@@ -93,7 +93,7 @@ def test_json_is_ascii_and_has_the_original_bytes(indent: int | None) -> None:
     [("/Übung", None), ("", None), ("a\udcff", "Yf8="), ("\ud800", "7aCA")],
 )
 def test_text_that_is_not_utf8_is_recognized(text: str, expected: str | None) -> None:
-    """Its bytes stand beside it; a text that UTF-8 can encode stands alone."""
+    """Only a text that UTF-8 cannot encode gets a base64 member."""
     assert json.loads(json_text({"a": text})).get("a_b64") == expected
 
 

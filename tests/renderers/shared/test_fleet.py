@@ -1,4 +1,4 @@
-"""The summary of a fleet."""
+"""The fleet summary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WRITABLE = FoundRule("SEC001", "image-writable", Severity.INFO)
 
 
 def sums(*lines: HostLine, threshold: Severity | None = Severity.MEDIUM) -> FleetSums:
-    """Add up some hosts."""
+    """Return the summary of some hosts."""
     made = FleetSums(threshold=threshold)
     for line in lines:
         made.add(line)
@@ -32,7 +32,7 @@ MIXED = (
 
 
 def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
-    """The worst severity stands first; what is milder than the threshold is counted."""
+    """The worst severity is first; findings below the threshold are only counted."""
     found = sums(*MIXED)
     assert (found.hosts, found.read) == (6, 5)
     assert found.text(ascii_only=False) == (
@@ -47,7 +47,7 @@ def test_each_rule_has_the_number_of_hosts_and_their_names() -> None:
 
 
 def test_verbose_lists_every_rule_and_severity() -> None:
-    """A rule that is high on some hosts and low on others has a line for each."""
+    """A rule that is high on some hosts and low on others has a line for each severity."""
     assert sums(*MIXED).text(verbosity=1, ascii_only=False).splitlines()[:-3] == [
         "HIGH    PRF002 auto-da-alloc-stall       2 of 6 hosts  b, e",
         "MEDIUM  LAY001 striped-metadata-hotspot  1 of 6 hosts  a",
@@ -57,7 +57,7 @@ def test_verbose_lists_every_rule_and_severity() -> None:
 
 
 def test_quiet_is_the_totals_alone() -> None:
-    """The last line of the other looks."""
+    """Only the last line of the normal output remains."""
     found = sums(*MIXED)
     whole = found.text(ascii_only=False).splitlines(keepends=True)
     assert found.text(verbosity=-1, ascii_only=False) == whole[-1]
@@ -73,13 +73,13 @@ def test_quiet_is_the_totals_alone() -> None:
     ],
 )
 def test_findings_count_from_the_threshold_on(threshold: Severity | None, totals: str) -> None:
-    """Where nothing fails an audit, the usual threshold decides what is listed."""
+    """If no severity fails the audit, the default threshold decides what is listed."""
     last = sums(*MIXED, threshold=threshold).text(ascii_only=False).splitlines()[-1]
     assert last.startswith(f"6 hosts: {totals}")
 
 
 def test_of_many_hosts_the_first_are_named() -> None:
-    """Memory does not grow with the fleet."""
+    """Only the first names are kept, so memory does not grow with the fleet."""
     many = sums(*(HostLine(f"h{n}", (), 1, found=(HIGH,)) for n in range(1000)))
     assert many.text(ascii_only=False).startswith(
         "HIGH  PRF002 auto-da-alloc-stall  1000 of 1000 hosts  h0, h1, h2, h3, h4 and 995 more\n"
@@ -87,26 +87,26 @@ def test_of_many_hosts_the_first_are_named() -> None:
 
 
 def test_a_hostile_name_is_escaped() -> None:
-    """A newline or ESC in a file's name starts no line and moves no cursor."""
+    """A newline or ESC in a file name neither starts a line nor moves the cursor."""
     text = sums(HostLine("a\n\x1b[31m", (), 3, error="x")).text(ascii_only=True)
     assert text.splitlines()[0] == r"Unread: a\x0a\x1b[31m (x)"
 
 
 def test_a_fleet_without_findings_is_one_line() -> None:
-    """Only the totals are left."""
+    """Only the totals remain."""
     assert sums(HostLine("a", (), 0)).text(ascii_only=False) == (
         "1 host: 0 with findings at medium or worse, 1 clean\n"
     )
 
 
 def test_only_mild_rules_are_one_line_without_columns() -> None:
-    """There is nothing to align it with."""
+    """The line has nothing to be aligned with."""
     text = sums(HostLine("a", (), 0, found=(LOW,))).text(ascii_only=False)
     assert text.splitlines()[0] == "1 rule below medium, on 1 host: -v"
 
 
 def test_a_terminal_gets_lines_of_its_width() -> None:
-    """What follows begins below the code of the rule; names are not broken."""
+    """Continuation lines are indented below the rule's code; names are not broken."""
     names = ("storage-ams-01.example.org", "storage-ams-02.example.org")
     found = sums(*(HostLine(name, (), 1, found=(HIGH,)) for name in names))
     assert found.text(ascii_only=True, width=60).splitlines() == [

@@ -1,4 +1,4 @@
-"""Bars of text."""
+"""Text bars."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ext4audit.renderers.shared.layout_text import bar
     ],
 )
 def test_a_bar_is_drawn_in_eighths(value: int, largest: int, columns: int, drawn: str) -> None:
-    """A bar fills its columns in eighths; what is not zero shows, and nothing overflows."""
+    """A bar fills its columns in eighths; any value above zero is visible, and none overflows."""
     assert bar(value, largest, columns, ascii_only=False) == drawn
 
 
@@ -29,5 +29,5 @@ def test_a_bar_is_drawn_in_eighths(value: int, largest: int, columns: int, drawn
     ("value", "drawn"), [(8, "####"), (4, "##"), (1, "#"), (0.01, "#"), (0, "")]
 )
 def test_where_blocks_cannot_be_shown_the_bar_is_ascii(value: float, drawn: str) -> None:
-    """Without Unicode a bar is made of whole columns of #."""
+    """Without Unicode a bar consists of whole columns of #."""
     assert bar(value, 8, 4, ascii_only=True) == drawn

@@ -1,4 +1,4 @@
-"""The keys of hosts: their names in every format."""
+"""The keys of hosts, which are their names in every format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.formats.sample_reports import report, root
 
 
 def named(key: str, name: str) -> Audited:
-    """Make a host that the operator calls `key`, and that calls itself `name`."""
+    """Build a host whose key is `key` and whose own name is `name`."""
     made = report(host(root(), name=name))
     return Audited("x/a.tar", made._replace(source=ReportSource("snapshot", "x/a.tar", key)))
 
@@ -28,5 +28,5 @@ def named(key: str, name: str) -> Audited:
     ids="key own-name nameless unread unread-without-key".split(),
 )
 def test_a_host_is_named_by_its_key(one: Audited, expected: str) -> None:
-    """The operator's name precedes the host's own, whoever is beside it."""
+    """The operator's name takes precedence over the host's own, whatever other hosts there are."""
     assert one.name == expected

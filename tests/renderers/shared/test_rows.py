@@ -45,7 +45,7 @@ from support.formats.sample_reports import (
 
 
 def test_findings_are_sorted_from_worst_to_mildest() -> None:
-    """Rows have the host, the rule, the subject and the state."""
+    """Each row has the host, the rule, the subject and the state."""
     assert NIGHT.report is not None
     assert PROCESSED.report is not None
     assert [r.rule.code for r in rows("db1", NIGHT.report)] == ["DUR001", "LAY001"]
@@ -55,7 +55,7 @@ def test_findings_are_sorted_from_worst_to_mildest() -> None:
 
 
 def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
-    """Severity precedes all: a milder rule never stands above a repeat of a worse one."""
+    """Severity comes first: a repeat of a worse rule precedes a milder rule."""
     assert NIGHT.report is not None
     worst, milder = rows("db1", NIGHT.report)
     severity = worst.finding.severity
@@ -66,7 +66,7 @@ def test_a_list_that_is_cut_has_each_rule_once_before_any_repeats() -> None:
 
 
 def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
-    """Where few have it, each stands for itself; another host has causes of its own."""
+    """A cause with few rows is not grouped; causes of different hosts are different."""
     assert NIGHT.report is not None
     worst, milder = rows("db1", NIGHT.report)
     elsewhere = worst._replace(host="db2")
@@ -78,7 +78,7 @@ def test_rows_with_one_cause_stand_in_the_place_of_the_first() -> None:
 
 
 def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
-    """The reason of a suppression precedes the baseline."""
+    """The reason of a suppression takes precedence over the baseline."""
     assert PROCESSED.report is not None
     (row,) = [r for r in rows("db9", PROCESSED.report) if r.rule.code == "DUR001"]
     assert row._replace(finding=row.finding._replace(known=True)).state == "suppressed"
@@ -91,7 +91,7 @@ def test_a_finding_that_is_suppressed_and_known_is_suppressed() -> None:
 def test_a_finding_of_the_host_is_about_a_line_of_fstab(
     fact: str, subject: str, about: bool
 ) -> None:
-    """Three lines of fstab are three places: "the host" would be one."""
+    """Three lines of fstab are named by mount point; "the host" would make them one."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
     def names(_host: Host) -> RuleOutput:
@@ -103,14 +103,14 @@ def test_a_finding_of_the_host_is_about_a_line_of_fstab(
 
 
 def test_a_subject_is_named_by_device_and_mount_point() -> None:
-    """The host has no device."""
+    """The host is named without a device."""
     assert where(md127("/srv/a")) == "/dev/md127 on /srv/a"
     assert where(boot()._replace(mounts=())) == "/dev/nvme0n1p1"
     assert where(None) == "the host"
 
 
 def test_gaps_have_what_is_unknown_and_a_hint() -> None:
-    """Gaps of the host stand first; a rule that raised has the last line of its traceback."""
+    """Gaps of the host are first; for a rule that raised, the last traceback line is shown."""
     found = [(g.rule.code if g.rule else "", g.text, g.hint) for g in gaps("m", murky_report())]
     assert found[:3] == [
         ("", "the mount table of PID 1 (timed out: after 10 s)", ""),
@@ -121,7 +121,7 @@ def test_gaps_have_what_is_unknown_and_a_hint() -> None:
 
 @pytest.mark.parametrize("place", ["/", "/s"])
 def test_the_cause_of_a_gap_has_no_names_of_its_filesystem(place: str) -> None:
-    """Two disks lack the same evidence; a path of the kernel stays as it is."""
+    """Two disks lack the same evidence; the fixed parts of a kernel path stay."""
     fs = filesystem(uuid="u-1", device="/dev/sda1", name="sda1", mounts=(mount(place),))
     what = "/sys/block/sda1 of /dev/sda1, u-1"
     gap = Gap("h", None, fs, (Unknown(what, Why.DENIED),))
@@ -129,7 +129,7 @@ def test_the_cause_of_a_gap_has_no_names_of_its_filesystem(place: str) -> None:
 
 
 def test_only_an_incomplete_report_has_gaps() -> None:
-    """A complete report has none."""
+    """A complete report has no gaps."""
     for host_ in FLEET:
         if host_.report is not None:
             assert bool(gaps("x", host_.report)) is not host_.report.complete
@@ -139,12 +139,12 @@ def test_only_an_incomplete_report_has_gaps() -> None:
 
 
 def found(*citations: Citation, fact: str = "") -> Finding:
-    """Make a finding that cites these."""
+    """Build a finding with these citations."""
     return Finding("Odd.", Severity.LOW, Confidence.LIKELY, citations, fact=fact)
 
 
 def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
-    """Make a row of a finding with this fact."""
+    """Build a row of a finding with this fact."""
     return Row(name, barriers, fs, found(fact=fact))
 
 
@@ -168,7 +168,7 @@ def row(fs: Filesystem | None = None, fact: str = "", name: str = "db1") -> Row:
 def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
     citations: Sequence[Citation], expected: tuple[str, int] | None
 ) -> None:
-    """Only what was read there counts; all else is in the mount table."""
+    """Only citations of /etc/fstab count; any other finding is located in the mount table."""
     audited = report(host(filesystem()))
     path, line = expected or ("proc/self/mountinfo", 1)
     location = location_of(Row("db1", barriers, None, found(*citations)), audited)
@@ -176,7 +176,7 @@ def test_a_finding_is_on_the_line_of_fstab_that_it_cites(
 
 
 def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
-    """The line is that of its first mount point; the host, and what is not mounted, have line 1."""
+    """A filesystem is on the line of its first mount; the host and unmounted ones on line 1."""
     number = DeviceNumber(9, 1)
     other, ours = mount("/", number=DeviceNumber(8, 5)), mount("/data", number=number)
     over = mount("/data", number=DeviceNumber(8, 7))
@@ -201,13 +201,13 @@ def test_a_filesystem_is_on_its_line_of_the_mount_table() -> None:
     ],
 )
 def test_the_folder_of_a_host_has_its_name(name: str, expected: str) -> None:
-    """The path is not encoded: consumers other than SARIF do not decode it."""
+    """The path is not percent-encoded, because only SARIF consumers decode it."""
     assert folder(name) == expected
 
 
 @pytest.mark.parametrize("name", [*HOSTILE_NAMES.values(), "", ".", "..", "a/../../b", "ä"])
 def test_a_host_name_is_one_segment_that_leads_nowhere_else(name: str) -> None:
-    """A path stays below `hosts/`."""
+    """The path stays below `hosts/`."""
     part = folder(name)
     assert part.isprintable()
     assert "/" not in part
@@ -215,7 +215,7 @@ def test_a_host_name_is_one_segment_that_leads_nowhere_else(name: str) -> None:
 
 
 def test_fingerprints_are_the_same_in_every_run() -> None:
-    """They depend on host, rule, superblock and fact: not on devices, text, lines or severity."""
+    """They depend on host, rule, superblock and fact, not on device, text, line or severity."""
     fs = filesystem(uuid="u-1")
     renamed = fs._replace(device="/dev/sdq", name="sdq", device_number=DeviceNumber(65, 0))
     worse = row(renamed)._replace(finding=found()._replace(severity=Severity.HIGH, message="Bad."))
@@ -224,7 +224,7 @@ def test_fingerprints_are_the_same_in_every_run() -> None:
 
 
 def test_fingerprints_are_all_different() -> None:
-    """Machines of one image, copies of a filesystem, and findings without a fact all differ."""
+    """Cloned hosts, copies of a filesystem, and findings without a fact all differ."""
     fs = filesystem(uuid="u-1")
     rows = [
         row(fs),
@@ -254,5 +254,5 @@ def test_fingerprints_are_all_different() -> None:
 def test_a_superblock_without_a_uuid_is_known_by_its_mount_point(
     fs: Filesystem | None, expected: str
 ) -> None:
-    """A device number changes with every boot."""
+    """A device number would change with every boot."""
     assert superblock(fs) == expected

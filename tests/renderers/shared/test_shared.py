@@ -41,7 +41,7 @@ from support.formats.sample_reports import boot, md127, root
     ],
 )
 def test_a_rounded_size_is_easy_to_read(size_bytes: int, text: str) -> None:
-    """It has at most one decimal, and never 1024 of a unit that has a larger one."""
+    """A size has at most one decimal, and is never 1024 of a unit if a larger unit exists."""
     assert rounded_size(size_bytes) == text
 
 
@@ -58,13 +58,13 @@ def test_a_rounded_size_is_easy_to_read(size_bytes: int, text: str) -> None:
     ],
 )
 def test_sizes_are_whole_numbers_of_the_largest_unit(size_bytes: int, text: str) -> None:
-    """A size is exact: the largest binary unit that leaves a whole number."""
+    """Sizes are exact, in the largest binary unit that gives a whole number."""
     assert binary_size(size_bytes) == text
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 disks"), (1, "1 disk"), (12, "12 disks")])
 def test_nouns_follow_their_number(number: int, text: str) -> None:
-    """One is singular, all else plural."""
+    """Only one is singular."""
     assert counted(number, "disk") == text
 
 
@@ -80,7 +80,7 @@ def test_nouns_follow_their_number(number: int, text: str) -> None:
     ],
 )
 def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: str) -> None:
-    """A remedy has what it interrupts, and whether it destroys data."""
+    """The text of a remedy states what it interrupts and whether it destroys data."""
     assert disruption_text(Remedy("x", disruption, destructive=destructive)) == text
 
 
@@ -95,7 +95,7 @@ def test_disruption_has_a_text(disruption: Disruption, destructive: bool, text: 
     ],
 )
 def test_reasons_keep_the_message_of_the_host(why: Why, detail: str, text: str) -> None:
-    """The message of the host is shown, after the reason where it does not contain it."""
+    """The host's message is shown, preceded by the reason unless it already implies it."""
     assert why_text(Unknown("x", why, detail)) == text
 
 
@@ -158,12 +158,12 @@ def on(device: BlockDevice) -> Filesystem:
     ],
 )
 def test_a_stack_is_described_from_the_top_down(fs: Filesystem, text: str) -> None:
-    """Each kind of stack is named, down to devices whose names suffice."""
+    """Each kind of stack is named, down to the devices whose names are enough."""
     assert stack_text(fs) == text
 
 
 def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
-    """An LVM stripe shows the chunk that its layout was computed with."""
+    """An LVM stripe shows the chunk from which its layout was computed."""
     stripe = disk("md127", kind="dm-striped", below=known(DISKS[:2]))
     fs = filesystem(stack=known(stripe), layout=known(layout([1, 1], chunk_bytes=65536)))
     assert chunk_bytes(fs, stripe) == 65536
@@ -172,7 +172,7 @@ def test_the_chunk_of_a_stripe_that_is_not_md_comes_from_the_layout() -> None:
 
 @pytest.mark.parametrize("device", [disk(), MIRROR], ids=["disk", "mirror"])
 def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
-    """Neither a disk nor a mirror (md reports 0) has a chunk."""
+    """Neither a disk nor a mirror (for which md reports 0) has a chunk."""
     assert chunk_bytes(filesystem(), device) is None
 
 
@@ -189,11 +189,11 @@ def test_a_device_without_chunks_has_none(device: BlockDevice) -> None:
 def test_type_text_is_of_the_mount_or_else_of_the_features(
     changes: dict[str, Any], text: str
 ) -> None:
-    """A mounted one can have another type than its features tell."""
+    """The type of a mounted filesystem can differ from what its features imply."""
     assert type_text(filesystem(**changes)) == text
 
 
 def test_held_text_is_no_guess() -> None:
-    """Another namespace is a fact where the mount table of a process shows it."""
+    """Another mount namespace is named only if a process's mount table shows the mount."""
     assert held_text(filesystem(mounts=())) == "mounted in another mount namespace"
     assert "no readable mount table" in held_text(filesystem(fstype=unknown("type")))

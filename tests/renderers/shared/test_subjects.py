@@ -1,4 +1,4 @@
-"""Findings by cause: what is one entry, and what is not."""
+"""Grouping of findings by cause."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_findings(*found: Finding) -> Report:
     ],
 )
 def test_one_cause_is_one_entry(change: dict[str, Any], entries: list[int]) -> None:
-    """The same rule, severity, confidence and short text are the same cause."""
+    """Findings with the same rule, severity, confidence and short text have one cause."""
     found = causes(with_findings(SLOW, SLOW._replace(**change)))
     assert [len(each.found) for each in found] == entries
 
@@ -54,7 +54,7 @@ def test_the_worst_cause_is_first() -> None:
 
 
 def test_what_does_not_count_is_apart_by_its_reason() -> None:
-    """A suppressed finding and a known one are two entries."""
+    """A suppressed finding and a known one are separate entries."""
     known, suppressed = SLOW._replace(known=True), SLOW._replace(suppression=WHY)
     report = with_findings(known, suppressed)
     assert causes(report) == ()

@@ -1,4 +1,4 @@
-"""The call of `ext4audit fix` that a report names."""
+"""The `ext4audit fix` command that a report suggests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ IMAGE = known(disk(kind="image"))
 IN_A_PARTITION = known(
     disk(number=DeviceNumber(0, 2), kind="partition", below=known((IMAGE.value,)))
 )
-"""The device of a filesystem in an image of a whole disk."""
+"""A partition in a disk image."""
 
 
 def remedy(disruption: str, command: str = "true", *, destructive: bool = False) -> Remedy:
@@ -38,7 +38,7 @@ def remedy(disruption: str, command: str = "true", *, destructive: bool = False)
 
 
 def finding_rule(*remedies: Remedy, severity: str = "high") -> Rule:
-    """Make a rule that finds something on every filesystem."""
+    """Return a rule that finds something on every filesystem."""
 
     @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
     def find(_fs: Filesystem, _host: Host) -> RuleOutput:
@@ -67,7 +67,7 @@ ONLINE = finding_rule(remedy("online"))
     ],
 )
 def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | None) -> None:
-    """It takes the safest remedy of each finding that fails the audit, and never data."""
+    """It applies the safest remedy of each finding that fails the audit, and destroys no data."""
     expected = "" if words is None else f"ext4audit fix {words}"
     assert fix_command(report(host(DATA), judged), Severity.MEDIUM) == expected
 
@@ -83,7 +83,7 @@ def test_fix_is_named_where_it_has_something_to_do(judged: Rule, words: str | No
 def test_fix_has_the_options_of_the_report(
     threshold: Severity | None, severity: str, words: str
 ) -> None:
-    """Where nothing fails the audit there is nothing that it would choose."""
+    """If nothing fails the audit, there is nothing to fix."""
     judged = report(host(DATA), finding_rule(remedy("online"), severity=severity))
     options = ("--config", "my policy.toml", "--fail-on", "low")
     assert fix_command(judged._replace(options=options), threshold) == words
@@ -108,12 +108,12 @@ def test_fix_has_the_options_of_the_report(
     ],
 )
 def test_fix_names_the_source_of_the_report(source: ReportSource, words: str) -> None:
-    """A plan and an image are no host; standard input and hosts of Ansible are not read again."""
+    """No command for plans, images, standard input and Ansible hosts, which cannot be reread."""
     assert fix_command(report(host(DATA), ONLINE)._replace(source=source), MEDIUM) == words
 
 
 def numbered(count: int) -> list[Filesystem]:
-    """Build filesystems on /m0, /m1 and so on."""
+    """Build filesystems mounted on /m0, /m1 and so on."""
     return [
         filesystem(uuid=f"u{n}", device=f"/dev/sd{n}", mounts=(mount(f"/m{n}"),))
         for n in range(count)
@@ -140,7 +140,7 @@ def numbered(count: int) -> list[Filesystem]:
 def test_fix_names_a_few_filesystems_by_paths_to_type(
     filesystems: list[Filesystem], words: str
 ) -> None:
-    """Without a path it judges all, which many filesystems or odd names leave it with."""
+    """Without a path, `fix` judges all: the fallback for many filesystems or unusual names."""
     assert fix_command(report(host(*filesystems), ONLINE), MEDIUM) == f"ext4audit fix{words}"
 
 
@@ -150,7 +150,7 @@ def test_fix_names_a_few_filesystems_by_paths_to_type(
     ids=["known", "suppressed"],
 )
 def test_fix_leaves_what_does_not_count(change: dict[str, Any]) -> None:
-    """What the policy accepts or the baseline has is not to be fixed now."""
+    """Findings accepted by the policy or known from the baseline are not to be fixed now."""
     judged: Report = report(host(DATA), ONLINE)
     aside = changed(judged, lambda _verdict, finding: finding._replace(**change))
     assert fix_command(aside, MEDIUM) == ""

@@ -1,4 +1,4 @@
-"""What could not be determined: grouped by what to do, and with -v by what is unknown."""
+"""Gaps in the text report: grouped by what to do, and with -v by what is unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def unseen(count: int) -> list[Filesystem]:
 
 
 def with_gaps(*hints: str, gaps: tuple[Unknown, ...] = ()) -> Report:
-    """Report one filesystem on which checks lack evidence, each with the hint of its number."""
+    """Return a report in which each hint belongs to a check that lacks evidence."""
     fs = filesystem()
     verdicts = [
         Verdict(inodes, fs.id, Outcome.UNDETERMINED, unknowns=(unknown(f"fact {n}", hint=hint),))
@@ -102,18 +102,18 @@ MANY = (CAPTURE, AS_ROOT, AS_ROOT, "mount /sys", "a", "b", AS_ROOT)
     ],
 )
 def test_gaps_are_grouped_by_what_to_do(of: Report, lines: list[str]) -> None:
-    """The most useful thing stands first, above a summary that is incomplete."""
+    """The most useful hint is first, above a summary that reads incomplete."""
     assert as_text(of).split("\n")[1:-2] == lines
     assert as_text(of).endswith("; incomplete.\n")
 
 
 def test_a_complete_report_has_no_such_line() -> None:
-    """Also where rules have findings."""
+    """This includes reports with findings."""
     assert "determined" not in as_text(report(host(filesystem()), inodes))
 
 
 def test_a_check_with_two_unknowns_counts_once() -> None:
-    """Two superblocks that nobody could read are one reason to be root."""
+    """Two unreadable superblocks are one reason to run as root."""
     made = with_gaps(AS_ROOT)
     twice = made.verdicts[0]._replace(unknowns=made.verdicts[0].unknowns * 2)
     shown = as_text(made._replace(verdicts=(twice,)))
@@ -121,14 +121,14 @@ def test_a_check_with_two_unknowns_counts_once() -> None:
 
 
 def test_verbose_has_every_gap_once() -> None:
-    """Beyond three subjects the others are counted."""
+    """Beyond three, the subjects are only counted."""
     shown = as_text(report(host(*unseen(5)), inodes), verbosity=1)
     assert "    needed by CAP001 on /dev/sd0, /dev/sd1, /dev/sd2 and 2 more\n" in shown
     assert shown.count("run as root") == 1
 
 
 def test_verbose_shows_the_traceback_of_a_rule() -> None:
-    """With -v the traceback is there to be reported, each line behind a bar."""
+    """With -v the traceback is shown for a bug report, each line behind a bar."""
     shown = as_text(report(host(filesystem(name="sd")), buggy), verbosity=1)
     assert "      | Traceback (most recent call last):\n" in shown
     assert "      | KeyError: 'sd'\n" in shown
@@ -146,7 +146,7 @@ def test_verbose_shows_the_traceback_of_a_rule() -> None:
 def test_the_summary_calls_complete_what_the_exit_code_does(
     threshold: Severity | None, end: str
 ) -> None:
-    """A gap of a mild rule is shown, and is not called a failure that the exit code is not."""
+    """A gap of a mild rule is shown, but the summary is complete if the exit code is."""
     mild = inodes._replace(severity=Severity.LOW)
     made = report(host(filesystem(superblock=UNREAD)), mild)
     shown = render_report(made, Page("0", "", threshold))

@@ -38,7 +38,7 @@ def test_verbose_shows_a_note_whole() -> None:
 
 
 def test_steps_keep_the_order_in_which_they_must_be_run() -> None:
-    """Where the file must be corrected before the remount, "for good" stands before "now"."""
+    """If a file must be corrected before the remount, "for good" precedes "now"."""
     steps = (
         Step(Phase.PERSISTENT, "first"),
         Step(Phase.IMMEDIATE, "second"),
@@ -92,7 +92,7 @@ EDITED = """\
 
 @pytest.mark.parametrize("width", [None, 24])
 def test_commands_are_chains_under_the_diff_that_they_make(width: int | None) -> None:
-    """Neither wraps, and no line of the diff stands between two lines to copy."""
+    """Commands and diffs do not wrap, and no diff line separates two commands to copy."""
     shown = as_text(report(host(root()), edits), verbosity=1, width=width)
     lines = [line.rstrip() for line in shown.split("\n")]
     assert "\n".join(EDITED.split("\n")[1:]) in "\n".join(lines)
@@ -108,13 +108,13 @@ def test_commands_are_chains_under_the_diff_that_they_make(width: int | None) ->
     ],
 )
 def test_the_lines_of_a_diff_have_its_colours(text: str, style: str) -> None:
-    """What is removed is red, what is added green, the file's name dim."""
+    """Removed lines are red, added lines green, and the file name is dim."""
     shown = as_text(report(host(root()), edits), verbosity=1, color=True).split("\n")
     assert f"        \x1b[{style}m{text}\x1b[0m" in shown
 
 
 def finding_rule(*remedies: Remedy, code: str = "DUR005", severity: str = "high") -> Rule:
-    """Make a rule that finds something on every filesystem but /boot."""
+    """Return a rule that finds something on every filesystem but /boot."""
 
     @rule(code, "always", severity=Severity.HIGH, since="0.1")
     def find(fs: Filesystem, _host: Host) -> RuleOutput:
@@ -132,7 +132,7 @@ def headings(shown: str) -> list[str]:
 
 
 def test_the_worst_stands_first() -> None:
-    """Subjects go by their worst finding, then as the host has them; findings also by code."""
+    """Subjects are sorted by worst finding, then in the host's order; findings also by code."""
     rules = (
         finding_rule(code="DUR007", severity="low"),
         finding_rule(code="DUR006", severity="high"),
@@ -187,12 +187,12 @@ def test_the_worst_stands_first() -> None:
     ],
 )
 def test_the_line_of_a_filesystem(fs: Filesystem, line: str) -> None:
-    """One line names device, mount points, type, stack, and how it is mounted."""
+    """One line names device, mount points, type, stack, and mount state."""
     assert as_text(report(host(fs)), verbosity=1).split("\n")[2] == line
 
 
 def test_a_section_says_that_more_is_not_determined() -> None:
-    """A filesystem with a finding and with undetermined rules has both in its first line."""
+    """The first line of a filesystem with a finding also counts the undetermined rules."""
     judged = report(host(filesystem(superblock=UNREAD)), finding_rule(), inodes)
     line = "▲ /dev/sda on /data: ext4, disk; 1 rule not determined"
     assert as_text(judged, verbosity=1).split("\n")[2] == line

@@ -1,4 +1,4 @@
-"""The default report: findings by cause, the safest remedy, and nothing that is lost."""
+"""The default report: findings by cause, the safest remedy, and nothing lost by grouping."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HIGH, LOW, INFO = Severity.HIGH, Severity.LOW, Severity.INFO
 
 
 def named(code: str) -> Rule:
-    """Make a rule that nobody runs."""
+    """Return a rule with this code, which is never run."""
 
     @rule(code, f"name-of-{code.lower()}", severity=HIGH, since="0.1")
     def judge(_fs: Filesystem, _host: Host) -> RuleOutput:
@@ -47,7 +47,7 @@ RULES = {code: named(code) for code in ("DUR005", "CAP006", "PRF003")}
 
 
 def finding(severity: Severity = HIGH, message: str = "Odd.", **more: object) -> Finding:
-    """Make a finding."""
+    """Build a finding."""
     return Finding(message, severity, Confidence.CONFIRMED, (), ())._replace(**more)  # type: ignore[arg-type]
 
 
@@ -60,7 +60,7 @@ def disks(count: int) -> list[Filesystem]:
 
 
 def found(count: int, *findings: tuple[str, int | None, Finding], on: Host | None = None) -> Report:
-    """Report findings on the filesystem of a number, counted from 1; None is the host."""
+    """Return a report with findings on numbered filesystems, from 1; None is the host."""
     judged = on or host(*disks(count))
     verdicts = [
         Verdict(
@@ -89,7 +89,7 @@ def rows(shown: str) -> list[str]:
     ],
 )
 def test_one_cause_is_one_entry(numbers: list[int], subjects: str) -> None:
-    """It names its filesystems, or the first, the last and how many they are."""
+    """The entry names its filesystems, or the first, the last and their number."""
     low = [("DUR005", number, finding(LOW)) for number in numbers]
     high = [("DUR005", number, finding(HIGH)) for number in numbers]
     assert rows(as_text(found(20, *low))) == [f"LOW  DUR005 name-of-dur005  {subjects}  Odd."]
@@ -99,7 +99,7 @@ def test_one_cause_is_one_entry(numbers: list[int], subjects: str) -> None:
 
 
 def test_ascii_has_glyphs_of_its_own() -> None:
-    """An escape in the place of an ellipsis would look like a name."""
+    """An escape in place of an ellipsis would look like part of a name."""
     made = found(4, *(("DUR005", number, finding(HIGH)) for number in range(1, 5)))
     shown = as_text(made, ascii_only=True)
     assert "HIGH  DUR005 name-of-dur005 - 4 of 4 filesystems (/mnt/d1 ... /mnt/d4)\n" in shown
@@ -116,12 +116,12 @@ def test_ascii_has_glyphs_of_its_own() -> None:
     ],
 )
 def test_another_cause_is_another_entry(other: tuple[str, int, Finding]) -> None:
-    """Rule, severity, confidence and summary make a cause."""
+    """Rule, severity, confidence and summary identify a cause."""
     assert len(rows(as_text(found(2, ("DUR005", 1, finding(LOW)), other)))) == 2
 
 
 def test_messages_that_differ_are_one_entry_by_their_summary() -> None:
-    """Numbers of one filesystem would be wrong of the other."""
+    """The numbers of one filesystem would be wrong for the other."""
     texts = [finding(message=f"{n} GiB are odd.", summary="space is odd") for n in (1, 2)]
     shown = as_text(found(2, ("CAP006", 1, texts[0]), ("CAP006", 2, texts[1])))
     assert "\n  space is odd\n" in shown
@@ -133,25 +133,25 @@ def test_messages_that_differ_are_one_entry_by_their_summary() -> None:
     ("fact", "subject"), [("/backup", "/backup"), ("UUID=1", "UUID=1"), ("", "the host")]
 )
 def test_a_finding_of_the_host_is_named_by_its_fact(fact: str, subject: str) -> None:
-    """A rule that judges fstab finds something for a mount point."""
+    """The finding of a rule that judges fstab is about a mount point."""
     shown = as_text(found(1, ("DUR005", None, finding(LOW, fact=fact))))
     assert rows(shown) == [f"LOW  DUR005 name-of-dur005  {subject}  Odd."]
 
 
 def test_a_finding_of_the_host_about_a_device_names_it() -> None:
-    """A UUID tells nobody which disk it is."""
+    """A UUID alone does not identify a disk to a reader."""
     shown = as_text(found(1, ("DUR005", None, finding(LOW, fact="1-2", device="/dev/sdb1"))))
     assert rows(shown) == ["LOW  DUR005 name-of-dur005  /dev/sdb1  Odd."]
 
 
 def test_findings_of_the_host_are_no_filesystems() -> None:
-    """Many lines of fstab are counted as places."""
+    """Findings about many lines of fstab are counted as places."""
     many = [("DUR005", None, finding(LOW, fact=f"/m{n}")) for n in range(5)]
     assert "  5 places (/m0 … /m4)  Odd." in as_text(found(1, *many))
 
 
 def test_two_filesystems_on_one_mount_point_have_their_devices() -> None:
-    """One covers the other, and both have the finding."""
+    """One filesystem overmounts the other, and both have the finding."""
     twins = [filesystem(uuid=f"u{n}", device=f"/dev/sd{n}") for n in range(2)]
     both = [("DUR005", number, finding(LOW)) for number in (1, 2)]
     shown = as_text(found(2, *both, on=host(*twins)))
@@ -171,7 +171,7 @@ def test_two_filesystems_on_one_mount_point_have_their_devices() -> None:
 def test_findings_from_the_threshold_on_are_shown_whole(
     threshold: Severity | None, blocks: int
 ) -> None:
-    """The others are a line each; without a threshold the usual one decides."""
+    """Milder findings take one line each; without a threshold the default one applies."""
     made = found(1, ("DUR005", 1, finding(HIGH)), ("CAP006", 1, finding(LOW)))
     shown = render_report(made, Page("0", "", threshold))
     assert shown.count(" · /mnt/d1 (/dev/sd1)\n  Odd.\n") == blocks
@@ -180,14 +180,14 @@ def test_findings_from_the_threshold_on_are_shown_whole(
 
 
 def test_few_facts_are_shown_and_no_details() -> None:
-    """Four at most, in the order of the rule."""
+    """At most four facts are shown, in the order of the rule."""
     cited = [Citation(f"fact {n}", f"value {n}", "there", n == 2) for n in range(1, 7)]
     shown = as_text(found(1, ("DUR005", 1, finding(citations=tuple(cited)))))
     assert re.findall(r"fact \d", shown) == ["fact 1", "fact 3", "fact 4", "fact 5"]
 
 
 def test_the_facts_of_a_group_are_those_of_all() -> None:
-    """The inodes of one filesystem prove nothing about another."""
+    """The inode count of one filesystem is no evidence about another."""
     texts = [
         finding(citations=(Citation("own", str(n), "a"), Citation("same", "x", f"b{n}")))
         for n in range(2)
@@ -199,7 +199,7 @@ def test_the_facts_of_a_group_are_those_of_all() -> None:
 
 
 def test_many_volumes_of_an_orchestrator_are_named_by_their_devices() -> None:
-    """Two paths of kubelet, each longer than a line of the terminal, would name nothing."""
+    """Two kubelet paths, each longer than a terminal line, would not be readable."""
     every = found(5, *(("DUR005", n, finding(LOW)) for n in range(1, 6)))
     long = [
         fs._replace(mounts=(mount(f"/var/lib/kubelet/plugins/{'ab' * 32}{n}/globalmount"),))
@@ -211,7 +211,7 @@ def test_many_volumes_of_an_orchestrator_are_named_by_their_devices() -> None:
 
 
 def test_the_text_of_a_line_gets_no_narrow_column() -> None:
-    """What has less than a third of the terminal goes on below the rule, from the left."""
+    """If a column would get under a third of the terminal, the text continues below the rule."""
     long = finding(LOW, "The last cell of a row is one sentence of several words, as they are.")
     every = found(6, *(("DUR005", n, long) for n in range(1, 7)))
     moved = [
@@ -229,14 +229,14 @@ def test_the_text_of_a_line_gets_no_narrow_column() -> None:
 
 @pytest.mark.parametrize("width", range(34, 64, 3))
 def test_a_fact_is_no_wider_than_the_terminal(width: int) -> None:
-    """Beside its label or below it: a column of prose has room for a word, or is not made."""
+    """A column of prose has room for a word, or the text continues below its label."""
     cited = Citation("a label of words", "the value is a text of several words", "from somewhere")
     shown = as_text(found(1, ("DUR005", 1, finding(citations=(cited,)))), width=width)
     assert [line for line in shown.splitlines() if len(line) > width] == []
 
 
 def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
-    """A line of fstab below ten places would read as the line of all ten."""
+    """Facts of one line of fstab below ten places would look like facts of all ten."""
     texts = [finding(citations=(Citation("line", str(n), "fstab"),)) for n in (1, 2)]
     shown = as_text(found(2, ("DUR005", 1, texts[0]), ("DUR005", 2, texts[1])))
     assert "\n  For example, /mnt/d1:\n    line  1  fstab\n" in shown
@@ -244,19 +244,19 @@ def test_facts_that_a_group_does_not_share_name_their_subject() -> None:
 
 
 def edit(number: int) -> Step:
-    """Make an edit of fstab."""
+    """Build an edit of fstab."""
     change = LineEdit("/etc/fstab", number, f"before {number}", f"after {number}")
     return Step(Phase.PERSISTENT, f"sed -i {number}s/before/after/ /etc/fstab", change=change)
 
 
 def remounting(number: int, summary: str = "Remount.") -> Remedy:
-    """Make a remedy of one filesystem."""
+    """Build a remedy for one filesystem."""
     now = Step(Phase.IMMEDIATE, f"mount -o remount /mnt/d{number}", "undo", "check")
     return Remedy(summary, Disruption.REMOUNT, (now, edit(number), Step(Phase.VERIFY, "verify")))
 
 
 def test_a_remedy_is_what_it_changes() -> None:
-    """Commands and diffs, without the expression of an edit, checks and rollback."""
+    """Commands and diffs are shown, but not the command of an edit, checks and rollback."""
     shown = as_text(found(1, ("DUR005", 1, finding(remedies=(remounting(1),)))))
     assert (
         """\
@@ -275,7 +275,7 @@ def test_a_remedy_is_what_it_changes() -> None:
 
 
 def test_a_command_beside_an_edit_of_its_phase_is_shown() -> None:
-    """Only what the diff replaces is left out."""
+    """Only commands that the diff replaces are left out."""
     steps = (edit(1), Step(Phase.PERSISTENT, "update-grub"))
     remedy = Remedy("Edit.", Disruption.ONLINE, steps)
     shown = as_text(found(1, ("DUR005", 1, finding(remedies=(remedy,)))))
@@ -299,7 +299,7 @@ DESTROYING = Remedy(
 def test_the_safest_remedy_is_shown_and_the_others_are_counted(
     remedies: tuple[Remedy, ...], summary: str, others: str | None
 ) -> None:
-    """Where none is safe to run it is the first."""
+    """If none is safe to run, the first one is shown."""
     shown = as_text(found(1, ("DUR005", 1, finding(remedies=remedies))))
     assert re.findall(r"Remedy \(.*\): (.*)", shown) == [summary]
     pointers = re.findall(r"(\d other .*): -v, or ext4audit explain DUR005", shown)
@@ -307,7 +307,7 @@ def test_the_safest_remedy_is_shown_and_the_others_are_counted(
 
 
 def grouped(count: int, *more: tuple[str, int, Finding], runnable: bool = True) -> str:
-    """Show one finding on many filesystems, each with a remedy of its own, and others."""
+    """Render one finding on many filesystems, each with a separate remedy, and further findings."""
     each = [
         ("DUR005", n, finding(remedies=(remounting(n)._replace(destructive=not runnable),)))
         for n in range(1, count + 1)
@@ -316,7 +316,7 @@ def grouped(count: int, *more: tuple[str, int, Finding], runnable: bool = True) 
 
 
 def test_of_many_remedies_the_first_few_are_shown() -> None:
-    """One title, two filesystems, and the script for all."""
+    """There is one title, the commands of two filesystems, and the script for all."""
     shown = grouped(18)
     assert re.findall(r"mount -o remount (\S+)", shown) == ["/mnt/d1", "/mnt/d2"]
     assert shown.count("Remedy (") == 1
@@ -326,7 +326,7 @@ def test_of_many_remedies_the_first_few_are_shown() -> None:
 
 
 def test_remedies_of_one_cause_that_differ_are_counted_by_their_kind() -> None:
-    """Commands are shown first; advice, and a finding without a remedy, is counted as such."""
+    """Commands are shown first; advice and findings without a remedy are only counted."""
     advice = [(finding(remedies=(ADVICE._replace(summary=f"Ask {n}."),))) for n in range(1, 4)]
     runnable = [finding(remedies=(remounting(n),)) for n in range(4, 8)]
     every = [*advice, *runnable, finding(remedies=(DESTROYING,)), finding()]
@@ -340,7 +340,7 @@ def test_remedies_of_one_cause_that_differ_are_counted_by_their_kind() -> None:
 
 
 def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
-    """Nothing in it destroys, also where it has the remedy of another finding."""
+    """The script has no destructive remedy, even if it has the remedy of another finding."""
     other = ("CAP006", 1, finding(remedies=(remounting(9),)))
     shown = grouped(3, other, runnable=False)
     assert "\n  Commands for 1 more: -v.\n" in shown
@@ -348,7 +348,7 @@ def test_the_script_is_not_named_for_what_it_leaves_out() -> None:
 
 
 def test_a_remedy_of_the_host_is_shown_once() -> None:
-    """A sysctl is the same for all its filesystems, and for another rule too."""
+    """A sysctl is the same for all filesystems, and also for another rule."""
     steps = (Step(Phase.IMMEDIATE, "sysctl -w vm.x=1"),)
     remedy = Remedy("Bound it.", Disruption.ONLINE, steps)
     each = [("DUR005", n, finding(remedies=(remedy,))) for n in range(1, 10)]
@@ -359,7 +359,7 @@ def test_a_remedy_of_the_host_is_shown_once() -> None:
 
 
 def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
-    """A rule of udev for twelve volumes is one file, beside a command for each of them."""
+    """A udev rule for twelve volumes is one file, beside a command for each volume."""
     change = NewFile("/etc/udev/rules.d/60-x.rules", "the rule\n")
     shared = Step(Phase.PERSISTENT, "printf x > /etc/udev/rules.d/60-x.rules", change=change)
     each = [
@@ -380,7 +380,7 @@ def test_a_file_that_many_filesystems_share_is_shown_once() -> None:
 
 
 def test_the_script_is_named_once() -> None:
-    """Below the only finding, or below all of them; not where no remedy can be run."""
+    """The hint is below the only finding or below all; there is none if no remedy can be run."""
     judged = report(host(root()), edits)
     line = "As a script: ext4audit fix --disruption remount /"
     assert f"\n  {line}\n" in as_text(judged)
@@ -394,7 +394,7 @@ def test_the_script_is_named_once() -> None:
 
 
 def test_a_filesystem_that_no_rule_judges_is_named() -> None:
-    """No findings would read as a pass."""
+    """A report without findings would look like a pass."""
     made = found(1)
     none = Verdict(RULES["DUR005"], made.host.filesystems[0].id, Outcome.NOT_APPLICABLE, note="x")
     shown = as_text(made._replace(verdicts=(none,)))
@@ -443,7 +443,7 @@ def names_lost(made: Report, shown: str) -> list[str]:
 def test_grouping_loses_nothing(
     findings: list[tuple[str, int, Finding]], width: int | None
 ) -> None:
-    """Every finding that counts has its rule and its subject, or the number of its group."""
+    """Every counted finding has its rule and subject in the report, or the number of its group."""
     made = found(12, *findings)
     assert names_lost(made, as_text(made)) == []
     unwrapped = re.sub(r"\n +", " ", as_text(made, width=width))
@@ -453,7 +453,7 @@ def test_grouping_loses_nothing(
 @examples(60)
 @given(st.sets(st.integers(1, 12), min_size=1))
 def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> None:
-    """Several findings of a rule on one filesystem do not make it two."""
+    """Several findings of a rule on one filesystem count as one."""
     ordered = sorted(numbers)
     twice = [("DUR005", n, finding(LOW, fact=fact)) for n in ordered for fact in "ab"]
     (row,) = rows(as_text(found(12, *twice)))
@@ -469,7 +469,7 @@ def test_the_number_of_a_group_is_that_of_its_filesystems(numbers: set[int]) -> 
 def test_what_was_asked_for_or_measured_is_whole(
     asked: tuple[str, ...], *, measured: bool, whole: bool
 ) -> None:
-    """Below the threshold too: who selects a rule wants its evidence, not one line."""
+    """This holds below the threshold: whoever selects a rule wants its evidence, not one line."""
     one = finding(LOW)._replace(measured=measured)
     shown = as_text(found(1, ("DUR005", 1, one)), asked=frozenset(asked))
     assert ("DUR005 name-of-dur005 · /mnt/d1" in shown) is whole

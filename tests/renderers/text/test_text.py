@@ -162,7 +162,7 @@ def narrow_report() -> Report:
 
 
 def notes_report() -> Report:
-    """Audit a filesystem with a note, a clean one, and a host with a finding of its own."""
+    """Audit a filesystem with a note, a clean one, and a host with a finding about itself."""
     return report(host(boot("renames"), root()), renames, barriers, old_kernel)
 
 
@@ -179,17 +179,17 @@ def notes_report() -> Report:
 def test_the_whole_output(
     of: Report, verbosity: int, width: int | None, ascii_only: bool, expected: str
 ) -> None:
-    """The text of a small report is this, to the letter."""
+    """The text of a small report is exactly this."""
     assert as_text(of, verbosity=verbosity, width=width, ascii_only=ascii_only) == expected
 
 
 def test_quiet_is_the_summary_alone() -> None:
-    """With -q only the last line is left."""
+    """With -q only the last line remains."""
     assert as_text(night_report(), verbosity=-1) == f"db1: {NIGHT.splitlines()[-1]}\n"
 
 
 def test_a_host_without_ext4_is_reported_so() -> None:
-    """Without ext4 the audit is complete, and a sentence states that."""
+    """Without ext4 the audit is complete, and a sentence says so."""
     assert as_text(report(host(), inodes)).split("\n", 1)[1] == (
         "There is no ext4 filesystem on host db1: nothing to audit.\n"
         "0 filesystems: no findings; 0 checks passed; complete.\n"
@@ -197,7 +197,7 @@ def test_a_host_without_ext4_is_reported_so() -> None:
 
 
 def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
-    """With a gap, no filesystem seen does not mean that there is none."""
+    """If the host has a gap, seeing no filesystem does not mean that there is none."""
     gap = Unknown("the mount table", Why.FAILED, "Input/output error", "look at the disk")
     shown = as_text(report(host(gaps=(gap,)), inodes))
     assert shown.split("\n", 1)[1] == (
@@ -210,7 +210,7 @@ def test_a_host_that_could_not_be_seen_is_not_called_free_of_ext4() -> None:
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
 def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> None:
-    """A line of commands is byte-identical, at one indentation, at any width."""
+    """A command line is byte-identical and equally indented at any width."""
     shown = as_text(night_report(), verbosity=1, width=width, color=color)
     lines = SGR.sub("", shown).split("\n")
     for command in (
@@ -226,7 +226,7 @@ def test_commands_stand_alone_on_their_lines(width: int | None, color: bool) -> 
 @pytest.mark.parametrize("width", [None, 24, 80])
 @pytest.mark.parametrize("color", [False, True])
 def test_the_commands_of_the_default_stand_alone_too(width: int | None, color: bool) -> None:
-    """What changes something is a line of its own; checks and rollback are left to -v."""
+    """Each command that changes something has its own line; checks and rollback need -v."""
     shown = SGR.sub("", as_text(night_report(), width=width, color=color))
     assert f'    mount -o remount,barrier "{QUOTED}"' in shown.split("\n")
     assert "    tune2fs -o ^nobarrier /dev/md127" in shown.split("\n")
@@ -237,19 +237,19 @@ def test_the_commands_of_the_default_stand_alone_too(width: int | None, color: b
 
 
 def unsafe(shown: str) -> set[str]:
-    """Return what a terminal must not be given."""
+    """Return the characters that must not reach a terminal."""
     return {char for char in shown.replace("\n", "") if not char.isprintable()}
 
 
 def starts(shown: str) -> Sequence[str]:
-    """Return how the lines begin, as a log that trims them sees it."""
+    """Return the first two characters of each line without indentation, as a log trims it."""
     return [line.lstrip()[:2] for line in shown.split("\n")]
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 @pytest.mark.parametrize("verbosity", [-1, 0, 1])
 def test_hostile_names_are_shown_and_not_obeyed(name: str, verbosity: int) -> None:
-    """Whatever a name holds, no control reaches the output, and no line begins a command."""
+    """For any name, no control character is printed, and no line starts a command."""
     shown = as_text(hostile_report(name), verbosity=verbosity)
     assert unsafe(shown) == set()
     assert "::" not in starts(shown)
@@ -261,7 +261,7 @@ def test_hostile_names_are_shown_and_not_obeyed(name: str, verbosity: int) -> No
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES.values(), ids=HOSTILE_NAMES)
 def test_a_name_cannot_add_a_line(name: str) -> None:
-    """A report has the same lines whatever its names are."""
+    """The number of lines of a report does not depend on its names."""
     harmless = as_text(hostile_report("/data"))
     assert as_text(hostile_report(name)).count("\n") == harmless.count("\n")
 
@@ -269,7 +269,7 @@ def test_a_name_cannot_add_a_line(name: str) -> None:
 @given(st.text(st.characters(exclude_categories=())))
 @examples(25)
 def test_no_text_at_all_is_unsafe(name: str) -> None:
-    """Any text whatever, coloured and wrapped or not, yields printable characters only."""
+    """Any text, coloured and wrapped or not, becomes printable characters only."""
     of = hostile_report(name)
     assert unsafe(as_text(of)) == set()
     assert unsafe(SGR.sub("", as_text(of, color=True, width=50, verbosity=1))) == set()
@@ -278,7 +278,7 @@ def test_no_text_at_all_is_unsafe(name: str) -> None:
 @given(st.lists(st.sampled_from(["a", "/dev/sda", "w" * 30, "w" * 40, "w" * 41, "w" * 60])))
 @examples(50)
 def test_lines_break_where_the_next_word_has_no_room(words: list[str]) -> None:
-    """A line takes all words that fit, and one that is longer than a line stands alone."""
+    """A line takes all words that fit; a word longer than a line has a line to itself."""
     block = Prose((Span(" ".join(words)),))
     lines = render_blocks(iter([block]), color=False, width=40, ascii_only=False).splitlines()
     assert [word for line in lines for word in line.split()] == words
@@ -288,20 +288,20 @@ def test_lines_break_where_the_next_word_has_no_room(words: list[str]) -> None:
 
 
 def test_markup_and_emoji_codes_are_plain_text() -> None:
-    """What rich would take for markup or an emoji is shown as it is."""
+    """Text that rich would interpret as markup or an emoji is shown literally."""
     shown = as_text(hostile_report("/mnt/[/red][bold]:smile:"), color=True)
     assert "/mnt/[/red][bold]:smile:" in shown
 
 
 def test_ascii_only_is_ascii() -> None:
-    """Glyphs have ASCII variants, and names are spelled out."""
+    """Glyphs have ASCII variants, and names are escaped."""
     shown = as_text(hostile_report("/mnt/Übung"), verbosity=1, ascii_only=True)
     assert shown.isascii()
     assert r"/mnt/\u00dcbung" in shown
 
 
 def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The text is the same with colour, and the environment changes neither."""
+    """The text is the same with colour, and the environment influences neither."""
     for name, value in {
         "NO_COLOR": "1",
         "FORCE_COLOR": "1",
@@ -317,13 +317,13 @@ def test_colour_changes_nothing_but_colour(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("width", [None, 40, 80])
 def test_no_line_ends_in_blanks(width: int | None) -> None:
-    """Neither padding nor wrapping leaves blanks at the end of a line."""
+    """Neither padding nor wrapping leaves trailing blanks."""
     for line in as_text(night_report(), width=width, verbosity=1).split("\n"):
         assert line == line.rstrip()
 
 
 def test_prose_is_wrapped_between_words_only() -> None:
-    """On a terminal prose keeps to its width, and a long path stays whole."""
+    """On a terminal prose keeps to the width, and a long path is not broken."""
     path = "/srv/" + "x" * 60
     fs = filesystem(mounts=(mount(path),))
     shown = as_text(report(host(fs), saying("Odd.")), width=40)
@@ -331,7 +331,7 @@ def test_prose_is_wrapped_between_words_only() -> None:
 
 
 def saying(message: str, *citations: Citation) -> Rule:
-    """Make a rule that finds the message everywhere."""
+    """Return a rule that finds this message on every filesystem."""
 
     @rule("DUR005", "always", severity=Severity.HIGH, since="0.1")
     def find(_fs: Filesystem, _host: Host) -> RuleOutput:
@@ -342,14 +342,14 @@ def saying(message: str, *citations: Citation) -> Rule:
 
 
 def test_a_long_word_at_the_beginning_leaves_no_empty_line() -> None:
-    """A first word that is wider than the terminal stands on the first line."""
+    """A first word that is wider than the terminal stays on the first line."""
     path = "/srv/" + "x" * 60
     shown = as_text(report(host(filesystem()), saying(f"{path} is odd.")), width=24)
     assert f"\n  {path}\n  is odd.\n" in shown
 
 
 def test_a_long_value_moves_only_its_own_origin() -> None:
-    """One long value does not push the origins of the others to the right."""
+    """A long value does not push the origins of the other rows to the right."""
     rows = (Citation("short", "1", "here"), Citation("long", "x" * 37, "there"))
     shown = as_text(report(host(filesystem()), saying("Odd.", *rows)))
     assert f"\n    short  1  here\n    long   {'x' * 37}  there\n" in shown
@@ -373,7 +373,7 @@ def test_evidence_hangs_where_the_terminal_is_narrow() -> None:
 
 
 def test_a_long_label_has_a_line_of_its_own() -> None:
-    """All values begin in one column, whatever stands before them."""
+    """All values begin in the same column, whatever their labels."""
     label = "busiest member under small-file churn, modelled"
     rows = (("stripe", "raid0", "/sys"), (label, "39%", "computed"), ("media", "yes", "/sys"))
     table = Columns(tuple(tuple(map(Span, row)) for row in rows), indent=2, fixed=1)
@@ -389,7 +389,7 @@ def test_a_long_label_has_a_line_of_its_own() -> None:
 
 
 def test_wide_letters_are_counted_as_two_columns() -> None:
-    """Columns stay aligned under letters that take two columns each."""
+    """Columns stay aligned if a text has letters that are two columns wide."""
     fs = md127("/写真")
     shown = as_text(report(host(fs), barriers))
     assert "option in force  nobarrier  /proc" in shown
