@@ -1,4 +1,4 @@
-"""Every command of README.md and docs/ is run; every output that they show is the present one."""
+"""Every command in README.md and docs/ runs, and the outputs shown there are up to date."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ from support.docs.scene import MOUNTED, NOT_RUN, STORIES, Scene, failure
 from support.program import run_new
 
 E2FSPROGS = "mke2fs 1.47"
-"""The outputs of `layout` and `plan` are those of the metadata that this mke2fs makes."""
+"""The mke2fs version that made the filesystems shown in the outputs of `layout` and `plan`."""
 
 ADDED = ("jq",)
-"""Programs of the examples, beside ours, that a system may lack."""
+"""Programs used in the examples, apart from ours, that may not be installed."""
 
 
 def parts_of(page: Path) -> list[Exchange]:
-    """Return the commands of a page in their order."""
+    """Return the commands of a page in their order, with their outputs."""
     text = page.read_text(encoding="utf-8")
     return [part for block in blocks(text, SHELL, TRANSCRIPT) for part in exchanges(block)]
 
 
 def bare(command: str) -> str:
-    """Return a command without the comment behind it."""
+    """Return a command without its trailing comment."""
     return re.sub(r"\s+# .*$", "", command)
 
 
 def needs_mount(command: str) -> bool:
-    """Whether a command names the mount point of the examples."""
+    """Return whether a command names the mount point of the examples."""
     return re.search(rf"\s{MOUNTED}(?:\s|$)", command) is not None
 
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """Make the directory in which a page's commands run."""
+    """Return a directory in which a page's commands run."""
     return Scene(tmp_path)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
-    """In the order of the page, and their outputs are those that it shows."""
+    """The commands run in the order of the page, and their outputs match the page."""
     text = page.read_text(encoding="utf-8")
     if _depends_on_e2fsprogs(text) and not _e2fsprogs():
         pytest.skip("needs mke2fs")
@@ -74,7 +74,7 @@ def test_commands_run(page: Path, scene: Scene, *, accept: bool) -> None:
 
 
 def skip_without_programs_of(text: str) -> None:
-    """Skip where a program that begins a command or follows a pipe is not installed."""
+    """Skip the test if a program that starts a command or follows a pipe is not installed."""
     named = [tool for tool in ADDED if re.search(rf"(?:^|\| ){tool} ", text, re.MULTILINE)]
     missing = [tool for tool in named if shutil.which(tool) is None]
     if missing:
@@ -82,13 +82,13 @@ def skip_without_programs_of(text: str) -> None:
 
 
 def _depends_on_e2fsprogs(text: str) -> bool:
-    """Whether a page shows outputs about a filesystem that mke2fs makes."""
+    """Return whether a page shows outputs about a filesystem made by mke2fs."""
     shown = "".join(block.text for block in blocks(text, TRANSCRIPT))
     return re.search(r"^\$ ext4audit (?:layout|plan) ", shown, re.MULTILINE) is not None
 
 
 def _e2fsprogs() -> str:
-    """Return what mke2fs prints as its version, nothing where it is not installed."""
+    """Return the version that mke2fs prints, or "" if it is not installed."""
     if shutil.which("mke2fs") is None:
         return ""
     return subprocess.run(["mke2fs", "-V"], capture_output=True, text=True, check=False).stderr
@@ -100,7 +100,7 @@ MOUNTING = [page for page in PAGES if any(needs_mount(part.command) for part in 
 @pytest.mark.kernel
 @pytest.mark.parametrize("page", MOUNTING, ids=name)
 def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
-    """In a private mount namespace with an ext4 filesystem on /srv."""
+    """The commands run in a private mount namespace with an ext4 filesystem on /srv."""
     commands = [part.command for part in parts_of(page) if needs_mount(part.command)]
     skip_without_programs_of("\n".join(commands))
     failures = [failure(command, scene.run_mounted(command)) for command in commands]
@@ -109,20 +109,20 @@ def test_commands_on_a_mounted_filesystem_run(page: Path, scene: Scene) -> None:
 
 @pytest.mark.parametrize("command", ["--version", "scna", f"scan --from hosts/{STORIES[1]}"])
 def test_the_program_of_the_scene_is_the_real_one(command: str, scene: Scene) -> None:
-    """It runs in a copy of a loaded process, and says and ends as a new one does."""
+    """A copy of a loaded process prints the same and exits with the same code as a new process."""
     copy = scene.run(f"ext4audit {command}")
     new = run_new(*command.split(), cwd=scene.root)
     assert (copy.returncode, copy.stdout, copy.stderr) == (new.returncode, new.stdout, new.stderr)
 
 
 def test_every_reason_not_to_run_a_command_is_needed() -> None:
-    """A command that is gone needs no reason."""
+    """A command that was removed from the pages needs no reason."""
     shown = {bare(part.command) for page in PAGES for part in parts_of(page)}
     assert set(NOT_RUN) - shown == set()
 
 
 def test_commands_stand_in_blocks_that_are_run() -> None:
-    """No block without a language, and no commands in another one, escape the tests."""
+    """Every block has a known language, and blocks of plain text contain no commands."""
     known = ("sh", "console", "yaml", "cron", "ini", "toml", "python", "mermaid", "text")
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_commands_stand_in_blocks_that_are_run() -> None:
 
 
 def test_writing_outputs_twice_changes_nothing() -> None:
-    """A page with its outputs is left as it is, to the last blank line."""
+    """A page that has its outputs stays unchanged, to the last blank line."""
     page = "a\n\n```console\n$ one\nold\n$ two \\\n    x\n```\n\nb\n\n```sh\nthree\n```\n"
     once = with_outputs(page, lambda command: f"output of {command[:3]}\n")
     assert once == page.replace("old\n", "output of one\n").replace("x\n", "x\noutput of two\n")
@@ -141,7 +141,7 @@ def test_writing_outputs_twice_changes_nothing() -> None:
 
 
 def test_commands_are_read_as_a_shell_reads_them() -> None:
-    """Continued lines are one command, and lines of comment none."""
+    """Continued lines form one command, and comment lines none."""
     block = Block("sh", "# note\none \\\n  two\n\nthree  # said\n", 0, 0)
     assert [part.command for part in exchanges(block)] == ["one \\\n  two", "three  # said"]
     shown = Block("console", "$ one\nx\n$ two\n", 0, 0)
@@ -163,6 +163,6 @@ def test_commands_are_read_as_a_shell_reads_them() -> None:
     ],
 )
 def test_only_results_are_allowed_beside_success(command: str, code: int, *, fine: bool) -> None:
-    """A finding or a gap ends a scan with 1 or 3; nothing else may fail."""
+    """A finding or a gap ends a scan with 1 or 3; any other failure is an error."""
     done = subprocess.CompletedProcess(["sh"], code, "", "")
     assert (failure(command, done) is None) == fine

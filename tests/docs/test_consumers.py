@@ -1,4 +1,4 @@
-"""What docs/ci.md shows for CI and monitoring is run, and read by the consumer's own rules."""
+"""The CI and monitoring examples of docs/ci.md run, and satisfy the rules of their consumers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PERFDATA = re.compile(r"'?[^'=]+'?=[0-9.]+[a-zA-Z%]*(;[0-9.]*){0,4}")
 
 
 def with_of(job: str) -> dict[str, str]:
-    """Return the inputs that the page's job gives the action."""
+    """Return the inputs that the job on the page gives the action."""
     (block,) = (text for text in re.findall(r"```yaml\n(.*?)```", CI, re.DOTALL) if job in text)
     (steps,) = (each["steps"] for each in yaml.safe_load(block)["jobs"].values())
     (given,) = (step["with"] for step in steps if job in step.get("uses", ""))
@@ -37,7 +37,7 @@ def with_of(job: str) -> dict[str, str]:
 
 
 def command(word: str) -> str:
-    """Return the one command of the page's examples that holds a word."""
+    """Return the only command of the page's examples that contains a word."""
     blocks = re.findall(r"```(?:yaml|cron|ini)\n(.*?)```", CI, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if "ext4audit scan" in line]
     (found,) = [line for line in lines if word in line]
@@ -46,14 +46,14 @@ def command(word: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Make a directory with the snapshots of two hosts, as a repository of them has it."""
+    """Return a directory with the snapshots of two hosts, like a repository of snapshots."""
     for story in STORIES:
         shutil.copytree(HOSTS / story / "snapshot", tmp_path / "hosts" / story)
     return tmp_path
 
 
 def run(line: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a line by a shell, with the program on its path."""
+    """Run a shell command line with the program on its PATH."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.run(
         ["sh", "-c", line],
@@ -67,7 +67,7 @@ def run(line: str, where: Path, **environment: str) -> subprocess.CompletedProce
 
 
 def test_the_github_job_annotates_and_uploads_a_valid_log(repository: Path) -> None:
-    """Exit 1, because the array's hotspot is a finding; the log obeys SARIF's schema."""
+    """The result is 1, because LAY001 is found; the log is valid against SARIF's schema."""
     summary = repository / "summary.md"
     (repository / "ext4audit").mkdir()
     (repository / "ext4audit" / "bin").symlink_to(Path(sys.executable).parent)
@@ -84,7 +84,7 @@ def test_the_github_job_annotates_and_uploads_a_valid_log(repository: Path) -> N
 
 
 def test_the_gitlab_job_writes_what_gitlab_reads(repository: Path) -> None:
-    """JUnit of two hosts, and Code Quality with relative paths and unique fingerprints."""
+    """JUnit covers two hosts, and Code Quality has relative paths and unique fingerprints."""
     job = read_yaml(TEMPLATE)["ext4audit"]
     (line,) = job["script"]
     assert run(line, repository, **job["variables"]).returncode == 1
@@ -98,7 +98,7 @@ def test_the_gitlab_job_writes_what_gitlab_reads(repository: Path) -> None:
 
 
 def test_the_cron_line_feeds_the_textfile_collector(tmp_path: Path) -> None:
-    """It exits 0, and what appears in the directory has a series that says whether it is whole."""
+    """The command exits 0, and the file has the series that says whether the audit is complete."""
     line = command("prometheus").replace("/var/lib/prometheus/node-exporter", str(tmp_path))
     done = run(line, tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
@@ -109,7 +109,7 @@ def test_the_cron_line_feeds_the_textfile_collector(tmp_path: Path) -> None:
 
 
 def test_the_nagios_command_answers_as_a_plugin(tmp_path: Path) -> None:
-    """The first line has the status of the exit code, and perfdata that the guidelines allow."""
+    """The first line has the status of the exit code, and perfdata allowed by the guidelines."""
     done = run(command("nagios"), tmp_path)
     status = ("OK", "WARNING", "CRITICAL", "UNKNOWN")[done.returncode]
     first = done.stdout.splitlines()[0]
@@ -118,7 +118,7 @@ def test_the_nagios_command_answers_as_a_plugin(tmp_path: Path) -> None:
 
 
 def test_the_installed_path_is_named_where_no_path_is_searched() -> None:
-    """Cron and NRPE have a PATH of their own."""
+    """Cron and NRPE use a different PATH."""
     for language in ("cron", "ini"):
         (block,) = re.findall(rf"```{language}\n(.*?)```", CI, re.DOTALL)
         assert INSTALLED in block

@@ -1,4 +1,4 @@
-"""The examples in README.md and docs/ that are no commands: Python, and files of configuration."""
+"""The examples in README.md and docs/ that are not commands: Python and configuration files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILES = [(page, block) for page, block in PYTHON if NAMED.match(block.text)]
 
 @pytest.mark.parametrize(("page", "block"), [each for each in PYTHON if each not in FILES])
 def test_python_runs(page: str, block: Block, tmp_path: Path) -> None:
-    """Beside the files that the page shows, without a word on standard error."""
+    """The code runs next to the page's example files and writes nothing to standard error."""
     scene = Scene(tmp_path)
     scene.write_files((ROOT / page).read_text(encoding="utf-8"))
     done = run_python("-c", block.text, cwd=scene.root)
@@ -44,13 +44,13 @@ def test_python_runs(page: str, block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("page", "block"), examples("yaml"))
 def test_yaml_can_be_read(page: str, block: Block) -> None:
-    """By any reader of YAML."""
+    """A YAML parser accepts every block."""
     assert list(yaml.safe_load_all(block.text)), page
 
 
 @pytest.mark.parametrize(("page", "block"), FILES)
 def test_a_file_of_python_is_a_rule(page: str, block: Block, tmp_path: Path) -> None:
-    """Complete, with all headings of a page; it uses nothing but the public interface."""
+    """The rule is complete, with all headings, and uses only the public interface."""
     scene = Scene(tmp_path)
     scene.write_files(block.text.join(("```python\n", "```\n")))
     (path,) = scene.root.glob("x*.py")
@@ -65,7 +65,7 @@ def test_a_file_of_python_is_a_rule(page: str, block: Block, tmp_path: Path) -> 
 
 
 def test_the_policy_is_one() -> None:
-    """All its keys, rules and profiles exist."""
+    """All keys, rules and profiles of the example policy exist."""
     texts = [block.text for _page, block in examples("toml")]
     (policy,) = [text for text in texts if text.startswith("# ext4audit.toml\n")]
     parsed = parse_policy(toml_reader().loads(policy), all_rules(), lambda _word, _known: "")
@@ -74,6 +74,6 @@ def test_the_policy_is_one() -> None:
 
 
 def test_every_file_is_named() -> None:
-    """Its first line is a comment with the name, so that a test can write and use it."""
+    """The first line of a file is a comment with its name, so that a test can write and use it."""
     for page, block in examples("toml"):
         assert block.text.startswith("# "), f"{page}: {block.text}"

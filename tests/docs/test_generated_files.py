@@ -1,4 +1,4 @@
-"""Completions and manual pages in share/ are what the program would make them now."""
+"""The completions and manual pages in share/ match what the program generates now."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(hashlib.sha256(repr(sorted(generated().items())).encode()).hexdigest())
 
 
 def test_the_files_are_up_to_date(*, accept: bool) -> None:
-    """`pytest --accept` writes them; nothing else lies in share/."""
+    """`pytest --accept` writes the files; share/ contains nothing else."""
     if accept:
         write(SHARE, generated())
     assert written(SHARE) == generated()
@@ -49,7 +49,7 @@ def test_the_files_are_up_to_date(*, accept: bool) -> None:
     ids=["narrow", "wide"],
 )
 def test_no_environment_changes_them(changes: dict[str, str]) -> None:
-    """Neither width, locale nor the order of sets."""
+    """Width, locale and hash order do not influence them."""
     ours = hashlib.sha256(repr(sorted(generated().items())).encode()).hexdigest()
     done = run_python("-c", DIGEST, str(Path(__file__).parents[1]), env=changes)
     assert done.stdout == f"{ours}\n"
@@ -57,7 +57,7 @@ def test_no_environment_changes_them(changes: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_are_ascii_and_have_no_request_of_their_text(name: str) -> None:
-    """What a command says never begins a line as a request, nor holds an escape."""
+    """Text from a command neither starts a line as a roff request nor contains an escape."""
     text = PAGES[name]
     assert text.isascii()
     known = re.compile(r"\.(TH|SH|PP|TP|nf|fi|\\\")( |$)")
@@ -75,18 +75,18 @@ def test_pages_are_ascii_and_have_no_request_of_their_text(name: str) -> None:
     ],
 )
 def test_roff_prints_text_as_it_is(text: str, roff: str) -> None:
-    """Options can be copied to a shell, and no text is taken for a request."""
+    """Options can be copied to a shell, and text is never interpreted as a request."""
     assert escaped(text) == roff
 
 
 def test_backticks_are_bold() -> None:
-    """As in the help, where they mark what is typed."""
+    """Backticks mark what is typed, as in the help."""
     assert prose("that `scan -f json`\n  prints") == r"that \fBscan \-f json\fR prints"
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_man_prints_every_page_without_a_warning(name: str) -> None:
-    """In 80 columns of UTF-8, as distributions check it."""
+    """Each page is formatted in 80 columns of UTF-8, the check that distributions run."""
     if shutil.which("man") is None:
         pytest.skip("man is not installed")
     done = subprocess.run(
@@ -102,7 +102,7 @@ def test_man_prints_every_page_without_a_warning(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_mandoc_has_nothing_to_say(name: str) -> None:
-    """But that a page has no date: the same version is the same bytes."""
+    """The missing date is intended: the same version gives the same bytes."""
     if shutil.which("mandoc") is None:
         pytest.skip("mandoc is not installed")
     done = subprocess.run(
@@ -116,7 +116,7 @@ def test_mandoc_has_nothing_to_say(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_page_has_what_the_help_has(name: str) -> None:
-    """Every option, the examples, and the exit codes."""
+    """A page has every option, the examples, and the exit codes."""
     page = PAGES[f"man/man1/ext4audit-{name}.1"]
     shown = page
     for char, glyph in GLYPHS.items():
@@ -136,7 +136,7 @@ def test_a_page_has_what_the_help_has(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_explained(name: str) -> None:
-    """No option stands in the help or on a page without a sentence."""
+    """No option lacks a description in the help and on the page."""
     command = app.get_command(click.Context(app), name)
     assert command is not None
     options = [each for each in command.params if isinstance(each, click.Option)]
@@ -144,7 +144,7 @@ def test_every_option_is_explained(name: str) -> None:
 
 
 def test_the_page_of_the_policy_explains_every_key() -> None:
-    """And its example is a policy."""
+    """The example on the page is a valid policy."""
     assert tuple(EXPLAINED) == KEYS
     assert tuple(SUPPRESS_EXPLAINED) == SUPPRESS_KEYS
     assert set(PROFILES_EXPLAINED) == set(SITE_KEYS)
@@ -157,7 +157,7 @@ def test_the_page_of_the_policy_explains_every_key() -> None:
 
 
 def test_the_wheel_brings_them_along() -> None:
-    """Below the prefix, where bash, zsh, fish and man look for them."""
+    """They are installed below the prefix, where bash, zsh, fish and man look for them."""
     project = toml_reader().loads((SHARE.parent / "pyproject.toml").read_text(encoding="utf-8"))
     targets = project["tool"]["hatch"]["build"]["targets"]
     assert targets["wheel"]["shared-data"] == {

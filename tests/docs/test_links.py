@@ -31,7 +31,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", ALL, ids=name)
 def test_links_resolve(page: Path) -> None:
-    """Each link within the tree leads to a file of it, and to a heading of that file."""
+    """Each link within the tree points to an existing file, and to a heading of that file."""
     for target in LINK.findall(prose(page)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -44,14 +44,14 @@ def test_links_resolve(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_paths_exist(page: Path) -> None:
-    """Each path of the tree that a page names in code is there; `<…>` stands for any name."""
+    """Each path that a page names in code exists; `<…>` stands for any name."""
     paths = PATH.findall(prose(page))
     patterns = {path: re.sub(r"<[^>]*>", "*", path.rstrip("/")) for path in paths}
     assert [path for path, pattern in patterns.items() if not list(ROOT.glob(pattern))] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    """Through the links alone."""
+    """The other pages are reachable through links alone."""
     reached: set[Path] = set()
     waiting = [README]
     while waiting:
@@ -64,12 +64,12 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
 
 
 def test_the_readme_is_short() -> None:
-    """What is longer lies in docs/."""
+    """Longer explanations belong in docs/."""
     assert len(README.read_text(encoding="utf-8").splitlines()) <= LONGEST_README
 
 
 def test_the_changelog_has_each_topic_once() -> None:
-    """Two changes of one line, merged as two lines, say it twice and differ."""
+    """Two edits of one entry that were merged as two lines would repeat it and differ."""
     lines = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()
     heads = [line[:28] for line in lines if line.startswith("- ")]
     assert [head for head in set(heads) if heads.count(head) > 1] == []

@@ -11,7 +11,7 @@ TESTS = "uv run pytest"
 
 
 def test_the_two_commands_are_those_of_ci() -> None:
-    """Each stands alone in a block, and behind the installation of uv."""
+    """Each command has a block to itself, after the installation of uv."""
     text = README.read_text(encoding="utf-8")
     commands = [part.command for block in blocks(text, SHELL) for part in exchanges(block)]
     run_by_ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -24,7 +24,7 @@ def test_the_two_commands_are_those_of_ci() -> None:
 
 
 def test_the_readme_has_ten_commands() -> None:
-    """Those that people use, each with what it does."""
+    """They are the commands in common use, each with an explanation."""
     section = README.read_text(encoding="utf-8").partition("\n## Ten commands\n")[2]
     first = next(iter(blocks(section, SHELL)))
     assert all("  # " in part.command for part in exchanges(first))

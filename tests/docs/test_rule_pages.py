@@ -1,4 +1,4 @@
-"""docs/rules/ has the docstring of every rule, and an index that names all of them."""
+"""docs/rules/ has the docstring of every rule, and an index that lists all rules."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr
 
 
 def html(text: str) -> str:
-    """Return what GitHub makes of a page."""
+    """Return the HTML that GitHub makes of a page."""
     cmark: Any = pytest.importorskip("cmarkgfm")
     unsafe = importlib.import_module("cmarkgfm.cmark").Options.CMARK_OPT_UNSAFE
     return str(cmark.github_flavored_markdown_to_html(text, options=unsafe))
 
 
 def test_the_pages_are_up_to_date(*, accept: bool) -> None:
-    """`pytest --accept` writes them; nothing else lies in docs/rules/."""
+    """`pytest --accept` writes the pages; docs/rules/ contains nothing else."""
     if accept:
         write(RULES, rule_pages())
     assert written(RULES) == rule_pages()
@@ -36,7 +36,7 @@ def test_the_pages_are_up_to_date(*, accept: bool) -> None:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_page_has_the_docstring_of_its_rule(rule: Rule) -> None:
-    """Word for word, with the summary of the module above and the references below."""
+    """It is included word for word, with the summary above and the references below."""
     page = (RULES / f"{rule.code}.md").read_text(encoding="utf-8")
     module = importlib.import_module(rule.module)
     summary = (module.__doc__ or "").partition("\n")[0].partition(": ")[2]
@@ -48,12 +48,12 @@ def test_a_page_has_the_docstring_of_its_rule(rule: Rule) -> None:
 
 @pytest.mark.parametrize("path", [*PAGES, *sorted(RULES.glob("*.md"))], ids=name)
 def test_nothing_of_a_page_is_lost_as_markup(path: Path) -> None:
-    """A name in angle brackets outside of code is an element of HTML, which nobody sees."""
+    """A name in angle brackets outside of code would become an invisible HTML element."""
     assert ELEMENTS.findall(html(path.read_text(encoding="utf-8"))) == []
 
 
 def test_the_index_lists_every_rule_once() -> None:
-    """Under its family, with severity, name, summary and when it judges."""
+    """A rule is listed under its family, with severity, name, summary and when it judges."""
     text = (RULES / INDEX).read_text(encoding="utf-8")
     sections = dict(re.findall(r"^## (.*)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
     for rule in all_rules():

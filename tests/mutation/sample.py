@@ -1,7 +1,7 @@
 """Change one operator or number of the package at a time, and run the unit tests of its module.
 
-`uv run --with cosmic-ray python tests/mutation/sample.py 60` tries 60 mutants of the rooms that
-decide. A second argument is the seed of the sample; further ones are the rooms to sample, such as
+`uv run --with cosmic-ray python tests/mutation/sample.py 60` tries 60 mutants of the packages in
+ROOMS. A second argument is the seed of the sample; further ones are the packages to sample, as in
 `60 0 rules layout`. cosmic-ray provides the operators. Mutants are written to a temporary copy of
 the package. The exit code is 1 when fewer than 90 % are killed.
 """
@@ -34,7 +34,7 @@ ROOMS = (
 )
 LEAST_KILLED_PERCENT = 90
 TIMEOUT_SECONDS = 300
-"""For each file or folder of tests. On a busy machine a whole folder may take longer than one
+"""The limit for each file or folder of tests. On a busy machine a folder may take longer than one
 file; a mutant that only makes the tests slow must not count as killed."""
 OPERATORS = (
     *("NumberReplacer", "ReplaceAndWithOr", "ReplaceOrWithAnd", "ReplaceUnaryOperator_Delete_Not"),
@@ -49,13 +49,13 @@ OPERATORS = (
         for change in "Add_Sub Sub_Add Mul_FloorDiv FloorDiv_Mul Mod_FloorDiv".split()
     ),
 )
-"""No operator on `|`: most of its mutants are annotations, which nothing evaluates."""
+"""No operator on `|`: most mutants would change annotations, which are never evaluated."""
 STRICT_ZIP = re.compile(r"\bstrict=(True|False)\b")
-"""zip() of sequences that are equally long by construction: the word asserts it, as ruff wants."""
+"""zip() of equally long sequences, on which ruff requires the argument."""
 
 
 Parts: TypeAlias = tuple[tuple[Path, ...], tuple[Path, ...]]
-"""The tests near to a module, and those farther away."""
+"""The tests close to a module, and more distant ones."""
 
 
 class Mutant(NamedTuple):
@@ -67,7 +67,7 @@ class Mutant(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        """Name the place and the change."""
+        """Return the place and the change as text."""
         return f"src/ext4audit/{self.module}:{self.line} {self.operator} #{self.occurrence}"
 
 
@@ -90,7 +90,7 @@ def main(count: int, seed: int, rooms: Sequence[str]) -> bool:
 
 
 def mutants(rooms: Sequence[str]) -> Iterator[Mutant]:
-    """Yield the mutants of rooms that can change what a module does."""
+    """Yield mutants of packages that can change what a module does."""
     for path in modules(rooms):
         text = path.read_text()
         nodes = list(ast_nodes(get_ast(text)))
@@ -103,7 +103,7 @@ def mutants(rooms: Sequence[str]) -> Iterator[Mutant]:
 
 
 def is_idle(text: str, operator: str, occurrence: int, line: int) -> bool:
-    """Whether a mutant is no program, as with the bare * of a signature, or the same program."""
+    """Return whether a mutant is invalid, as for the bare * of a signature, or equivalent."""
     if operator.startswith("ReplaceBinaryOperator_Mul"):
         mutated = mutate_code(text, get_operator(f"core/{operator}")(), occurrence)
         try:
@@ -115,16 +115,16 @@ def is_idle(text: str, operator: str, occurrence: int, line: int) -> bool:
 
 
 def modules(rooms: Sequence[str] = ROOMS) -> list[Path]:
-    """Return the modules of rooms."""
+    """Return the modules of packages."""
     return sorted(path for room in rooms for path in (PACKAGE / room).rglob("*.py"))
 
 
 def tests_of(module: Path) -> Parts:
-    """Return the tests that mirror a module and its importers; those of its folder and its room."""
+    """Return the tests of a module and its importers; those of its folder and its package."""
     is_package = module.stem == "__init__"
     dotted = ".".join((module.parent if is_package else module.with_suffix("")).parts)
     uses = [f"from ext4audit.{dotted} import"]
-    if not is_package:  # the bare name of a package is a word of docstrings, too
+    if not is_package:  # the bare name of a package also occurs in docstrings
         uses += [f" {dotted}.", f"({dotted}."]
     texts = {path: path.read_text() for path in modules()}
     users = (path for path, text in texts.items() if any(use in text for use in uses))
@@ -135,7 +135,7 @@ def tests_of(module: Path) -> Parts:
 
 
 def mirror_of(path: Path) -> Path:
-    """Return where the tests of a module are; those of a package have its name."""
+    """Return where a module's tests are; the tests of a package are named after it."""
     stem = path.parent.name if path.stem == "__init__" else path.stem
     return REPOSITORY / "tests" / path.parent.relative_to(PACKAGE) / f"test_{stem}.py"
 
@@ -143,7 +143,7 @@ def mirror_of(path: Path) -> Path:
 def is_killed(copy: Path, mutant: Mutant, tests: Parts) -> bool:
     """Write a mutant into the copy, run its tests, and restore the module.
 
-    Most mutants are killed by the near tests: the others are not even imported.
+    Most mutants are killed by the close tests, and the distant ones are not even imported.
     """
     module = copy / mutant.module
     original = module.read_text()
@@ -158,9 +158,9 @@ def is_killed(copy: Path, mutant: Mutant, tests: Parts) -> bool:
 
 
 def failure_of(copy: Path, tests: tuple[Path, ...], timeout_seconds: int) -> str:
-    """Return the test that fails with the copy of the package, "" where all pass.
+    """Return the test that fails with the copy of the package, or "" if all pass.
 
-    A test that does not end fails.
+    A test that does not end counts as failed.
     """
     options = "-x -q -n 0 -p no:cacheprovider --hypothesis-seed=0".split()
     environment = {
