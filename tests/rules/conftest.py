@@ -1,9 +1,9 @@
-"""Every host that a test of a rule judges is judged again by someone who knows less.
+"""Every host that the test of a rule judges is judged again with less evidence.
 
-So the law of evidence holds for the hosts on which a rule fails, and for a new rule as soon as it
-has a test: what fails, or is not determined, neither passes nor steps aside without a fact. Only
-what the rule looks at is taken away: test_watching.py shows that the other facts change nothing.
-EXT4AUDIT_LAW=all tries all pairs of facts, not some.
+So the law of evidence is checked on hosts on which a rule fails, and for a new rule as soon as it
+has a test: if a rule fails or is undetermined, then without a fact it neither passes nor stops
+applying. Only facts that the rule looks at are removed: test_watching.py shows that others change
+nothing. EXT4AUDIT_LAW=all tries all pairs of facts instead of a sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.hosts.law import CALM, calmer_verdict
 from support.hosts.watching import watched
 
 PAIRS = None if os.environ.get("EXT4AUDIT_LAW") == "all" else 5
-"""How many pairs of facts are taken away of each host, None for all."""
+"""How many pairs of facts are removed from each host; None means all pairs."""
 BOTH_TELL = "two facts show the same, and a row of a test has one of them only"
 EXCUSES = {
     ("CAP002", "Filesystem.superblock"): BOTH_TELL,
@@ -33,9 +33,9 @@ EXCUSES = {
     ("HLT002", "Filesystem.mounts"): BOTH_TELL,
     ("HLT007", "Filesystem.stack"): "an image is its own stack, which is always known",
 }
-"""What is honest all the same: by the rule and the fact without which it says something else."""
+"""Honest exceptions: a rule and the fact without which its result may be calmer."""
 WITHOUT_EXCUSES = "EXT4AUDIT_WITHOUT_EXCUSES"
-"""The variable with which a run has no excuses: test_excuses.py looks whether each is needed."""
+"""The variable that disables the excuses, with which test_excuses.py checks that each is needed."""
 Judged = tuple[Rule, Filesystem | None, Host, Verdict]
 
 
@@ -43,7 +43,7 @@ Judged = tuple[Rule, Filesystem | None, Host, Verdict]
 def _who_knows_less_is_not_calmer(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Judge again what the test of a rule judged, without what the rule looked at."""
+    """Judge again what the rule's test judged, without the facts that the rule looked at."""
     judged: list[Judged] = []
 
     def recording(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:
@@ -62,7 +62,7 @@ def _who_knows_less_is_not_calmer(
 
 
 def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
-    """Yield what a rule says more calmly without some facts of what it judged."""
+    """Yield what a rule reports more calmly if some facts of the judged subject are missing."""
     rule, fs, host, before = judged
     copy, seen = watched(subject := (fs, host))
     assert engine.judge(rule, *copy) == before, "a rule tells a watched fact from others"
@@ -81,5 +81,5 @@ def calmer_without(judged: Judged, chance: random.Random) -> Iterator[str]:
 
 
 def is_excused(rule: Rule, loss: blinding.Loss) -> bool:
-    """Whether what a rule says more calmly without these facts is honest."""
+    """Return whether it is honest that the rule is calmer without these facts."""
     return any((rule.code, kind) in EXCUSES for kind in loss.kinds)

@@ -1,4 +1,4 @@
-"""The engine with the real rules: any host, with any gaps, gets its verdicts and no error."""
+"""The engine with all rules: any host, with any gaps, gets its verdicts and no error."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RULES = all_rules()
 
 
 def expected_verdicts(judged: Host) -> int:
-    """Count the subjects of each rule."""
+    """Return the number of subjects of all rules together."""
     return sum(len(judged.filesystems) if rule.scope is Scope.FILESYSTEM else 1 for rule in RULES)
 
 
@@ -61,7 +61,7 @@ def errors(report: Report) -> str:
 @examples(50)
 @given(drawn=HOSTS)
 def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
-    """As on a real host; rules and pages find a device by its number."""
+    """Device numbers are unique, as on a real host, because rules and pages use them as keys."""
     numbers = device_numbers(drawn)
     assert len(set(numbers)) == len(numbers)
 
@@ -69,7 +69,7 @@ def test_no_two_devices_of_a_drawn_host_have_one_number(drawn: Host) -> None:
 @examples(150)
 @given(judged=HOSTS)
 def test_no_rule_breaks_on_any_host(judged: Host) -> None:
-    """Every rule gives every subject a verdict, and none is an error."""
+    """Every rule gives every subject a verdict, and none of them is an error."""
     report = audit(LIVE, judged, RULES)
     assert errors(report) == ""
     assert len(report.verdicts) == expected_verdicts(judged)
@@ -77,7 +77,7 @@ def test_no_rule_breaks_on_any_host(judged: Host) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_no_rule_breaks_where_nothing_is_known(rule: Rule) -> None:
-    """A host of gaps is judged too, and no filesystem rule passes it."""
+    """A host with nothing but gaps is judged too, and passes no filesystem rule."""
     unseen_host = unseen(host())
     unseen_filesystem = unseen(filesystem(layout=known(layout([1, 1]))))
     subject = unseen_filesystem if rule.scope is Scope.FILESYSTEM else None
@@ -86,7 +86,7 @@ def test_no_rule_breaks_where_nothing_is_known(rule: Rule) -> None:
 
 
 def unseen(subject: Any) -> Any:
-    """Replace all evidence of a host or filesystem by gaps."""
+    """Return a host or filesystem with all its evidence replaced by gaps."""
     gaps = {
         name: unknown(name) for name in subject._fields if isinstance(getattr(subject, name), Known)
     }
@@ -175,14 +175,14 @@ PIECES = [
 
 
 EXCUSED = {
-    # The options in force show everything dangerous; what remains unseen is a string in the
-    # superblock that changes nothing, which root is told of as a low finding.
+    # The options in force show everything dangerous; the gap can only hide a superblock string
+    # that changes nothing, which root gets as a low finding.
     ("DUR002", "fs.superblock"),
 }
 
 
 def judged_with(rule: Rule, fs: Filesystem, piece: str, value: Evidence[Any]) -> Outcome:
-    """Judge a subject with one piece of its evidence replaced."""
+    """Return the outcome for a subject with one piece of its evidence replaced."""
     place, _, name = piece.partition(".")
     here: dict[str, Any] = {name: value}
     changed = fs._replace(**here) if place == "fs" else fs
@@ -194,7 +194,7 @@ def judged_with(rule: Rule, fs: Filesystem, piece: str, value: Evidence[Any]) ->
 
 @pytest.mark.parametrize(("piece", "values"), PIECES, ids=[name for name, _ in PIECES])
 def test_a_pass_without_evidence_would_be_a_pass_with_it(piece: str, values: list[Any]) -> None:
-    """What a rule passes without knowing a fact, no value of that fact would have made fail."""
+    """If a rule passes without knowing a fact, no value of that fact makes it fail."""
     for rule in RULES:
         if (rule.code, piece) in EXCUSED:
             continue
@@ -208,7 +208,7 @@ def test_a_pass_without_evidence_would_be_a_pass_with_it(piece: str, values: lis
 
 
 def test_the_values_cover_every_piece_of_evidence() -> None:
-    """A new fact of a filesystem or a host is tried here too."""
+    """A new fact of a filesystem or a host must be tried here too."""
     subjects: dict[str, Any] = {"fs": filesystem(layout=known(layout([1, 1]))), "host": host()}
     pieces = {
         f"{place}.{name}"

@@ -1,4 +1,4 @@
-"""The law over the tests of rules finds what is calmer, and each of its excuses is needed."""
+"""Each excuse from the law of evidence is needed by the test of its rule."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from support.program import run_python
 
 
 def needed(excuses: set[tuple[str, str]], law: str) -> set[tuple[str, str]]:
-    """Return the excuses without which tests of their rules fail, and name the fact."""
-    if not excuses:  # pytest without files runs all tests, and this one among them
+    """Return the excuses without which a test of the rule fails and names the fact."""
+    if not excuses:  # without a file argument pytest would run all tests, including this one
         return set()
     codes = {code.lower() for code, _ in excuses}
     files = [path for code in codes for path in Path(__file__).parent.glob(f"*/test_{code}_*.py")]
@@ -32,12 +32,12 @@ def needed(excuses: set[tuple[str, str]], law: str) -> set[tuple[str, str]]:
 
 
 def test_every_excuse_is_needed() -> None:
-    """By the usual sample of facts that are taken away, or where all pairs of them are."""
+    """It is needed with the usual sample of removed facts, or with all pairs of facts."""
     left = set(EXCUSES) - needed(set(EXCUSES), "")
     assert left - needed(left, "all") == set()
 
 
 def test_without_an_excuse_nothing_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All tests would be run in one test, without the excuses of others, and so on."""
+    """Otherwise one test would run all tests, which would again run all tests, and so on."""
     monkeypatch.delattr(sys.modules[__name__], "run_python")
     assert needed(set(), "all") == set()

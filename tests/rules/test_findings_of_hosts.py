@@ -1,4 +1,4 @@
-"""What every rule says of the fixture hosts: one short line, and evidence with its origin."""
+"""Findings of every rule on the fixture hosts: a short summary, and evidence with an origin."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from support.hosts.stories import STORIES, captured, every_story, report_of
 LONGEST_SUMMARY = 80
 MOST_CITATIONS = 4
 NAME_OF_A_DEVICE = re.compile(r"/dev/|\b(?:sd[a-z]|[xv]*vd[a-z]|nvme|md|dm-)[0-9]*\b|\d+ [KMGT]iB")
-"""A device, or a size: either differs from one filesystem to the next."""
+"""A device or a size, which differ between filesystems."""
 SIZES_OF_THE_RULE = frozenset({"more than 50 GiB are reserved for root"})
-"""Summaries with a limit of the rule in it, which is the same for every filesystem."""
+"""Summaries that state a limit of the rule, which is the same for every filesystem."""
 WITHOUT_A_FINDING = {"SEC"}
-"""Families of rules that no fixture host has a finding of."""
+"""Families of rules without a finding on any fixture host."""
 
 
 @cache
 def reports_of(story: str) -> tuple[Report, Report]:
-    """Audit what was mounted on a host, and all filesystems of its disks."""
+    """Audit the mounted filesystems of a host, and again all filesystems on its disks."""
     source, taken_at = captured(story)
     host = assemble_host(source, taken_at)
     return report_of(story), audit(ReportSource("snapshot", story), host, all_rules())
 
 
 def findings_of(story: str) -> list[tuple[str, Finding]]:
-    """Return the findings of both reports, each with the code of its rule."""
+    """Return the findings of both reports, each with its rule's code."""
     verdicts = [verdict for report in reports_of(story) for verdict in report.verdicts]
     return [(verdict.rule.code, each) for verdict in verdicts for each in verdict.findings]
 
 
 @every_story
 def test_a_summary_is_one_short_line(story: str) -> None:
-    """It names no device and no size, so that equal findings can be grouped."""
+    """The summary names no device and no size, so that equal findings can be grouped."""
     devices = {fs.device for report in reports_of(story) for fs in report.host.filesystems}
     for code, finding in findings_of(story):
         summary = finding.summary
@@ -51,7 +51,7 @@ def test_a_summary_is_one_short_line(story: str) -> None:
 
 @every_story
 def test_few_citations_are_shown_by_default(story: str) -> None:
-    """What only supports the other citations is marked as detail."""
+    """Citations that only support others are marked as detail."""
     for code, finding in findings_of(story):
         shown = [citation for citation in finding.citations if not citation.detail]
         labels = [citation.label for citation in shown]
@@ -60,7 +60,7 @@ def test_few_citations_are_shown_by_default(story: str) -> None:
 
 @every_story
 def test_a_citation_has_a_value_and_an_origin(story: str) -> None:
-    """Nobody has to believe evidence that could be from anywhere."""
+    """A citation without an origin could not be verified."""
     verdicts = [verdict for report in reports_of(story) for verdict in report.verdicts]
     cited = [(v.rule.code, each) for v in verdicts for each in v.evidence]
     cited += [(code, each) for code, finding in findings_of(story) for each in finding.citations]
@@ -69,7 +69,7 @@ def test_a_citation_has_a_value_and_an_origin(story: str) -> None:
 
 
 def test_the_fixture_hosts_have_findings_to_look_at() -> None:
-    """A family without a finding would pass whatever its summaries are."""
+    """Without a finding, a family would pass the tests above whatever its summaries are."""
     families = {rule.code[:3] for rule in all_rules()}
     assert {code[:3] for story in STORIES for code, _ in findings_of(story)} == (
         families - WITHOUT_A_FINDING

@@ -1,4 +1,4 @@
-"""An option of a captured host is data: no command of a remedy lets a shell read its value."""
+"""An option of a captured host is data: no command lets a shell interpret its value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUOTED = re.compile(r"'[^']*'")
 
 
 def hosts_with(token: str) -> Iterator[Filesystem]:
-    """Yield filesystems on which a token is in force, in fstab, or in the superblock."""
+    """Yield filesystems with a token in force, in fstab, or in the superblock."""
     in_force, in_fstab = known(options(token)), known((fstab_entry(token),))
     yield filesystem(options=in_force, fstab=known((fstab_entry(),)))
     yield filesystem(fstab=in_fstab)
@@ -39,7 +39,7 @@ def hosts_with(token: str) -> Iterator[Filesystem]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_shell_reads_the_value_of_an_option(name: str) -> None:
-    """Whoever made the snapshot wrote it, and a person copies the commands as root."""
+    """The value comes from the snapshot's author, and a person runs the commands as root."""
     found = [
         (rule.code, command)
         for value in VALUES

@@ -1,4 +1,4 @@
-"""Two statements of one report that contradict each other are one finding that explains."""
+"""A report never contradicts itself: two conflicting statements must be one finding."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from support.remedies.effects import ATIME, State, effect, meanings
 LIVE = ReportSource("live", "db1")
 RULES = all_rules()
 DEMANDING = ("tidb", "clickhouse", "postgres", "lustre", "daos")
-"""One profile for each set of demanded words."""
+"""One profile for each distinct set of demanded options."""
 JUDGED = (
     "nobarrier barrier delalloc nodelalloc noauto_da_alloc dioread_nolock nodioread_nolock discard "
     "data=writeback data=journal data=ordered commit=300 commit=5 journal_async_commit ro nosuid "
     "errors=continue errors=remount-ro errors=panic noatime relatime strictatime sync norecovery "
     "resuid=1000 stripe=0 noblock_validity"
 ).split()
-"""Words that rules judge, and their opposites: two of them may quarrel."""
+"""Tokens that rules judge, and their opposites; any two of them could conflict."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a rule's remedy makes of a filesystem: before its commands, and after them."""
+    """The effect of a rule's remedy: the state of the filesystem before and after its commands."""
 
     code: str
     before: State
@@ -42,7 +42,7 @@ class Order:
 
     @cached_property
     def changes(self) -> dict[str, set[str]]:
-        """The states that it brings about, by option: in force, and at the next mount."""
+        """The states that the remedy sets, by option: in force, and at the next mount."""
         reported: dict[str, set[str]] = {}
         for one, two in (
             (self.before.live, self.after.live),
@@ -54,12 +54,12 @@ class Order:
 
     @cached_property
     def asked_for(self) -> set[str]:
-        """The words that it brings into force, or writes down where they did not stand."""
+        """The tokens that the remedy puts in force or newly writes down."""
         written = set(written_in(self.after)) - set(written_in(self.before))
         return {token for tokens in self.changes.values() for token in tokens if token} | written
 
     def takes_away(self, word: str) -> bool:
-        """Whether a word that is in force, or would be, is no more."""
+        """Return whether the remedy removes a token that is in force now or at the next mount."""
         known = recognize(word)
         name = known[0].name if known else ATIME
         places = ((self.before.live, self.after.live), (self.before.next, self.after.next))
@@ -72,12 +72,12 @@ def different(one: Mapping[str, str], two: Mapping[str, str]) -> set[str]:
 
 
 def written_in(state: State) -> Iterable[str]:
-    """Return the tokens that fstab and the superblock hold."""
+    """Return the tokens in fstab and in the superblock."""
     return meanings((*state.fstab, *state.string.split(","), *state.bit_tokens)).values()
 
 
 def orders(judged: Host, state: State) -> Iterator[Order]:
-    """Yield what each remedy of each finding of a report does."""
+    """Yield the effect of each remedy of each finding in a report."""
     report = audit(LIVE, judged, RULES)
     assert not [verdict.note for verdict in report.verdicts if verdict.outcome is Outcome.ERROR]
     for verdict in report.verdicts:
@@ -87,7 +87,7 @@ def orders(judged: Host, state: State) -> Iterator[Order]:
 
 
 def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
-    """Yield what is wrong with the remedies of a report."""
+    """Yield the contradictions between the remedies of a report."""
     (fs,) = judged.filesystems
     told = list(orders(judged, state))
     for order in told:
@@ -102,9 +102,9 @@ def problems(judged: Host, state: State, profile: str | None) -> Iterator[str]:
 
 
 def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:
-    """Return all problems of some filesystems, a line each.
+    """Return all problems of some scenes, one per line.
 
-    Words that their place cannot hold leave equal hosts: each is judged once.
+    A token that cannot be set in its place results in an equal host, which is judged only once.
     """
     found: list[str] = []
     every = list(scenes)
@@ -119,40 +119,40 @@ def found_in(scenes: Iterable[Scene], profile: str | None = None) -> str:
 
 
 FINE: set[tuple[int, str]] = set()
-"""The hosts without problems, by their hash and what is in force and written down."""
+"""Hosts without problems, by their hash and state, which need not be judged again."""
 
 
 @pytest.mark.parametrize(("place", "release"), list(product(PLACES, ("4.19", "6.18"))))
 def test_no_statement_of_a_report_contradicts_another(place: str, release: str) -> None:
-    """Whatever single word is in force, written down or hidden.
+    """This holds for any single option that is in force, written down or hidden.
 
-    No remedy puts in force or writes down what another finding orders away or what a rule warns
-    of, and no two findings order an option into different states.
+    No remedy puts in force or writes down an option that another finding removes or a rule warns
+    about, and no two findings set an option to different values.
     """
     assert found_in(Scene(word, place, release) for word in WORDS) == ""
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_statement_on_the_root_contradicts_another(place: str) -> None:
-    """The root cannot be unmounted, and DRF004 judges its data mode."""
+    """The root cannot be unmounted, and its data mode is judged by DRF004."""
     assert found_in(Scene(word, place, "6.1", mount_point="/") for word in WORDS) == ""
 
 
 @pytest.mark.parametrize(("profile", "place"), list(product(DEMANDING, PLACES)))
 def test_no_statement_contradicts_a_profile(profile: str, place: str) -> None:
-    """No remedy takes away what a profile demands, or brings something else for it."""
+    """No remedy removes or replaces an option that a profile demands."""
     assert found_in((Scene(word, place, "6.1") for word in WORDS), profile) == ""
 
 
 @pytest.mark.parametrize(("place", "release"), list(product(PLACES, ("4.19", "6.18"))))
 def test_tidb_is_not_contradicted_on_any_kernel(place: str, release: str) -> None:
-    """PRF001 wants dioread_lock beside its nodelalloc on 4.19, which takes a new mount on 6.18."""
+    """On 4.19 PRF001 adds dioread_lock to nodelalloc; on 6.18 nodelalloc needs a new mount."""
     assert found_in((Scene(word, place, release) for word in WORDS), "tidb") == ""
 
 
 @pytest.mark.parametrize("word", JUDGED)
 def test_no_statement_contradicts_another_where_fstab_says_something_else(word: str) -> None:
-    """One word is in force or hidden, and fstab asks for another."""
+    """One option is in force or hidden, and fstab sets a different one."""
     pairs = [pair for pair in permutations(JUDGED, 2) if pair[0] == word]
     places = ("live", "hidden")
     scenes = (Scene(one, place, "6.1", two) for (one, two), place in product(pairs, places))
@@ -161,7 +161,7 @@ def test_no_statement_contradicts_another_where_fstab_says_something_else(word: 
 
 @pytest.mark.parametrize("word", ["nodelalloc", "dioread_nolock", "noatime", "data=journal"])
 def test_no_statement_contradicts_tidb_where_fstab_says_something_else(word: str) -> None:
-    """The same with a profile, on a kernel that PRF001 warns of."""
+    """The same with a profile, on a kernel that PRF001 warns about."""
     others = [other for other in JUDGED if other != word]
     places = ("live", "hidden")
     scenes = (Scene(word, place, "4.19", other) for other, place in product(others, places))
@@ -170,8 +170,8 @@ def test_no_statement_contradicts_tidb_where_fstab_says_something_else(word: str
 
 @pytest.mark.parametrize(("word", "code"), WARNED_OF.items())
 def test_a_rule_fails_for_each_word_that_the_table_says_it_warns_of(word: str, code: str) -> None:
-    """The table is spelled as the options file spells, and its rules agree with it."""
+    """The table uses the spelling of the options file, and its rules report each entry."""
     assert canonical(word) == word
-    if word not in {"norecovery", "discard"}:  # these need an unclean journal, and a TRIM
+    if word not in {"norecovery", "discard"}:  # they need an unclean journal, and TRIM support
         report = audit(LIVE, Scene(word, "live", "6.1").host(), RULES)
         assert code in {verdict.rule.code for verdict in report.verdicts if verdict.findings}

@@ -1,4 +1,4 @@
-"""Every command that is printed has been run: a rule's test has remedy cases, or the reason."""
+"""Every printed command has been run: a rule's test has remedy cases, or the reason why not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN_ELSEWHERE = {
     "PRF001": "tests/lab/scenarios/experiments/dioread.py",
     "PRF002": "tests/lab/scenarios/queue_remedies.py",
 }
-"""Rules whose remedies have tests that are older than the harness."""
+"""Rules whose remedies have tests older than the harness."""
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
@@ -42,7 +42,7 @@ def test_a_rule_has_remedy_cases_or_the_reason_why_not(rule: Rule) -> None:
 
 
 def test_every_module_with_cases_is_the_test_of_a_rule() -> None:
-    """The cases of another module would never be run."""
+    """Cases in any other module would never be run."""
     rules = {f"test_{rule.code.lower()}_{rule.name.replace('-', '_')}" for rule in all_rules()}
     with_cases = {
         path.stem
@@ -57,7 +57,7 @@ RUN_APART = {
     "HLT008": "tests/lab/test_device_rules.py",
     "LAY002": "tests/kernel/remedies/test_stripe_steps.py",
 }
-"""Rules whose commands need a host that the harness does not have; these run them."""
+"""Rules whose commands need a host that the harness does not have, and the tests that run them."""
 UNTRIED = [
     rule
     for rule in all_rules()
@@ -67,14 +67,14 @@ UNTRIED = [
 
 @pytest.mark.parametrize("code", RUN_APART)
 def test_what_is_run_apart_is_there(code: str) -> None:
-    """A rule is judged, and cured, by the file that is said to run its commands."""
+    """The file named for a rule exists."""
     assert (REPOSITORY / RUN_APART[code]).is_file()
 
 
 @examples(60)
 @given(judged=HOSTS)
 def test_a_rule_whose_remedies_nobody_runs_prints_no_command(judged: Host) -> None:
-    """What is printed without having been run is advice, in words."""
+    """A rule whose commands have not been run gives only advice."""
     report = audit(ReportSource("live", "db1"), judged, UNTRIED)
     remedies = [remedy for finding in report.findings for remedy in finding.remedies]
     assert not [remedy.summary for remedy in remedies if remedy.steps]

@@ -1,4 +1,4 @@
-"""Every rule's own test module shows each outcome that the rule can have."""
+"""Every rule's test module shows each outcome that the rule can have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CANNOT: dict[str, dict[Outcome, str]] = {
         Outcome.NOT_APPLICABLE: "a superblock holds options whether it is mounted or not",
     },
 }
-"""The outcomes that a rule cannot have, and why."""
+"""The outcomes that a rule cannot have, each with the reason."""
 
 
 def module_of(rule: Rule) -> Path:
@@ -28,7 +28,7 @@ def module_of(rule: Rule) -> Path:
 
 
 def shown(tree: ast.Module) -> set[Outcome]:
-    """Return the outcomes that a module names; a severity, which only findings have, is a FAIL."""
+    """Return the outcomes that a module names; a severity implies a finding, which is a FAIL."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -42,12 +42,12 @@ def shown(tree: ast.Module) -> set[Outcome]:
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_a_rules_module_has_a_row_for_each_outcome(rule: Rule) -> None:
-    """Nobody has to believe that a rule passes, fails, steps aside and admits what it misses."""
+    """Each rule is shown to pass, to fail, not to apply, and to be undetermined."""
     missing = ROWS - shown(ast.parse(module_of(rule).read_text()))
     assert {each.name for each in missing} == {each.name for each in CANNOT.get(rule.code, {})}
 
 
 def test_every_module_of_a_rule_belongs_to_one() -> None:
-    """A test module that is named after a code is named after the whole rule."""
+    """The name of a test module includes the whole name of the rule, not only its code."""
     there = set(HERE.glob("*/test_[a-z][a-z][a-z][0-9][0-9][0-9]_*.py"))
     assert there == {module_of(rule) for rule in all_rules()}

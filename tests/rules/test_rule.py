@@ -28,7 +28,7 @@ FAMILIES = {
     "KRN": "kernel",
     "SEC": "security",
 }
-"""The families of codes, and the folder of each."""
+"""The families of rule codes, and the folder of each."""
 HEADINGS = ["What it checks", "Why it matters", "Remedy", "When to ignore"]
 
 
@@ -50,7 +50,7 @@ def of_host(host_: Host) -> RuleOutput:
 
 
 def test_a_rule_carries_what_it_was_declared_with() -> None:
-    """The family is the code's letters; the page is the docstring without its indentation."""
+    """The family is the letters of the code; the page is the dedented docstring."""
     assert of_filesystem.code == "DUR901"
     assert of_filesystem.family == "DUR"
     assert of_filesystem.name == "made-up"
@@ -62,7 +62,7 @@ def test_a_rule_carries_what_it_was_declared_with() -> None:
 
 
 def test_the_summary_is_the_first_line_of_the_module() -> None:
-    """What stands after "CODE: " in the module's docstring; here, after "Rule: "."""
+    """The summary is the text after "CODE: " in the module's docstring; here, after "Rule: "."""
     expected = "what the decorators make of a check and its docstring."
     assert of_filesystem.summary == expected
     assert of_host.summary == expected
@@ -75,13 +75,13 @@ def test_a_filesystem_rule_gets_its_filesystem() -> None:
 
 
 def test_a_filesystem_rule_without_a_filesystem_is_an_error() -> None:
-    """A mistake of the engine raises a TypeError with the code of the rule."""
+    """The engine's mistake raises a TypeError with the code of the rule."""
     with pytest.raises(TypeError, match="DUR901 judges filesystems"):
         of_filesystem.run(None, host())
 
 
 def test_a_host_rule_judges_the_host() -> None:
-    """Its scope is the host, and it needs no filesystem."""
+    """The scope is the host, and no filesystem is passed."""
     assert of_host.scope is Scope.HOST
     assert list(of_host.run(None, host(name="db9"))) == [Citation("name", "db9", "test")]
     assert judge(of_host, None, host()).outcome is Outcome.PASS
@@ -89,7 +89,7 @@ def test_a_host_rule_judges_the_host() -> None:
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
-    """Code, name, summary, page with its four headings in order, and a reference."""
+    """A rule has a code, name, summary, a page with four headings in order, and a reference."""
     assert re.fullmatch(r"[A-Z]{3}[0-9]{3}", each.code)
     assert each.family in FAMILIES
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", each.name)
@@ -103,13 +103,13 @@ def test_every_rule_of_the_catalogue_is_complete(each: Rule) -> None:
 
 @pytest.mark.parametrize("each", all_rules(), ids=lambda each: each.code)
 def test_every_rules_module_is_named_after_it(each: Rule) -> None:
-    """`<code>_<name>.py` holds the rule, so that either finds it."""
+    """`<code>_<name>.py` holds the rule, so that the file is found by code or by name."""
     folder = RULES / FAMILIES[each.family]
     assert (folder / f"{each.code.lower()}_{each.name.replace('-', '_')}.py").is_file()
 
 
 def test_codes_and_names_are_unique_and_sorted() -> None:
-    """A code is never reused, and the catalogue is in its order."""
+    """A code is never reused, and the catalogue is sorted by code."""
     codes = [each.code for each in all_rules()]
     names = [each.name for each in all_rules()]
     assert codes == sorted(set(codes))
@@ -117,7 +117,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 
 def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
-    """Discovery goes by the file name; a rule in a misnamed file would never run."""
+    """Rules are discovered by file name; a rule in a misnamed file would never run."""
     modules = {path for path in RULES.rglob("*.py") if "@rule(" in path.read_text()}
     modules |= {path for path in RULES.rglob("*.py") if "@host_rule(" in path.read_text()}
     assert len(all_rules()) == len(modules)
@@ -129,7 +129,7 @@ def test_every_module_that_is_no_helper_is_in_the_catalogue() -> None:
 def test_a_rule_runs_on_plans_as_declared_else_where_it_is_on(
     code: str, declared: bool | None
 ) -> None:
-    """docs/rules/README.md, which is generated and compared, shows it of every rule."""
+    """docs/rules/README.md, which is generated and compared, has this for every rule."""
 
     def check(fs: Filesystem, _host: Host) -> RuleOutput:
         """Check nothing."""

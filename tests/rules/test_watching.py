@@ -1,4 +1,4 @@
-"""The law over tests of rules takes away what a rule looks at: the rest changes no verdict."""
+"""What the law of evidence takes away is what a rule looks at: the rest changes no verdict."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ LOOKS: list[Callable[[Filesystem], object]] = [
 
 
 def kinds_of(seen: set[blinding.Place]) -> set[str]:
-    """Return the kinds of facts that were looked at, without those that count as such at once."""
+    """Return the kinds of facts that were looked at, without those that always count as seen."""
     return {place.kind for place in seen} - blinding.BESIDE.keys()
 
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_look_at_a_fact_is_noticed(look: Callable[[Filesystem], object]) -> None:
-    """Its type, its value, and a comparison with another."""
+    """Looks include type checks, uses of the value, and comparisons."""
     (fs, _), seen = watched((FS, host(FS)))
     assert fs is not None
     assert STACK not in kinds_of(seen)
@@ -51,7 +51,7 @@ def test_every_look_at_a_fact_is_noticed(look: Callable[[Filesystem], object]) -
 
 
 def test_a_watched_subject_is_equal_and_what_is_not_reached_is_not_seen() -> None:
-    """The devices of a stack are looked at when the stack was."""
+    """A device of a stack counts as seen only after the stack was looked at."""
     (fs, _), seen = watched((FS, host(FS)))
     assert fs is not None
     stack = for_wording(fs.stack, None)
@@ -70,7 +70,7 @@ def test_an_object_that_is_held_twice_remains_one() -> None:
 
 
 def test_only_what_was_looked_at_is_taken_away() -> None:
-    """Of pairs, one fact at least."""
+    """Each pair that is taken away includes at least one fact that was looked at."""
     subject = (FS, host(FS))
     place = blinding.Place("BlockDevice.size_sectors", id(MEMBERS[0]))
     found = blinding.losses(subject, {place}, random.Random(1), None)  # noqa: S311
@@ -83,7 +83,7 @@ def test_only_what_was_looked_at_is_taken_away() -> None:
 @examples(20)
 @given(drawn=HOSTS)
 def test_what_no_rule_looked_at_changes_no_verdict(drawn: Host) -> None:
-    """Everything that a rule did not look at is taken away at once."""
+    """All facts that a rule did not look at are taken away at once."""
     for rule in all_rules():
         for fs in drawn.filesystems if rule.scope is Scope.FILESYSTEM else (None,):
             subject = (fs, drawn)

@@ -1,4 +1,4 @@
-"""What a rule says of a filesystem whose mounts are not known: not that it has none."""
+"""Without a mount table, a rule must not conclude that a filesystem has no mounts."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ BY_MOUNT = ("CAP002", "CAP007", "CMP001", "DRF001", "DRF002", "DRF004", "DRF005"
 
 
 def outcome(rule: Rule, fs: Filesystem, **changes: object) -> Outcome:
-    """Judge the filesystem on a host without a mount table."""
+    """Return the outcome for a filesystem on a host without a mount table."""
     on = host(fs, mounts=TABLE, **changes)
     return judge(rule, fs, on).outcome
 
 
 @pytest.mark.parametrize("code", BY_MOUNT)
 def test_what_a_mount_decides_is_not_decided_without(code: str) -> None:
-    """Neither "not mounted in this mount namespace" nor "it is not the root"."""
+    """A rule concludes neither that it is unmounted here nor that it is not the root."""
     assert outcome(RULES[code], UNSEEN) is Outcome.UNDETERMINED
 
 
 @pytest.mark.parametrize("code", BY_MOUNT)
 def test_a_mount_elsewhere_is_decided(code: str) -> None:
-    """With the table it is known that no line of it is of this filesystem."""
+    """The mount table shows that the filesystem has no mount in this namespace."""
     fs = filesystem(mounts=())
     assert judge(RULES[code], fs, host(fs)).outcome is not Outcome.UNDETERMINED
 
 
 def test_a_read_only_filesystem_with_errors_is_not_said_to_be_so_on_purpose() -> None:
-    """Its mount, and the fstab entry for its mount point, tell whether an error made it so."""
+    """Its mount, and the fstab entry of the mount point, would show whether an error made it so."""
     assert outcome(RULES["HLT002"], STOPPED) is Outcome.UNDETERMINED
 
 
 def test_a_profile_of_a_mount_point_may_be_in_force() -> None:
-    """What is demanded of /data is not known to be demanded of it, nor not to be."""
+    """Whether a profile for /data applies to this filesystem is unknown."""
     tidb = ActiveProfile(all_profiles()["tidb"], "/data")
     assert outcome(RULES["CMP007"], UNSEEN, profiles=(tidb,)) is Outcome.UNDETERMINED
     everywhere = host(UNSEEN, mounts=TABLE, profiles=(tidb._replace(place=None),))
@@ -52,7 +52,7 @@ def test_a_profile_of_a_mount_point_may_be_in_force() -> None:
 
 @pytest.mark.parametrize("code", ["DRF001", "DRF002"])
 def test_the_root_needs_the_command_line_too(code: str) -> None:
-    """rootflags= may ask for what is in force, and fstab is applied after it."""
+    """rootflags= may set what is in force, and fstab is applied afterwards."""
     entry = fstab_entry(mount_point="/")
     fs = filesystem(mounts=(mount("/"),), fstab=known((entry,)))
     verdict = judge(RULES[code], fs, host(fs, kernel_arguments=unknown("/proc/cmdline")))
