@@ -1,4 +1,4 @@
-"""README.md and docs/ lead to what exists: links, headings, paths of the tree. The changelog."""
+"""Links, headings and paths in README.md and docs/ exist, and no changelog topic is repeated."""
 
 from __future__ import annotations
 
