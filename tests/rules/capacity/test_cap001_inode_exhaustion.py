@@ -22,7 +22,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def using(used: int, *, inodes: int = INODES, place: str = "/data", **changes: Any) -> Filesystem:
-    """Build a filesystem with so many inodes in use, mounted at a place."""
+    """Build a filesystem with this many inodes in use, mounted at a place."""
     found = usage(inodes=inodes, free_inodes=inodes - used)
     return filesystem(usage=known(found, "statfs"), mounts=(mount(place),), **changes)
 
@@ -39,7 +39,7 @@ UNKNOWN_RO: dict[str, Any] = {"read_only": unknown("read-only")}
         (using(850_000), Outcome.FAIL),
         (using(850_000, **UNKNOWN_RO), Outcome.UNDETERMINED),
         (using(500_000, **UNKNOWN_RO), Outcome.PASS),
-        # Images are made with exactly the inodes that they need.
+        # Read-only images are made with exactly as many inodes as they need.
         (using(INODES, **READ_ONLY), Outcome.NOT_APPLICABLE),
         (using(0, inodes=0), Outcome.NOT_APPLICABLE),
         (using(1, inodes=1), Outcome.FAIL),
@@ -49,7 +49,7 @@ UNKNOWN_RO: dict[str, Any] = {"read_only": unknown("read-only")}
     ],
 )
 def test_cap001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The share of inodes in use decides, on what is mounted writable."""
+    """The share of inodes in use decides, on a filesystem that is mounted writable."""
     assert verdict(fs).outcome is outcome
 
 
@@ -65,7 +65,7 @@ def test_cap001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     ],
 )
 def test_cap001_gets_worse_as_inodes_run_out(used: int, severity: Severity) -> None:
-    """85, 95 and 99 % are the steps."""
+    """The thresholds are 85, 95 and 99 %."""
     (finding,) = verdict(using(used)).findings
     assert finding.severity is severity
     assert "45 GiB of space are free" in finding.message
@@ -73,14 +73,14 @@ def test_cap001_gets_worse_as_inodes_run_out(used: int, severity: Severity) -> N
 
 
 def test_cap001_says_how_many_files_are_left() -> None:
-    """And how full it is."""
+    """The message also states the share in use."""
     (finding,) = verdict(using(850_000)).findings
     start = "85 % of the inodes are in use: only 150,000 more files can be created"
     assert finding.message.startswith(start)
 
 
 def test_cap001_says_that_nothing_is_left() -> None:
-    """At the end no file can be created any more."""
+    """At 100 % no more files can be created."""
     (finding,) = verdict(using(INODES)).findings
     assert finding.message.startswith("100 % of the inodes are in use: no more files")
 
@@ -92,32 +92,32 @@ def test_cap001_says_that_nothing_is_left() -> None:
         (using(11, inodes=100_000, place="/var/lib/docker/overlay2"), Outcome.FAIL),
         (using(11, inodes=100_000, place="/var/lib/dockers"), Outcome.PASS),
         (using(11, inodes=100_000, place="/data"), Outcome.PASS),
-        # What mke2fs makes by default, up to the type "huge" of 64 KiB for each inode.
+        # The defaults of mke2fs, up to the type "huge" with 64 KiB per inode.
         (using(11, inodes=6_553_600, place="/var/lib/docker"), Outcome.PASS),
         (using(11, inodes=1_638_400, place="/var/lib/docker"), Outcome.PASS),
         (using(11, inodes=1_638_375, place="/var/lib/docker"), Outcome.FAIL),
-        # In use, it is measured by its use: from 1000 inodes on.
+        # From 1000 used inodes on, the use decides instead of the ratio.
         (using(999, inodes=100_000, place="/var/lib/docker"), Outcome.FAIL),
         (using(1000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
         (using(20_000, inodes=100_000, place="/var/lib/docker"), Outcome.PASS),
     ],
 )
 def test_cap001_judges_the_ratio_of_an_empty_filesystem(fs: Filesystem, outcome: Outcome) -> None:
-    """Few inodes where many small files will come are reported while there is nothing to lose."""
+    """Too few inodes for many small files are reported while the filesystem is still empty."""
     found = verdict(fs)
     assert found.outcome is outcome
     assert all(finding.severity is Severity.MEDIUM for finding in found.findings)
 
 
 def test_cap001_cites_how_many_are_in_use() -> None:
-    """Those that are not free, and their share."""
+    """The finding cites the inodes in use and their share."""
     found = usage(inodes=4000, free_inodes=1000)
     (cited, *_) = verdict(filesystem(usage=known(found, "statfs"))).evidence
     assert (cited.value, cited.origin) == ("3,000 of 4,000 in use (75 %)", "statfs")
 
 
 def test_cap001_names_the_command_that_finds_the_files() -> None:
-    """The mount point in it is quoted; the names of files are never in it."""
+    """The mount point in the command is quoted, and file names never occur in it."""
     (finding,) = verdict(using(INODES, place="/my data")).findings
     find = finding.remedies[0].summary
     assert "find '/my data' -xdev -printf '%h\\n' | sort | uniq -c | sort -n | tail" in find
@@ -129,14 +129,14 @@ def test_cap001_names_the_command_that_finds_the_files() -> None:
     ("inodes", "dense"), [(INODES, 8192), (10_485_760, 5120), (52_428_800, 4096)]
 )
 def test_cap001_halves_the_ratio_within_limits(inodes: int, dense: int) -> None:
-    """A new filesystem has an inode for 4 to 8 KiB: 100 GiB had one for 10 KiB, or for 2."""
+    """The suggested ratio is between 4 and 8 KiB per inode, also for very dense filesystems."""
     (finding,) = verdict(using(inodes, inodes=inodes)).findings
     assert f"(mkfs.ext4 -i {dense})" in finding.remedies[2].summary
 
 
 @pytest.mark.parametrize(("device_gib", "says"), [(100, "Grow the volume"), (300, "see CAP005")])
 def test_cap001_uses_the_room_that_its_device_has(device_gib: int, says: str) -> None:
-    """Inodes that cost one resize2fs come before a larger volume."""
+    """More inodes by one resize2fs are suggested before a larger volume."""
     sectors = known(device_gib * GIB // 512, "/sys")
     own = known(superblock(size_blocks=100 * GIB // 4096))
     fs = using(INODES, stack=known(disk(size_sectors=sectors)), superblock=own)

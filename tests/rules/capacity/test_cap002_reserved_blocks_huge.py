@@ -37,7 +37,7 @@ def verdict(fs: Filesystem) -> Verdict:
 def sized(
     gib: int, reserved_percent: float, *, free_percent: float = 50, **changes: Any
 ) -> Filesystem:
-    """Build a filesystem of a size with a reserve and a share of free blocks."""
+    """Build a filesystem of this size, with this reserve and share of free blocks."""
     total = gib * GIB // BLOCK
     reserved = int(total * reserved_percent / 100)
     free = int(total * free_percent / 100)
@@ -59,9 +59,9 @@ def sized(
         (sized(1000, 1, **UNREAD), Outcome.PASS),
         (sized(1000, 0), Outcome.PASS),
         (sized(4000, 2), Outcome.FAIL),
-        # mke2fs's default on what a small host or a cloud image has.
+        # The default of mke2fs on a small host or a cloud image.
         (sized(99, 5), Outcome.NOT_APPLICABLE),
-        # The same where the volume is larger and has space: a default install has no finding.
+        # The default on a larger volume with free space: a default install has no finding.
         (sized(500, 5), Outcome.PASS),
         (sized(500, 5, **UNREAD), Outcome.PASS),
         (sized(500, 5, free_percent=10), Outcome.FAIL),
@@ -72,9 +72,9 @@ def sized(
         (sized(2000, 5, read_only=known(value=True)), Outcome.NOT_APPLICABLE),
         (sized(2000, 5, read_only=unknown("read-only")), Outcome.UNDETERMINED),
         (sized(2000, 5, usage=unknown("space in use")), Outcome.UNDETERMINED),
-        # Somebody gave it to a user on purpose.
+        # The reserve was given to a user on purpose.
         (sized(2000, 5, options=known(options("resuid=1000"))), Outcome.NOT_APPLICABLE),
-        # Users have nothing left, and what is left of the reserve does not tell its size.
+        # Users have no blocks left, so the rest of the reserve does not show its size.
         (sized(1000, 5, free_percent=1, **UNREAD), Outcome.UNDETERMINED),
         (sized(1000, 5, free_percent=4.5, **UNREAD), Outcome.FAIL),
         (sized(1000, 5, free_percent=1), Outcome.FAIL),
@@ -86,14 +86,14 @@ def test_cap002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 
 def reserving(gib: int, blocks: int, **changes: Any) -> Filesystem:
-    """Build a half full filesystem that reserves exactly so many blocks."""
+    """Build a half-full filesystem that reserves exactly this many blocks."""
     total = gib * GIB // BLOCK
     own = superblock(size_blocks=total, reserved_blocks=blocks)
     return sized(gib, 0, **{"superblock": known(own, "dumpe2fs"), **changes})
 
 
 def with_unavailable(gib: int, blocks: int) -> Filesystem:
-    """Build one without a superblock, whose two counts of statfs differ by so many blocks."""
+    """Build a filesystem without superblock, whose free counts differ by this many blocks."""
     total = gib * GIB // BLOCK
     left = total // 20
     found = usage(size_blocks=total, free_blocks=left + blocks, available_blocks=left)
@@ -107,23 +107,23 @@ FOUR_PERCENT = 10_485_760
 @pytest.mark.parametrize(
     ("fs", "outcome"),
     [
-        # From 4 % on, where space is scarce.
+        # If space is scarce, 4 % is the limit.
         (reserving(1000, FOUR_PERCENT - 1, **SCARCE), Outcome.PASS),
         (reserving(1000, FOUR_PERCENT, **SCARCE), Outcome.FAIL),
         (reserving(1000, FOUR_PERCENT), Outcome.PASS),
-        # Space is scarce below 10 % of all blocks: free are 10 % and what is reserved.
+        # Space is scarce if less than 10 % of all blocks are left beyond the reserve.
         (sized(500, 5, free_percent=15), Outcome.PASS),
         (sized(500, 5, free_percent=14.9), Outcome.FAIL),
-        # Above 50 GiB, which is less than 4 % of 2000 GiB.
+        # 50 GiB is the other limit, here less than 4 % of 2000 GiB.
         (reserving(2000, 50 * GIB // BLOCK), Outcome.PASS),
         (reserving(2000, 50 * GIB // BLOCK + 1), Outcome.FAIL),
-        # The kernel's own 4096 clusters are not available either, and are not root's.
+        # The kernel's own 4096 clusters are not available either, but not reserved for root.
         (with_unavailable(1000, FOUR_PERCENT + 4095), Outcome.PASS),
         (with_unavailable(1000, FOUR_PERCENT + 4096), Outcome.FAIL),
     ],
 )
 def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
-    """One block decides at each limit."""
+    """At each limit, one block more makes the difference."""
     assert verdict(fs).outcome is outcome
 
 
@@ -139,7 +139,7 @@ def test_cap002_limits(fs: Filesystem, outcome: Outcome) -> None:
 def test_cap002_is_worse_where_users_run_out(
     free_percent: float, severity: Severity, summary: str
 ) -> None:
-    """Below 10 % left for users the reserve is what they lack."""
+    """If users have less than 10 % left, they need the space that is reserved."""
     (finding,) = verdict(sized(2000, 5, free_percent=free_percent)).findings
     assert (finding.severity, finding.summary) == (severity, summary)
 
@@ -148,7 +148,7 @@ def test_cap002_is_worse_where_users_run_out(
     ("gib", "kept_gib"), [(100, 1), (1000, 10), (4000, 20)], ids=["100 GiB", "1000 GiB", "4000 GiB"]
 )
 def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
-    """1 % stays, at most 20 GiB; the commands name blocks, and the old number for the rollback."""
+    """1 %, at most 20 GiB, stays reserved; the rollback restores the old number of blocks."""
     (finding,) = verdict(sized(gib, 5, free_percent=10)).findings
     kept, before = kept_gib * GIB // BLOCK, gib * GIB // BLOCK // 20
     (remedy,) = finding.remedies
@@ -160,18 +160,18 @@ def test_cap002_keeps_a_part(gib: int, kept_gib: int) -> None:
 
 
 def test_cap002_has_no_commands_without_a_rollback() -> None:
-    """Who is not root sees the finding, and is told the option."""
+    """Without root there is a finding, and the remedy only names the option."""
     (finding,) = verdict(sized(2000, 5, **UNREAD)).findings
     assert finding.remedies[0].steps == ()
     assert "as root" in finding.remedies[0].summary
 
 
-# Large filesystems on sparse images, mounted while their reserve is changed.
+# Large filesystems on sparse images, whose reserve is changed while they are mounted.
 LARGE = ("-J", "size=16", "-E", "lazy_itable_init=1,lazy_journal_init=1")
 
 
 def fill(stage: Stage) -> None:
-    """Leave users less than 10 % of the space; unwritten extents take none in the image."""
+    """Leave users less than 10 % of the space; unwritten extents take no space in the image."""
     run("fallocate", "-l", "95G", str(stage.mount_point / "ballast"))
 
 
@@ -203,7 +203,7 @@ REMEDY_CASES = (
     ],
 )
 def test_the_reserve_is_cited_from_where_it_was_read(fs: Filesystem, origin: str) -> None:
-    """A superblock of the kernel lacks the number: it is then the difference of two free counts."""
+    """The ioctl does not return the number; it is then the difference of two free counts."""
     judged = verdict(fs)
     cited = [*judged.evidence, *(each for found in judged.findings for each in found.citations)]
     assert [each.origin for each in cited if each.label == "reserved for root"] == [origin]

@@ -1,4 +1,4 @@
-"""CAP003: a filesystem with block numbers of 32 bits on a large device."""
+"""CAP003: a filesystem with 32-bit block numbers on a large device."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ MODERN = frozenset({"64bit"})
         (on(2, **NO_SUPERBLOCK, **NO_USAGE), Outcome.UNDETERMINED),
         (on(2.1, **NO_USAGE), Outcome.NOT_APPLICABLE),
         (on(2, block=1024), Outcome.FAIL),
-        # What mke2fs of today makes, of any size.
+        # The features that current mke2fs sets at any size.
         (on(20, features=MODERN), Outcome.PASS),
         (on(8, stack=unknown("stack")), Outcome.UNDETERMINED),
         (filesystem(superblock=known(superblock(features=NARROW))), Outcome.NOT_APPLICABLE),
     ],
 )
 def test_cap003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Half of 2^32 blocks is where it begins to matter; below nobody needs root to say so."""
+    """The rule applies from half of 2^32 blocks on; below that, no superblock is needed."""
     assert verdict(fs).outcome is outcome
 
 
@@ -86,7 +86,7 @@ def test_cap003_is_high_beyond_the_limit(
 
 
 def test_cap003_cites_statfs_for_a_block_size_that_the_superblock_does_not_show() -> None:
-    """Without root the superblock's is not known."""
+    """Without root the block size in the superblock is unknown."""
     bare = known(superblock(features=NARROW, block_bytes=None), "ioctl")
     (finding,) = verdict(on(20, superblock=bare, usage=known(usage(), "statfs"))).findings
     assert [(each.value, each.origin) for each in finding.citations[:2]] == [
@@ -96,14 +96,14 @@ def test_cap003_cites_statfs_for_a_block_size_that_the_superblock_does_not_show(
 
 
 def test_cap003_notes_it_in_every_plan() -> None:
-    """Before the filesystem exists the feature costs nothing."""
+    """Before the filesystem exists, the feature costs nothing."""
     (finding,) = verdict(on(1), planned=True).findings
     assert finding.severity is Severity.INFO
     assert verdict(on(1, features=MODERN), planned=True).outcome is Outcome.PASS
 
 
 def test_cap003_converts_the_unmounted_filesystem() -> None:
-    """The work is checked: another mount namespace may still hold the filesystem."""
+    """The unmount is checked, because another mount namespace may still hold the filesystem."""
     (finding,) = verdict(on(8)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.UNMOUNT
@@ -134,14 +134,14 @@ def test_cap003_converts_the_unmounted_filesystem() -> None:
 def test_cap003_prints_no_commands_where_one_unmount_is_not_enough(
     changes: dict[str, Any], words: str
 ) -> None:
-    """The root, a filesystem with several mounts, and one of another namespace are advised."""
+    """For the root, several mounts, or another namespace there is only advice."""
     (finding,) = verdict(on(8, **changes)).findings
     assert finding.remedies[0].steps == ()
     assert words in finding.remedies[0].summary
 
 
 def test_cap003_works_on_a_filesystem_that_is_not_mounted() -> None:
-    """There is nothing to unmount, and nothing to mount again."""
+    """Nothing has to be unmounted or mounted again."""
     (finding,) = verdict(on(8, alive=False, mounts=(), **NO_USAGE)).findings
     commands = [step.command for step in finding.remedies[0].lines]
     assert not any("mount " in command for command in commands)
@@ -160,7 +160,7 @@ WITHOUT_64BIT = ("-O", "^64bit")
 
 
 def enlarge(stage: Stage) -> None:
-    """Make the device larger than half of what 32 bits reach."""
+    """Make the device larger than half of the limit of 32-bit block numbers."""
     run("truncate", "-s", "9T", stage.image)
     run("losetup", "--set-capacity", stage.device)
 

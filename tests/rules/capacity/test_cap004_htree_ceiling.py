@@ -1,4 +1,4 @@
-"""CAP004: the index of a directory that may be full."""
+"""CAP004: directories whose index may be full."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def holding(
     features: frozenset[str] = INDEXED,
     **changes: Any,
 ) -> Filesystem:
-    """Build a filesystem with so many files, and so many warnings since its mount."""
+    """Build a filesystem with this many files, and this many warnings since its mount."""
     values: dict[str, Any] = {
         "usage": known(usage(inodes=inodes, free_inodes=inodes - files, block_bytes=block)),
         "errors": known(ErrorCounters(0, None if warnings is None else known(warnings))),
@@ -70,7 +70,7 @@ UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
         # Warnings have other causes: with so few files no directory can be full.
         (holding(1_000_000, warnings=9), Outcome.PASS),
         (holding(1_000_000, **UNREAD, **UNCOUNTED), Outcome.PASS),
-        # The fewest names that fill one directory.
+        # The smallest number of names that can fill one directory.
         (holding(1_809_989, warnings=1), Outcome.PASS),
         (holding(1_809_990, warnings=1), Outcome.FAIL),
         (holding(11, **SMALL_BLOCKS), Outcome.FAIL),
@@ -78,7 +78,7 @@ UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
         (holding(11, block=1024, inodes=418_447), Outcome.FAIL),
         (holding(11, **SMALL_BLOCKS, features=LARGE), Outcome.PASS),
         (holding(11, **SMALL_BLOCKS, **UNREAD), Outcome.UNDETERMINED),
-        # mke2fs gives blocks of 1 KiB to a /boot of 500 MB.
+        # mke2fs uses 1 KiB blocks for a /boot of 500 MB.
         (holding(300, block=1024, inodes=131_072), Outcome.PASS),
         (holding(11, usage=unknown("space in use")), Outcome.UNDETERMINED),
         (holding(11, alive=False, mounts=()), Outcome.NOT_APPLICABLE),
@@ -86,12 +86,12 @@ UNCOUNTED: dict[str, Any] = {"errors": unknown("recorded errors")}
     ],
 )
 def test_cap004_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """A warning counts where there are files enough to fill one directory."""
+    """A warning counts only if there are enough files to fill one directory."""
     assert verdict(fs).outcome is outcome
 
 
 def test_cap004_a_warning_is_only_possibly_of_a_directory() -> None:
-    """The counter does not say what was warned of."""
+    """The counter does not show the reason for a warning."""
     (finding,) = verdict(holding(MILLIONS, warnings=3)).findings
     assert (finding.severity, finding.confidence) == (Severity.MEDIUM, Confidence.POSSIBLE)
     assert "3 times" in finding.message
@@ -99,7 +99,7 @@ def test_cap004_a_warning_is_only_possibly_of_a_directory() -> None:
 
 
 def test_cap004_notes_small_blocks() -> None:
-    """Some hundred thousand names are possible with blocks of 1 KiB."""
+    """With 1 KiB blocks a directory can hold only some hundred thousand names."""
     (finding,) = verdict(holding(11, **SMALL_BLOCKS)).findings
     assert finding.severity is Severity.INFO
     assert "about 418,000 names" in finding.message
@@ -118,7 +118,7 @@ def test_cap004_notes_small_blocks() -> None:
 def test_cap004_adds_a_level_only_where_everybody_can_read_it(
     fs: Filesystem, release: str, *, printed: bool
 ) -> None:
-    """Linux before 4.13 and older boot loaders cannot; there is no rollback to be printed."""
+    """Linux before 4.13 and older boot loaders cannot read it; there is no rollback."""
     (finding,) = verdict(fs, release).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert any("tune2fs -O large_dir /dev/sda" in command for command in commands) is printed
@@ -126,7 +126,7 @@ def test_cap004_adds_a_level_only_where_everybody_can_read_it(
 
 
 def test_the_numbers_of_an_index() -> None:
-    """Two levels: what the index's own blocks have room for (fs/ext4/namei.c, with checksums)."""
+    """Two levels hold what fits into the index blocks (fs/ext4/namei.c, with checksums)."""
     assert (leaves(1024), leaves(4096)) == (123 * 126, 507 * 510)
     assert usual_names(1024) == 15_498 * 27
     assert least_names(1024) < least_names(4096) == 258_570 * 7
@@ -141,7 +141,7 @@ def test_a_name_takes_its_length_and_eight_bytes_in_units_of_four(length: int, t
     assert 8 + length <= taken < 8 + length + 4
 
 
-# A third level for directories with blocks of 1 KiB; nothing takes it back.
+# A third level for directories with blocks of 1 KiB, without a rollback.
 REMEDY_CASES = (
     RemedyCase(
         name="small blocks",

@@ -29,7 +29,7 @@ from support.remedies.case import RemedyCase, Stage, on_kernel
 
 BLOCK = 4096
 RESERVED: dict[str, Any] = {"reserved_gdt_blocks": 1024, "descriptor_bytes": 64}
-"""What mke2fs reserves at most: with 64bit, room for 8 TiB."""
+"""The most that mke2fs reserves: with 64bit, enough for 8 TiB."""
 
 
 def verdict(fs: Filesystem) -> Verdict:
@@ -38,7 +38,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def of(own_gib: float, device_gib: float, *, full: float = 0.5, **changes: Any) -> Filesystem:
-    """Build a filesystem of a size on a device of another; 2 % of it are ext4's own."""
+    """Build a filesystem of one size on a device of another; ext4 itself takes 2 % of it."""
     blocks = int(own_gib * GIB) // BLOCK
     shown = int(blocks * 0.98)
     free = int(shown * (1 - full))
@@ -65,12 +65,12 @@ TOLD_BY_IOCTL: dict[str, Any] = {
         (of(20, 100), Outcome.FAIL),
         (of(100, 100), Outcome.PASS),
         (of(100, 100, **NO_USAGE), Outcome.PASS),
-        # The rounding of partitions and block groups.
+        # Differences caused by rounding of partitions and block groups.
         (of(99.2, 100), Outcome.PASS),
         (of(9900.5, 10_000), Outcome.PASS),
         (of(9899, 10_000), Outcome.FAIL),
         (of(0.2, 1), Outcome.PASS),
-        # Without root: what df shows is nearly all of a small device.
+        # Without root: on a small device, the size that df shows is close enough.
         (of(20, 20, **NO_SUPERBLOCK), Outcome.PASS),
         (of(100, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
         (of(20, 100, **NO_SUPERBLOCK), Outcome.UNDETERMINED),
@@ -82,13 +82,13 @@ TOLD_BY_IOCTL: dict[str, Any] = {
     ],
 )
 def test_cap005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """More than 1 % and more than 1 GiB of the device must be idle."""
+    """More than 1 % and more than 1 GiB of the device must be unused."""
     assert verdict(fs).outcome is outcome
 
 
 @pytest.mark.parametrize(("full", "severity"), [(0.5, Severity.LOW), (0.85, Severity.MEDIUM)])
 def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) -> None:
-    """A filesystem that is nearly full needs what lies idle."""
+    """A filesystem that is nearly full needs the unused space."""
     (finding,) = verdict(of(20, 100, full=full)).findings
     assert finding.severity is severity
     assert "80 GiB of /dev/sda are unused: the device has 100 GiB" in finding.message
@@ -96,7 +96,7 @@ def test_cap005_is_worse_where_space_is_needed(full: float, severity: Severity) 
 
 
 def test_cap005_grows_it_online() -> None:
-    """Nothing takes the growth back while it is mounted: there is no rollback to print."""
+    """The growth cannot be undone while it is mounted, so there is no rollback."""
     (finding,) = verdict(of(20, 100)).findings
     (remedy,) = finding.remedies
     assert remedy.disruption is Disruption.ONLINE
@@ -108,7 +108,7 @@ def test_cap005_grows_it_online() -> None:
 
 @pytest.mark.parametrize(("device_gib", "warned"), [(160, False), (161, True)])
 def test_cap005_warns_of_what_does_not_grow(device_gib: int, *, warned: bool) -> None:
-    """A filesystem grown more than 16 times over keeps its journal and block size."""
+    """A filesystem that grows more than 16-fold keeps its old journal and block size."""
     (finding,) = verdict(of(10, device_gib)).findings
     assert ("recreate the filesystem" in (finding.remedies[0].trade_off or "")) is warned
 
@@ -122,7 +122,7 @@ def test_cap005_leaves_what_32_bits_cannot_reach_to_cap003() -> None:
 
 
 def test_cap005_grows_nothing_with_recorded_errors() -> None:
-    """The kernel refuses it, and resize2fs says "Permission denied" only."""
+    """The kernel refuses it, and resize2fs only prints "Permission denied"."""
     errors = known(ErrorCounters(errors=1))
     (finding,) = verdict(of(20, 100, errors=errors)).findings
     assert finding.remedies[0].steps == ()
@@ -135,12 +135,12 @@ NONE_RESERVED = known(superblock(size_blocks=20 * GIB // BLOCK, reserved_gdt_blo
 NARROW = superblock(
     size_blocks=20 * GIB // BLOCK, features=DEFAULTS - {"64bit"}, reserved_gdt_blocks=10
 )
-"""Each descriptor block describes 16 GiB; with 64bit, half of it."""
+"""Each descriptor block describes 16 GiB, or half of that with 64bit."""
 WIDE = NARROW._replace(features=DEFAULTS, descriptor_bytes=64)
 
 
 def with_features(*features: str, without: str = "") -> dict[str, Any]:
-    """Build the superblock of 20 GiB with other features than mke2fs's."""
+    """Build the superblock of 20 GiB with features other than mke2fs's defaults."""
     changed = (DEFAULTS | set(features)) - {without}
     return {
         "superblock": known(superblock(size_blocks=20 * GIB // BLOCK, features=changed, **RESERVED))
@@ -182,7 +182,7 @@ def with_features(*features: str, without: str = "") -> dict[str, Any]:
 def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
     fs: Filesystem, release: str, reason: str
 ) -> None:
-    """Growth online is printed only where the kernel, or the reserved descriptors, are safe."""
+    """The remedy is online only if the kernel has the fix or the reserved descriptors suffice."""
     found = known(kernel(release)) if release else unknown("the kernel")
     (finding,) = judge(check, fs, host(fs, kernel=found)).findings
     (remedy,) = finding.remedies
@@ -198,20 +198,20 @@ def test_cap005_unmounts_where_the_kernel_destroys_what_it_grows(
 
 
 def test_the_page_names_all_kernels_with_the_fix() -> None:
-    """6.7.12 was left out, and so called a kernel that destroys data."""
+    """6.7.12 was once missing, so the page named a kernel that destroys data."""
     page = check.page.replace(",", " ").replace(")", " ").split()
     assert not {each.before for each in ranges_of_rule("CAP005")} - {*page}
 
 
 def test_cap005_has_words_for_a_root_that_must_not_grow_in_use() -> None:
-    """No command can unmount the root."""
+    """The root cannot be unmounted by a command."""
     fs = of(20, 100, mounts=(mount("/"),), **with_features("meta_bg"))
     (finding,) = verdict(fs).findings
     assert finding.remedies[0].steps == ()
     assert "unmounted, from a rescue system" in finding.remedies[0].summary
 
 
-# A device that grew under a mounted filesystem.
+# A device that grew while its filesystem was mounted.
 REMEDIES_NOT_RUN = (
     "Growing a mounted filesystem needs CAP_SYS_RESOURCE, which the root of a container may lack: "
     "there tests/lab/scenarios/capacity_remedies.py alone runs it."

@@ -20,7 +20,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def filled(percent: float, **changes: Any) -> Filesystem:
-    """Build a filesystem that df calls so full; a twentieth of it is reserved."""
+    """Build a filesystem for which df shows this percentage; a twentieth is reserved."""
     total = 1_000_000
     reserve = total // 20
     available = int((total - reserve) * (1 - percent / 100))
@@ -44,7 +44,7 @@ def filled(percent: float, **changes: Any) -> Filesystem:
     ],
 )
 def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | None) -> None:
-    """95 % is low and 99 % medium, as df counts."""
+    """A share of 95 % is low and 99 % is medium, as df counts."""
     found = verdict(fs)
     assert found.outcome is outcome
     assert [finding.severity for finding in found.findings] == ([severity] if severity else [])
@@ -55,7 +55,7 @@ def test_cap006_outcomes(fs: Filesystem, outcome: Outcome, severity: Severity | 
     [(500, "95 % full"), (485, "95.1 % full"), (101, "98.9 % full")],
 )
 def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
-    """Of 10,000 blocks that users can reach, so many are left; it is rounded down."""
+    """The share is that of 10,000 blocks available to users, rounded down."""
     found = usage(size_blocks=10_000, free_blocks=available, available_blocks=available)
     (finding,) = verdict(filesystem(usage=known(found))).findings
     assert finding.message.startswith(f"The filesystem is {words} (")
@@ -66,14 +66,14 @@ def test_cap006_spells_the_share_to_a_tenth(available: int, words: str) -> None:
     [(51, None), (50, Severity.LOW), (11, Severity.LOW), (10, Severity.MEDIUM)],
 )
 def test_cap006_begins_at_95_and_99_percent(available: int, severity: Severity | None) -> None:
-    """Both limits are included."""
+    """Both thresholds are inclusive."""
     found = usage(size_blocks=1000, free_blocks=available, available_blocks=available)
     findings = verdict(filesystem(usage=known(found))).findings
     assert [finding.severity for finding in findings] == ([severity] if severity else [])
 
 
 def test_cap006_says_how_much_is_left() -> None:
-    """The message has df's share and the space that users still have."""
+    """The message has df's share and the space left for users."""
     (finding,) = verdict(filled(96)).findings
     assert finding.message.startswith("The filesystem is 96 % full (148.4 MiB left)")
     (finding,) = verdict(filled(100)).findings

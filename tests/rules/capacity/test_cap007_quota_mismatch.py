@@ -1,4 +1,4 @@
-"""CAP007: quotas that are asked for or prepared, and not in force."""
+"""CAP007: quotas that are set in fstab or prepared, but not in force."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verdict(fs: Filesystem, container: str | None = None) -> Verdict:
 
 
 def having(live: tuple[str, ...], asked: tuple[str, ...], **changes: Any) -> Filesystem:
-    """Build a filesystem with words in force and words in fstab."""
+    """Build a filesystem with options in force and options in fstab."""
     values: dict[str, Any] = {
         "mounts": (mount(super_options=("rw", *live)),),
         "fstab": known((fstab_entry(*asked),), "/etc/fstab"),
@@ -40,7 +40,7 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
 @pytest.mark.parametrize(
     ("fs", "outcome", "words"),
     [
-        # What nearly everybody has.
+        # Nearly all filesystems.
         (having((), ()), Outcome.NOT_APPLICABLE, []),
         (having((), BOTH), Outcome.FAIL, ["usrquota, grpquota for /data"]),
         (having((), ("quota",)), Outcome.FAIL, ["sets quota for /data"]),
@@ -59,7 +59,7 @@ JOURNALED = ("usrjquota=aquota.user", "jqfmt=vfsv1")
     ],
 )
 def test_cap007_outcomes(fs: Filesystem, outcome: Outcome, words: list[str]) -> None:
-    """What fstab asks for must be in force, and what is counted should be enforced."""
+    """Quotas set in fstab must be in force, and usage that is counted should be limited."""
     found = verdict(fs)
     assert found.outcome is outcome, (found.note, found.findings)
     assert len(found.findings) == len(words)
@@ -69,12 +69,12 @@ def test_cap007_outcomes(fs: Filesystem, outcome: Outcome, words: list[str]) -> 
 
 
 def test_cap007_does_not_judge_in_a_container() -> None:
-    """The fstab of a container is not the host's."""
+    """The fstab in a container is not the host's."""
     assert verdict(having((), BOTH), "docker").outcome is Outcome.NOT_APPLICABLE
 
 
 def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
-    """Quotaon leaves no trace in the options."""
+    """quotaon(8) leaves no trace in the options."""
     (finding,) = verdict(having(BOTH, BOTH)).findings
     assert finding.confidence is Confidence.POSSIBLE
     assert "quotaon -p" in finding.remedies[0].summary
@@ -90,13 +90,13 @@ def test_cap007_does_not_know_whether_old_quotas_are_on() -> None:
     ],
 )
 def test_cap007_names_each_defect(fs: Filesystem, fact: str) -> None:
-    """A baseline knows it by the place and the options, or by what is odd about the quota."""
+    """The fact for a baseline is the mount point with the options, or the kind of mismatch."""
     (finding,) = verdict(fs).findings
     assert finding.fact == fact
 
 
 def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
-    """All other words stay, and the rollback puts those of quotas back."""
+    """All other options stay, and the rollback restores the quota options."""
     (finding,) = verdict(having((), ("noatime", *JOURNALED))).findings
     remedy = next(remedy for remedy in finding.remedies if remedy.steps)
     words = ",".join(("noatime", *JOURNALED))
@@ -106,7 +106,7 @@ def test_cap007_takes_only_the_words_of_quotas_out_of_fstab() -> None:
     assert back == f"rollback: sed -i '7s/{place} noatime /{place} {words} /' /etc/fstab"
 
 
-# Words of fstab that nobody needs.
+# Options in fstab that nobody needs.
 REMEDIES_NOT_RUN = (
     "Not every kernel has quotas built in, and quotaon is in a package of its own: putting them in "
     "force is advice without commands."

@@ -1,4 +1,4 @@
-"""CAP008: thin pools below a filesystem, as dmsetup shows them."""
+"""CAP008: thin pools below a filesystem, as dmsetup reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POOL_UUID = "LVM-abcdef-tpool"
 
 
 def pool(mode: str = "rw", data: int = 20, metadata: int = 10, **changes: Any) -> ThinPool:
-    """Build a pool with so many percent of its blocks in use."""
+    """Build a pool with these percentages of its blocks in use."""
     values = {"queues": True, "needs_check": False, **changes}
     return ThinPool(mode, data * 10, 1000, metadata * 10, 1000, **values)
 
@@ -48,7 +48,7 @@ def unseen(uuid: str) -> BlockDevice:
 
 
 def below_thin() -> BlockDevice:
-    """Build a thin volume on a pool of LVM that lvm2 does not use, and whose table was not read."""
+    """Build a thin volume on an LVM volume, unused by lvm2, whose table was not read."""
     return mapped("docker-1", 3, unseen("LVM-abcdef"), "thin")
 
 
@@ -72,7 +72,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
     ],
 )
 def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
-    """What stops writes now is worse than what will."""
+    """A pool that refuses writes now is worse than one that soon will."""
     (finding,) = verdict(known(volume(state))).findings
     assert finding.severity is severity
 
@@ -96,7 +96,7 @@ def test_cap008_grades(state: ThinPool, severity: Severity) -> None:
     ],
 )
 def test_cap008_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
-    """lvm2 names a pool in its uuid; of other devices without a table nothing is known."""
+    """lvm2 marks a pool in its uuid; without a table, nothing is known of other devices."""
     assert verdict(stack).outcome is outcome
 
 

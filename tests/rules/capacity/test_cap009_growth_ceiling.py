@@ -19,7 +19,7 @@ GIB, TIB = 1 << 30, 1 << 40
 
 
 def made(size_bytes: int, **changes: Any) -> Superblock:
-    """Build the superblock of a filesystem of some size."""
+    """Build the superblock of a filesystem of this size."""
     each = changes.get("block_bytes", 4096)
     return superblock(size_blocks=size_bytes // each, **changes)
 
@@ -35,7 +35,7 @@ NARROW = {"features": frozenset({"extent", "has_journal"})}
 
 
 def verdict(held: Evidence[Superblock], device_bytes: int | None = None) -> Verdict:
-    """Judge a filesystem on a device of its own size, or of another one."""
+    """Judge a filesystem on a device of its size, or of another size."""
     own = held.value.size_blocks * 4096 if device_bytes is None and hasattr(held, "value") else 0
     sectors = (device_bytes or own) // 512
     fs = filesystem(superblock=held, stack=known(disk(size_sectors=known(sectors))))
@@ -58,12 +58,12 @@ def verdict(held: Evidence[Superblock], device_bytes: int | None = None) -> Verd
     ],
 )
 def test_cap009_outcomes(held: Evidence[Superblock], device: int | None, outcome: Outcome) -> None:
-    """The default ratio of inodes ends at 64 TiB, blocks of 1 KiB at 1 TiB."""
+    """The default inode ratio limits it to 64 TiB, 1 KiB blocks to 1 TiB."""
     assert verdict(held, device).outcome is outcome
 
 
 def test_cap009_is_worse_where_the_space_is_there_already() -> None:
-    """A volume that is larger than the limit is paid for in vain."""
+    """The space of a volume beyond the limit is wasted."""
     (low,) = verdict(known(made(33 * TIB))).findings
     (medium,) = verdict(known(made(15 * TIB, **DENSE)), 20 * TIB).findings
     assert (low.severity, medium.severity) == (Severity.LOW, Severity.MEDIUM)
@@ -75,7 +75,7 @@ def test_cap009_is_worse_where_the_space_is_there_already() -> None:
 
 
 def test_cap009_knows_that_newer_tools_take_more_group_descriptors() -> None:
-    """Which version the host has is not known."""
+    """The version on the host is unknown."""
     (finding,) = verdict(known(made(900 * GIB, **SMALL_BLOCKS)), 900 * GIB).findings
     assert finding.confidence is Confidence.LIKELY
     assert "resize2fs before 1.47.2 accepts no more group descriptors" in finding.message
@@ -87,7 +87,7 @@ def test_cap009_knows_that_newer_tools_take_more_group_descriptors() -> None:
 
 
 def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:
-    """Nothing exists yet that could be lost."""
+    """No data exists yet that could be lost."""
     fs = filesystem(superblock=known(made(33 * TIB)), stack=known(disk()))
     (finding,) = judge(check, fs, host(fs, planned=True)).findings
     assert finding.remedies[0].summary == "Create it with fewer inodes (mkfs.ext4 -i 65536)."
@@ -110,13 +110,13 @@ def test_cap009_tells_a_plan_the_option_of_mkfs() -> None:
 def test_the_ceiling_is_that_of_resize2fs(
     held: Superblock, size_bytes: int, *, is_of_inodes: bool
 ) -> None:
-    """Both limits were tried on sparse images."""
+    """Both limits were verified on sparse images."""
     found = ceiling_of(sizes_of(held))
     assert (found.size_bytes, found.is_of_inodes) == (size_bytes, is_of_inodes)
 
 
 def test_an_unknown_device_is_undetermined() -> None:
-    """Without the size of the device nobody knows whether it can grow."""
+    """Without the size of the device it is unknown whether the filesystem can grow."""
     fs = filesystem(stack=unknown("stack"))
     assert judge(check, fs, host(fs)).outcome is Outcome.UNDETERMINED
     assert need(fs.superblock)
