@@ -20,14 +20,14 @@ OLD = BootLoader(Loader.GRUB, "2.04-1ubuntu26")
 
 
 def booted(*features: str, at: str = "/boot", block: int | None = 4096) -> Filesystem:
-    """Build the filesystem that holds the kernels; without a block size, statfs shows none."""
+    """Build the filesystem that holds the kernels; without a block size, statfs has none either."""
     held = superblock(features=superblock().features | set(features), block_bytes=block)
     used = known(usage()) if block else unknown("space in use")
     return filesystem(mounts=(mount(at),), superblock=known(held), usage=used)
 
 
 def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict:
-    """Judge it with this boot loader."""
+    """Judge the filesystem with this boot loader."""
     return judge(check, fs, host(fs, boot_loader=loader, **changes))
 
 
@@ -54,13 +54,13 @@ def verdict(fs: Filesystem, loader: Any = known(OLD), **changes: Any) -> Verdict
     ],
 )  # fmt: skip
 def test_cmp001_outcomes(fs: Filesystem, loader: Any, outcome: Outcome) -> None:
-    """orphan_file is a compat bit, which GRUB does not look at."""
+    """orphan_file is a compat feature, which GRUB ignores."""
     mounts = known(fs.mounts)
     assert verdict(fs, loader, mounts=mounts).outcome is outcome
 
 
 def test_cmp001_leaves_the_root_alone_where_boot_is_its_own() -> None:
-    """GRUB reads the filesystem on /boot only."""
+    """GRUB reads only the filesystem on /boot."""
     fs = booted(SEED, at="/")
     both = known((*fs.mounts, mount("/boot", mount_id=31)))
     assert verdict(fs, mounts=both).outcome is Outcome.NOT_APPLICABLE
@@ -79,14 +79,14 @@ def test_cmp001_leaves_the_root_alone_where_boot_is_its_own() -> None:
         (("casefold",), BootLoader(Loader.GRUB, "2.12"), Severity.MEDIUM, Confidence.POSSIBLE),
         ((SEED,), BootLoader(Loader.GRUB), Severity.MEDIUM, Confidence.POSSIBLE),
         ((SEED,), BootLoader(Loader.EXTLINUX), Severity.MEDIUM, Confidence.POSSIBLE),
-        # A microVM boots a kernel of its host, and a unified image lies on the EFI partition.
+        # A microVM boots its host's kernel, and a unified kernel image is on the EFI partition.
         ((SEED,), BootLoader(Loader.NONE_FOUND), Severity.LOW, Confidence.POSSIBLE),
     ],
 )
 def test_cmp001_severity(
     features: tuple[str, ...], loader: BootLoader, severity: Severity, confidence: Confidence
 ) -> None:
-    """A 2.06 that tells no package may be one of the vendors' that read the checksum seed."""
+    """A 2.06 without a package version may be a vendor's build that supports the checksum seed."""
     (finding,) = verdict(booted(*features), known(loader)).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
@@ -102,7 +102,7 @@ def test_cmp001_severity(
     ],
 )
 def test_cmp001_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
-    """By its version, where that is known; it is sure of releases that lack the support."""
+    """A known version is named; releases that certainly lack the support are reported as such."""
     (finding,) = verdict(booted(SEED), known(loader)).findings
     assert finding.message.startswith(f"{subject} support {SEED} on the filesystem")
     verb = "cannot" if subject.endswith("cannot") else "may not"
@@ -110,7 +110,7 @@ def test_cmp001_names_the_boot_loader(loader: BootLoader, subject: str) -> None:
 
 
 def test_cmp001_commands() -> None:
-    """The feature is taken out between an unmount and a mount, and put back by the rollback."""
+    """The feature is removed between an unmount and a mount, and restored by the rollback."""
     (finding,) = verdict(booted(SEED)).findings
     (remedy,) = finding.remedies
     steps = {phase: [s.command for s in remedy.lines if s.phase is phase] for phase in Phase}
@@ -119,7 +119,7 @@ def test_cmp001_commands() -> None:
     assert f"{back} && tune2fs -O {SEED} /dev/sda" in steps[Phase.ROLLBACK]
 
 
-# The features are taken out of a real /boot, in a mount namespace of the test's own.
+# The features are removed from a real /boot, in the test's private mount namespace.
 def by_old_grub(host: Host) -> Host:
     """Return the host with the GRUB of Debian 11."""
     loader = BootLoader(Loader.GRUB, "2.06-3~deb11u6")

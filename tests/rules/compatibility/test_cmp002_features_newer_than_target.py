@@ -1,4 +1,4 @@
-"""CMP002: features that the kernel does not know."""
+"""CMP002: features that the kernel does not support."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ OLD, NEW = "5.4.0-150-generic", "6.1.0-18-amd64"
 
 
 def made(*features: str) -> Filesystem:
-    """Build a filesystem with more features than the default."""
+    """Build a filesystem with features beyond the defaults."""
     return filesystem(superblock=known(superblock(features=superblock().features | set(features))))
 
 
 def verdict(fs: Filesystem, release: str = OLD, *, planned: bool = True) -> Verdict:
-    """Judge it for a kernel."""
+    """Judge the filesystem for a kernel."""
     return judge(check, fs, host(fs, kernel=known(kernel(release)), planned=planned))
 
 
@@ -41,12 +41,12 @@ def verdict(fs: Filesystem, release: str = OLD, *, planned: bool = True) -> Verd
 def test_cmp002_outcomes(
     features: tuple[str, ...], release: str, planned: bool, outcome: Outcome
 ) -> None:
-    """A kernel that has mounted a filesystem knows what it refuses to mount without."""
+    """A kernel that has mounted a filesystem supports its incompat features."""
     assert verdict(made(*features), release, planned=planned).outcome is outcome
 
 
 def test_cmp002_without_evidence() -> None:
-    """Without a kernel nothing is determined; only an image file has none."""
+    """Without a kernel the result is undetermined; only an image file is not judged."""
     fs = made("orphan_file")
     nobody = unknown("kernel release")
     assert judge(check, fs, host(fs, kernel=nobody)).outcome is Outcome.UNDETERMINED
@@ -86,7 +86,7 @@ def test_cmp002_severity(features: tuple[str, ...], release: str, severity: Seve
     ],
 )
 def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: str) -> None:
-    """A ro_compat bit leaves the filesystem readable."""
+    """An unknown ro_compat feature leaves the filesystem readable."""
     bare = superblock(features=frozenset({"extent", *features}))
     (finding,) = verdict(filesystem(superblock=known(bare)), "3.10.0").findings
     assert words in finding.message
@@ -105,7 +105,7 @@ def test_cmp002_says_what_the_kernel_refuses(features: tuple[str, ...], words: s
 def test_cmp002_old_tools_do_not_know_checksums(
     release: str, planned: bool, severity: Severity | None
 ) -> None:
-    """Linux 3.5 to 3.17 mounts the filesystem, and the e2fsck of such systems stops the boot."""
+    """Linux 3.5 to 3.17 mounts the filesystem, but the e2fsck of such systems stops the boot."""
     bare = superblock(features=frozenset({"extent", "metadata_csum"}))
     found = verdict(filesystem(superblock=known(bare)), release, planned=planned).findings
     assert [finding.severity for finding in found] == ([severity] if severity else [])
@@ -113,12 +113,12 @@ def test_cmp002_old_tools_do_not_know_checksums(
 
 
 def test_cmp002_tells_a_plan_the_option_of_mkfs() -> None:
-    """Nothing exists that could be unmounted."""
+    """Nothing exists yet that could be unmounted."""
     (finding,) = verdict(made("orphan_file")).findings
     assert finding.remedies[0].summary == "Create it with -O ^orphan_file."
 
 
-# The features are taken out, and the rollback puts them back.
+# The features are removed, and restored by the rollback.
 REMEDY_CASES = (
     RemedyCase(
         name="orphan_file, mounted",

@@ -1,4 +1,4 @@
-"""CMP003: names of devices in fstab that a boot may give to others."""
+"""CMP003: device names in fstab that may refer to another device after a boot."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def verdict(on: Host) -> Verdict:
     ],
 )
 def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity) -> None:
-    """Two disks of a kind can swap; one disk of a virtual machine hardly moves."""
+    """Two disks of the same kind can swap names; a virtual machine's only disk hardly can."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.fact) == (severity, "/data")
     is_sure = severity is Severity.HIGH
@@ -73,7 +73,7 @@ def test_cmp003_grades_by_how_likely_the_name_moves(on: Host, severity: Severity
 
 
 def test_cmp003_says_who_names_the_disks_of_xen() -> None:
-    """They are not probed in any order: the configuration of the machine states their numbers."""
+    """The disks are not probed in any order: the machine's configuration sets their numbers."""
     (finding,) = verdict(naming("/dev/xvda1", virtualization="xen")).findings
     assert "the hypervisor gives the name" in finding.message
     assert "after a reboot" not in finding.message
@@ -83,7 +83,7 @@ def test_cmp003_says_who_names_the_disks_of_xen() -> None:
     ("devices", "named"), [(NVME, ", one of 2 disks nvme*: "), (NVME[:2], " from /dev/nvme1n1: ")]
 )
 def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], named: str) -> None:
-    """One disk is not one of several."""
+    """A single disk is not described as one of several."""
     (finding,) = verdict(naming("/dev/nvme1n1", devices=known(devices))).findings
     assert named in finding.message
 
@@ -122,12 +122,12 @@ def test_cmp003_names_the_number_of_disks(devices: tuple[LsblkDevice, ...], name
     ],
 )
 def test_cmp003_outcomes(on: Host, outcome: Outcome) -> None:
-    """Identifiers, udev's links, logical volumes and arrays of mdadm.conf are stable."""
+    """UUIDs and labels, udev's links, logical volumes and arrays in mdadm.conf are stable."""
     assert verdict(on).outcome is outcome
 
 
 def test_cmp003_names_the_first_arrays_of_many() -> None:
-    """A thousand arrays in each of a thousand findings are a report that nobody can read."""
+    """A thousand arrays in each of a thousand findings would make a report unreadable."""
     arrays = tuple(f"/dev/md{number}" for number in range(1, 20))
     (finding,) = verdict(naming("/dev/md0", md_arrays=known(arrays))).findings
     (cited,) = (each for each in finding.citations if each.label == "ARRAY lines")
@@ -135,7 +135,7 @@ def test_cmp003_names_the_first_arrays_of_many() -> None:
 
 
 def test_cmp003_edits_the_first_field_of_the_line() -> None:
-    """The UUID must lead to the device of the line."""
+    """The edit requires that the UUID refers to the device of the line."""
     (finding,) = verdict(naming("/dev/sda1")).findings
     (remedy,) = finding.remedies
     assert plain(remedy.lines) == [
@@ -162,14 +162,14 @@ def test_cmp003_edits_the_first_field_of_the_line() -> None:
     ],
 )
 def test_cmp003_prints_no_command_that_may_take_another_device(on: Host) -> None:
-    """A UUID that two devices have, or that is not known to be on one only, is not written."""
+    """A UUID that two devices have, or may have, is not written into fstab."""
     (finding,) = verdict(on).findings
     assert finding.remedies[0].steps == ()
 
 
 @pytest.mark.parametrize("unread", [OUT_OF_SCOPE, unknown("filesystems that are not mounted")])
 def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> None:
-    """Without udev, lsblk does not show what is on devices that were not read."""
+    """Without udev, lsblk shows nothing about devices whose superblocks were not read."""
     untold = known((listed(uuid=None)._replace(fstype=None),))
     (finding,) = verdict(naming("/dev/sda1", devices=untold, unmounted=unread)).findings
     check, edit, *_ = finding.remedies[0].steps
@@ -180,7 +180,7 @@ def test_cmp003_looks_for_copies_where_the_audit_could_not(unread: Unknown) -> N
 
 
 def test_an_edit_of_a_generated_line_names_what_writes_it_again() -> None:
-    """The engine says so of the remedies of all rules."""
+    """The engine adds this to the remedies of all rules."""
     entry = fstab_entry(spec="/dev/sda1")
     entry = entry._replace(line=entry.line._replace(generator="NixOS"))
     (finding,) = verdict(naming("/dev/sda1", fstab=known((entry,)))).findings
@@ -191,14 +191,14 @@ def test_an_edit_of_a_generated_line_names_what_writes_it_again() -> None:
 
 
 def test_cmp003_keeps_the_gap_beside_the_finding() -> None:
-    """Without lsblk the name is as unstable, and the severity is a guess."""
+    """Without lsblk the name is just as unstable, but the severity is a guess."""
     reported = verdict(naming("/dev/sda1", devices=unknown("lsblk")))
     assert reported.outcome is Outcome.FAIL
     assert [gap.what for gap in reported.unknowns] == ["lsblk"]
 
 
 def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> None:
-    """No filesystem was read there, and lsblk names it all the same."""
+    """No superblock was read there, but lsblk has the UUID."""
     entry = fstab_entry("noauto", spec="/dev/sdb", number=known(DeviceNumber(8, 16)))
     (finding,) = verdict(naming("", fstab=known((entry,)), devices=known((SDA, SDB)))).findings
     assert plain(finding.remedies[0].steps)[0] == (
@@ -214,7 +214,7 @@ def test_cmp003_takes_the_uuid_of_a_device_that_is_not_mounted_from_lsblk() -> N
     ],
 )
 def test_cmp003_reads_uuids_of_idle_filesystems_without_udev(copied: str, edit: str | None) -> None:
-    """No row of lsblk then has one: neither that of the entry nor that of a copy."""
+    """No row of lsblk has a UUID then, neither for the entry's device nor for a copy."""
     bare = known((listed(uuid=None), listed("sdb", DeviceNumber(8, 16), uuid=None)))
     unmounted = filesystem(
         number=DeviceNumber(8, 16), name="sdb", uuid=copied, alive=False, mounts=()

@@ -22,7 +22,7 @@ ROOT = filesystem(mounts=(mount("/"),))
 
 
 def volume(where: str, below: DeviceNumber = DeviceNumber(8, 16)) -> Filesystem:
-    """Build the filesystem of a partition that lies on a disk."""
+    """Build the filesystem of a partition on a disk."""
     part = disk(
         "sdb1", NUMBER, kind="partition", below=known((disk("sdb", below),)), start_sectors=2048
     )
@@ -30,12 +30,12 @@ def volume(where: str, below: DeviceNumber = DeviceNumber(8, 16)) -> Filesystem:
 
 
 def entry(*options: str, where: str = "/data", **more: Any) -> FstabEntry:
-    """Build its entry."""
+    """Build the fstab entry of the volume."""
     return fstab_entry(*options, mount_point=where, number=known(NUMBER), **more)
 
 
 def machine(line: FstabEntry, fs: Filesystem | None = None, **changes: Any) -> Host:
-    """Build a virtual machine with a root, and a volume where its entry says."""
+    """Build a virtual machine with a root, and a volume where its entry mounts it."""
     there = fs or volume(line.line.mount_point)
     values: dict[str, Any] = {"virtualization": "kvm", "fstab": known((line,))}
     return host(ROOT, there, **(values | changes))
@@ -65,7 +65,7 @@ def verdict(on: Host) -> Verdict:
             for where in ("/", "/boot", "/boot/", "/boot/grub", "/usr", "/usr/local", "/var")
         ),
         (machine(entry(), volume("/data", DeviceNumber(8, 0))), Outcome.NOT_APPLICABLE),
-        # Which disks are below it, or below the root, is not known: nothing says that they are one.
+        # The disks below it or below the root are unknown: they cannot be assumed to be the same.
         (machine(entry(), volume("/data")._replace(stack=unknown("stack"))), Outcome.FAIL),
         (
             host(volume("/data"), virtualization="kvm", fstab=known((entry(),))),
@@ -80,7 +80,7 @@ def verdict(on: Host) -> Verdict:
     ],
 )
 def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
-    """What the system needs, what lies on root's disk and what DRF006 judges is left alone."""
+    """System mount points, volumes on root's disk and cases of DRF006 are not judged."""
     reported = verdict(on)
     assert reported.outcome is outcome, reported.note
     assert all(finding.severity is Severity.LOW for finding in reported.findings)
@@ -94,7 +94,7 @@ def test_cmp004_outcomes(on: Host, outcome: Outcome) -> None:
     ],
 )
 def test_cmp004_calls_no_machine_physical_that_nobody_asked(origin: str, note: str) -> None:
-    """Alpine has no systemd-detect-virt, on virtual machines either."""
+    """Alpine has no systemd-detect-virt, not even on virtual machines."""
     on = machine(entry(), virtualization=None)._replace(virtualization=Known(None, origin))
     assert verdict(on).note == note
 
@@ -107,7 +107,7 @@ def test_cmp004_calls_no_machine_physical_that_nobody_asked(origin: str, note: s
     ],
 )
 def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str) -> None:
-    """A timeout that is there stays."""
+    """A timeout in the line is kept."""
     (finding,) = verdict(machine(entry(*options))).findings
     assert finding.fact == "/data"
     (remedy,) = finding.remedies
@@ -120,18 +120,18 @@ def test_cmp004_adds_the_words_to_the_line(options: tuple[str, ...], after: str)
 
 
 def test_cmp004_spells_the_mount_point_as_a_unit_file_does() -> None:
-    """A blank ends a path there for systemd, and % begins a specifier."""
+    """In a unit file a blank ends a path, and % starts a specifier."""
     (finding,) = verdict(machine(entry(where="/my 50% data"))).findings
     assert 'RequiresMountsFor="/my 50%% data" to its unit' in (finding.remedies[0].trade_off or "")
 
 
 def test_cmp004_prints_no_command_for_a_name_that_no_shell_takes() -> None:
-    """The finding stays."""
+    """The finding remains."""
     (finding,) = verdict(machine(entry(where="/a\0"))).findings
     assert finding.remedies[0].steps == ()
 
 
-# An entry without nofail, on a machine that is a virtual one.
+# An entry without nofail, on a machine that counts as virtual.
 REMEDY_CASES = (
     RemedyCase(name="defaults", remedy="Let the boot continue", fstab="defaults"),
     RemedyCase(

@@ -1,4 +1,4 @@
-"""CMP005: RAID0 of unequal disks and the record of its layout."""
+"""CMP005: RAID0 of unequal disks, and the layout recorded for it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def verdict(stack: Evidence[BlockDevice], parameter: Evidence[int] = Known(0, "t
     ],
 )
 def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
-    """Disks of equal size, to a chunk, need no layout, and neither does a single larger one."""
+    """Disks that are equal within a chunk need no layout, nor does a single larger disk."""
     assert verdict(stack).outcome is outcome
 
 
@@ -71,14 +71,14 @@ def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None
 def test_cmp005_a_parameter_helps_this_host_only(
     parameter: Evidence[int], severity: Severity, confidence: Confidence
 ) -> None:
-    """With raid0.default_layout the array is assembled, and nowhere else."""
+    """raid0.default_layout lets this host assemble the array, but no other host."""
     (finding,) = verdict(known(array(SMALL, LARGE, LARGE)), parameter).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
     assert finding.remedies[0].steps == ()
 
 
 def test_cmp005_cites_the_members_in_gib() -> None:
-    """2,097,152 sectors are 1 GiB."""
+    """One GiB has 2,097,152 sectors."""
     verdicts = verdict(known(array(LARGE, LARGER, LARGER, layout=2)))
     members, layout = verdicts.evidence
     assert (members.value, layout.value) == (

@@ -1,4 +1,4 @@
-"""CMP006: the format of ext3."""
+"""CMP006: the ext3 on-disk format."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verdict_of(fs: Filesystem) -> Verdict:
 
 
 def old(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Filesystem:
-    """Build a filesystem of this type in the format of ext3."""
+    """Build a filesystem of this type in the ext3 format."""
     values = {
         "fstype": known(kind),
         "mounts": (mount(mount_point, fstype=kind),),
@@ -51,7 +51,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def commands(finding: Finding, phase: Phase) -> list[str]:
-    """Return the commands of the remedy in place."""
+    """Return the commands of the in-place remedy."""
     return [step.command for step in finding.remedies[1].lines if step.phase is phase]
 
 
@@ -80,12 +80,12 @@ SMALL = known(disk(size_sectors=known(GIB // 512)))
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Large filesystems that are ext3 by their type or by their format are findings."""
+    """Large filesystems that are ext3 by type or by format are findings."""
     assert verdict_of(fs).outcome is outcome
 
 
 def test_the_mount_type_is_seen_without_root() -> None:
-    """It says that there is no delayed allocation either."""
+    """A mount as ext3 also means that there is no delayed allocation."""
     finding = finding_of(old(superblock=unknown("superblock")))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
     assert "mounted as ext3" in finding.message
@@ -94,7 +94,7 @@ def test_the_mount_type_is_seen_without_root() -> None:
 
 
 def test_fstab_is_changed_before_the_features() -> None:
-    """ext4 mounts it with and without them, and nothing takes extents back."""
+    """ext4 mounts it with and without the features, and extents cannot be removed again."""
     finding = finding_of(old())
     assert plain(finding.remedies[1].steps)[0] == "persistent: fstab 7: ext3 -> ext4"
     assert commands(finding, Phase.IMMEDIATE) == [
@@ -110,27 +110,27 @@ def test_fstab_is_changed_before_the_features() -> None:
 
 
 def test_checksums_of_metadata_leave_uninit_bg_out() -> None:
-    """The two features exclude each other."""
+    """metadata_csum and uninit_bg exclude each other."""
     features = EXT3 | {"metadata_csum"}
     finding = finding_of(old("ext4", superblock=known(superblock(features=features))))
     assert "tune2fs -O extent /dev/sda" in commands(finding, Phase.IMMEDIATE)[1]
 
 
 def test_a_mount_by_hand_is_mounted_again_as_ext4() -> None:
-    """Without an entry of fstab the command names the type."""
+    """Without an fstab entry the mount command names the type."""
     finding = finding_of(old(fstab=known(())))
     assert commands(finding, Phase.IMMEDIATE)[2] == ("mount -t ext4 -o rw,relatime /dev/sda /data")
 
 
 def test_the_root_is_left_to_a_rescue_system() -> None:
-    """It cannot be unmounted."""
+    """The root cannot be unmounted."""
     (_, in_place) = finding_of(old(mount_point="/")).remedies
     assert (in_place.steps, "rescue system" in in_place.summary) == ((), True)
 
 
-# Ext3 becomes ext4 in place: nothing takes that back.
+# Ext3 becomes ext4 in place, without a rollback.
 def write(stage: Stage) -> None:
-    """Write a file whose blocks stay mapped one by one."""
+    """Write a file whose blocks remain mapped individually."""
     (stage.mount_point / "old").write_bytes(b"x" * (20 << 20))
 
 

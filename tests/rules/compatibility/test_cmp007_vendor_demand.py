@@ -1,4 +1,4 @@
-"""CMP007: what the vendors of chosen products demand, and the filesystem does not have."""
+"""CMP007: settings that a selected profile's vendor demands and the filesystem does not have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GENTLE = (mount(flags=("rw", "noatime")),)
 def verdict_of(
     fs: Filesystem, *names: str, release: str = OLD, place: str | None = None
 ) -> Verdict:
-    """Judge a filesystem by some profiles."""
+    """Judge a filesystem with some profiles selected."""
     profiles = tuple(ActiveProfile(all_profiles()[name], place) for name in names)
     return judge(check, fs, host(fs, kernel=known(kernel(release)), profiles=profiles))
 
@@ -49,7 +49,7 @@ def mounted(*tokens: str, hidden: tuple[str, ...] = (), **changes: Any) -> Files
 
 
 def made(**changes: Any) -> Filesystem:
-    """Build a filesystem with another superblock."""
+    """Build a filesystem with changes to its superblock."""
     return filesystem(superblock=known(superblock(**changes)))
 
 
@@ -159,25 +159,25 @@ def made(**changes: Any) -> Filesystem:
     ],
 )
 def test_outcomes(fs: Filesystem, names: tuple[str, ...], outcome: str, facts: list[str]) -> None:
-    """What is missing is found, what is not seen is undetermined, the rest is neither."""
+    """A missing demand is a finding, and missing evidence leaves the rule undetermined."""
     verdict = verdict_of(fs, *names)
     assert (verdict.outcome.value, [f.fact for f in verdict.findings]) == (outcome, facts)
 
 
 def test_a_gap_stands_beside_what_was_found() -> None:
-    """An audit by two profiles is incomplete where one of them could not be judged."""
+    """An audit with two profiles is incomplete if one of them could not be judged."""
     fs = filesystem(options=gap("options"), superblock=known(superblock(reserved_blocks=1310720)))
     assert [each.what for each in verdict_of(fs, "daos", "k8s-csi").unknowns] == ["options"]
 
 
 def test_a_profile_is_for_its_mount_points() -> None:
-    """A product that lies elsewhere demands nothing here."""
+    """A product on another mount point demands nothing here."""
     assert verdict_of(filesystem(), "tidb", place="/var/*").outcome is Outcome.NOT_APPLICABLE
     assert verdict_of(filesystem(), "tidb", place="/da*").outcome is Outcome.FAIL
 
 
 def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
-    """The root shows the same superblock: it gets its options, but no flag of another mount."""
+    """The root shares the superblock: it gets the ext4 options, but no flags of another mount."""
     there = (mount("/"), mount("/data1", mount_id=31))
     lines = (
         fstab_entry(mount_point="/"),
@@ -197,7 +197,7 @@ def test_access_times_are_set_on_the_mount_points_of_the_profile_only() -> None:
 
 
 def test_flags_of_other_mounts_are_not_judged() -> None:
-    """What a profile wants on /data1 is there, and the root may keep its access times."""
+    """/data1 meets the profile, so the root may keep its access times."""
     there = (mount("/"), mount("/data1", mount_id=31, flags=("rw", "noatime")))
     fs = filesystem(mounts=there, options=known(options("nodelalloc")))
     assert verdict_of(fs, "tidb", place="/data1").outcome is Outcome.PASS
@@ -205,7 +205,7 @@ def test_flags_of_other_mounts_are_not_judged() -> None:
 
 
 def test_a_demand_on_what_only_others_have_mounted_is_found() -> None:
-    """The options in force are known without a mount of this namespace."""
+    """The options in force are known without a mount in this namespace."""
     fs = filesystem(mounts=(), options=known(options()))
     assert [f.fact for f in verdict_of(fs, "daos").findings] == ["missing nodelalloc"]
 
@@ -239,7 +239,7 @@ def commands(remedy: Remedy, phase: Phase) -> list[str]:
 def test_what_is_only_hidden_or_advised_weighs_less(
     fs: Filesystem, names: tuple[str, ...], severity: Severity
 ) -> None:
-    """A missing demand is medium, one that a check does not see low, advice a note."""
+    """A missing demand is medium, one hidden from the vendor's check low, and advice a note."""
     assert only(verdict_of(fs, *names)).severity is severity
 
 
@@ -266,7 +266,7 @@ def test_what_is_only_hidden_or_advised_weighs_less(
 def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
     fs: Filesystem, name: str, words: str
 ) -> None:
-    """A share of all blocks, or a size."""
+    """The message states both as a share of all blocks, or as a size."""
     assert words in only(verdict_of(fs, name)).message
 
 
@@ -279,20 +279,20 @@ def test_the_message_has_the_number_that_is_and_the_one_that_should_be(
     ],
 )
 def test_the_message_names_the_product_and_what_it_requires(fs: Filesystem, said: str) -> None:
-    """One option is, and several are."""
+    """The verb agrees with the number of options."""
     product = all_profiles()["tidb"].product
     assert only(verdict_of(fs, "tidb")).message.startswith(f"{product}: {said}")
 
 
 def test_clusters_as_they_should_be_are_cited() -> None:
-    """Their size is blocks times bytes."""
+    """Their size is the number of blocks times the block size."""
     fs = made(features=BIGALLOC, cluster_blocks=4)
     assert [c.value for c in verdict_of(fs, "mysql-aws-twp").evidence] == ["bigalloc", "16 KiB"]
 
 
 @pytest.mark.parametrize("flags", [(), ("rootflags=nodelalloc",)])
 def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) -> None:
-    """Of the root, rootflags= is read before fstab."""
+    """For the root, rootflags= is applied before fstab."""
     fs = mounted(
         hidden=("nodelalloc",),
         mounts=(mount("/", flags=("rw", "noatime")),),
@@ -305,7 +305,7 @@ def test_what_a_boot_sets_is_named_where_there_is_any(flags: tuple[str, ...]) ->
 
 
 def test_the_vendors_words_and_page_are_the_evidence() -> None:
-    """Nobody has to believe the rule: the statement is cited with its source."""
+    """The vendor's statement is cited with its source, so that it can be verified."""
     (cited,) = only(verdict_of(mounted(), "tidb")).citations
     profile = all_profiles()["tidb"]
     assert (cited.label, cited.value, cited.origin) == (
@@ -329,12 +329,12 @@ def test_the_vendors_words_and_page_are_the_evidence() -> None:
 def test_an_option_that_a_profile_forbids_is_reported_once(
     tokens: tuple[str, ...], names: tuple[str, ...], facts: list[str]
 ) -> None:
-    """Also where a profile requires the opposite."""
+    """This also holds if a profile requires the opposite."""
     assert [finding.fact for finding in verdict_of(mounted(*tokens), *names).findings] == facts
 
 
 def test_a_forbidden_option_is_replaced_by_its_opposite() -> None:
-    """The finding names the rule that explains the option."""
+    """The finding refers to the rule that explains the option."""
     (finding,) = verdict_of(mounted("noauto_da_alloc"), "etcd").findings
     assert finding.severity is Severity.MEDIUM
     assert finding.message == (
@@ -345,19 +345,19 @@ def test_a_forbidden_option_is_replaced_by_its_opposite() -> None:
 
 
 def test_whether_a_forbidden_option_is_in_force_may_be_unknown() -> None:
-    """A gap is no pass."""
+    """A gap is not a pass."""
     verdict = verdict_of(mounted(options=gap("the options")), "etcd")
     assert verdict.outcome is Outcome.UNDETERMINED
 
 
 def test_every_forbidden_option_has_an_opposite() -> None:
-    """The remedy sets it."""
+    """The remedy sets the opposite."""
     forbidden = {token for profile in all_profiles().values() for token, _ in profile.forbid}
     assert forbidden <= OPPOSITE.keys()
 
 
 def test_a_pass_names_who_demands_what_is_there() -> None:
-    """The evidence of a pass is each demand, with its profiles."""
+    """The evidence of a pass lists each demand with its profiles."""
     verdict = verdict_of(mounted(), "postgres", "etcd", "neo4j")
     assert [(c.value, c.origin) for c in verdict.evidence] == [
         ("barrier", "profile postgres, etcd"),
@@ -367,7 +367,7 @@ def test_a_pass_names_who_demands_what_is_there() -> None:
 
 
 def test_before_6_13_the_option_goes_by_remount() -> None:
-    """One command makes the change, and an edit of fstab keeps it."""
+    """One command makes the change, and an edit of fstab makes it permanent."""
     remedy = remedy_of(verdict_of(mounted(), "tidb"))
     assert remedy.disruption is Disruption.REMOUNT
     assert commands(remedy, Phase.IMMEDIATE) == [
@@ -378,7 +378,7 @@ def test_before_6_13_the_option_goes_by_remount() -> None:
 
 @pytest.mark.parametrize("release", ["6.13.0", NEW])
 def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
-    """The kernel refuses the remount."""
+    """The kernel refuses to change the option by a remount."""
     remedy = remedy_of(verdict_of(mounted(), "tidb", release=release))
     assert remedy.disruption is Disruption.UNMOUNT
     assert commands(remedy, Phase.IMMEDIATE) == [
@@ -388,7 +388,7 @@ def test_from_6_13_on_it_needs_an_unmount(release: str) -> None:
 
 
 def test_the_root_needs_a_restart() -> None:
-    """Nobody can unmount it: fstab is corrected, and the restart is told."""
+    """The root cannot be unmounted: fstab is corrected, and the restart is mentioned."""
     fs = mounted(
         mounts=(mount("/", flags=("rw", "noatime")),),
         fstab=known((fstab_entry("noatime", mount_point="/"),)),
@@ -411,14 +411,14 @@ def test_the_root_needs_a_restart() -> None:
 def test_the_commands_do_not_run_into_prf001(
     release: str, tokens: tuple[str, ...], with_lock: bool
 ) -> None:
-    """Where dioread_nolock is in force on an affected kernel, nodelalloc goes with the lock."""
+    """If dioread_nolock is in force on an affected kernel, nodelalloc is set with dioread_lock."""
     remedy = remedy_of(verdict_of(mounted(*tokens), "daos", release=release))
     assert ("because of PRF001" in remedy.summary) is with_lock
     assert any("dioread_lock" in each for each in commands(remedy, Phase.IMMEDIATE)) is with_lock
 
 
 def test_flags_and_options_are_one_series_of_commands() -> None:
-    """One edit of fstab writes both."""
+    """A single edit of fstab adds both."""
     fs = filesystem(options=known(options(release=OLD)), fstab=known((fstab_entry("nosuid"),)))
     remedy = remedy_of(verdict_of(fs, "tidb"))
     assert [line for line in plain(remedy.lines) if "fstab" in line and "verify" not in line] == [
@@ -431,19 +431,19 @@ def test_flags_and_options_are_one_series_of_commands() -> None:
 
 
 def test_a_mount_that_no_remount_reaches_has_no_commands() -> None:
-    """A part of the commands would be no remedy."""
+    """Running only part of the commands would not be a remedy."""
     fs = filesystem(mounts=(mount(root="/sub"),))
     assert remedy_of(verdict_of(fs, "neo4j")).steps == ()
 
 
 def test_what_nothing_makes_last_is_reported() -> None:
-    """Where no fstab entry names it, the unit that mounts it must be corrected."""
+    """Without an fstab entry, the unit that mounts it must be corrected."""
     fs = filesystem(fstab=known(()))
     assert "It has no fstab entry" in remedy_of(verdict_of(fs, "neo4j")).summary
 
 
 def test_a_hidden_option_moves_to_fstab() -> None:
-    """It is cleared in the superblock, because the mount table leaves out what that asks for."""
+    """It is cleared in the superblock, because the mount table omits superblock defaults."""
     fs = mounted(
         hidden=("nodelalloc",),
         superblock=known(superblock(default_mount_options=("user_xattr", "nodelalloc"))),
@@ -465,25 +465,25 @@ def test_a_hidden_option_moves_to_fstab() -> None:
 def test_without_one_mount_that_fstab_makes_the_move_is_advice(
     changes: dict[str, Any], words: str
 ) -> None:
-    """Then the sentence says what is left to do by hand."""
+    """The advice states what has to be done by hand."""
     remedy = remedy_of(verdict_of(mounted(hidden=("nodelalloc",), **changes), "tidb"))
     assert not remedy.steps
     assert words in remedy.summary
 
 
 def test_what_mkfs_decides_is_no_command() -> None:
-    """It destroys the data: the words say how, and nothing can be pasted."""
+    """Running mkfs destroys the data: the advice explains it, and nothing can be pasted."""
     remedy = remedy_of(verdict_of(made(), "mysql-aws-twp"))
     assert (remedy.disruption, remedy.destructive) == (Disruption.RECREATE, True)
     assert "mkfs.ext4 -O bigalloc -C 16384 DESTROYS" in remedy.summary
     assert not remedy.steps
 
 
-# What vendors demand comes into force, now and for good, and goes again.
+# The demanded options come into force, now and permanently, and are removed again.
 #
 # The kernel that runs the tests may be 6.13 or later, where nodelalloc needs a new mount.
 def below(*names: str) -> Alter:
-    """Return what puts profiles in force on every filesystem."""
+    """Return a function that selects profiles for every filesystem."""
     profiles = tuple(ActiveProfile(all_profiles()[name]) for name in names)
 
     def chosen(host: Host) -> Host:
@@ -493,7 +493,7 @@ def below(*names: str) -> Alter:
 
 
 def of_site(**demands: Any) -> Alter:
-    """Return what puts a profile of a site in force on every filesystem."""
+    """Return a function that selects a site profile for every filesystem."""
     profile = Profile("data", "profile data", "so", "/etc/ext4audit.toml", **demands)
 
     def chosen(host: Host) -> Host:

@@ -1,4 +1,4 @@
-"""CMP008: planned filesystems that the kernel refuses to mount."""
+"""CMP008: planned filesystems that the kernel would refuse to mount."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def planned(fs: Filesystem, release: str = "6.1.76", page_bytes: int = 4096) -> 
 
 
 def of_blocks(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict:
-    """Judge a filesystem with blocks of a size."""
+    """Judge a filesystem with this block size."""
     fs = filesystem(superblock=known(superblock(block_bytes=block_bytes)))
     return judge(check, fs, planned(fs, release, page_bytes))
 
@@ -44,7 +44,7 @@ def of_blocks(block_bytes: int, release: str, page_bytes: int = 4096) -> Verdict
 def test_blocks_larger_than_a_page(
     block_bytes: int, release: str, page_bytes: int, severity: Severity | None
 ) -> None:
-    """Refused before 6.19, and mounted by some kernels from it on."""
+    """Kernels before 6.19 refuse to mount them, and some later kernels accept them."""
     found = [each.severity for each in of_blocks(block_bytes, release, page_bytes).findings]
     assert found == ([] if severity is None else [severity])
 
@@ -61,7 +61,7 @@ def test_blocks_larger_than_a_page(
     ],
 )
 def test_features_of_another_type(fstype: str, features: frozenset[str], outcome: Outcome) -> None:
-    """A mount as ext2 or ext3 refuses what these did not have."""
+    """A mount as ext2 or ext3 refuses features that the type does not support."""
     fs = filesystem(superblock=known(superblock(features=features)), fstype=known(fstype))
     assert judge(check, fs, planned(fs)).outcome is outcome
 
@@ -77,13 +77,13 @@ def test_features_of_another_type(fstype: str, features: frozenset[str], outcome
     ],
 )
 def test_dax_needs_persistent_memory(device: str, option: str, outcome: Outcome) -> None:
-    """No disk of a plan is, unless its name is that of one."""
+    """A planned disk is not persistent memory unless it is named like one."""
     of = host_of(disk_plan("", option, device=device))
     assert judge(check, of.filesystems[0], of).outcome is outcome
 
 
 def test_cmp008_without_evidence() -> None:
-    """Nothing is concluded for a kernel that is not known; hosts are not judged."""
+    """Without a kernel the result is undetermined; only plans are judged."""
     fs = filesystem(superblock=known(superblock(block_bytes=8192)))
     nobody = unknown("kernel release")
     page = Known(4096, "--page-size")
