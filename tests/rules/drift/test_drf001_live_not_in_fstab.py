@@ -1,4 +1,4 @@
-"""DRF001: what is in force and will be gone after the next mount."""
+"""DRF001: options in force that the next mount will lose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def verdict(fs: Filesystem, on: Host | None = None) -> Verdict:
 
 
 def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -> Filesystem:
-    """Build a filesystem mounted with `tokens` while fstab says something else."""
+    """Build a filesystem mounted with `tokens`, while fstab has the options `fstab`."""
     return filesystem(
         options=known(options(*tokens)), fstab=known((fstab_entry(*fstab),)), **changes
     )
@@ -40,7 +40,7 @@ def live(*tokens: str, fstab: tuple[str, ...] = ("defaults",), **changes: Any) -
 def test_what_an_unread_superblock_may_set_is_not_known_to_stay(
     fstab: str, *, is_read: bool, is_listed: bool, outcome: Outcome
 ) -> None:
-    """Without root the mount table lists a value, whoever set it."""
+    """Without root, the origin of a value in the mount table is unknown."""
     (option,) = options("commit=30", set_by=Provenance.UNKNOWN, complete=False).options
     shown = Layer(Provenance.MOUNT, "commit=30", "/proc/self/mountinfo")
     listed = option._replace(baseline=None, layers=(shown,) if is_listed else ())
@@ -81,7 +81,7 @@ def test_what_an_unread_superblock_may_set_is_not_known_to_stay(
     ],
 )
 def test_drf001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Only what a past mount call alone holds in force is drift."""
+    """Only options that come from a past mount call alone are drift."""
     assert verdict(fs).outcome is outcome
 
 
@@ -98,7 +98,7 @@ def test_drf001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 def test_drf001_severity_is_that_of_what_changes(
     tokens: tuple[str, ...], flags: tuple[str, ...], severity: Severity
 ) -> None:
-    """What other rules judge, and hardening, is medium; the rest is low."""
+    """Hardening, and options that other rules judge, are medium; the rest is low."""
     fs = live(*tokens, mounts=(mount(flags=("rw", *flags, "relatime")),))
     (finding,) = verdict(fs).findings
     assert finding.severity is severity
@@ -106,7 +106,7 @@ def test_drf001_severity_is_that_of_what_changes(
 
 
 def test_drf001_counts_what_rootflags_asks_for() -> None:
-    """For the root, rootflags= of the kernel command line configures options, too."""
+    """For the root, rootflags= on the kernel command line also sets options."""
     fs = live("nobarrier", mounts=(mount("/"),))
     fs = fs._replace(fstab=known((fstab_entry("defaults", mount_point="/"),)))
     assert verdict(fs).outcome is Outcome.FAIL
@@ -123,13 +123,13 @@ def test_drf001_does_not_read_a_containers_fstab() -> None:
 
 
 def test_drf001_leaves_hidden_superblock_options_to_their_own_rule() -> None:
-    """A superblock default survives a reboot: it is not drift."""
+    """A superblock default survives a reboot, so it is not drift."""
     fs = filesystem(options=known(options(hidden=("nobarrier",))))
     assert verdict(fs).outcome is Outcome.PASS
 
 
 def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
-    """`commit=30` in the mount table may come from the superblock's string: likely."""
+    """`commit=30` in the mount table may come from the superblock's string, so it is likely."""
     one = options("commit=30", set_by=Provenance.MOUNT)
     fs = filesystem(
         options=known(one._replace(options=tuple(o._replace(baseline=None) for o in one.options)))
@@ -139,7 +139,7 @@ def test_drf001_is_unsure_where_the_superblock_may_hold_the_value() -> None:
 
 
 def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
-    """Nobarrier in force by a remount is offered to be taken back, not to be kept."""
+    """The remedy for nobarrier set by a remount is to undo it, not to keep it."""
     (finding,) = verdict(live("nobarrier")).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands
@@ -147,7 +147,7 @@ def test_drf001_never_writes_a_dangerous_option_into_fstab() -> None:
 
 
 def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
-    """Barriers by a remount, over a superblock that says nobarrier, are to be kept."""
+    """Barriers set by a remount, over a superblock with nobarrier, are to be kept."""
     one = options("barrier")
     changed = tuple(
         o._replace(baseline="nobarrier") if o.name == "barrier" else o for o in one.options
@@ -171,13 +171,13 @@ def test_drf001_does_not_go_back_to_a_dangerous_superblock_default() -> None:
     ],
 )
 def test_drf001_counts_what_is_in_force(tokens: tuple[str, ...], advice: str) -> None:
-    """One option is "it", several are "them", and several rules are "those"."""
+    """The message uses the singular or the plural as needed, for options and for rules."""
     (finding,) = verdict(live(*tokens)).findings
     assert finding.remedies[0].summary.endswith(advice)
 
 
 def test_drf001_cites_both_sides_with_their_origin() -> None:
-    """The finding shows fstab's line and what is in force, each with where it was read."""
+    """The finding cites fstab's line and the options in force, each with its origin."""
     (finding,) = verdict(live("nobarrier", fstab=("noatime",))).findings
     cited = {(citation.label, citation.value, citation.origin) for citation in finding.citations}
     assert ("in force", "nobarrier", "/proc/fs/ext4/sda/options") in cited
@@ -196,7 +196,7 @@ def test_drf001_cites_both_sides_with_their_origin() -> None:
         (("noatime",), ("rw", "noatime"), (), None),
         (("strictatime",), ("rw",), (), None),
         (("sync", "lazytime"), ("rw", "relatime"), ("sync", "lazytime"), None),
-        # The entry says another word of the kind: that is DRF002's to say.
+        # The entry sets another option of the group, which DRF002 reports.
         (("noatime",), ("rw", "relatime"), (), None),
         (("noatime",), ("rw",), (), None),
     ],
@@ -204,7 +204,7 @@ def test_drf001_cites_both_sides_with_their_origin() -> None:
 def test_drf001_knows_the_flags_of_superblock_and_access_times(
     fstab: tuple[str, ...], flags: tuple[str, ...], shared: tuple[str, ...], lost: str | None
 ) -> None:
-    """Mountinfo shows sync and lazytime among ext4's options, and strictatime not at all."""
+    """The mount table shows sync and lazytime among ext4's options, and strictatime not at all."""
     there = mount(flags=flags, super_options=("rw", *shared))
     findings = verdict(live(fstab=fstab, mounts=(there,))).findings
     heads = [finding.message.split(" is in force but not set")[0] for finding in findings]
@@ -218,7 +218,7 @@ def test_drf001_does_not_take_what_an_error_did_for_an_option() -> None:
 
 
 def test_drf001_judges_every_mount_that_fstab_knows() -> None:
-    """A flag is of one mount; an option of the superblock is told once."""
+    """A flag belongs to one mount; an option of the superblock is reported once."""
     there = (mount("/data"), mount("/again", flags=("rw", "nosuid", "relatime"), mount_id=31))
     entries = (fstab_entry(), fstab_entry(mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
@@ -231,7 +231,7 @@ def test_drf001_judges_every_mount_that_fstab_knows() -> None:
 
 
 def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
-    """Which of two mounts is first at boot, and sets the superblock's options, is not known."""
+    """It is unknown which of two mounts comes first at boot and sets the superblock's options."""
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (fstab_entry(), fstab_entry("commit=30", mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options("commit=30")))
@@ -239,7 +239,7 @@ def test_drf001_takes_an_option_for_intended_where_any_entry_asks() -> None:
 
 
 def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
-    """Nobarrier by hand is lost although the second entry says barrier."""
+    """Nobarrier set by hand is lost even though the second entry has barrier."""
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (fstab_entry(), fstab_entry("barrier", mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options("nobarrier")))
@@ -248,13 +248,13 @@ def test_drf001_is_not_silenced_by_another_state_in_a_later_entry() -> None:
 
 
 def test_drf001_is_undetermined_where_an_entry_may_mean_another_filesystem() -> None:
-    """A PARTUUID that nobody can see may be that of another disk."""
+    """A PARTUUID that cannot be resolved may belong to another disk."""
     entry = fstab_entry(number=unknown("device PARTUUID=x"))
     assert verdict(filesystem(fstab=known((entry,)))).outcome is Outcome.UNDETERMINED
 
 
 def test_drf001_prefers_the_entry_that_names_the_device() -> None:
-    """An unresolved entry for the same place does not stand before it."""
+    """An unresolved entry for the same mount point does not take precedence over it."""
     unsure = fstab_entry(number=unknown("device PARTUUID=x"), line_number=3)
     fs = filesystem(
         fstab=known((unsure, fstab_entry("commit=30"))), options=known(options("commit=30"))

@@ -1,4 +1,4 @@
-"""DRF002: what fstab asks for and does not get."""
+"""DRF002: fstab options that are not in force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem:
-    """Build a filesystem for which fstab asks `fstab` while `live` is in force."""
+    """Build a filesystem whose fstab entry has `fstab`, while `live` is in force."""
     return filesystem(options=known(options(*live)), fstab=known((fstab_entry(*fstab),)), **changes)
 
 
@@ -61,12 +61,12 @@ def asked(*fstab: str, live: tuple[str, ...] = (), **changes: Any) -> Filesystem
     ],
 )
 def test_drf002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """What fstab sets and is in force, however it is spelt, is no drift."""
+    """An fstab option that is in force, in any spelling, is no drift."""
     assert verdict(fs).outcome is outcome
 
 
 def test_drf002_does_not_guess_what_it_cannot_see() -> None:
-    """Without the options file an option that fstab asks for may or may not be in force."""
+    """Without the options file it is unknown whether an option in fstab is in force."""
     fs = filesystem(
         options=known(options(complete=False)), fstab=known((fstab_entry("nobarrier"),))
     )
@@ -86,21 +86,21 @@ def test_drf002_does_not_guess_what_it_cannot_see() -> None:
     ],
 )
 def test_drf002_severity(word: str, severity: Severity) -> None:
-    """What other rules judge is medium, the rest low, and a word that ext4 ignores is info."""
+    """Options that other rules judge are medium, options that ext4 ignores info, the rest low."""
     (finding,) = verdict(asked(word)).findings
     assert finding.severity is severity
     assert finding.fact == f"/data {word}"
 
 
 def test_drf002_does_not_put_a_dangerous_option_in_force() -> None:
-    """Where fstab asks for nobarrier and barriers are on, only fstab is to be corrected."""
+    """If fstab has nobarrier and barriers are on, only fstab is to be corrected."""
     (finding,) = verdict(asked("nobarrier")).findings
     (remedy,) = finding.remedies
     assert "Change fstab to match" in remedy.summary
 
 
 def test_drf002_offers_no_remount_for_a_data_mode() -> None:
-    """Every kernel refuses to change data= by remount: only fstab can be corrected."""
+    """No kernel can change data= by a remount, so only fstab can be corrected."""
     (finding,) = verdict(asked("data=writeback")).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert commands
@@ -120,7 +120,7 @@ def test_drf002_offers_no_remount_for_a_data_mode() -> None:
 def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
     evidence: Evidence[Kernel], offered: bool
 ) -> None:
-    """7.2 answers such a remount with EINVAL, 6.12 does as it is told (both booted)."""
+    """7.2 answers such a remount with EINVAL, 6.12 accepts it (both booted)."""
     fs = asked("nodelalloc")
     (finding,) = judge(check, fs, host(fs, kernel=evidence, profiles=(TIDB,))).findings
     remount = "mount -o remount,rw,relatime,nodelalloc /dev/sda /data"
@@ -129,7 +129,7 @@ def test_drf002_offers_a_remount_to_nodelalloc_where_the_kernel_takes_it(
 
 
 def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
-    """PRF003 reports nodelalloc that no profile demands, and says so where fstab is corrected."""
+    """PRF003 reports nodelalloc without a profile, and the remedy of fstab refers to it."""
     (finding,) = verdict(asked("nodelalloc")).findings
     (remedy,) = finding.remedies
     assert remedy.summary == (
@@ -138,7 +138,7 @@ def test_drf002_leaves_out_what_another_rule_warns_of() -> None:
 
 
 def test_drf002_never_takes_out_what_a_profile_demands() -> None:
-    """Here the words of fstab are right, and what runs is not."""
+    """The entry in fstab is right, and the options in force are wrong."""
     fs = asked("noatime", "commit=20", mounts=(mount(flags=("rw", "relatime")),))
     (finding,) = judge(check, fs, host(fs, profiles=(TIDB,))).findings
     remount, correct = finding.remedies
@@ -152,7 +152,7 @@ def test_drf002_never_takes_out_what_a_profile_demands() -> None:
 
 
 def test_drf002_does_not_call_for_less_than_fstab_says() -> None:
-    """DUR006 warns of what runs: fstab keeps its word, and only the remount is offered."""
+    """DUR006 warns about the option in force: fstab is kept, and only the remount is offered."""
     (finding,) = verdict(asked("errors=remount-ro")).findings
     (remedy,) = finding.remedies
     assert remedy.steps[0].command == (
@@ -161,7 +161,7 @@ def test_drf002_does_not_call_for_less_than_fstab_says() -> None:
 
 
 def test_drf002_writes_down_what_runs_by_a_remount() -> None:
-    """Without fstab's word the next mount would have a third state, the superblock's."""
+    """Without the option in fstab, the next mount would use the superblock's third value."""
     fs = asked("commit=20", live=("commit=10",))
     (finding,) = verdict(fs).findings
     summary = finding.remedies[-1].summary
@@ -170,28 +170,28 @@ def test_drf002_writes_down_what_runs_by_a_remount() -> None:
 
 
 def test_drf002_remount_keeps_the_flags_that_only_the_mount_has() -> None:
-    """DRF001 says that nosuid is to be kept: a remount without it would end it."""
+    """DRF001 wants nosuid to be kept, and a remount without it would drop it."""
     there = mount(flags=("rw", "nosuid", "relatime"))
     (finding,) = verdict(asked("commit=20", mounts=(there,))).findings
     assert "mount -o remount,rw,nosuid,relatime,commit=20 /dev/sda /data" in commands(finding)
 
 
 def test_drf002_remounts_nothing_that_the_kernel_has_stopped() -> None:
-    """Since an error it is read-only, and a remount with rw would be no cure (HLT002)."""
+    """An error made it read-only, which a remount with rw does not cure (HLT002)."""
     fs = asked("commit=20", errors=known(ErrorCounters(errors=3)), journal_errno=known(-5))
     (finding,) = verdict(fs).findings
     assert not any("remount" in command for command in commands(finding))
 
 
 def test_drf002_leaves_what_a_data_mode_implies() -> None:
-    """data=journal turns delalloc off: PRF007 says so, and no remedy of fstab could."""
+    """data=journal turns delalloc off: PRF007 reports it, and no edit of fstab can change it."""
     live = resolve("6.1", file="rw data=journal nodelalloc", table="rw,data=journal")
     fs = filesystem(options=known(live), fstab=known((fstab_entry("data=journal", "delalloc"),)))
     assert "delalloc is in force" not in str([each.message for each in verdict(fs).findings])
 
 
 def commands(finding: Finding) -> list[str]:
-    """Return all commands of all remedies."""
+    """Return the commands of all remedies."""
     return [step.command for remedy in finding.remedies for step in remedy.lines]
 
 
@@ -206,7 +206,7 @@ def commands(finding: Finding) -> list[str]:
 def test_drf002_remount_names_the_word_of_atime(
     word: str, flags: tuple[str, ...], named: str
 ) -> None:
-    """The kernel keeps atime on a plain remount, and mount(8) passes nothing for `atime`."""
+    """The kernel keeps atime on a plain remount, and mount(8) passes no flag for `atime`."""
     (finding,) = verdict(asked(word, mounts=(mount(flags=flags),))).findings
     assert f"mount -o remount,rw,{named} /dev/sda /data" in commands(finding)
 
@@ -219,7 +219,7 @@ def test_drf002_does_not_bring_writes_at_every_read() -> None:
 
 
 def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
-    """What `user` implies is SEC002's to judge, and a word that a later one overrules stays."""
+    """Flags implied by `user` belong to SEC002, and an option overridden by a later one stays."""
     there = mount(flags=("rw", "relatime"))
     words = ("user", "noatime", "atime", "nosymfollow")
     (finding,) = verdict(asked(*words, mounts=(there,))).findings
@@ -228,7 +228,7 @@ def test_drf002_edits_only_words_that_stand_in_fstab() -> None:
 
 
 def test_drf002_edits_what_can_be_made_true() -> None:
-    """A literal word that is not in force is taken out; `user` whose flags are in force stays."""
+    """A literal option that is not in force is removed; `user` stays if its flags are in force."""
     there = mount(flags=("rw", "nosuid", "nodev", "noexec", "relatime"))
     (finding,) = verdict(asked("user", "noatime", mounts=(there,))).findings
     assert finding.remedies[-1].summary.endswith("remove noatime.")
@@ -245,7 +245,7 @@ def twice(*later: str, first: tuple[str, ...] = (), live: tuple[str, ...] = ()) 
 
 
 def test_drf002_judges_every_mount_that_fstab_knows() -> None:
-    """A flag is of one mount; of the superblock a later entry gets what the first one set."""
+    """A flag belongs to one mount; superblock options of a later entry have no effect."""
     fs = twice("nosymfollow", "sync", "commit=30", first=("commit=30",))
     assert [finding.message for finding in verdict(fs).findings] == [
         "/etc/fstab line 7 sets commit=30, but commit=5 is in force.",
@@ -268,13 +268,13 @@ def test_drf002_judges_every_mount_that_fstab_knows() -> None:
 def test_drf002_judges_a_second_line_for_one_superblock(
     fs: Filesystem, message: str | None
 ) -> None:
-    """What it asks for is in force, or is not, whichever line mounts the superblock."""
+    """An option is in force or not, whichever line mounts the superblock."""
     found = [finding.message.partition(" line 8 ")[2] for finding in verdict(fs).findings]
     assert found == ([] if message is None else [message])
 
 
 def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
-    """A remount would put it in force until the next boot only; the first line is for that."""
+    """A remount would set it only until the next boot; it belongs in the first line."""
     (finding,) = verdict(twice("commit=10", "noatime")).findings
     correct, advice = finding.remedies
     assert correct.summary.endswith("remove commit=10, noatime.")
@@ -284,7 +284,7 @@ def test_drf002_takes_out_of_a_second_line_what_has_no_effect_there() -> None:
 
 
 def test_drf002_says_of_several_options_that_they_are_needed() -> None:
-    """What is needed is set in the line that mounts the filesystem first."""
+    """A needed option is set in the line that mounts the filesystem first."""
     (finding,) = verdict(twice("commit=10", "max_dir_size_kb=64")).findings
     assert finding.remedies[-1].summary.startswith(
         "If commit=10 and max_dir_size_kb=64 are needed, set them in line 7 of fstab"
@@ -292,7 +292,7 @@ def test_drf002_says_of_several_options_that_they_are_needed() -> None:
 
 
 def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
-    """The root is mounted before fstab can be read, on whichever line of it it stands."""
+    """The root is mounted before fstab is read, whichever line of fstab names it."""
     there = (mount("/"), mount("/again", mount_id=31))
     entries = (
         fstab_entry("commit=30", mount_point="/again"),
@@ -307,7 +307,7 @@ def test_drf002_takes_the_line_of_the_root_for_the_first_one() -> None:
 
 @pytest.mark.parametrize("word", ["nobarrier", "norecovery", "data=writeback"])
 def test_drf002_remounts_no_later_entry_with_a_dangerous_or_refused_option(word: str) -> None:
-    """A remount for a flag applies the whole line, nobarrier too."""
+    """A remount for a flag applies the whole line, including nobarrier."""
     there = (mount("/data"), mount("/again", mount_id=31))
     entries = (fstab_entry(), fstab_entry("noatime", word, mount_point="/again", line_number=8))
     fs = filesystem(mounts=there, fstab=known(entries), options=known(options()))
@@ -317,7 +317,7 @@ def test_drf002_remounts_no_later_entry_with_a_dangerous_or_refused_option(word:
 
 
 def test_drf002_gives_rootflags_its_own_origin_and_no_fstab_edit() -> None:
-    """An fstab does not say what the kernel command line says, and no edit of it can cure that."""
+    """Options on the kernel command line are not in fstab, and no edit of it can correct them."""
     fs = filesystem(mounts=(mount("/"),), fstab=known((fstab_entry("relatime", mount_point="/"),)))
     booted = host(fs, kernel_arguments=known(("rootflags=commit=30,bogus",)))
     drift, dead = judge(check, fs, booted).findings
@@ -343,7 +343,7 @@ REPEATED = ": of two lines for one mount point only the first counts, line 7."
 def test_drf002_judges_a_second_line_for_one_mount_point(
     words: tuple[str, ...], message: str | None
 ) -> None:
-    """Nothing reads it: mount(8) takes the first line, and finds it mounted when it comes again."""
+    """Mount(8) uses the first line, and skips the second because it is already mounted."""
     entries = (fstab_entry(), fstab_entry(*words, line_number=8))
     findings = verdict(filesystem(fstab=known(entries), options=known(options()))).findings
     found = [finding.message.partition(" line 8 ")[2] for finding in findings]

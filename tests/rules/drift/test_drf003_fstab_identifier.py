@@ -1,4 +1,4 @@
-"""DRF003: two devices with one UUID or label."""
+"""DRF003: two devices with the same UUID or label."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def verdict(on: Host) -> Verdict:
 
 
 def with_rows(*rows: LsblkDevice, fs: Filesystem | None = None, **changes: Any) -> Host:
-    """Build a host with /dev/sda on /data, and these rows of lsblk beside it."""
+    """Build a host with /dev/sda on /data, and these additional rows of lsblk."""
     mounted = fs or filesystem()
     values: dict[str, Any] = {"devices": known((listed(), *rows), "lsblk")}
     return host(mounted, **{**values, **changes})
@@ -68,7 +68,7 @@ TWIN = filesystem(number=SDB, alive=False, mounts=(), stack=known(disk("sdb", SD
 
 
 def stacked(kind: str, *below: BlockDevice) -> Filesystem:
-    """Build the filesystem of a device that lies on others."""
+    """Build the filesystem of a device on top of others."""
     top = disk("dm-0", DeviceNumber(253, 0), kind=kind, below=known(below))
     return filesystem(number=top.device_number, name="dm-0", device="/dev/dm-0", stack=known(top))
 
@@ -81,7 +81,7 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(COPY), Outcome.FAIL),
         (with_rows(listed("sdb", SDB, uuid=UUID.upper())), Outcome.FAIL),
         (with_rows(COPY, fstab=BY_PATH), Outcome.FAIL),
-        # lsblk lists an array below each of its members: the same device twice.
+        # lsblk lists an array below each of its members, so the same device occurs twice.
         (with_rows(listed()), Outcome.PASS),
         (with_rows(listed("sdb", SDB, fstype="mpath_member")), Outcome.PASS),
         (with_rows(listed("sdb", SDB, fstype="linux_raid_member")), Outcome.PASS),
@@ -110,14 +110,14 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(devices=known(LABELLED), fstab=unknown("fstab")), Outcome.UNDETERMINED),
         (with_rows(COPY, fstab=unknown("fstab")), Outcome.FAIL),
         (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),
-        # Without udev lsblk shows no identifiers at all: superblocks do, to root.
+        # Without udev, lsblk shows no identifiers at all: root can read the superblocks.
         (with_rows(devices=known(UNTOLD)), Outcome.PASS),
         (with_rows(devices=known(UNTOLD), unmounted=known((TWIN,))), Outcome.FAIL),
         (
             with_rows(devices=known(UNTOLD), unmounted=unknown("filesystems")),
             Outcome.UNDETERMINED,
         ),
-        # Of targets only, no other superblock was read; with udev, lsblk shows what is on devices.
+        # With targets, no other superblock was read; with udev, lsblk shows devices' contents.
         (with_rows(devices=known(UNTOLD), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (with_rows(unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (
@@ -134,7 +134,7 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
             ),
             Outcome.UNDETERMINED,
         ),
-        # The ioctl that everybody may use tells no label.
+        # The ioctl for unprivileged users does not return the label.
         (
             with_rows(
                 devices=known(UNTOLD),
@@ -147,12 +147,12 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
     ],
 )
 def test_drf003_outcomes(on: Host, outcome: Outcome) -> None:
-    """A copy is another filesystem with the same name, and not a layer of the same one."""
+    """A copy is another filesystem with the same identifier, not another layer of the same one."""
     assert verdict(on).outcome is outcome
 
 
 def over(node: str) -> BlockDevice:
-    """Build a loop device over a block device, which is not its holder."""
+    """Build a loop device over a block device, which does not list it as a holder."""
     device = loop()
     assert device.loop is not None
     return replace(device, loop=device.loop._replace(backing_file=node))
@@ -165,7 +165,7 @@ def over(node: str) -> BlockDevice:
             stacked("dm-multipath", disk("sdb", SDB), disk("sdc", DeviceNumber(8, 32))),
             [listed("sdb", SDB), listed("sdc", DeviceNumber(8, 32))],
         ),
-        # The partition of a multipath device and those of its paths.
+        # The partition of a multipath device, and the partitions of its paths.
         (
             stacked(
                 "dm-linear",
@@ -189,14 +189,14 @@ def over(node: str) -> BlockDevice:
 def test_drf003_leaves_out_what_a_filesystem_lies_on(
     fs: Filesystem, rows: list[LsblkDevice]
 ) -> None:
-    """Paths and members show the filesystem's own superblock."""
+    """Paths and members show the superblock of the filesystem on top of them."""
     top = listed(fs.name, fs.device_number)
     on = with_rows(fs=fs, devices=known((top, *rows)))
     assert verdict(on).outcome is Outcome.PASS
 
 
 def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
-    """Another partition of the same disk, and the file below a loop device, are no layers."""
+    """Another partition of the disk, and the device of a loop device's file, are not layers."""
     sda1 = disk(
         "sda1",
         DeviceNumber(8, 1),
@@ -228,7 +228,7 @@ def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
             Severity.HIGH,
             Confidence.LIKELY,
         ),
-        # Two images of a system of which neither is mounted, nor named.
+        # Two images of a system, neither of which is mounted or named in fstab.
         (
             with_rows(
                 fs=filesystem(alive=False, mounts=()),
@@ -251,7 +251,7 @@ def test_drf003_does_not_take_a_neighbour_for_a_layer() -> None:
     ],
 )
 def test_drf003_severity(on: Host, severity: Severity, confidence: Confidence) -> None:
-    """It is high where a boot goes by the name, and low where nothing is mounted by it."""
+    """It is high if the boot uses the identifier, and low if nothing is mounted by it."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
@@ -269,7 +269,7 @@ WITHOUT_CHANGES = (VOLUMES[0], VOLUMES[3])
 
 
 def test_the_page_promises_no_order_of_the_links() -> None:
-    """The first device was said to be mounted: in some versions of systemd it is the last."""
+    """The first device was once said to be mounted; in some systemd versions it is the last."""
     assert "the order of udev's events decides" in check.page
 
 
@@ -280,7 +280,7 @@ def test_the_page_promises_no_order_of_the_links() -> None:
         ((ON_ORIGIN, ON_SNAPSHOT), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((), VOLUMES, Severity.LOW, "udev prefers the origin"),
         ((ON_SNAPSHOT,), VOLUMES, Severity.HIGH, "can mount any of them"),
-        # A thin snapshot has no device for its changes, and no low priority.
+        # A thin snapshot has neither a device for its changes nor a low link priority.
         ((ON_ORIGIN,), WITHOUT_CHANGES, Severity.HIGH, "can mount any of them"),
         ((ON_ORIGIN,), (*VOLUMES, COPY), Severity.HIGH, "can mount any of them"),
     ],
@@ -289,21 +289,21 @@ def test_the_page_promises_no_order_of_the_links() -> None:
 def test_drf003_knows_that_udev_prefers_the_origin_of_a_snapshot(
     mounted: tuple[Filesystem, ...], rows: tuple[LsblkDevice, ...], severity: Severity, words: str
 ) -> None:
-    """lvm2 gives the links of a snapshot a low priority; chance decides between others."""
+    """lvm2 gives the links of a snapshot a low priority; between other devices chance decides."""
     (finding,) = verdict(host(*mounted, devices=known(rows), fstab=NAMED)).findings
     assert finding.severity is severity
     assert words in finding.message
 
 
 def test_drf003_warns_of_the_merge_of_a_snapshot() -> None:
-    """A merge writes all blocks of the snapshot into the origin, its superblock too."""
+    """A merge writes all blocks of the snapshot into the origin, including its superblock."""
     on = host(ON_ORIGIN, devices=known(VOLUMES), fstab=NAMED)
     (finding,) = verdict(on).findings
     assert "lvconvert --merge" in (finding.remedies[0].trade_off or "")
 
 
 def test_drf003_gives_the_copy_another_uuid() -> None:
-    """Only what is not mounted is changed, and only while nobody has it mounted."""
+    """The UUID is changed only on an unmounted device, and only if nothing else has it mounted."""
     (finding,) = verdict(with_rows(COPY)).findings
     assert finding.message == (
         f"sda, sdb have the same UUID {UUID}: fstab line 7 can mount any of them."
@@ -324,7 +324,7 @@ def test_drf003_gives_the_copy_another_uuid() -> None:
 
 
 def test_drf003_does_not_choose_between_two_that_are_mounted() -> None:
-    """Nothing tells the copy from the original then: the person must."""
+    """In this case only a person can identify the copy."""
     both = host(
         filesystem(),
         filesystem(number=SDB, name="sdb", device="/dev/sdb"),
@@ -344,7 +344,7 @@ OUTSIDE = superblock(journal_inode=0, journal_bytes=None, journal_device=0x701)
 
 
 def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
-    """Build a host with one filesystem on /dev/sda and on a disk of the SAN beside it."""
+    """Build a host with a filesystem on /dev/sda, and one on a second disk of the SAN."""
     first, second = (
         disk(name, number, udev=(("ID_SERIAL", identity),))
         for name, number, identity in (("sda", DeviceNumber(8, 0), "1"), ("sdb", SDB, serial))
@@ -359,12 +359,12 @@ def on_paths(serial: str, *, is_mounted: bool = False) -> Host:
 
 
 def with_fixed_uuid(on: Host) -> Host:
-    """Return a host whose unmounted filesystem has the feature that tune2fs keeps the UUID for."""
+    """Return a host whose unmounted filesystem has a feature that prevents a new UUID."""
     return with_superblock(on, superblock(features=frozenset({"encrypt", "stable_inodes"})))
 
 
 def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
-    """Return a host whose unmounted filesystems have a superblock."""
+    """Return a host whose unmounted filesystems have this superblock."""
     held = known(held_by_unmounted)
     return on._replace(
         unmounted=known(tuple(fs._replace(superblock=held) for fs in need(on.unmounted)))
@@ -390,7 +390,7 @@ def with_superblock(on: Host, held_by_unmounted: Superblock) -> Host:
     ],
 )
 def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) -> None:
-    """By a second path, e2fsck and tune2fs would write to the mounted filesystem."""
+    """On a second path, e2fsck and tune2fs would write to the mounted filesystem."""
     (finding,) = verdict(on).findings
     (remedy,) = finding.remedies
     assert words in remedy.summary
@@ -399,7 +399,7 @@ def test_drf003_has_commands_for_what_is_certainly_a_copy(on: Host, words: str) 
 
 @pytest.mark.parametrize("label", ["-L", "a\nb", "x'y", "\\x41"])
 def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
-    """What lsblk shows of such a label need not be what stands there."""
+    """What lsblk shows for such a label may differ from the label on the device."""
     rows = (listed("sda", label=label), listed("sdb", SDB, uuid=OTHER_UUID, label=label))
     named = known((fstab_entry(spec=f"LABEL={label}"),))
     (finding,) = verdict(with_rows(devices=known(rows), fstab=named)).findings
@@ -439,7 +439,7 @@ def test_drf003_prints_no_command_for_an_odd_label(label: str) -> None:
 def test_drf003_cites_who_uses_the_name_and_who_has_it(
     on: Host, cited: list[str], summary: str
 ) -> None:
-    """What lsblk shows of each device, behind the entry that goes by the name."""
+    """The evidence is the entry that uses the identifier, and lsblk's row of each device."""
     (finding,) = verdict(on).findings
     uses = [c.label for c in finding.citations if c.label.startswith("fstab")]
     assert [*uses, *(c.value for c in finding.citations if c.label not in uses)] == cited
@@ -448,7 +448,7 @@ def test_drf003_cites_who_uses_the_name_and_who_has_it(
 
 @pytest.mark.parametrize("transport", ["sata", "fc"])
 def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
-    """A filesystem needs no label; that UUIDs differ shows that there are two."""
+    """A filesystem needs no label, and different UUIDs show that there are two filesystems."""
     named = known((fstab_entry(spec='LABEL="data"'),))
     rows = known(tuple(row._replace(transport=transport) for row in LABELLED))
     (finding,) = verdict(with_rows(devices=rows, fstab=named)).findings
@@ -461,7 +461,7 @@ def test_drf003_takes_the_label_off_the_copy(transport: str) -> None:
     ]
 
 
-# The copy of a mounted filesystem gets a UUID or label of its own.
+# The copy of a mounted filesystem gets a different UUID or label.
 COPIES: dict[str, str] = {}
 """The loop device of the copy of each device."""
 
@@ -474,7 +474,7 @@ class CopyCase(RemedyCase):
     """
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """Run the case, see that the copy is whole again, and free its device."""
+        """Run the case, check that the copy is intact again, and free its device."""
         try:
             super().run(rule, stage)
             run("e2fsck", "-fn", COPIES[stage.device])
@@ -482,14 +482,14 @@ class CopyCase(RemedyCase):
             run("losetup", "--detach", COPIES.pop(stage.device))
 
     def repeat(self, cure: Remedy, stage: Stage) -> None:
-        """Give the copy no other UUID in a second run: something may know it by this one."""
+        """Do not give the copy another UUID in a second run: something may already use this one."""
         identity = ("blkid", "-p", COPIES[stage.device])
         before = run(*identity)
         super().repeat(cure, stage)
         assert run(*identity) == before
 
     def use(self, stage: Stage) -> None:
-        """Mount the copy, as soon as it can be told from the original, and write to it."""
+        """Mount the copy, as soon as it is distinct from the original, and write to it."""
         place = stage.image.with_name("copy")
         place.mkdir()
         run("mount", "-t", "ext4", COPIES[stage.device], place)
@@ -499,7 +499,7 @@ class CopyCase(RemedyCase):
             run("umount", place)
 
     def judge(self, rule: Rule, stage: Stage) -> Verdict:
-        """Judge the host with these two devices only."""
+        """Judge the host with only these two devices."""
         names = {name.removeprefix("/dev/") for name in (stage.device, COPIES[stage.device])}
         host = stage.host(whole=True)
         ours = host._replace(
@@ -512,7 +512,7 @@ class CopyCase(RemedyCase):
 
 
 def copy_it(stage: Stage) -> None:
-    """Copy the live device; fstab names the original by its UUID."""
+    """Copy the mounted device; fstab names the original by its UUID."""
     run("cp", "--reflink=never", stage.device, f"{stage.image}.copy")
     device = run("losetup", "--find", "--show", f"{stage.image}.copy").strip()
     COPIES[stage.device] = device
@@ -521,7 +521,7 @@ def copy_it(stage: Stage) -> None:
 
 
 def copy_with_a_uuid_of_its_own(stage: Stage) -> None:
-    """Leave only the label in common; fstab names the original by it."""
+    """Leave only the label in common; fstab names the original by its label."""
     copy_it(stage)
     run("e2fsck", "-fp", COPIES[stage.device])
     run("tune2fs", "-U", "random", COPIES[stage.device])

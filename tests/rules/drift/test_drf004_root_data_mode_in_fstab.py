@@ -1,4 +1,4 @@
-"""DRF004: a data mode of the root that only fstab asks for."""
+"""DRF004: a data mode of the root that only fstab sets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.remedies.plain import plain
 
 
 def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
-    """Build the root filesystem with the data mode `live`, for which fstab asks `fstab`."""
+    """Build the root filesystem with the data mode `live` in force and `fstab` in fstab."""
     values: dict[str, Any] = {
         "mounts": (mount("/"),),
         "options": known(options(live)),
@@ -38,7 +38,7 @@ def root(*fstab: str, live: str = "data=ordered", **changes: Any) -> Filesystem:
 
 
 def verdict(fs: Filesystem, *arguments: str, **changes: Any) -> Verdict:
-    """Judge one filesystem of a host with these arguments of the kernel."""
+    """Judge one filesystem of a host with these kernel arguments."""
     values: dict[str, Any] = {"kernel_arguments": known(("root=/dev/sda", "ro", *arguments))}
     return judge(check, fs, host(fs, **{**values, **changes}))
 
@@ -54,14 +54,14 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
         (root("defaults"), (), Outcome.NOT_APPLICABLE),
         (root("data=ordered"), (), Outcome.PASS),
         (root("data=writeback"), (), Outcome.FAIL),
-        # The root of an ostree system shows one directory.
+        # The root of an ostree system shows only one directory of the filesystem.
         (root("data=writeback", mounts=OSTREE), (), Outcome.FAIL),
         (root("data=writeback", superblock=WRITEBACK), (), Outcome.PASS),
         (root("data=ordered", live="data=writeback", superblock=WRITEBACK), (), Outcome.FAIL),
         (root("data=journal", superblock=STRING), (), Outcome.PASS),
         (root("data=writeback"), ("rootflags=data=writeback",), Outcome.PASS),
         (root("data=writeback"), ("rootflags=data=journal",), Outcome.FAIL),
-        # An initramfs that mounts with the options of fstab (dracut): it is in force.
+        # An initramfs that mounts with the fstab options (dracut): the mode is in force.
         (root("data=writeback", live="data=writeback"), (), Outcome.PASS),
         (root("data=journal", mounts=(mount("/data"),)), (), Outcome.NOT_APPLICABLE),
         (
@@ -76,12 +76,12 @@ STRING = known(superblock(mount_option_string="nodelalloc,data=journal"))
     ],
 )
 def test_drf004_outcomes(fs: Filesystem, arguments: tuple[str, ...], outcome: Outcome) -> None:
-    """The mode must be in force before fstab is read, or the remount of the boot fails."""
+    """The mode must be in force before fstab is read, otherwise the remount at boot fails."""
     assert verdict(fs, *arguments).outcome is outcome
 
 
 def test_drf004_does_not_judge_a_container_nor_guess_the_command_line() -> None:
-    """A container does not boot; what /proc/cmdline says may give the mode."""
+    """A container does not boot; an unread /proc/cmdline may set the mode."""
     fs = root("data=journal")
     assert verdict(fs, container="lxc").outcome is Outcome.NOT_APPLICABLE
     unread = unknown("kernel command line")
@@ -104,13 +104,13 @@ def test_drf004_does_not_judge_a_container_nor_guess_the_command_line() -> None:
 def test_drf004_severity(
     fs: Filesystem, arguments: tuple[str, ...], severity: Severity, confidence: Confidence
 ) -> None:
-    """A root that the kernel mounts read-write stays so; one that is read-only proves the rule."""
+    """A root mounted read-write by the kernel stays so; a read-only root confirms the failure."""
     (finding,) = verdict(fs, *arguments).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
 def test_drf004_takes_it_out_or_stores_it() -> None:
-    """The superblock is where the kernel finds a mode before any file can be read."""
+    """The kernel finds a mode in the superblock before any file can be read."""
     stored = superblock(default_mount_options=("journal_data_writeback",))
     live = known(options(hidden=["data=writeback"]))
     fs = root("noatime", "data=ordered", superblock=known(stored), options=live)
@@ -135,7 +135,7 @@ def test_drf004_takes_it_out_or_stores_it() -> None:
     ("mode", "code"), [("data=writeback", "DUR003"), ("data=journal", "PRF007")]
 )
 def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) -> None:
-    """That rule is named, and no remedy makes the mode last."""
+    """The remedy refers to that rule, and does not make the mode permanent."""
     (finding,) = verdict(root(mode)).findings
     assert [remedy.summary for remedy in finding.remedies] == [
         f"Remove {mode} from fstab. {code} reports {mode}."
@@ -143,19 +143,19 @@ def test_drf004_stores_no_mode_that_another_rule_warns_of(mode: str, code: str) 
 
 
 def test_drf002_leaves_the_data_mode_of_the_root_to_drf004() -> None:
-    """One entry is one finding."""
+    """One entry leads to one finding."""
     fs = root("data=journal", "relatime")
     assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
 
 
-# An entry for / of which the device is mounted elsewhere; nothing here boots.
+# An entry for / whose device is mounted elsewhere; the test boots nothing.
 def entry_of_the_root(words: str, stage: Stage) -> None:
-    """Write an entry that means the device to be the root."""
+    """Write an entry that mounts the device as the root."""
     stage.fstab.write_text(f"# test\n{stage.device} / ext4 {words} 0 1\n")
 
 
 def as_root(host: Host) -> Host:
-    """Return the host as if the filesystem were its root."""
+    """Return the host with the filesystem as its root."""
     (fs, *_) = host.filesystems
     mounts = tuple(mount._replace(mount_point="/") for mount in fs.mounts)
     entries = host.fstab.value if isinstance(host.fstab, Known) else ()
@@ -174,7 +174,7 @@ REMEDY_CASES = (
         remedy="from fstab",
         prepare=lambda stage: entry_of_the_root("errors=remount-ro,data=writeback", stage),
         alter=as_root,
-        # Without the word there is nothing to judge.
+        # Without the option there is nothing to judge.
         cured=(Outcome.NOT_APPLICABLE,),
     ),
     RemedyCase(

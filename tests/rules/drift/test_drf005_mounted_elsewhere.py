@@ -1,4 +1,4 @@
-"""DRF005: a filesystem that another mount namespace holds."""
+"""DRF005: a filesystem mounted in another mount namespace."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ UNSEEN = filesystem(mounts=(), fstype=unknown("filesystem type"))
         (host(UNSEEN), Outcome.FAIL),
         (host(HIDDEN, mounts=unknown("mount table")), Outcome.UNDETERMINED),
         (host(filesystem(alive=False, mounts=())), Outcome.NOT_APPLICABLE),
-        # A container sees every filesystem of the host in /sys, and the mounts of none.
+        # A container sees every filesystem of the host in /sys, but none of their mounts.
         (host(HIDDEN, container="docker"), Outcome.NOT_APPLICABLE),
     ],
 )
 def test_drf005_outcomes(on: Host, outcome: Outcome) -> None:
-    """Alive without a line in the mount table means that somebody else has it mounted."""
+    """A filesystem that is active but not in the mount table is mounted elsewhere."""
     assert verdict(on).outcome is outcome
 
 
 def test_drf005_names_the_device_number_to_look_for() -> None:
-    """What the mount table of each process is searched for is the number, not a name."""
+    """The mount table of each process is searched by device number, not by name."""
     (finding,) = verdict(host(HIDDEN, mounts=known((mount("/"),)))).findings
     assert finding.severity is Severity.INFO
     assert "grep -l ' 8:0 ' /proc/[0-9]*/mountinfo" in finding.remedies[0].summary
@@ -48,7 +48,7 @@ def test_drf005_names_the_device_number_to_look_for() -> None:
 
 
 def test_drf005_is_sure_only_where_a_mount_table_has_it() -> None:
-    """A stale entry of the kernel's list, or an open file, looks the same without one."""
+    """Without a mount table, a stale entry in the kernel's list or an open file looks the same."""
     (seen,), (unseen,) = (verdict(host(fs)).findings for fs in (HIDDEN, UNSEEN))
     assert (seen.confidence, unseen.confidence) == (Confidence.CONFIRMED, Confidence.POSSIBLE)
     assert seen.summary == "mounted in another mount namespace"

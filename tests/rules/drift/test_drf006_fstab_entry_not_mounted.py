@@ -30,7 +30,7 @@ def verdict(on: Host) -> Verdict:
 
 
 def having(*entries: FstabEntry) -> Host:
-    """Build a host with /data mounted and these fstab entries."""
+    """Build a host with /data mounted, and these fstab entries."""
     return host(filesystem(), fstab=known(entries))
 
 
@@ -51,7 +51,7 @@ def having(*entries: FstabEntry) -> Host:
     ],
 )
 def test_drf006_outcomes(on: Host, outcome: Outcome) -> None:
-    """What fstab wants at boot and the mount table lacks is a finding."""
+    """An entry that should be mounted at boot but is not in the mount table is a finding."""
     assert verdict(on).outcome is outcome
 
 
@@ -67,7 +67,7 @@ def test_drf006_outcomes(on: Host, outcome: Outcome) -> None:
 def test_drf006_knows_a_root_below_an_overlay(
     fstype: str, alive: bool, point: str, outcome: Outcome
 ) -> None:
-    """A kiosk or a live system keeps its root and its fstab, and writes to memory."""
+    """A kiosk or live system has its root and fstab below an overlay, and writes to memory."""
     over = mount(point, number=DeviceNumber(0, 30), fstype=fstype)
     fs = filesystem(mounts=(), alive=alive)
     on = host(fs, mounts=known((over,)), fstab=known((fstab_entry(mount_point=point),)))
@@ -75,7 +75,7 @@ def test_drf006_knows_a_root_below_an_overlay(
 
 
 def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
-    """`mount` cannot cure a disk that is absent: no command is printed."""
+    """`mount` cannot help if the disk is absent, so no command is printed."""
     gone = fstab_entry(mount_point="/srv", number=unknown("device UUID=…"))
     (finding,) = verdict(having(gone)).findings
     assert finding.remedies == ()
@@ -119,13 +119,13 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
 def test_drf006_compares_the_place_and_the_device(
     there: Mount, entry: FstabEntry, outcome: Outcome
 ) -> None:
-    """A place is one however it is spelt, and another filesystem there is not the intended one."""
+    """Spellings of a mount point are equal; another filesystem there is not the intended one."""
     on = host(filesystem(mounts=(there,)), fstab=known((entry,)))
     assert verdict(on).outcome is outcome
 
 
 def test_drf006_prints_no_mount_over_another_filesystem() -> None:
-    """`mount` would hide what is in use there."""
+    """`mount` would hide the filesystem that is in use there."""
     there = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
     on = host(filesystem(mounts=(there,)), fstab=known((fstab_entry(mount_point="/srv"),)))
     (finding,) = verdict(on).findings
@@ -138,7 +138,7 @@ def test_drf006_prints_no_mount_over_another_filesystem() -> None:
 
 @pytest.mark.parametrize("options", ["noauto", "defaults"])
 def test_drf006_has_no_command_behind_another_line_for_the_directory(options: str) -> None:
-    """`mount` takes the first line, which names another filesystem (util-linux 2.38)."""
+    """`mount` uses the first line, which names another filesystem (util-linux 2.38)."""
     first = fstab_entry(options, mount_point="/srv/.", number=known(DeviceNumber(8, 16)))
     second = fstab_entry(mount_point="/srv", line_number=8)
     *_, finding = verdict(having(first, second)).findings
@@ -161,7 +161,7 @@ def test_drf006_has_no_command_behind_another_line_for_the_directory(options: st
 def test_drf006_says_what_a_boot_does_without_the_device(
     word: str, reported: str, advice: str
 ) -> None:
-    """An absent device stops the boot where the entry lacks nofail."""
+    """An absent device stops the boot if the entry lacks nofail."""
     (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=AWAY))).findings
     assert reported in finding.message
     (remedy,) = finding.remedies
@@ -172,7 +172,7 @@ def test_drf006_says_what_a_boot_does_without_the_device(
     ("spec", "is_said"), [("UUID=AB", True), ("PARTUUID=aB-01", True), ("LABEL=AB", False)]
 )
 def test_drf006_names_capitals_in_a_uuid(spec: str, *, is_said: bool) -> None:
-    """No device has them, and mount(8) compares UUIDs as text."""
+    """No device has a UUID in capitals, and mount(8) compares UUIDs as text."""
     entry = fstab_entry(mount_point="/srv", number=AWAY)
     entry = entry._replace(line=entry.line._replace(spec=spec))
     ((remedy,),) = (finding.remedies for finding in verdict(having(entry)).findings)
@@ -183,7 +183,7 @@ def test_drf006_names_capitals_in_a_uuid(spec: str, *, is_said: bool) -> None:
 @pytest.mark.parametrize("why", [why for why in Why if why is not Why.ABSENT])
 @pytest.mark.parametrize("word", ["nofail", "defaults"])
 def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, why: Why) -> None:
-    """That nothing is mounted is certain all the same."""
+    """It is still certain that nothing is mounted."""
     number = unknown("device UUID=…", why)
     (finding,) = verdict(having(fstab_entry(word, mount_point="/srv", number=number))).findings
     assert finding.message.endswith("Whether its device is attached is unknown.")
@@ -205,7 +205,7 @@ def test_drf006_calls_no_device_missing_that_it_could_not_look_for(word: str, wh
 def test_drf006_cites_the_entry_its_device_and_the_empty_place(
     entry: FstabEntry, cited: str
 ) -> None:
-    """Each with the place where it was read."""
+    """Each citation has its origin."""
     (finding,) = verdict(having(entry)).findings
     spec = entry.line.spec
     assert [citation.value for citation in finding.citations] == [
@@ -241,7 +241,7 @@ def test_drf006_knows_that_the_root_is_mounted_before_fstab_is_read(
 def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
     name: str, *, is_offered: bool
 ) -> None:
-    """The kernel would take it for another filesystem. Of a virtual disk there is one way only."""
+    """The kernel would mount it as a second filesystem; a virtual disk has only one path."""
     number = DeviceNumber(8, 16)
     unmounted = filesystem(number=number, alive=False, mounts=(), stack=known(disk(name, number)))
     entry = fstab_entry(spec=f"/dev/{name}", mount_point="/srv", number=known(number))
@@ -264,7 +264,7 @@ def test_drf006_mounts_no_second_way_to_a_mounted_filesystem(
 def test_drf006_mounts_no_device_of_which_nothing_was_read(
     own: str | None, other: str | None, place: str, commands: list[bool]
 ) -> None:
-    """Of targets only, the superblocks of all other devices are not among the facts."""
+    """With targets, the superblocks of all other devices are not read."""
     number = DeviceNumber(8, 16)
     entry = fstab_entry(spec="/dev/sdb", mount_point="/srv", number=known(number))
     rows = (
@@ -314,7 +314,7 @@ ON_TOP = mount("/srv", number=DeviceNumber(0, 44), fstype="tmpfs")
     ids="away demanded attached attached-demanded unread another-there".split(),
 )
 def test_drf006_is_low_with_nofail(on: Host, severity: str, summary: str) -> None:
-    """The entry says that the filesystem may be missing, but not that another may replace it."""
+    """With nofail the filesystem may be missing, but another one may not replace it."""
     (finding,) = verdict(on).findings
     assert (finding.severity, finding.summary) == (Severity(severity), summary)
     is_guess = summary.startswith("a different filesystem")  # the entry's device was not found

@@ -1,4 +1,4 @@
-"""DRF007: udev's record of a device against the superblock."""
+"""DRF007: udev's record of a device compared with the superblock."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ BY_PATH = known((fstab_entry(spec="/dev/sda"),))
 
 
 def recorded(record: dict[str, str]) -> BlockDevice:
-    """Build a disk that udev has this record of."""
+    """Build a disk with this udev record."""
     return replace(disk(), udev=tuple(sorted(record.items())))
 
 
 def verdict(record: dict[str, str], **changes: Any) -> Verdict:
-    """Judge a filesystem that fstab names by its UUID, unless told otherwise."""
+    """Judge a filesystem, by default one that fstab names by its UUID."""
     fs = filesystem(**{"stack": known(recorded(record)), **changes})
     return judge(check, fs, host(fs))
 
@@ -61,18 +61,18 @@ def verdict(record: dict[str, str], **changes: Any) -> Verdict:
     ],
 )
 def test_drf007_outcomes(record: dict[str, str], changes: dict[str, Any], outcome: Outcome) -> None:
-    """A record without any content is a matter only where something mounts by it."""
+    """A record without filesystem properties matters only if something mounts by them."""
     assert verdict(record, **changes).outcome is outcome
 
 
 def test_drf007_a_record_that_was_not_read_is_not_good() -> None:
-    """Without udev there is none; a refused one is unknown."""
+    """Without udev there is no record; a record that could not be read is unknown."""
     refused = replace(disk(), udev_gap=unknown("udev record of 8:0"))
     assert verdict({}, stack=known(refused)).outcome is Outcome.UNDETERMINED
 
 
 def test_drf007_is_worse_where_fstab_relies_on_it() -> None:
-    """The links in /dev/disk are made of the record."""
+    """The links in /dev/disk are created from the record."""
     stale = {**GOOD, "ID_FS_TYPE": "xfs", "ID_FS_UUID": OTHER}
     (medium,) = verdict(stale).findings
     (low,) = verdict(stale, fstab=BY_PATH).findings

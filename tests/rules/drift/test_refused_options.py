@@ -1,4 +1,4 @@
-"""Words of fstab that the kernel refuses or ignores, as DRF002 finds them."""
+"""Options in fstab that the kernel refuses or ignores, as DRF002 reports them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ REFUSES = "which this kernel's ext4 refuses"
 
 
 def asked(*words: str, release: str = NEW, fstype: str = "ext4", **changes: Any) -> Filesystem:
-    """Build a filesystem whose fstab entry has these words."""
+    """Build a filesystem whose fstab entry has these options."""
     changes.setdefault("options", known(options(release=release)))
     return filesystem(fstab=known((fstab_entry(*words, fstype=fstype),)), **changes)
 
 
 def verdict(fs: Filesystem, release: str = NEW, **changes: Any) -> Verdict:
-    """Judge it on a kernel."""
+    """Judge the filesystem on a kernel."""
     changes.setdefault("kernel", known(kernel(release)))
     return judge(check, fs, host(fs, **changes))
 
 
 def refusals(found: Verdict) -> list[Finding]:
-    """Return the findings about words that are refused."""
+    """Return the findings about refused options."""
     return [finding for finding in found.findings if REFUSES in finding.message]
 
 
@@ -84,12 +84,12 @@ def refusals(found: Verdict) -> list[Finding]:
     ],
 )  # fmt: skip
 def test_what_is_refused(words: tuple[str, ...], release: str, refused: bool) -> None:
-    """The kernel's version, the value and the other words decide."""
+    """The kernel version, the value and the other options decide."""
     assert bool(refusals(verdict(asked(*words, release=release), release))) is refused
 
 
 def test_the_message_begins_with_where_the_word_is_written() -> None:
-    """A refused word, and one without effect."""
+    """This holds for a refused option and for one without effect."""
     (refused,) = refusals(verdict(asked("bogus")))
     (ignored,) = verdict(asked("nobh")).findings
     assert refused.message.startswith("/etc/fstab line 7 ")
@@ -113,20 +113,20 @@ def test_the_type_decides(fstype: str, release: str, refused: bool) -> None:
 
 
 def test_a_word_in_the_mount_table_was_taken() -> None:
-    """A vendor's kernel may know words that no other does."""
+    """A vendor's kernel may accept options that no other kernel has."""
     shown = mount(super_options=("rw", "resv_strict", "noacl"))
     assert not refusals(verdict(asked("resv_strict", "noacl", mounts=(shown,))))
 
 
 def test_a_word_in_the_options_file_was_taken() -> None:
-    """It shows what the mount table hides."""
+    """The options file shows what the mount table hides."""
     live = known(options("resv_strict", release=NEW))
     assert not refusals(verdict(asked("resv_strict", options=live)))
     assert refusals(verdict(asked("resv_lax", options=live)))
 
 
 def test_no_journal() -> None:
-    """The options in force have no data mode, and the superblock no journal."""
+    """The options in force have no data mode, and the superblock has no journal."""
     bare = superblock(features=superblock().features - {"has_journal"})
     live = known(options(release=NEW))
     without = known(
@@ -204,14 +204,14 @@ def test_a_device_of_a_journal_that_is_inside(word: str) -> None:
     ],
 )
 def test_without_a_kernel_only_what_all_kernels_do_is_reported(word: str, outcome: Outcome) -> None:
-    """Noacl was taken once; nobh has been ignored since 3.10, the oldest that is looked at."""
+    """Noacl was once accepted; nobh has been ignored since 3.10, the oldest kernel examined."""
     fs = asked(word, mounts=(mount(flags=("rw", "noatime")),))
     fs = fs if word != "noacl" else asked(word, options=known(options("noacl", release=NEW)))
     assert verdict(fs, kernel=unknown("kernel release")).outcome is outcome
 
 
 def test_between_two_kernels_that_were_looked_at_nothing_is_guessed() -> None:
-    """5.15 takes nouser_xattr, 6.1 refuses it."""
+    """5.15 accepts nouser_xattr, 6.1 refuses it."""
     live = known(options("nouser_xattr", release=MIDDLE))
     found = verdict(asked("nouser_xattr", options=live), MIDDLE)
     assert found.outcome is Outcome.UNDETERMINED
@@ -229,13 +229,13 @@ def test_between_two_kernels_that_were_looked_at_nothing_is_guessed() -> None:
     ],
 )
 def test_severity(words: tuple[str, ...], severity: Severity) -> None:
-    """A boot waits for an entry without nofail; what is ignored does no harm."""
+    """A boot waits for an entry without nofail; an ignored option does no harm."""
     (finding,) = verdict(asked(*words)).findings
     assert finding.severity is severity
 
 
 def test_no_remount_is_offered_that_would_be_refused() -> None:
-    """It reads all of the entry again, with the word that is refused."""
+    """The remount would apply the whole entry, including the refused option."""
     found = verdict(asked("bogus", "noatime"))
     commands = [s.command for f in found.findings for r in f.remedies for s in r.lines]
     assert commands
@@ -243,7 +243,7 @@ def test_no_remount_is_offered_that_would_be_refused() -> None:
 
 
 def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
-    """One word is one finding."""
+    """One option leads to one finding."""
     (finding,) = verdict(asked("data=foo")).findings
     assert "it takes journal, ordered, writeback" in finding.message
 
@@ -259,5 +259,5 @@ def test_a_value_that_is_refused_is_no_drift_as_well() -> None:
     ],
 )
 def test_a_summary_names_options_that_fit_into_it(tokens: list[str], words: str) -> None:
-    """32 characters: a summary is a heading, and begins the same for hosts with the same cause."""
+    """The limit is 32 characters, so that a summary can be a heading shared by several hosts."""
     assert listed(tokens) == words
