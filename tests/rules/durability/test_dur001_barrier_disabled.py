@@ -39,12 +39,12 @@ LOWER_NUMBER = DeviceNumber(254, 1)
 
 
 def member(name: str, minor: int, *, through: bool = False) -> BlockDevice:
-    """Build a member disk."""
+    """Build a member disk of an array."""
     return disk(name, DeviceNumber(8, minor), THROUGH if through else queue())
 
 
 def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
-    """Build a linear volume over devices."""
+    """Build a linear volume over these devices."""
     return disk(
         "dm-0",
         DeviceNumber(252, 0),
@@ -55,7 +55,7 @@ def dm(*below: BlockDevice, cache: str = "write back") -> BlockDevice:
 
 
 def on(device: BlockDevice, *tokens: str, **changes: Any) -> Filesystem:
-    """Build a filesystem with barriers off, or with these options, on a device."""
+    """Build a filesystem on a device, with barriers off or with these options."""
     return filesystem(
         options=known(options(*(tokens or ("nobarrier",)))), stack=known(device), **changes
     )
@@ -118,7 +118,7 @@ STACKS = {
 def test_the_leaf_devices_decide_how_bad_it_is(
     device: BlockDevice, grade: tuple[Severity, Confidence]
 ) -> None:
-    """The worst device counts, by its own word: what stacked devices say is inherited or fixed."""
+    """The worst leaf device counts, because stacked devices inherit or fix their cache mode."""
     finding = finding_of(on(device))
     assert (finding.severity, finding.confidence) == grade
 
@@ -128,13 +128,13 @@ def test_the_leaf_devices_decide_how_bad_it_is(
     [("b", "sdb: "), ("bcd", "sdb, sdc, sdd: "), ("bcdef", "sdb, sdc, sdd and 2 more: ")],
 )
 def test_the_message_names_three_disks_and_counts_the_others(disks: str, names: str) -> None:
-    """An array of sixty is one line; the evidence has all of them."""
+    """An array of sixty disks takes one line; the evidence lists all of them."""
     members = [member(f"sd{letter}", 16 * number) for number, letter in enumerate(disks, 1)]
     assert names in finding_of(on(raid(members))).message
 
 
 def lower(*tokens: str, through: bool = False) -> Filesystem:
-    """Build the filesystem that holds a loop device's file."""
+    """Build the filesystem that holds a loop device's backing file."""
     return filesystem(
         number=LOWER_NUMBER,
         name="vda1",
@@ -157,7 +157,7 @@ def lower(*tokens: str, through: bool = False) -> Filesystem:
 def test_a_loop_device_is_judged_by_the_filesystem_that_holds_its_file(
     others: tuple[Filesystem, ...], through: bool, grade: tuple[Severity, Confidence]
 ) -> None:
-    """Its own write back means nothing: flushes become fsync() of the backing file."""
+    """The loop device's "write back" is irrelevant: flushes become fsync() of the backing file."""
     below = disk("vda", LOWER_NUMBER, THROUGH if through else queue())
     device = loop(known((below,)), backing=LOWER_NUMBER)
     finding = finding_of(on(device, number=DeviceNumber(7, 0)), *others)
@@ -165,14 +165,14 @@ def test_a_loop_device_is_judged_by_the_filesystem_that_holds_its_file(
 
 
 def test_the_file_of_a_loop_device_is_cited() -> None:
-    """Where the filesystem that holds it is not known here, its name may tell a person."""
+    """If the filesystem that holds it is unknown, the file's name may help a person."""
     finding = finding_of(on(loop(), number=DeviceNumber(7, 0)))
     file = Citation("file of loop0", "/var/lib/image.img", "/sys/block/loop0/loop")
     assert file in finding.citations
 
 
 def test_a_loop_file_on_a_filesystem_on_that_loop_ends() -> None:
-    """A file that lies, by some bind of namespaces, on its own loop device is not followed."""
+    """A backing file that, by some bind mount, is on its own loop device is not followed."""
     device = loop(backing=DeviceNumber(7, 0))
     finding = finding_of(on(device, number=DeviceNumber(7, 0)))
     assert finding.severity is Severity.MEDIUM
@@ -190,7 +190,7 @@ def test_a_loop_file_on_a_filesystem_on_that_loop_ends() -> None:
     ids=["on", "another option", "on against the superblock", "fstab not in force", "ext3"],
 )
 def test_barriers_on_pass_with_their_evidence(fs: Filesystem) -> None:
-    """`nobarrier` contains `barrier`: whole tokens are compared, and a pass says what it saw."""
+    """`nobarrier` contains `barrier`, so whole tokens are compared; a pass cites its evidence."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
     assert ("option in force: barrier", "barrier", "/proc/fs/ext4/sda/options") in [
@@ -213,13 +213,13 @@ def test_barriers_on_pass_with_their_evidence(fs: Filesystem) -> None:
     ids=["mount", "barrier=0", "ext3", "ext2", "namespace", "hidden", "mount table", "no root"],
 )
 def test_nobarrier_fails_whoever_set_it(fs: Filesystem) -> None:
-    """On ext2 and ext3, in another namespace, by the superblock, and without root."""
+    """This includes ext2 and ext3, another namespace, the superblock, and a scan without root."""
     verdict = verdict_of(fs)
     assert (verdict.outcome, verdict.findings[0].severity) == (Outcome.FAIL, Severity.CRITICAL)
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     verdict = verdict_of(filesystem(alive=False, mounts=(), options=unknown("options")))
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, "it is not mounted")
 
@@ -234,14 +234,14 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     ids=["nothing", "a mount table without the word", "other words"],
 )
 def test_silence_of_the_mount_table_is_not_a_pass(evidence: Any) -> None:
-    """A superblock that was not read may hide nobarrier."""
+    """An unread superblock may hide nobarrier."""
     verdict = verdict_of(filesystem(options=evidence))
     assert verdict.outcome is Outcome.UNDETERMINED
     assert verdict.unknowns[0].hint == "run as root"
 
 
 def test_a_read_only_superblock_is_latent() -> None:
-    """Nothing is written that could be lost, until someone remounts it."""
+    """Nothing is written that could be lost until someone remounts it."""
     finding = finding_of(on(disk(), read_only=known(value=True)))
     assert finding.severity is Severity.INFO
     assert "read-only" in finding.message
@@ -257,7 +257,7 @@ def test_a_read_only_superblock_is_latent() -> None:
 def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_reported(
     fs: Filesystem, gap: Unknown
 ) -> None:
-    """In a container without sysfs the finding stands as possible, and the gap beside it."""
+    """In a container without sysfs the finding is possible, and the gap is reported with it."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].confidence is Confidence.POSSIBLE
@@ -265,7 +265,7 @@ def test_a_cache_that_cannot_be_seen_is_taken_for_dangerous_and_reported(
 
 
 def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
-    """Option, superblock or mount table, fstab, and the cache of each member are printed."""
+    """The finding cites the option, its origin, fstab, and the cache of each member."""
     fs = on(
         raid([member("sdb", 16, through=True), member("sdc", 32)]),
         fstab=known((fstab_entry("noatime", "barrier=0"),)),
@@ -285,7 +285,7 @@ def test_the_finding_cites_every_device_and_whoever_set_the_option() -> None:
 
 
 def test_every_layer_that_says_something_is_cited_once() -> None:
-    """What the kernel, the superblock and the mount table say is shown where they disagree."""
+    """The kernel, the superblock and the mount table are cited where they disagree."""
     found = options("nobarrier")
     layers = (
         Layer(Provenance.KERNEL_DEFAULT, "barrier", "Linux 6.1.0"),
@@ -348,20 +348,20 @@ def test_a_hidden_nobarrier_has_the_superblock_as_its_cause() -> None:
 def test_the_remedy_names_what_no_command_can_correct(
     fs: Filesystem, arguments: tuple[str, ...], expected: str
 ) -> None:
-    """The kernel command line, a unit or a script, another namespace."""
+    """They are the kernel command line, a unit or script, and another namespace."""
     verdict = judge(check, fs, host(fs, kernel_arguments=known(arguments)))
     assert verdict.findings[0].remedies[0].summary == expected
 
 
 def test_the_second_remedy_is_advice() -> None:
-    """Who wanted speed is told what to do instead, without a command to copy."""
+    """For those who wanted speed, it describes an alternative without a command to copy."""
     advice = finding_of(on(disk())).remedies[1]
     assert (advice.steps, advice.disruption) == ((), Disruption.ONLINE)
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[RemedyShell]:
-    """Mount a real filesystem without barriers."""
+    """Return a shell on a real filesystem mounted without barriers."""
     shell = RemedyShell(tmp_path)
     try:
         shell.write_fstab("noatime,nobarrier")
@@ -374,7 +374,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
-    """After its steps the rule passes, also after a new mount; the rollback undoes them."""
+    """After the steps the rule passes, also after a new mount; the rollback undoes them."""
     fs = shell.filesystem({"barrier": Provenance.MOUNT})
     before = shell.state()
     (remedy, _) = finding_of(fs).remedies

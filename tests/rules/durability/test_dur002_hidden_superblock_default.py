@@ -62,7 +62,7 @@ def hiding(*tokens: str, **changes: object) -> Filesystem:
 def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
     tokens: list[str], severity: Severity, named: str
 ) -> None:
-    """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 say how bad it is."""
+    """Hidden nobarrier and data=writeback are named here; DUR001 and DUR003 rate their effects."""
     finding = finding_of(hiding(*tokens))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert all(token in finding.message for token in tokens)
@@ -73,7 +73,7 @@ def test_all_hidden_options_make_one_finding_as_bad_as_the_worst(
 
 
 def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> None:
-    """The mount keeps what the superblock set when it was mounted: only a remount is missing."""
+    """The mount keeps what the superblock had set at mount time: only a remount is missing."""
     cleared = options(hidden=["nobarrier", "discard"], set_by=Provenance.UNKNOWN)
     finding = finding_of(filesystem(options=known(cleared)))
     assert finding.message == (
@@ -104,7 +104,7 @@ def test_what_tune2fs_cleared_below_a_mount_is_not_said_of_the_superblock() -> N
     ids=["nothing", "shown", "errors", "good", "implied", "no root", "superblock only"],
 )
 def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
-    """Only dangerous options that nothing shows are found; the mount table is the evidence."""
+    """Only dangerous options that nothing shows are found; the evidence is the mount table."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
     assert [each.label for each in verdict.evidence] == ["mount table"]
@@ -116,7 +116,7 @@ def test_what_is_shown_or_good_or_implied_passes(fs: Filesystem) -> None:
 def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
     tokens: tuple[str, ...], outcome: Outcome
 ) -> None:
-    """Where neither the options file nor the mount table could be read, nothing shows it."""
+    """If neither the options file nor the mount table could be read, nothing shows the option."""
     gap = unknown("/proc/fs/ext4/sda/options")
     found = options(*tokens, complete=False, gap=gap)
     found = found if tokens else found._replace(mount_table=None)
@@ -126,7 +126,7 @@ def test_what_the_superblock_sets_is_in_force_unless_a_mount_shows_the_opposite(
 
 
 def test_without_root_the_options_file_gives_them_away() -> None:
-    """Bits or string, one as root sees; that the superblock has it follows from the two files."""
+    """Comparing the two files shows that the superblock sets it; bits or string are left open."""
     fs = filesystem(
         options=known(options(hidden=["nobarrier"], set_by=Provenance.SUPERBLOCK)),
         superblock=NO_SUPERBLOCK,
@@ -155,7 +155,7 @@ def test_without_root_the_options_file_gives_them_away() -> None:
     ids=["nothing", "mount table only", "no mount table to compare with"],
 )
 def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) -> None:
-    """The mount table alone proves nothing, nor does the options file without it."""
+    """The mount table alone proves nothing, and neither does the options file without it."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert verdict.unknowns[0].hint == "run as root"
@@ -171,7 +171,7 @@ def test_what_neither_file_nor_superblock_shows_is_undetermined(fs: Filesystem) 
 def test_what_an_unknown_kernel_may_have_as_its_default_is_undetermined(
     layers: tuple[Layer, ...], outcome: Outcome
 ) -> None:
-    """Whether it differs from the default is then open; the mount table hides nothing it lists."""
+    """Whether it differs from the default is unknown, unless the mount table lists it."""
     found = options("nobarrier")
     changed = tuple(option._replace(layers=layers) for option in found.options)
     fs = filesystem(options=known(found._replace(options=changed)))
@@ -179,7 +179,7 @@ def test_what_an_unknown_kernel_may_have_as_its_default_is_undetermined(
 
 
 def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
-    """Build a filesystem that is not mounted, with these words in its superblock."""
+    """Build a filesystem that is not mounted, with these options in its superblock."""
     held = superblock(default_mount_options=("acl", *bits), mount_option_string=string)
     values: dict[str, object] = {"superblock": known(held, "dumpe2fs -h /dev/sda"), **changes}
     return filesystem(alive=False, mounts=(), options=unknown("options"), **values)
@@ -198,7 +198,7 @@ def unmounted(*bits: str, string: str = "", **changes: object) -> Filesystem:
 def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
     bits: list[str], string: str, severity: Severity, words: str
 ) -> None:
-    """The string wins over the bits; what other rules judge when it is mounted is medium."""
+    """The string overrides the bits; options that other rules judge when mounted are medium."""
     finding = finding_of(unmounted(*bits, string=string))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert finding.message.startswith("The superblock sets ")
@@ -207,14 +207,14 @@ def test_before_a_mount_the_superblock_tells_what_will_be_hidden(
 
 
 def test_a_superblock_without_danger_passes_before_its_mount() -> None:
-    """What it holds is the evidence."""
+    """The evidence lists what the superblock sets."""
     verdict = verdict_of(unmounted("user_xattr"))
     assert verdict.outcome is Outcome.PASS
     assert [each.value for each in verdict.evidence] == ["acl, user_xattr"]
 
 
 def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
-    """The bits stay in the superblock when tune2fs takes the journal away."""
+    """The bits remain in the superblock when tune2fs removes the journal."""
     held = superblock(
         default_mount_options=("journal_data_writeback",), features=frozenset({"extent"})
     )
@@ -222,13 +222,13 @@ def test_without_a_journal_a_mode_of_data_means_nothing() -> None:
 
 
 def test_an_unread_superblock_of_what_is_not_mounted_is_undetermined() -> None:
-    """It is all that there is to see."""
+    """Nothing but the superblock could show it."""
     verdict = verdict_of(unmounted(superblock=NO_SUPERBLOCK))
     assert verdict.outcome is Outcome.UNDETERMINED
 
 
 def test_a_harmless_string_is_reported_before_the_mount_too() -> None:
-    """It has no command: nothing is to be taken out."""
+    """The finding has no command, because nothing has to be removed."""
     finding = finding_of(unmounted(string="commit=30"))
     assert finding.severity is Severity.LOW
     assert "commit=30" in finding.message
@@ -236,7 +236,7 @@ def test_a_harmless_string_is_reported_before_the_mount_too() -> None:
 
 
 def test_what_fstab_says_of_it_is_reported_before_the_mount() -> None:
-    """An entry of its device decides what is in force in the end."""
+    """An fstab entry of the device decides what is finally in force."""
     fs = unmounted("nodelalloc", fstab=known((fstab_entry("noatime", "delalloc"),)))
     finding = finding_of(fs)
     assert "fstab also sets nodelalloc" in finding.message
@@ -244,7 +244,7 @@ def test_what_fstab_says_of_it_is_reported_before_the_mount() -> None:
 
 
 def test_a_string_in_the_superblock_is_reported_even_when_it_is_harmless() -> None:
-    """Few know that it exists; it holds options for every mount."""
+    """Few people know that the string exists; it sets options for every mount."""
     fs = filesystem(superblock=known(superblock(mount_option_string="commit=30"), "dumpe2fs -h"))
     finding = finding_of(fs)
     assert finding.severity is Severity.LOW
@@ -255,14 +255,14 @@ def test_a_string_in_the_superblock_is_reported_even_when_it_is_harmless() -> No
 
 
 def test_an_option_that_fstab_says_too_is_reported_so() -> None:
-    """Then the administrator knows it, although the mount table is silent."""
+    """In that case the administrator knows of it, although the mount table does not show it."""
     finding = finding_of(hiding("nodelalloc", fstab=known((fstab_entry("noatime", "nodelalloc"),))))
     assert "fstab also sets nodelalloc" in finding.message
     assert "noatime,nodelalloc" in [each.value for each in finding.citations]
 
 
 def test_the_remedy_clears_everything_in_one_go() -> None:
-    """One command for the bits, and one new mount: no remount can change data=."""
+    """One command clears the bits, and one new mount suffices: a remount cannot change data=."""
     fs = hiding(
         "nobarrier",
         "nodelalloc",
@@ -285,14 +285,14 @@ def test_the_remedy_clears_everything_in_one_go() -> None:
 
 
 def below_tidb(fs: Filesystem) -> Finding:
-    """Return the one finding of a filesystem whose product demands nodelalloc."""
+    """Return the only finding of a filesystem on which a product demands nodelalloc."""
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
     return finding
 
 
 def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
-    """With data=journal delalloc is off unasked; the new mount would bring it back."""
+    """data=journal implies nodelalloc, so the new mount without it has to set it."""
     found = options("nodelalloc", hidden=["data=journal"])
     implied = tuple(
         option._replace(set_by=Provenance.IMPLIED) if option.name == "delalloc" else option
@@ -311,7 +311,7 @@ def test_what_a_profile_has_by_data_journal_is_said_without_it() -> None:
 
 @pytest.mark.parametrize("mounted", [True, False])
 def test_what_a_profile_demands_stays(mounted: bool) -> None:
-    """The other options go, the demanded one is told as hidden and not ordered away."""
+    """The other options are removed; the demanded one is reported as hidden, but kept."""
     words = ("nodelalloc", "nobarrier")
     finding = below_tidb(hiding(*words) if mounted else unmounted(*words))
     remedy = finding.remedies[0]
@@ -323,7 +323,7 @@ def test_what_a_profile_demands_stays(mounted: bool) -> None:
 
 @pytest.mark.parametrize("mounted", [True, False])
 def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
-    """Nothing is left that could return to the kernel's default."""
+    """Removing it would only bring back the kernel's default."""
     finding = below_tidb(hiding("nodelalloc") if mounted else unmounted("nodelalloc"))
     assert [remedy.steps for remedy in finding.remedies] == [()]
     assert finding.remedies[0].summary.startswith("If the options are wanted: set them in fstab")
@@ -331,7 +331,7 @@ def test_what_is_only_demanded_is_moved_at_most(mounted: bool) -> None:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[RemedyShell]:
-    """Mount a real filesystem whose superblock hides options of both kinds."""
+    """Return a shell on a real filesystem whose superblock hides options of both kinds."""
     shell = RemedyShell(tmp_path)
     try:
         shell.check(f"tune2fs -o nobarrier,journal_data_writeback {shell.device}")
@@ -346,7 +346,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
-    """From the next mount on nothing is hidden; the rollback brings all of it back."""
+    """From the next mount on nothing is hidden; the rollback restores everything."""
     bits = Provenance.SUPERBLOCK_BITS
     provenances = {"barrier": bits, "data": bits, "auto_da_alloc": Provenance.SUPERBLOCK_STRING}
     fs = shell.filesystem(provenances)
@@ -370,7 +370,7 @@ def test_the_remedy_cures_a_real_filesystem(shell: RemedyShell) -> None:
 
 
 def test_bits_and_string_are_distinguished_and_the_string_wins() -> None:
-    """What ext4 does not know is omitted, and an empty string sets nothing."""
+    """An option that ext4 does not have is omitted, and an empty string sets nothing."""
     held = superblock(
         default_mount_options=("acl", "nobarrier", "journal_data"),
         mount_option_string="data=writeback,commit=30,bogus",

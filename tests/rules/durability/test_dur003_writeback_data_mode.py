@@ -48,7 +48,7 @@ def finding_of(fs: Filesystem, **around: Any) -> Finding:
 
 
 def writeback(*tokens: str, **changes: Any) -> Filesystem:
-    """Build a filesystem with data=writeback, whose fstab entry says so."""
+    """Build a filesystem with data=writeback, which its fstab entry also sets."""
     values = {"fstab": known((fstab_entry(WRITEBACK, *tokens),)), **changes}
     return filesystem(options=known(options(WRITEBACK, *tokens)), **values)
 
@@ -65,7 +65,7 @@ def writeback(*tokens: str, **changes: Any) -> Filesystem:
     ],
 )
 def test_it_is_worse_where_several_users_keep_their_files(place: str, severity: Severity) -> None:
-    """What a crash uncovers there belongs to somebody else."""
+    """Data exposed by a crash there belongs to another user."""
     finding = finding_of(writeback(NOLOCK_OFF, mounts=(mount(place),)))
     assert finding.severity is severity
     assert ("mount points", place) in [(each.label, each.value) for each in finding.citations]
@@ -97,7 +97,7 @@ OVERLAY = mount(
 def test_layers_of_containers_are_tenants(
     others: tuple[Mount, ...], around: dict[str, Any], severity: Severity
 ) -> None:
-    """Container storage mostly lies in a folder of the root."""
+    """Container storage is usually in a directory of the root filesystem."""
     fs = writeback(NOLOCK_OFF, mounts=(mount("/"),))
     finding = finding_of(fs, mounts=known((*fs.mounts, *others)), **around)
     assert finding.severity is severity
@@ -115,14 +115,14 @@ def test_layers_of_containers_are_tenants(
 def test_with_unwritten_extents_it_is_low_and_likely(
     place: str, tokens: tuple[str, ...], grade: tuple[Severity, Confidence]
 ) -> None:
-    """With delalloc and dioread_nolock most new blocks show zeros until their data is there."""
+    """With delalloc and dioread_nolock most new blocks read as zeros until data is written."""
     finding = finding_of(writeback(*tokens, mounts=(mount(place),)))
     assert (finding.severity, finding.confidence) == grade
     assert ("prevent it for most files" in finding.message) is (not tokens)
 
 
 def test_old_kernels_have_no_unwritten_extents_by_default() -> None:
-    """Before 5.6 dioread_nolock is off."""
+    """Before 5.6 dioread_nolock is off by default."""
     fs = filesystem(options=known(options(WRITEBACK, release="4.19.0-26-amd64")))
     assert finding_of(fs).confidence is Confidence.CONFIRMED
 
@@ -148,7 +148,7 @@ def test_a_read_only_mount_is_a_note() -> None:
     ids=["default", "journal", "fstab not in force", "superblock overruled"],
 )
 def test_another_mode_passes_with_its_evidence(fs: Filesystem) -> None:
-    """What is in force counts, not what some place asks for."""
+    """The option in force counts, not what some configuration sets."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence[0].label == "option in force: data"
@@ -162,7 +162,7 @@ def test_another_mode_passes_with_its_evidence(fs: Filesystem) -> None:
     ],
 )
 def test_without_a_journal_in_use_there_is_no_mode(fs: Filesystem, note: str) -> None:
-    """The options file then has no line of it."""
+    """The options file then has no data= line."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert note in (verdict.note or "")
@@ -178,7 +178,7 @@ def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
 
 
 def test_the_superblock_is_cited_as_the_cause() -> None:
-    """DUR002 says that it is hidden; this rule says what it does."""
+    """DUR002 reports that it is hidden; this rule reports its effect."""
     fs = filesystem(
         options=known(options(hidden=[WRITEBACK])),
         superblock=known(superblock(default_mount_options=("journal_data_writeback",))),
@@ -205,7 +205,7 @@ def test_the_superblock_is_cited_as_the_cause() -> None:
 
 
 def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
-    """No remount changes the mode, and a mount between the two would read the old word."""
+    """No remount changes the mode, and a mount before the edit would read the old option."""
     (remedy,) = finding_of(writeback()).remedies
     assert plain(remedy.steps) == [
         "persistent: fstab 7: data=writeback -> defaults",
@@ -217,7 +217,7 @@ def test_the_remedy_unmounts_after_fstab_is_corrected() -> None:
 
 
 def test_journal_async_commit_goes_with_it() -> None:
-    """The kernel refuses the option in the ordered mode."""
+    """The kernel refuses the option in ordered mode."""
     (remedy,) = finding_of(writeback("journal_async_commit")).remedies
     assert "journal_async_commit is removed too" in remedy.summary
     checks = [step.command for step in remedy.lines if step.phase is Phase.VERIFY]
@@ -244,26 +244,26 @@ def test_journal_async_commit_goes_with_it() -> None:
 def test_where_one_command_cannot_unmount_it_no_command_tries(
     fs: Filesystem, arguments: tuple[str, ...], words: str
 ) -> None:
-    """What sets the mode is still corrected, and the rest is said."""
+    """The origin of the mode is still corrected, and the advice describes the rest."""
     (remedy,) = finding_of(fs, kernel_arguments=known(arguments)).remedies
     assert words in remedy.summary
     assert not any(step.command.startswith(("umount", "mount")) for step in remedy.lines)
 
 
 def test_the_root_needs_a_restart() -> None:
-    """Its remedy says so before anybody starts."""
+    """The remedy says so at its start."""
     fs = writeback(mounts=(mount("/"),), fstab=known((fstab_entry(WRITEBACK, mount_point="/"),)))
     (remedy,) = finding_of(fs).remedies
     assert remedy.disruption is Disruption.REBOOT
     assert Phase.PERSISTENT in [step.phase for step in remedy.lines]
 
 
-# Back to data=ordered: unmounted, with what set data=writeback corrected before.
+# Back to data=ordered: unmounted, after correcting what set data=writeback.
 SUMMARY = "Mount with data=ordered"
 
 
 def _store_a_list(stage: Stage) -> None:
-    """Write what tune2fs 1.47.0 cannot: two options into the superblock's string."""
+    """Write what tune2fs 1.47.0 cannot: two options in the superblock's string."""
     request = "set_super_value mount_opts data=writeback,commit=30"
     run("debugfs", "-w", "-R", request, stage.device)
     stage.mount("noexec")

@@ -44,7 +44,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def asynchronous(**changes: Any) -> Filesystem:
-    """Build a filesystem with the option in force, whose fstab entry says so."""
+    """Build a filesystem with the option in force, which its fstab entry also sets."""
     shown = mount(super_options=("rw", *WORDS))
     values = {"fstab": known((fstab_entry(*WORDS),)), "mounts": (shown,), **changes}
     return filesystem(options=known(options(*WORDS)), **values)
@@ -64,14 +64,14 @@ def asynchronous(**changes: Any) -> Filesystem:
 def test_the_caches_below_say_how_bad_it_is(
     stack: Any, severity: Severity, confidence: Confidence
 ) -> None:
-    """What cannot be seen is taken for volatile."""
+    """A cache that cannot be seen is assumed to be volatile."""
     finding = finding_of(asynchronous(stack=stack))
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
 @pytest.mark.parametrize("stack", [known(UNSEEN), unknown("the stack")])
 def test_what_is_unseen_is_reported_beside_the_finding(stack: Any) -> None:
-    """The verdict carries the gap."""
+    """The gap is part of the verdict."""
     verdict = verdict_of(asynchronous(stack=stack))
     assert verdict.outcome is Outcome.FAIL
     assert verdict.unknowns
@@ -83,7 +83,7 @@ def test_a_read_only_mount_is_a_note() -> None:
 
 
 def test_what_is_not_listed_is_not_in_force() -> None:
-    """The options file lists it whenever it is, and data=writeback alone is no finding here."""
+    """The options file lists it whenever it is in force; data=writeback alone passes here."""
     verdict = verdict_of(filesystem(options=known(options("data=writeback"))))
     assert verdict.outcome is Outcome.PASS
     assert [(each.label, each.value) for each in verdict.evidence] == [
@@ -93,7 +93,7 @@ def test_what_is_not_listed_is_not_in_force() -> None:
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
 def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
-    """A string in the superblock that was not read may set it."""
+    """A string in the unread superblock may set it."""
     fs = filesystem(options=evidence, superblock=unknown("superblock"))
     assert verdict_of(fs).outcome is Outcome.UNDETERMINED
 
@@ -103,19 +103,19 @@ def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
     [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
 )
 def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
-    """The table shows the option unless the string sets it."""
+    """The table shows the option unless the superblock's string sets it."""
     held = superblock(mount_option_string=string.replace("STRING", NAME))
     fs = filesystem(options=known(options(complete=False)), superblock=known(held))
     assert verdict_of(fs).outcome is outcome
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
-    """Whether writeback is wanted is another question, and another rule's."""
+    """Whether writeback is wanted is for another rule to judge."""
     (remedy,) = finding_of(asynchronous()).remedies
     assert plain(remedy.steps) == [
         "persistent: fstab 7: data=writeback,journal_async_commit -> data=writeback",
@@ -129,7 +129,7 @@ def test_the_remedy_leaves_the_mode_of_data_alone() -> None:
     assert remedy.disruption is Disruption.UNMOUNT
 
 
-# journal_async_commit goes by a new mount; the mode of data stays as it was.
+# journal_async_commit is removed by a new mount; the data mode stays as it was.
 SUMMARY = "Mount it without journal_async_commit"
 
 REMEDY_CASES = (

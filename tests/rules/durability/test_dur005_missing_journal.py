@@ -1,4 +1,4 @@
-"""DUR005: no journal, or one that the mount leaves out."""
+"""DUR005: no journal, or a journal that the mount does not use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def unlisted(*tokens: str) -> EffectiveOptions:
-    """Build the options of a mount without a journal: no line data=."""
+    """Build the options of a mount without a journal, which have no data= line."""
     full = options(*tokens)
     return full._replace(options=tuple(each for each in full.options if each.name != "data"))
 
@@ -41,7 +41,7 @@ def without(**changes: Any) -> Filesystem:
 
 
 def unmounted(**changes: Any) -> Filesystem:
-    """Build a filesystem without a journal that is not mounted."""
+    """Build an unmounted filesystem without a journal."""
     gap = unknown("it is not mounted")
     values = {"alive": False, "mounts": (), "options": gap, "fstype": gap, "read_only": gap}
     return without(**{**values, **changes})
@@ -97,7 +97,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("fs", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
 def test_dur005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The options file proves a journal in use, without root; the feature speaks for the rest."""
+    """The options file proves a journal in use, without root; otherwise the feature decides."""
     assert verdict(fs).outcome is outcome
 
 
@@ -130,19 +130,19 @@ EFFECT = "a crash can lose files and needs a full e2fsck"
     ids="root database data like-var tmp cache instance-store zram elsewhere not-mounted".split(),
 )
 def test_dur005_severity_follows_what_is_lost(fs: Filesystem, severity: Severity) -> None:
-    """The system and what lies below /var are precious; what a restart empties is not."""
+    """The system and data below /var are valuable; data cleared at a restart is not."""
     finding = found(fs)
     assert finding.severity is severity
     assert finding.summary == f"the filesystem has no journal: {EFFECT}"
 
 
 def test_what_is_not_mounted_may_never_be_written() -> None:
-    """An image without a journal can be meant to be read only."""
+    """An image without a journal may be intended for read-only use."""
     assert found(unmounted()).confidence is Confidence.POSSIBLE
 
 
 def test_dur005_commands_make_a_journal() -> None:
-    """They unmount, check, tune and mount; the rollback takes the journal out again."""
+    """They unmount, check, tune and mount; the rollback removes the journal."""
     (remedy,) = found(without(fstab=known(()))).remedies
     forward = [s.command for s in remedy.lines if s.phase is Phase.IMMEDIATE]
     assert forward[0] == "umount /data"
@@ -178,7 +178,7 @@ AGAIN = mount("/again", mount_id=31)
 def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
     mounts: tuple[Mount, ...], summary: str
 ) -> None:
-    """A restart makes it used; nothing can take it back before, so no rollback is printed."""
+    """A restart makes it used; it cannot be removed before that, so there is no rollback."""
     (remedy,) = found(without(mounts=mounts)).remedies
     assert (remedy.summary, remedy.disruption) == (summary, Disruption.REBOOT)
     assert [step.phase for step in remedy.steps] == [Phase.PERSISTENT, Phase.VERIFY]
@@ -197,7 +197,7 @@ def test_what_cannot_be_unmounted_gets_its_journal_while_it_is_mounted(
     ids=["bind beside the root", "bind", "elsewhere", "unquotable"],
 )
 def test_tune2fs_is_not_let_at_what_it_may_mistake(mounts: tuple[Mount, ...], where: str) -> None:
-    """It makes a file below the first mount that it finds, or takes it for unmounted."""
+    """It creates a file below the first mount that it finds, or assumes that nothing is mounted."""
     (remedy,) = found(without(mounts=mounts)).remedies
     assert (remedy.steps, remedy.summary) == ((), f"Create a journal, {where}.")
 
@@ -208,7 +208,7 @@ def test_tune2fs_is_not_let_at_what_it_may_mistake(mounts: tuple[Mount, ...], wh
 def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
     point: str, disruption: Disruption
 ) -> None:
-    """It is not made twice."""
+    """It is not created twice."""
     fs = without(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
     assert finding.message.startswith("The journal is not in use before the next mount: ")
@@ -219,7 +219,7 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
 
 
 def test_a_journal_that_is_left_out_is_not_made_again() -> None:
-    """With norecovery the journal is there: a mount without the word uses it."""
+    """With norecovery the journal exists, and a mount without the option uses it."""
     finding = found(filesystem(options=known(unlisted("norecovery"))))
     assert finding.message.startswith("norecovery disables the journal: ")
     assert finding.summary == f"norecovery disables the journal: {EFFECT}"
@@ -227,22 +227,22 @@ def test_a_journal_that_is_left_out_is_not_made_again() -> None:
 
 
 def test_without_a_journal_norecovery_leaves_none_out() -> None:
-    """A mount without the word has no journal either: it has to be created first."""
+    """A mount without the option has no journal either: it has to be created first."""
     finding = found(without(options=known(unlisted("norecovery"))))
     assert finding.message.startswith("The filesystem has no journal: ")
     assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
 
 
 def mount_twice(stage: Stage) -> None:
-    """Mount it a second time on the same directory, so that no command unmounts it."""
+    """Mount it a second time on the same directory, so that no single command can unmount it."""
     run("mount", "--bind", stage.mount_point, stage.mount_point)
 
 
 class MountedCase(RemedyCase):
-    """A journal that is made while mounted: it waits, and the next mount uses it."""
+    """A journal that is created while mounted: it is unused until the next mount."""
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """See it fail, make the journal, see it wait, mount anew, see it pass."""
+        """See the rule fail, create the journal, see it unused, remount, see the rule pass."""
         self.set_up(stage)
         apply(self.find(self.judge(rule, stage)))
         (waiting,) = self.judge(rule, stage).findings

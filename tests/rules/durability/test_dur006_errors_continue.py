@@ -44,7 +44,7 @@ def finding_of(fs: Filesystem, **around: Any) -> Finding:
 
 
 def commands(fs: Filesystem, *phases: Phase) -> list[str]:
-    """Return the commands of the remedy."""
+    """Return the commands of the only remedy."""
     (remedy,) = finding_of(fs).remedies
     return [step.command for step in remedy.lines if step.phase in (phases or tuple(Phase))]
 
@@ -53,7 +53,7 @@ def commands(fs: Filesystem, *phases: Phase) -> list[str]:
     "place", ["/data", "/", "/home", "/var/lib/docker", "/var/lib/mysql-files"]
 )
 def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
-    """Every filesystem that was made without -e has it, and no database is to be seen there."""
+    """Every filesystem made without -e has it, and no database is visible here."""
     finding = finding_of(filesystem(mounts=(mount(place),)))
     assert finding.severity is Severity.INFO
     assert finding.summary.endswith("metadata error (default)")
@@ -61,7 +61,7 @@ def test_what_mke2fs_makes_is_no_more_than_a_note(place: str) -> None:
 
 @pytest.mark.parametrize("token", ["errors=remount-r", "errors=c", "errors="])
 def test_half_a_value_is_no_pass(token: str) -> None:
-    """Evidence that was cut does not show what happens at an error."""
+    """Truncated evidence does not show the behaviour on errors."""
     verdict = verdict_of(filesystem(options=known(options(token))))
     assert verdict.outcome is Outcome.UNDETERMINED
     assert repr(token) in verdict.unknowns[0].detail
@@ -93,7 +93,7 @@ def test_half_a_value_is_no_pass(token: str) -> None:
 def test_databases_and_volumes_have_more_to_lose(
     place: str, severity: Severity, words: str, summary: str
 ) -> None:
-    """The mount point shows what it is for."""
+    """The mount point shows the purpose of the filesystem."""
     finding = finding_of(filesystem(mounts=(mount(place),)))
     assert finding.severity is severity
     assert words in finding.message
@@ -101,7 +101,7 @@ def test_databases_and_volumes_have_more_to_lose(
 
 
 def test_volumes_of_a_host_share_a_summary() -> None:
-    """The report has one entry for all of them."""
+    """The report has one entry for all volumes."""
     places = (f"/var/lib/kubelet/pods/{number}/volumes/a/mount" for number in range(3))
     summaries = {finding_of(filesystem(mounts=(mount(place),))).summary for place in places}
     assert summaries == {
@@ -118,7 +118,7 @@ def test_volumes_of_a_host_share_a_summary() -> None:
     ids=["kernel", "superblock"],
 )
 def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None:
-    """It is being written on at this moment."""
+    """The filesystem is being written to despite the errors."""
     finding = finding_of(filesystem(**changes))
     assert finding.severity is Severity.HIGH
     assert finding.message.endswith("it has already recorded 3 errors.")
@@ -132,7 +132,7 @@ def test_errors_that_have_happened_make_it_high(changes: dict[str, Any]) -> None
 def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
     days: int, severity: Severity
 ) -> None:
-    """The setting stood above the damage, which has to be checked first."""
+    """Rated higher, the setting was listed above the damage, which has to be checked first."""
     around = host(filesystem())
     now = seconds_since_1970(around.taken_at)
     assert now is not None
@@ -147,7 +147,7 @@ def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
     ("read", "gaps"),
     [
         (unknown("superblock"), ["superblock"]),
-        # The ioctl that everybody may use shows no times.
+        # The ioctl for unprivileged users returns no times.
         (known(superblock(block_bytes=None)), ["time of the last mount"]),
         (known(superblock()), []),
     ],
@@ -155,7 +155,7 @@ def test_an_old_record_is_graded_as_the_rule_about_the_record_grades_it(
 def test_an_old_record_may_be_of_this_mount_where_its_time_is_unknown(
     read: Evidence[Superblock], gaps: list[str]
 ) -> None:
-    """It would be high then."""
+    """An error of this mount would be high."""
     last = RecordedError(1, "ext4_lookup", 1, 0, 0)
     fs = filesystem(errors=known(ErrorCounters(errors=3, last=last)), superblock=read)
     assert [gap.what for gap in verdict_of(fs).unknowns] == gaps
@@ -164,7 +164,7 @@ def test_an_old_record_may_be_of_this_mount_where_its_time_is_unknown(
 
 @pytest.mark.parametrize("token", [READ_ONLY, "errors=panic"])
 def test_what_stops_at_an_error_passes(token: str) -> None:
-    """Debian's installer writes the first into the root's fstab entry; panic is deliberate."""
+    """Debian's installer writes remount-ro into the root's fstab entry; panic is deliberate."""
     verdict = verdict_of(filesystem(options=known(options(token))))
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence[0].value == token
@@ -182,7 +182,7 @@ def test_what_stops_at_an_error_passes(token: str) -> None:
     ],
 )
 def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:
-    """Nothing can spread."""
+    """Errors cannot spread."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert note in (verdict.note or "")
@@ -190,18 +190,18 @@ def test_what_is_not_written_is_not_judged(fs: Filesystem, note: str) -> None:
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
 def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
-    """The superblock says what happens at an error, and was not read."""
+    """The unread superblock holds the behaviour on errors."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
 def test_plans_are_not_judged() -> None:
-    """What mke2fs does by default is no mistake of a plan."""
+    """The default of mke2fs is not a mistake of a plan."""
     assert check.default
     assert not check.in_plans
 
 
 def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
-    """Then a rescue system mounts it the same way."""
+    """A rescue system then mounts it in the same way."""
     assert commands(filesystem()) == [
         "mount -o remount,rw,relatime,errors=remount-ro /dev/sda /data",
         "tune2fs -e remount-ro /dev/sda",
@@ -213,7 +213,7 @@ def test_the_superblock_keeps_it_where_fstab_is_silent() -> None:
 
 
 def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
-    """Its word wins over the superblock's."""
+    """The fstab option overrides the superblock."""
     fs = filesystem(
         options=known(options("errors=continue")),
         fstab=known((fstab_entry("noatime", "errors=continue"),)),
@@ -236,14 +236,14 @@ def test_fstab_keeps_it_where_fstab_speaks_of_it() -> None:
     ids=["fstab", "superblock"],
 )
 def test_a_panic_that_is_written_down_is_advice(fs: Filesystem) -> None:
-    """It stops the writing too, and somebody wanted it; no test may run its commands."""
+    """It stops the writes too, and somebody chose it; no test may run its commands."""
     (remedy,) = finding_of(fs).remedies
     assert remedy.summary.startswith("Stop the host at the first error (errors=panic)")
     assert remedy.steps == ()
 
 
 def test_a_mount_by_hand_is_only_remounted() -> None:
-    """The superblock is in order."""
+    """The superblock is already right."""
     fs = filesystem(
         options=known(options("errors=continue")),
         superblock=known(superblock(errors="remount-ro")),
@@ -265,20 +265,20 @@ def test_a_mount_by_hand_is_only_remounted() -> None:
     ids=["another namespace", "string", "string not read"],
 )
 def test_where_no_command_is_certain_it_is_advice(fs: Filesystem) -> None:
-    """A string in the superblock overrules the field, and another namespace cannot be reached."""
+    """A string in the superblock overrides the field; another namespace is out of reach."""
     (remedy,) = finding_of(fs).remedies
     assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
     assert ("overrides this field" in remedy.summary) == bool(fs.mounts)
 
 
 def test_rootflags_are_named() -> None:
-    """No command edits the boot loader."""
+    """No command edits the boot loader's configuration."""
     fs = filesystem(mounts=(mount("/"),))
     finding = finding_of(fs, kernel_arguments=known(("rootflags=errors=continue",)))
     assert "Correct rootflags=" in finding.remedies[0].summary
 
 
-# errors=remount-ro by remount, kept in the superblock or in fstab.
+# errors=remount-ro by a remount, made permanent in the superblock or in fstab.
 SUMMARY = "Stop writing at the first error"
 
 REMEDY_CASES = (

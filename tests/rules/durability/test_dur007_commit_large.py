@@ -27,7 +27,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def committing(seconds: object, place: str = "/data", **changes: Any) -> Filesystem:
-    """Build a filesystem with this interval in force, whose fstab entry says so."""
+    """Build a filesystem with this interval in force, which its fstab entry also sets."""
     word = f"commit={seconds}"
     values = {"fstab": known((fstab_entry(word, mount_point=place),)), **changes}
     return filesystem(options=known(options(word)), mounts=(mount(place),), **values)
@@ -47,7 +47,7 @@ def committing(seconds: object, place: str = "/data", **changes: Any) -> Filesys
     ],
 )
 def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severity) -> None:
-    """The root and databases have most to lose."""
+    """The root and databases have the most to lose."""
     finding = finding_of(committing(seconds, place))
     assert finding.severity is severity
     assert f"a crash loses up to {seconds} s" in finding.message
@@ -55,19 +55,19 @@ def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severit
 
 @pytest.mark.parametrize("seconds", [1, 5, 30])
 def test_what_delayed_allocation_holds_back_anyway_passes(seconds: int) -> None:
-    """30 seconds is how long dirty data may stay in memory by default."""
+    """By default, dirty data may stay in memory for 30 seconds anyway."""
     verdict = verdict_of(committing(seconds))
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence[0].value == f"commit={seconds}"
 
 
 def test_the_spelling_of_the_default_by_zero_passes() -> None:
-    """The kernel takes commit=0 for 5."""
+    """The kernel treats commit=0 as 5."""
     assert verdict_of(committing(0)).outcome is Outcome.PASS
 
 
 def test_a_read_only_mount_is_a_note() -> None:
-    """Nothing is lost before it is writable."""
+    """Nothing can be lost until it is writable."""
     assert finding_of(committing(900, read_only=known(value=True))).severity is Severity.INFO
 
 
@@ -88,12 +88,12 @@ def test_an_interval_that_is_not_known_is_undetermined(fs: Filesystem) -> None:
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_the_remedy_remounts_and_corrects_fstab() -> None:
-    """The default needs no word in fstab."""
+    """The default needs no option in fstab."""
     (remedy,) = finding_of(committing(600)).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,rw,relatime,commit=5 /dev/sda /data"]
@@ -102,11 +102,11 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
 
 
 def test_it_is_off_by_default() -> None:
-    """Laptops and flash have good reasons."""
+    """Laptops and flash storage have good reasons for a long interval."""
     assert not check.default
 
 
-# commit=5 by remount, and out of whatever set the interval.
+# commit=5 by a remount, and removed from wherever the interval was set.
 SUMMARY = "Set the default of 5 seconds"
 
 REMEDY_CASES = (

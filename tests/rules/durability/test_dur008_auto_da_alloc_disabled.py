@@ -38,7 +38,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def unprotected(place: str = "/data", *tokens: str, **changes: Any) -> Filesystem:
-    """Build a filesystem with the option off, whose fstab entry says so."""
+    """Build a filesystem with the option off, which its fstab entry also sets."""
     values = {"fstab": known((fstab_entry(OFF, mount_point=place),)), **changes}
     return filesystem(options=known(options(OFF, *tokens)), mounts=(mount(place),), **values)
 
@@ -61,12 +61,12 @@ def unprotected(place: str = "/data", *tokens: str, **changes: Any) -> Filesyste
 def test_it_is_worse_where_files_of_lasting_worth_are_replaced(
     place: str, severity: Severity
 ) -> None:
-    """Build and cache volumes set it on purpose."""
+    """Build and cache volumes turn it off on purpose."""
     assert finding_of(unprotected(place)).severity is severity
 
 
 def test_a_read_only_mount_is_a_note() -> None:
-    """Nothing is replaced."""
+    """No file is replaced."""
     assert finding_of(unprotected("/", read_only=known(value=True))).severity is Severity.INFO
 
 
@@ -80,7 +80,7 @@ def test_a_read_only_mount_is_a_note() -> None:
     ids=["default", "on, without delayed allocation", "fstab not in force"],
 )
 def test_on_passes_with_its_evidence(fs: Filesystem) -> None:
-    """What is in force counts."""
+    """The option in force counts."""
     verdict = verdict_of(fs)
     assert verdict.outcome is Outcome.PASS
     assert verdict.evidence[0].value == "auto_da_alloc"
@@ -96,7 +96,7 @@ def test_on_passes_with_its_evidence(fs: Filesystem) -> None:
     ids=["not mounted", "nodelalloc", "ext3"],
 )
 def test_without_delayed_allocation_it_does_nothing(fs: Filesystem) -> None:
-    """The blocks are allocated by the time of the rename."""
+    """The blocks are already allocated at the time of the rename."""
     assert verdict_of(fs).outcome is Outcome.NOT_APPLICABLE
 
 
@@ -109,12 +109,12 @@ def test_without_delayed_allocation_it_does_nothing(fs: Filesystem) -> None:
     ],
 )
 def test_what_is_not_established_is_undetermined(evidence: Any) -> None:
-    """Both options are needed."""
+    """Both options must be known."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
 def test_the_remedy_remounts_and_corrects_fstab() -> None:
-    """auto_da_alloc is the default, which needs no word."""
+    """auto_da_alloc is the default, which needs no option."""
     (remedy,) = finding_of(unprotected()).remedies
     immediate = [step.command for step in remedy.lines if step.phase is Phase.IMMEDIATE]
     assert immediate == ["mount -o remount,rw,relatime,auto_da_alloc /dev/sda /data"]
@@ -122,7 +122,7 @@ def test_the_remedy_remounts_and_corrects_fstab() -> None:
 
 
 def test_a_string_in_the_superblock_is_cleared() -> None:
-    """It would set the option at the next mount."""
+    """The string would set the option at the next mount."""
     fs = filesystem(
         options=known(options(hidden=[OFF], set_by=Provenance.SUPERBLOCK_STRING)),
         superblock=known(superblock(mount_option_string=OFF)),
@@ -139,7 +139,7 @@ def test_in_another_namespace_there_is_no_command() -> None:
     assert "in the mount namespace that has it mounted" in remedy.summary
 
 
-# auto_da_alloc by remount, and noauto_da_alloc out of whatever set it.
+# auto_da_alloc by a remount, and noauto_da_alloc removed from wherever it was set.
 SUMMARY = "Enable auto_da_alloc"
 
 REMEDY_CASES = (

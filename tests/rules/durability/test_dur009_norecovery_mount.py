@@ -31,7 +31,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def unreplayed(word: str = "norecovery", **changes: Any) -> Filesystem:
-    """Build a read-only mount without recovery of a journal that waits for it."""
+    """Build a read-only mount with norecovery, whose journal needs recovery."""
     values: dict[str, Any] = {
         "read_only": known(value=True),
         "superblock": known(DIRTY, "dumpe2fs -h /dev/sda"),
@@ -62,14 +62,14 @@ def unreplayed(word: str = "norecovery", **changes: Any) -> Filesystem:
 def test_a_writable_mount_is_worst_and_a_clean_one_a_note(
     changes: dict[str, Any], severity: Severity, confidence: Confidence
 ) -> None:
-    """A read-only mount of a snapshot of a live volume is how backups are made."""
+    """Read-only mounts of snapshots of a live volume are common for backups."""
     finding = finding_of(unreplayed(**changes))
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
 @pytest.mark.parametrize("missing", ["superblock", "read_only"])
 def test_what_would_settle_it_is_reported_beside_the_finding(missing: str) -> None:
-    """The verdict carries the gap."""
+    """The gap is part of the verdict."""
     changes: dict[str, Any] = {missing: unknown(missing)}
     verdict = verdict_of(unreplayed(**changes))
     assert [each.what for each in verdict.unknowns] == [missing]
@@ -84,7 +84,7 @@ def test_a_normal_mount_passes() -> None:
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
 def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
-    """A string in the superblock that was not read may set it."""
+    """A string in the unread superblock may set it."""
     fs = filesystem(options=evidence, superblock=unknown("superblock"))
     assert verdict_of(fs).outcome is Outcome.UNDETERMINED
 
@@ -94,20 +94,20 @@ def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
     [("", Outcome.PASS), ("noatime,STRING", Outcome.UNDETERMINED)],
 )
 def test_the_superblock_settles_what_the_mount_table_hides(string: str, outcome: Outcome) -> None:
-    """The table shows the option unless the string sets it."""
+    """The table shows the option unless the superblock's string sets it."""
     held = superblock(mount_option_string=string.replace("STRING", "noload"))
     fs = filesystem(options=known(options(complete=False)), superblock=known(held))
     assert verdict_of(fs).outcome is outcome
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize(("writable", "severity"), [(True, Severity.LOW), (False, Severity.INFO)])
 def test_without_a_journal_nothing_is_left_out(*, writable: bool, severity: Severity) -> None:
-    """Nothing is replayed or lost; a journal that DUR005 asks for would be left out (6.18)."""
+    """Nothing is replayed or lost; a journal made for DUR005 would not be used (6.18)."""
     without = known(superblock(features=CLEAN.features - {"has_journal"}))
     finding = finding_of(unreplayed(superblock=without, read_only=known(value=not writable)))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
@@ -118,11 +118,11 @@ def test_without_a_journal_nothing_is_left_out(*, writable: bool, severity: Seve
 
 
 WRITABLE_DEVICE = 'test "$(blockdev --getro /dev/sda)" = 0'
-"""On another, the kernel refuses to mount what it cannot replay (6.18), and it stayed unmounted."""
+"""On a read-only device the kernel cannot replay the journal and refuses the new mount (6.18)."""
 
 
 def test_a_read_only_mount_is_mounted_anew() -> None:
-    """The new mount replays the journal, and stays read-only."""
+    """The new mount replays the journal and stays read-only."""
     (remedy,) = finding_of(unreplayed(fstab=known(()))).remedies
     assert [step.command for step in remedy.lines] == [
         WRITABLE_DEVICE,
@@ -137,7 +137,7 @@ def test_a_read_only_mount_is_mounted_anew() -> None:
 
 @pytest.mark.parametrize("read_only", [known(value=False), unknown("read-only")])
 def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> None:
-    """It ran without a journal; the check changes nothing, and not while it is alive anywhere."""
+    """It ran without a journal; the check is read-only, and refuses to run while it is mounted."""
     fs = unreplayed(read_only=read_only, mounts=(mount(super_options=("rw", "norecovery")),))
     commands = [step.command for step in finding_of(fs).remedies[0].lines]
     assert commands[:3] == [
@@ -148,16 +148,16 @@ def test_e2fsck_looks_before_a_writable_one_is_mounted_again(read_only: Any) -> 
 
 
 def test_it_is_off_by_default() -> None:
-    """Who mounts that way mostly knows why."""
+    """Most people who mount that way know why."""
     assert not check.default
 
 
-# norecovery goes by a new mount, which replays; a writable one is checked before.
+# norecovery is removed by a new mount, which replays; a writable mount is checked before.
 SUMMARY = "Mount it without norecovery"
 
 
 def _leave_a_dirty_journal(stage: Stage) -> None:
-    """Copy the image while it is mounted and written: what a crash leaves behind."""
+    """Copy the image while it is mounted and being written, like the state after a crash."""
     stage.mount()
     (stage.mount_point / "file").write_text("data")
     run("sync", "-f", stage.mount_point)
@@ -169,7 +169,7 @@ def _leave_a_dirty_journal(stage: Stage) -> None:
 
 
 def _go_writable(stage: Stage) -> None:
-    """Do what every kernel allows: make a mount without recovery writable."""
+    """Make a mount without recovery writable, which every kernel allows."""
     _leave_a_dirty_journal(stage)
     run("mount", "-o", "remount,rw", stage.mount_point)
 

@@ -1,4 +1,4 @@
-"""Missing barriers over an external journal: commits go to a disk of their own."""
+"""Missing barriers with an external journal, which is on another disk."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def journaled(journal: Any) -> Verdict:
 def test_dur001_the_disk_of_an_external_journal_counts(
     journal: Any, severity: Severity, words: str
 ) -> None:
-    """Commits go there first; without flushes they can be lost there."""
+    """Commits go to the journal first, and without flushes they can be lost there."""
     verdict = journaled(journal)
     (finding,) = verdict.findings
     assert finding.severity is severity
@@ -51,7 +51,7 @@ def test_dur001_the_disk_of_an_external_journal_counts(
 
 
 def test_the_device_of_an_external_journal_is_read() -> None:
-    """The superblock has its number; a journal inside has none."""
+    """The superblock has its device number; an internal journal has none."""
     plain = debian_host()
     inside = assemble_host(plain.source(), TAKEN_AT)
     assert [fs.journal_stack for fs in inside.filesystems] == [None, None]
