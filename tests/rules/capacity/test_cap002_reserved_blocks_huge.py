@@ -81,7 +81,7 @@ def sized(
     ],
 )
 def test_cap002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Size, share and place decide; the two counts of statfs tell the reserve without root."""
+    """Size, share and mount point decide; without root, statfs's free counts show the reserve."""
     assert verdict(fs).outcome is outcome
 
 
