@@ -212,7 +212,7 @@ def test_drf001_knows_the_flags_of_superblock_and_access_times(
 
 
 def test_drf001_does_not_take_what_an_error_did_for_an_option() -> None:
-    """After errors=remount-ro the superblock is read-only and the mount is not: no drift."""
+    """After errors=remount-ro the superblock is read-only but the mount is not: no drift."""
     there = mount(flags=("rw", "relatime"), super_options=("ro", "errors=remount-ro"))
     assert verdict(live(mounts=(there,))).outcome is Outcome.PASS
 

@@ -470,7 +470,7 @@ COPIES: dict[str, str] = {}
 class CopyCase(RemedyCase):
     """A filesystem and its copy on a second loop device, with nothing else on the host.
 
-    What other devices this machine has is none of the case's concern.
+    Other devices of this machine are ignored.
     """
 
     def run(self, rule: Rule, stage: Stage) -> None:

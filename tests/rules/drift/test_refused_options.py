@@ -107,7 +107,7 @@ def test_the_message_begins_with_where_the_word_is_written() -> None:
     ],
 )
 def test_the_type_decides(fstype: str, release: str, refused: bool) -> None:
-    """What ext3 does not have, the ext4 driver refuses in its name; until 4.2 it had its own."""
+    """As ext3, the ext4 driver refuses options that ext3 lacks; until 4.2 ext3 had a driver."""
     fs = asked("delalloc", fstype=fstype, release=release)
     assert bool(refusals(verdict(fs, release))) is refused
 
