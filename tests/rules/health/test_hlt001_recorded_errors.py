@@ -1,4 +1,4 @@
-"""HLT001: errors on record in a mounted filesystem."""
+"""HLT001: recorded errors of a mounted filesystem."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from support.filesystems.scratch import run
 from support.remedies.case import RemedyCase, Stage
 
 TAKEN_AT = 1767323045
-"""When the builders' host was audited: 2026-01-02T03:04:05Z."""
+"""The time at which the builders' host was audited, 2026-01-02T03:04:05Z."""
 DAY = 86400
 
 
@@ -38,20 +38,20 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def counted(errors: int, at: int | None = TAKEN_AT - 100 * DAY, **more: Any) -> ErrorCounters:
-    """Build counters whose last error was at a time."""
+    """Build counters whose last error was at this time."""
     last = RecordedError(at, "ext4_lookup", 1805, 12, 0) if errors else None
     warnings = known(more.pop("warnings", 0))
     return ErrorCounters(errors, warnings, last, last, more.pop("code", 5))
 
 
 def erring(counters: ErrorCounters, **changes: Any) -> Filesystem:
-    """Build a filesystem that records errors and goes on."""
+    """Build a filesystem with recorded errors that is still writable."""
     values: dict[str, Any] = {"errors": known(counters), "superblock": unknown("superblock")}
     return filesystem(**{**values, **changes})
 
 
 def stating(state: str) -> Known[Superblock]:
-    """Build the superblock of a state."""
+    """Build a superblock with this state."""
     return known(superblock(state=state))
 
 
@@ -74,7 +74,7 @@ STATELESS = known(superblock(state=None), "the ioctl")
     ],
 )
 def test_hlt001_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Counters decide, which everybody may read; without errors in them, the superblock's mark."""
+    """The counters, readable for everybody, decide; without errors, the superblock's mark does."""
     assert verdict(fs).outcome is outcome
 
 
@@ -121,13 +121,13 @@ def test_hlt001_finds_warnings_and_the_mark() -> None:
     ],
 )
 def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
-    """An error of this mount, of the last week or of no known time is high, an older one medium."""
+    """An error of this mount, of the last week or of unknown time is high, an older one medium."""
     (finding,) = verdict(fs).findings
     assert finding.severity is severity
 
 
 def test_hlt001_says_when_and_where() -> None:
-    """The message holds what is recorded of the last error."""
+    """The message has the recorded details of the last error."""
     (finding,) = verdict(erring(counted(3, TAKEN_AT))).findings
     assert finding.message == (
         "The kernel recorded 3 errors, the last on 2026-01-02T03:04:05Z, in ext4_lookup(), line "
@@ -137,13 +137,13 @@ def test_hlt001_says_when_and_where() -> None:
 
 
 def test_hlt001_says_of_a_single_error_when_it_was() -> None:
-    """One error has no last one."""
+    """A single error is not called the last one."""
     (finding,) = verdict(erring(counted(1, TAKEN_AT))).findings
     assert finding.message.startswith("The kernel recorded 1 error, on 2026-01-02T03:04:05Z, in ")
 
 
 def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
-    """The check runs only when nobody holds the filesystem, and the record is empty after it."""
+    """The check refuses to run while the filesystem is in use, and verifies an empty record."""
     (finding,) = verdict(erring(counted(1))).findings
     (remedy,) = finding.remedies
     assert [(step.phase, step.command) for step in remedy.lines] == [
@@ -168,7 +168,7 @@ def test_hlt001_prints_the_check_of_an_unmounted_filesystem() -> None:
 def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(
     mounts: tuple[Any, ...], words: str
 ) -> None:
-    """The root is checked by a reboot; the rest is said in words."""
+    """The root is checked at a reboot; for other cases there is advice."""
     (finding,) = verdict(erring(counted(1), mounts=mounts)).findings
     (remedy,) = finding.remedies
     assert remedy.steps == ()
@@ -176,7 +176,7 @@ def test_hlt001_has_no_commands_where_one_unmount_is_not_enough(
 
 
 def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
-    """One check cures both: its commands are printed once."""
+    """One check cures both, so its commands are printed only once."""
     stopped = erring(
         counted(1),
         options=known(options("errors=remount-ro", "emergency_ro")),
@@ -187,7 +187,7 @@ def test_hlt001_leaves_the_cure_to_hlt002_where_writes_have_stopped() -> None:
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
-# An error that the kernel was told to record, under errors=continue.
+# An error that the kernel is made to record, under errors=continue.
 REMEDIES_NOT_RUN = (
     "The root is checked by a boot with fsck.mode=force, which is advice: nothing here can be "
     "rebooted. What HLT002 cures has its commands there."
@@ -201,7 +201,7 @@ def record_an_error(stage: Stage) -> None:
 
 
 def mark_and_mount(stage: Stage) -> None:
-    """Mark the superblock with errors and count none, as the replay of an aborted journal does."""
+    """Mark the superblock without counting errors, as the replay of an aborted journal does."""
     run("debugfs", "-w", "-R", "ssv state 3", stage.device)
     stage.mount()
 

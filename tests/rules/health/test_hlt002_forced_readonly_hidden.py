@@ -1,4 +1,4 @@
-"""HLT002: a filesystem that refuses writes after an error and does not say so."""
+"""HLT002: a filesystem that refuses writes after an error but is not shown as read-only."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def error(at: int | None = MOUNTED_AT + 60) -> RecordedError:
-    """Build an error at a time."""
+    """Build an error at this time."""
     return RecordedError(at, "ext4_lookup", 1805, 12, 0)
 
 
 def counted(at: int | None = MOUNTED_AT + 60) -> ErrorCounters:
-    """Build counters of one error at a time."""
+    """Build counters of one error at this time."""
     return ErrorCounters(1, known(0), error(at), error(at), 5)
 
 
@@ -65,7 +65,7 @@ def stored(**changes: Any) -> Superblock:
 
 
 def erring(**changes: Any) -> Filesystem:
-    """Build a filesystem with an error since the mount, under errors=remount-ro."""
+    """Build a filesystem with an error since the mount, and errors=remount-ro."""
     values: dict[str, Any] = {
         "errors": known(counted()),
         "options": REMOUNT_RO,
@@ -76,7 +76,7 @@ def erring(**changes: Any) -> Filesystem:
 
 
 def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
-    """Build an erring filesystem whose superblock says ro under a mount with a flag."""
+    """Build an erring filesystem whose superblock is ro, with this flag on its mount."""
     there = mount(flags=(flag, "relatime"), super_options=("ro",))
     values: dict[str, Any] = {"read_only": known(value=True), "mounts": (there,)}
     return erring(**{**values, **changes})
@@ -86,7 +86,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
     ("fs", "outcome"),
     [
         (filesystem(), Outcome.PASS),
-        # Where no error is counted, the superblock can still be marked with errors.
+        # Without counted errors, the superblock can still be marked with errors.
         (filesystem(journal_errno=unknown("errno")), Outcome.PASS),
         (filesystem(superblock=unknown("superblock")), Outcome.UNDETERMINED),
         (filesystem(superblock=MARKED, journal_errno=unknown("errno")), Outcome.UNDETERMINED),
@@ -116,7 +116,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
             ),
             Outcome.PASS,
         ),
-        # The counter outlives the mount that it was made in.
+        # The counter includes errors from earlier mounts.
         (
             erring(
                 errors=known(counted(MOUNTED_AT - 60)),
@@ -124,7 +124,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
             ),
             Outcome.PASS,
         ),
-        # e2fsck checked it in place since: the counter in memory is not told.
+        # e2fsck has checked it since then; the counter in memory is not reset.
         (
             erring(
                 superblock=known(
@@ -133,7 +133,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
             ),
             Outcome.PASS,
         ),
-        # A time zone that dumpe2fs did not name: both times of the superblock are off by it.
+        # dumpe2fs did not print the time zone, so both times of the superblock are shifted.
         (
             erring(
                 superblock=known(
@@ -171,7 +171,7 @@ def read_only(flag: str = "ro", **changes: Any) -> Filesystem:
     ],
 )
 def test_hlt002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Evidence decides, not the kernel's version."""
+    """The evidence decides, not the kernel's version."""
     assert verdict(fs).outcome is outcome
 
 
@@ -187,7 +187,7 @@ def test_hlt002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     ],
 )
 def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> None:
-    """The entry of fstab as it is written, else the flags of the mount."""
+    """The finding cites the fstab entry as written, or else the flags of the mount."""
     (finding,) = verdict(fs).findings
     found = {citation.label: citation.value for citation in finding.citations}
     assert found.items() >= cited.items()
@@ -203,8 +203,8 @@ def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> 
         ),
         (erring(journal_errno=known(-5)), Severity.CRITICAL, Confidence.CONFIRMED),
         (erring(journal_errno=unknown("errno")), Severity.CRITICAL, Confidence.LIKELY),
-        # After an error under errors=continue somebody chose remount-ro: it still writes, and a
-        # device that went away leaves the same traces.
+        # Somebody chose remount-ro after an error under errors=continue: it is still writable, but
+        # leaves the same traces as a device that went away.
         (erring(), Severity.HIGH, Confidence.POSSIBLE),
         (read_only(), Severity.CRITICAL, Confidence.CONFIRMED),
         (read_only("rw", fstab=known(())), Severity.CRITICAL, Confidence.LIKELY),
@@ -213,13 +213,13 @@ def test_hlt002_cites_who_asks_for_rw(fs: Filesystem, cited: dict[str, str]) -> 
 def test_hlt002_is_as_sure_as_its_evidence(
     fs: Filesystem, severity: Severity, confidence: Confidence
 ) -> None:
-    """The kernel's own word is certain; times alone are not."""
+    """A report of the kernel is certain; a comparison of times is not."""
     (finding,) = verdict(fs).findings
     assert (finding.severity, finding.confidence) == (severity, confidence)
 
 
 def test_hlt002_says_that_the_mount_table_hides_it() -> None:
-    """The message tells why nobody noticed."""
+    """The message explains why nobody noticed."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
     assert finding.message == (
         "The filesystem refuses writes although it is shown as rw: the journal was aborted with "
@@ -232,7 +232,7 @@ def test_hlt002_says_that_the_mount_table_hides_it() -> None:
 
 
 def test_hlt002_has_what_is_only_possible_tried_first() -> None:
-    """A write tells more than the times of two events."""
+    """A test write is better evidence than the times of two events."""
     (finding,) = verdict(erring()).findings
     assert finding.message.startswith(
         "The filesystem may refuse writes although it is shown as rw: errors=remount-ro is in"
@@ -241,7 +241,7 @@ def test_hlt002_has_what_is_only_possible_tried_first() -> None:
 
 
 def test_hlt002_names_each_fact_once_and_where_to_look() -> None:
-    """Two lines "last error" of different texts would be two errors."""
+    """Two lines "last error" with different texts would look like two errors."""
     (finding,) = verdict(erring()).findings
     labels = [cited.label for cited in finding.citations]
     assert len(labels) == len(set(labels))
@@ -252,7 +252,7 @@ def test_hlt002_names_each_fact_once_and_where_to_look() -> None:
 
 @pytest.mark.parametrize("release", ["5.10", "6.1", "6.12", "7.2"])
 def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
-    """Each kernel tells it otherwise; the snapshots were taken after an error on a real one."""
+    """The kernels report it differently; the snapshots were taken after a real error on each."""
     source, taken_at = captured(f"forced-readonly-{release}")
     on = assemble_host(source, taken_at)
     (finding,) = judge(check, on.filesystems[0], on).findings
@@ -261,7 +261,7 @@ def test_hlt002_is_certain_on_every_kernel_that_was_tried(release: str) -> None:
 
 
 def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
-    """No mount takes emergency_ro, and what an error made read-only is mounted rw again."""
+    """No mount accepts emergency_ro, and a filesystem made read-only by an error is mounted rw."""
     there = mount(super_options=("rw", "errors=remount-ro", "emergency_ro"))
     fs = erring(mounts=(there,), fstab=known(()))
     (finding,) = verdict(fs).findings
@@ -276,14 +276,14 @@ def test_hlt002_mounts_it_again_without_the_words_of_the_error() -> None:
 
 
 def test_hlt002_never_orders_a_remount() -> None:
-    """`mount -o remount,rw` succeeds on 6.1 and 6.12 and repairs nothing."""
+    """`mount -o remount,rw` succeeds on 6.1 and 6.12 but repairs nothing."""
     (finding,) = verdict(erring(journal_errno=known(-5))).findings
     steps = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert steps
     assert not any("remount" in command for command in steps)
 
 
-# An error under errors=remount-ro, and a shutdown: neither is undone by a remount.
+# An error under errors=remount-ro, and a shutdown: a remount undoes neither.
 REMEDIES_NOT_RUN = (
     "The root is checked by a boot with fsck.mode=force, which is advice: nothing here can be "
     "rebooted."
@@ -294,14 +294,14 @@ WITHOUT_FLUSHING = 2
 
 
 def stop_by_an_error(stage: Stage) -> None:
-    """Make the kernel find an error, and see that nothing can be written from then on."""
+    """Make the kernel detect an error, and check that writes are refused from then on."""
     name = stage.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")
     refuses(stage)
 
 
 def shut_down(stage: Stage) -> None:
-    """Shut the filesystem down, as a device that goes away does."""
+    """Shut the filesystem down, as happens when a device goes away."""
     directory = os.open(stage.mount_point, os.O_RDONLY)
     try:
         fcntl.ioctl(directory, SHUTDOWN, struct.pack("I", WITHOUT_FLUSHING))
@@ -311,7 +311,7 @@ def shut_down(stage: Stage) -> None:
 
 
 def refuses(stage: Stage) -> None:
-    """Fail unless a write is refused."""
+    """Raise AssertionError if a write succeeds."""
     try:
         (stage.mount_point / "probe").write_text("")
     except OSError:
@@ -320,7 +320,7 @@ def refuses(stage: Stage) -> None:
 
 
 def test_hlt002_a_mark_without_a_count_is_possible_only() -> None:
-    """When the error happened is not known; trying a write tells."""
+    """The time of the error is unknown, and a test write would show the state."""
     (finding,) = verdict(filesystem(superblock=MARKED, options=REMOUNT_RO)).findings
     assert (finding.confidence, finding.severity) == (Confidence.POSSIBLE, Severity.HIGH)
     assert "is marked with errors, but counts none" in finding.message

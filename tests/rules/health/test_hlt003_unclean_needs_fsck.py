@@ -1,4 +1,4 @@
-"""HLT003: filesystems that are not mounted and not clean."""
+"""HLT003: unmounted filesystems that are not clean."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLEAN = "tune2fs -l /dev/sdb | grep -qE '^Filesystem state: +clean$'"
 REPLAY = frozenset({"has_journal", "extent", "needs_recovery"})
 ORPHANS = frozenset({"has_journal", "extent", "orphan_file", "orphan_present"})
 BEGAN = 1767323045
-"""When the audit of the host began, 2026-01-02T03:04:05Z."""
+"""The time at which the audit of the host began, 2026-01-02T03:04:05Z."""
 
 
 def verdict(on: Host) -> Verdict:
@@ -33,7 +33,7 @@ def verdict(on: Host) -> Verdict:
 
 
 def unmounted(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> Filesystem:
-    """Build a filesystem that nothing has mounted."""
+    """Build an unmounted filesystem."""
     return filesystem(
         number=DeviceNumber(8, 16),
         name=name,
@@ -46,7 +46,7 @@ def unmounted(*, name: str = "sdb", uuid: str = OTHER_UUID, **changes: Any) -> F
 
 
 def lying(*idle_ones: Filesystem) -> Host:
-    """Build a host with a mounted filesystem and unmounted ones."""
+    """Build a host with one mounted filesystem and these unmounted ones."""
     return host(filesystem(), unmounted=known(idle_ones))
 
 
@@ -54,7 +54,7 @@ def lying(*idle_ones: Filesystem) -> Host:
     ("on", "outcome"),
     [
         (lying(unmounted()), Outcome.PASS),
-        # A snapshot of an orphan_file filesystem that is clean: the feature alone says nothing.
+        # A clean snapshot of a filesystem with orphan_file: the feature alone is no evidence.
         (lying(unmounted(features=ORPHANS - {"orphan_present"})), Outcome.PASS),
         (lying(unmounted(features=REPLAY)), Outcome.FAIL),
         (lying(unmounted(features=ORPHANS)), Outcome.FAIL),
@@ -70,7 +70,7 @@ def lying(*idle_ones: Filesystem) -> Host:
         (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
         (host(unmounted(features=REPLAY)), Outcome.FAIL),
         (host(unmounted()), Outcome.PASS),
-        # Where only targets are audited, they are judged, and nothing else.
+        # If only targets are audited, no other filesystem is judged.
         (host(unmounted(), unmounted=OUT_OF_SCOPE), Outcome.PASS),
         (host(filesystem(), unmounted=OUT_OF_SCOPE), Outcome.NOT_APPLICABLE),
         (
@@ -93,7 +93,7 @@ def test_hlt003_outcomes(on: Host, outcome: Outcome) -> None:
 
 
 def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
-    """A snapshot is as a crash would have left it: it says so, and orders nothing."""
+    """A snapshot is in the state after a crash: the finding says so and has no remedy."""
     mounted = filesystem()
     (finding,) = verdict(lying(unmounted(features=REPLAY, uuid=str(mounted.uuid)))).findings
     assert finding.severity is Severity.INFO
@@ -107,7 +107,7 @@ def test_hlt003_knows_the_snapshot_of_a_mounted_filesystem() -> None:
 def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
     serial: str, outcome: Outcome, *, has_doubt: bool
 ) -> None:
-    """The journal of a mounted filesystem is never replayed; it may be one below, too."""
+    """A mounted filesystem's journal must not be replayed, whether it is mounted here or below."""
     first, second = (
         known(disk(name, number, udev=(("ID_SERIAL", identity),)))
         for name, number, identity in (
@@ -130,7 +130,7 @@ def test_hlt003_leaves_the_second_path_to_a_mounted_filesystem_alone(
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> None:
-    """Of two mounted filesystems with its UUID, the one on the same disk is the one that counts."""
+    """Of two mounted filesystems with its UUID, the one on the same disk counts."""
     here, copy, path = (
         known(disk(name, number, udev=(("ID_SERIAL", serial),)))
         for name, number, serial in (
@@ -164,7 +164,7 @@ def test_a_mounted_copy_does_not_hide_a_second_way(order: tuple[int, int]) -> No
 def test_hlt003_is_sure_where_the_state_says_so(
     changes: dict[str, Any], confidence: Confidence
 ) -> None:
-    """A journal to replay may be that of another host, which has the device mounted."""
+    """A journal that needs a replay may be in use by another host."""
     (finding,) = verdict(lying(unmounted(**changes))).findings
     assert finding.confidence is confidence
 
@@ -181,7 +181,7 @@ def test_hlt003_is_sure_where_the_state_says_so(
 def test_hlt003_is_low_on_the_disk_of_a_guest(
     name: str, changes: dict[str, Any], severity: Severity
 ) -> None:
-    """A hypervisor on ZFS sees the partitions of all its guests, which have them mounted."""
+    """A hypervisor with ZFS sees the partitions of all its guests, which have them mounted."""
     part = disk(f"{name}p1", kind="partition", below=known((disk(name),)))
     fs = unmounted(name=f"{name}p1", **changes)._replace(stack=known(part))
     (finding,) = verdict(lying(fs)).findings
@@ -190,7 +190,7 @@ def test_hlt003_is_low_on_the_disk_of_a_guest(
 
 
 def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
-    """A baseline knows each of several by its UUID, be it a copy of a mounted one or not."""
+    """A baseline identifies each by its UUID, even if it is a copy of a mounted filesystem."""
     copied = str(filesystem().uuid)
     both = lying(
         unmounted(state="not clean"), unmounted(name="sdc", uuid=copied, state="not clean")
@@ -201,7 +201,7 @@ def test_hlt003_names_each_filesystem_by_its_uuid() -> None:
 
 
 def test_hlt003_judges_a_target_once() -> None:
-    """A device that is a target and idle is one subject."""
+    """A device that is both a target and unmounted is judged once."""
     target = unmounted(state="not clean")
     assert len(verdict(host(target, unmounted=known((target,)))).findings) == 1
 
@@ -231,14 +231,14 @@ def test_hlt003_says_what_it_means_and_prints_the_check() -> None:
 
 
 def test_hlt003_prints_no_command_for_a_name_that_no_shell_word_holds() -> None:
-    """An image whose name ends in a newline can be named by no word."""
+    """A shell word cannot represent the name of an image that ends in a newline."""
     (finding,) = verdict(lying(unmounted(name="image\n", state="not clean"))).findings
     assert [remedy.steps for remedy in finding.remedies] == [()]
 
 
-# What a crash leaves, as a copy of a mounted filesystem has it.
+# The state after a crash, which a copy of a mounted filesystem has.
 def crash(stage: Stage) -> None:
-    """Write, and put what stands on the device at that moment in its place after the unmount."""
+    """Write, copy the device at that moment, and restore this copy after the unmount."""
     stage.mount()
     (stage.mount_point / "file").write_text("text" * 10000)
     open_file = (stage.mount_point / "deleted").open("w")
@@ -252,7 +252,7 @@ def crash(stage: Stage) -> None:
 
 
 def record_errors(stage: Stage) -> None:
-    """Leave a filesystem that was unmounted after the kernel had recorded an error."""
+    """Leave an unmounted filesystem for which the kernel had recorded an error."""
     stage.mount()
     name = stage.device.removeprefix("/dev/")
     Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("test")

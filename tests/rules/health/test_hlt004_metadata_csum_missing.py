@@ -35,7 +35,7 @@ def plain(*features: str, size_gib: int = 100, without: frozenset[str] = frozens
     ids=["default", "without", "group checksums only", "ext3", "not read"],
 )
 def test_hlt004_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The feature decides; what was made as ext3 is not judged."""
+    """The feature decides; filesystems made as ext3 are not judged."""
     assert judge(check, fs, host(fs)).outcome is outcome
 
 
@@ -49,7 +49,7 @@ def found(fs: Filesystem, *, planned: bool = False) -> Finding:
     ("size_gib", "severity"), [(100, Severity.INFO), (1024, Severity.INFO), (1025, Severity.LOW)]
 )
 def test_hlt004_is_a_note_up_to_a_tebibyte(size_gib: int, severity: Severity) -> None:
-    """RHEL 7 made no other filesystems."""
+    """RHEL 7 creates all filesystems without the feature."""
     assert found(plain(size_gib=size_gib)).severity is severity
 
 
@@ -59,7 +59,7 @@ def test_hlt004_is_a_note_up_to_a_tebibyte(size_gib: int, severity: Severity) ->
     ids=["none", "uninit_bg"],
 )
 def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
-    """tune2fs puts uninit_bg in the place of metadata_csum."""
+    """When tune2fs clears metadata_csum, it sets uninit_bg instead."""
     (remedy,) = found(fs).remedies
     undo = [step.command for step in remedy.lines if step.phase is Phase.ROLLBACK]
     check = "test ! -e /sys/fs/ext4/sda && { e2fsck -f -p /dev/sda || test $? -eq 1; }"
@@ -71,23 +71,23 @@ def test_the_rollback_restores_the_features(fs: Filesystem, back: str) -> None:
 
 
 def test_narrow_descriptors_are_reported_of() -> None:
-    """Without 64bit, half of a checksum has no room."""
+    """Without 64bit there is room for only half of each checksum."""
     assert "resize2fs -b" not in found(plain()).remedies[0].summary
     assert "resize2fs -b" in found(plain(without=frozenset({"64bit"}))).remedies[0].summary
 
 
 def test_a_plan_is_reported_the_option_of_mkfs() -> None:
-    """There is nothing to be unmounted."""
+    """Nothing has to be unmounted."""
     (remedy,) = found(plain(), planned=True).remedies
     assert (remedy.disruption, remedy.steps) == (Disruption.ONLINE, ())
 
 
-# Checksums are turned on, and the features are as before after the rollback.
+# Checksums are turned on, and the rollback restores the features.
 REMEDY = "Turn on metadata checksums"
 
 
 def fill_directory(stage: Stage) -> None:
-    """Make blocks of a directory that 50 names of 12 bytes fill to the last byte."""
+    """Fill directory blocks to the last byte, each with 50 names of 12 bytes."""
     folder = stage.mount_point / "full"
     folder.mkdir()
     for number in range(2000):

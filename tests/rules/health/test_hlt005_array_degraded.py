@@ -1,4 +1,4 @@
-"""HLT005: md arrays that lack members or synchronize."""
+"""HLT005: md arrays that lack members or are resynchronizing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.builders import disk, filesystem, host, known, md_state, raid, unkn
 
 
 def array(level: str, disks: int, degraded: int | None, action: str | None = "idle") -> BlockDevice:
-    """Build an array in some state."""
+    """Build an array in this state."""
     made = raid([disk(f"vd{i}", DeviceNumber(253, i)) for i in range(disks)], level=level)
     return replace(made, md_state=known(md_state(level, disks, degraded, action)))
 
@@ -46,7 +46,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
 def test_hlt005_grades_by_the_redundancy_that_is_left(
     stack: BlockDevice, severity: Severity, remedies: int
 ) -> None:
-    """A storage appliance's mirror over empty bays is low; a check that runs is an info."""
+    """A storage appliance's mirror over empty bays is low; a running check is info."""
     (finding,) = verdict(known(stack)).findings
     assert finding.severity is severity
     assert len(finding.remedies) == remedies
@@ -71,12 +71,12 @@ def test_hlt005_grades_by_the_redundancy_that_is_left(
     ],
 )
 def test_hlt005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:
-    """What has no redundancy cannot be degraded, and what was not read is not whole."""
+    """An array without redundancy cannot be degraded, and an unread array does not pass."""
     assert verdict(stack).outcome is outcome
 
 
 def test_hlt005_says_how_many_members_are_missing() -> None:
-    """The numbers of this array."""
+    """The message has the member counts of this array."""
     (finding,) = verdict(known(array("raid6", 6, 1, "recover"))).findings
     assert finding.message == (
         "md127 (raid6) lacks 1 of 6 members and is rebuilding: it survives one more "
@@ -95,7 +95,7 @@ def test_hlt005_says_how_many_members_are_missing() -> None:
     ],
 )
 def test_hlt005_has_the_number_and_the_action_in_its_line(stack: BlockDevice, summary: str) -> None:
-    """A rebuild that runs needs nobody: a line without it would wake somebody up."""
+    """A running rebuild needs no action, so the line must mention it."""
     (finding,) = verdict(known(stack)).findings
     assert finding.summary == summary
 

@@ -1,4 +1,4 @@
-"""HLT006: what nothing ever checks."""
+"""HLT006: filesystems that nothing ever checks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def entry(number: int, *words: str, mount_point: str = "/data") -> FstabEntry:
 
 
 def having(*entries: FstabEntry, **given: Any) -> Filesystem:
-    """Build a filesystem with these entries, and these fields of the superblock."""
+    """Build a filesystem with these entries, and these superblock fields."""
     fields = {"max_mount_count": -1, "check_interval_seconds": 0, **given}
     return filesystem(fstab=known(entries), superblock=known(superblock(**fields)))
 
@@ -60,7 +60,7 @@ NO_SUPERBLOCK = {"superblock": unknown("superblock")}
     ).split(),
 )
 def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Either the boot looks at it, or the superblock asks for a check now and then."""
+    """It passes if the boot checks it, or if the superblock sets a limit for checks."""
     judged = verdict(fs)
     assert judged.outcome is outcome
     assert all(finding.severity is Severity.INFO for finding in judged.findings)
@@ -68,24 +68,24 @@ def test_hlt006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("field", ["max_mount_count", "check_interval_seconds"])
 def test_a_count_that_the_reader_did_not_see_is_a_hole(field: str) -> None:
-    """Both are needed, and root sees both."""
+    """Both fields are needed, and root can read both."""
     (gap,) = verdict(having(entry(0), **{field: None})).unknowns
     assert (gap.what, gap.why) == ("when to check", Why.NOT_CAPTURED)
 
 
 def test_a_container_has_no_boot() -> None:
-    """Its fstab is not the host's."""
+    """A container's fstab is not the host's."""
     assert verdict(having(entry(0)), container="docker").outcome is Outcome.NOT_APPLICABLE
 
 
 def test_an_image_is_mounted_by_no_boot() -> None:
-    """What is not mounted is not judged."""
+    """An unmounted filesystem is not judged."""
     fs = filesystem(alive=False, mounts=(), fstab=unknown("fstab"))
     assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_hlt006_names_the_line() -> None:
-    """The remedy is a field of fstab, changed by hand."""
+    """The remedy is a field of fstab, to be edited by hand."""
     (finding,) = verdict(having(entry(0))).findings
     assert finding.remedies[0].summary == "Set the sixth field of line 7 of /etc/fstab to 2."
     both = having(entry(0), entry(0)._replace(line=entry(0).line._replace(line_number=9)))

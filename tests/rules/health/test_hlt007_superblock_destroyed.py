@@ -1,4 +1,4 @@
-"""HLT007: the superblock on the device is destroyed below a filesystem that is mounted."""
+"""HLT007: the superblock on the device of a mounted filesystem is destroyed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def stored(damage: str = "it is zeroed", failed: Unknown | None = BAD_MAGIC) -> PrimarySuperblock:
-    """Build a primary superblock of which the kernel still answers."""
+    """Build a damaged primary superblock, which the kernel still has in memory."""
     return PrimarySuperblock(damage, failed, known(superblock(), "EXT4_IOC_GET_TUNE_SB_PARAM"))
 
 
 def having(primary: PrimarySuperblock, **changes: Any) -> Filesystem:
-    """Build a filesystem with a primary superblock."""
+    """Build a filesystem with this primary superblock."""
     return filesystem(primary=known(primary, BYTES), **changes)
 
 
@@ -51,12 +51,12 @@ def having(primary: PrimarySuperblock, **changes: Any) -> Filesystem:
     ],
 )
 def test_hlt007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Damage is found whoever else answers; a dumpe2fs that failed is a gap beside whole bytes."""
+    """Damage is a finding even if the kernel answers; a failed dumpe2fs on whole bytes is a gap."""
     assert verdict(fs).outcome is outcome
 
 
 def test_hlt007_puts_the_device_beside_the_kernel() -> None:
-    """Both are evidence: the one of the next mount, the other of this one."""
+    """The device decides about the next mount, and the kernel's copy about this one."""
     (finding,) = verdict(having(stored())).findings
     assert finding.severity is Severity.CRITICAL
     assert finding.message == (
@@ -75,7 +75,7 @@ def test_hlt007_puts_the_device_beside_the_kernel() -> None:
 
 
 def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
-    """Without a block size, the place of the backup is for the user to know."""
+    """Without a block size, the user has to find the block of a backup superblock."""
     fs = having(stored(), alive=False, mounts=(), superblock=unknown("s"), usage=unknown("u"))
     (finding,) = verdict(fs).findings
     assert finding.message.endswith("is destroyed (it is zeroed): it cannot be mounted.")
@@ -84,7 +84,7 @@ def test_hlt007_of_an_unmounted_filesystem_has_nothing_to_save_first() -> None:
 
 
 def test_hlt007_names_the_tool_that_failed() -> None:
-    """Its reason and its hint reach the report."""
+    """The reason and the hint of its failure are in the report."""
     assert verdict(having(PrimarySuperblock(failed=HUNG))).unknowns == (HUNG,)
 
 

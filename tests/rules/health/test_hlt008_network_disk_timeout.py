@@ -1,4 +1,4 @@
-"""HLT008: timeouts of network volumes that look like NVMe disks."""
+"""HLT008: timeouts of network volumes that are attached as NVMe disks."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def verdict(device: BlockDevice, arguments: Any = known(()), **changes: Any) -> 
     ],
 )
 def test_hlt008_outcomes(device: BlockDevice, arguments: tuple[str, ...], outcome: Outcome) -> None:
-    """A local disk may report an error after 30 s; a network volume may come back later."""
+    """A local disk may report an error after 30 s; a network volume may recover later."""
     assert verdict(device, known(arguments)).outcome is outcome
 
 
 def test_a_model_that_no_program_printed_is_not_that_of_a_local_disk() -> None:
-    """An archive without `device/model` and without a complete lsblk does not name it."""
+    """An archive without `device/model` and with an incomplete lsblk does not have the model."""
     fs = filesystem(stack=known(nvme(model=None)))
     row = listed("nvme1n1", DeviceNumber(259, 0), unlisted=frozenset({"MODEL"}))
     judged = judge(check, fs, host(fs, kernel_arguments=known(()), devices=known((row,))))
@@ -75,12 +75,12 @@ def test_hlt008_is_not_for_what_is_not_mounted() -> None:
 
 
 def test_hlt008_without_the_kernel_command_line_is_undetermined() -> None:
-    """On old kernels only that tells."""
+    """On old kernels it is the only evidence of the timeout."""
     assert verdict(nvme(ABSENT), unknown("/proc/cmdline")).outcome is Outcome.UNDETERMINED
 
 
 def test_hlt008_knows_the_model_from_lsblk() -> None:
-    """Archives hold the listing of lsblk more often than sysfs."""
+    """Archives contain the output of lsblk more often than sysfs."""
     device = nvme(model=None)
     fs = filesystem(stack=known(device))
     rows = (listed("nvme1n1", device.device_number, model=EBS, transport="nvme"),)
@@ -90,7 +90,7 @@ def test_hlt008_knows_the_model_from_lsblk() -> None:
 
 
 def test_hlt008_says_what_is_assumed() -> None:
-    """A timeout that the kernel does not show is likely at most."""
+    """A finding about a timeout that the kernel does not show is at most likely."""
     (shown,), (assumed,) = verdict(nvme()).findings, verdict(nvme(ABSENT)).findings
     assert (shown.severity, shown.confidence) == (Severity.MEDIUM, Confidence.CONFIRMED)
     assert assumed.confidence is Confidence.LIKELY
@@ -108,7 +108,7 @@ def steps_of(finding: Finding, phase: Phase) -> list[str]:
 
 
 def test_hlt008_writes_a_rule_for_the_model() -> None:
-    """Names of NVMe disks can change between starts; instance stores keep their timeout."""
+    """NVMe names can change at a reboot; instance stores keep their timeout."""
     (finding,) = verdict(nvme()).findings
     assert finding.fact == EBS
     (change,) = finding.remedies[0].file_changes
@@ -119,7 +119,7 @@ def test_hlt008_writes_a_rule_for_the_model() -> None:
 
 
 def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
-    """Run by a shell on a file in place of sysfs: set, checked, and taken back."""
+    """A shell runs them on a file in place of sysfs: set, verify and roll back."""
     knob = tmp_path / "io_timeout"
     knob.write_text("30000\n")
     (finding,) = verdict(nvme()).findings
@@ -138,7 +138,7 @@ def test_hlt008_commands_do_what_they_say(tmp_path: Path) -> None:
 
 
 def test_hlt008_prints_no_command_for_a_name_that_needs_quoting() -> None:
-    """Sysfs has no such name; a captured one may."""
+    """Sysfs has no such name, but a captured name may be odd."""
     (finding,) = verdict(replace(nvme(), name="nvme1 n1")).findings
     assert finding.remedies[0].steps == ()
 

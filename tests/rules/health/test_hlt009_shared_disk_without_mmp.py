@@ -1,4 +1,4 @@
-"""HLT009: disks of a storage network without multiple mount protection."""
+"""HLT009: disks of a storage network without multiple mount protection (MMP)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def multipath() -> BlockDevice:
 
 
 def verdict(row: LsblkDevice | None = LUN, **changes: Any) -> Verdict:
-    """Judge a filesystem whose disk lsblk lists so."""
+    """Judge a filesystem whose disk has this row in lsblk."""
     devices = changes.pop("devices", known((row,) if row else ()))
     fs = filesystem(**changes)
     return judge(check, fs, host(fs, devices=devices))
@@ -49,13 +49,13 @@ def verdict(row: LsblkDevice | None = LUN, **changes: Any) -> Verdict:
     ],
 )
 def test_hlt009_outcomes(judged: Verdict, outcome: Outcome) -> None:
-    """A local disk has no second host."""
+    """A local disk is not visible to a second host."""
     assert judged.outcome is outcome
     assert all(finding.severity is Severity.LOW for finding in judged.findings)
 
 
 def on_a_storage_network(judged: Host) -> Host:
-    """Return the host as if all disks were LUNs of a storage network."""
+    """Return the host with all its disks as LUNs of a storage network."""
     (fs, *_) = judged.filesystems
     assert not hasattr(fs.stack, "why")
     numbers = [device.device_number for device in fs.stack.value.walk()]
