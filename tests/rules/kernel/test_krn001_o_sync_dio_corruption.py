@@ -31,7 +31,7 @@ def verdict_of(of: Kernel, *filesystems: Any, **changes: Any) -> Verdict:
     ],
 )
 def test_an_affected_kernel_is_found(of: Kernel, grade: tuple[Severity, Confidence]) -> None:
-    """A vendor's kernel of the same number may have been corrected."""
+    """A vendor's kernel with the same number may have the fix."""
     verdict = verdict_of(of)
     assert verdict.outcome is Outcome.FAIL
     assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
@@ -49,7 +49,7 @@ def test_an_affected_kernel_is_found(of: Kernel, grade: tuple[Severity, Confiden
     ids=lambda of: of.release,
 )
 def test_the_kernels_of_the_distributors_pass(of: Kernel) -> None:
-    """Debian's 6.1.0 is none of the two updates: `uname -v` tells so."""
+    """Debian's 6.1.0 is neither of the two updates, as `uname -v` shows."""
     verdict = verdict_of(of)
     assert verdict.outcome is Outcome.PASS
     assert [each.label for each in verdict.evidence] == ["kernel"]
@@ -74,14 +74,14 @@ def test_where_nothing_can_be_written_nothing_is_overwritten(
 
 
 def test_a_filesystem_that_may_have_been_missed_may_be_writable() -> None:
-    """That those which were seen are read-only says nothing of it."""
+    """It does not matter that all known filesystems are read-only."""
     verdict = verdict_of(BAD, filesystem(read_only=known(value=True)), gaps=(unknown("mounts"),))
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == ["mounts"]
 
 
 def test_a_filesystem_that_may_be_writable_counts() -> None:
-    """Whether it is read-only could not be seen."""
+    """It is unknown whether the filesystem is read-only."""
     assert verdict_of(BAD, filesystem(read_only=unknown("it"))).outcome is Outcome.FAIL
 
 
@@ -95,7 +95,7 @@ def test_a_filesystem_that_may_be_writable_counts() -> None:
 def test_an_update_that_is_not_told_leaves_it_undetermined(
     changes: dict[str, Any], gap: str
 ) -> None:
-    """Debian's release alone names the ABI, which two good and bad packages may share."""
+    """Debian's release names only the ABI, which good and bad packages can share."""
     verdict = verdict_of(BAD, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == [gap]
@@ -105,7 +105,7 @@ def test_an_update_that_is_not_told_leaves_it_undetermined(
     "release", ["5.10.0-216.0.0.115.oe2203sp4.x86_64", "5.10.0-1.uel20.aarch64"]
 )
 def test_a_vendor_that_keeps_the_number_is_asked_for_the_commits(release: str) -> None:
-    """Neither uname nor /proc/version_signature has more on openEuler."""
+    """On openEuler neither uname nor /proc/version_signature shows more."""
     (gap,) = verdict_of(BAD, kernel=known(kernel(release, "#1 SMP"))).unknowns
     assert "91562895f803 without 936e114a245b" in gap.detail
     assert "rpm -q --changelog" in gap.hint
@@ -113,7 +113,7 @@ def test_a_vendor_that_keeps_the_number_is_asked_for_the_commits(release: str) -
 
 
 def test_one_finding_names_all_that_are_exposed() -> None:
-    """The kernel is one, however many filesystems it serves."""
+    """There is one kernel, however many filesystems it serves."""
     (finding,) = verdict_of(
         DEBIAN_BAD, filesystem(), filesystem(name="sdb", mounts=(mount("/srv"), mount("/var")))
     ).findings
@@ -137,7 +137,7 @@ def test_one_finding_names_all_that_are_exposed() -> None:
 
 
 def test_the_remedies_are_advice() -> None:
-    """Which command updates a kernel is the distributor's affair."""
+    """The command for a kernel update depends on the distribution."""
     (finding,) = verdict_of(DEBIAN_BAD).findings
     update, meanwhile = finding.remedies
     assert update.summary == "Update the kernel to 6.1.66-1 or later, and restart."

@@ -29,7 +29,7 @@ STRIPED = superblock(stride_blocks=128, stripe_width_blocks=384)
 
 
 def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
-    """Judge a filesystem with these options and a stripe in its superblock on a kernel."""
+    """Judge a filesystem with these options, and a stripe in its superblock, on this kernel."""
     around = {
         key: changes.pop(key) for key in ("kernel", "kernel_arguments", "planned") if key in changes
     }
@@ -59,7 +59,7 @@ def remedy_of(*tokens: str, **changes: Any) -> Remedy:
 def test_what_is_read_only_for_certain_writes_nothing(
     read_only: Evidence[bool], severity: Severity
 ) -> None:
-    """The writeback thread then has no work; what is not known may be written to."""
+    """The writeback thread then has no work; if the state is unknown, writes are possible."""
     (finding,) = verdict_of("6.6.9", "stripe=384", read_only=read_only).findings
     assert finding.severity is severity
     assert ("mounted read-only" in finding.message) is (severity is Severity.INFO)
@@ -82,9 +82,9 @@ def test_what_is_read_only_for_certain_writes_nothing(
 def test_a_stripe_is_found_on_an_affected_kernel(
     release: str, grade: tuple[Severity, Confidence]
 ) -> None:
-    """Likely from 6.5 on, possible where a vendor may have corrected it.
+    """It is likely from 6.5 on, and possible if a vendor may have fixed it.
 
-    A RAID on Debian 12 has a stripe by default and a kernel with few reports: that is an info.
+    A RAID on Debian 12 has a stripe by default and a kernel with few reports, which is info.
     """
     verdict = verdict_of(release, "stripe=384")
     assert verdict.outcome is Outcome.FAIL
@@ -104,12 +104,12 @@ def test_a_stripe_is_found_on_an_affected_kernel(
     ],
 )
 def test_other_kernels_and_no_stripe_pass(release: str, options_in_force: Any) -> None:
-    """A healthy RAID of RHEL 9, or of Ubuntu 22.04 or 24.04, gives no finding."""
+    """A healthy RAID on RHEL 9, or on Ubuntu 22.04 or 24.04, gives no finding."""
     assert verdict_of(release, options=options_in_force).outcome is Outcome.PASS
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """No allocator works there."""
+    """The allocator is not used."""
     verdict = verdict_of("6.6.9", "stripe=384", alive=False, mounts=())
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, "it is not mounted")
 
@@ -124,7 +124,7 @@ def test_what_is_not_mounted_is_not_judged() -> None:
     ids=["no options", "a silent mount table", "no kernel"],
 )
 def test_without_kernel_or_stripe_it_is_undetermined(changes: dict[str, Any]) -> None:
-    """Missing evidence is not fine."""
+    """Missing evidence is not a pass."""
     assert verdict_of("6.6.9", **changes).outcome is Outcome.UNDETERMINED
 
 
@@ -136,7 +136,7 @@ def test_a_stripe_of_a_read_only_filesystem_is_latent() -> None:
 
 
 def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
-    """The options in force and the superblock may differ."""
+    """The options in force and the superblock can differ."""
     (finding,) = verdict_of("6.6.9", "stripe=48").findings
     reported = {each.label: (each.value, each.origin) for each in finding.citations}
     assert reported["kernel"] == (
@@ -151,7 +151,7 @@ def test_the_finding_cites_kernel_bug_and_both_places_of_the_stripe() -> None:
 
 
 def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
-    """`stripe=0` is never written to fstab, where it does nothing."""
+    """`stripe=0` is never written to fstab, where it has no effect."""
     remedy = remedy_of("stripe=48", fstab=known((fstab_entry("stripe=48"),)))
     assert plain(remedy.steps)[:3] == [
         "immediate: mount -o remount,rw,relatime,stripe=0 /dev/sda /data",
@@ -165,14 +165,14 @@ def test_the_stripe_leaves_the_mount_the_superblock_and_fstab() -> None:
 
 
 def test_without_the_superblock_there_are_no_commands() -> None:
-    """What tune2fs would overwrite could not be brought back."""
+    """The values that tune2fs overwrites could not be restored."""
     remedy = remedy_of("stripe=384", superblock=unknown("the superblock"))
     assert remedy.steps == ()
     assert "scan as root" in remedy.summary
 
 
 def test_rootflags_are_for_the_administrator() -> None:
-    """No command edits a boot loader's configuration."""
+    """No command edits the boot loader's configuration."""
     remedy = remedy_of(
         "stripe=384",
         mounts=(mount("/"),),
@@ -183,7 +183,7 @@ def test_rootflags_are_for_the_administrator() -> None:
 
 @needs_e2fsprogs
 def test_a_plan_has_the_stripe_of_its_superblock() -> None:
-    """The kernel is to be changed, and not the stripe; without a stripe it passes."""
+    """The remedy changes the kernel, not the stripe; a plan without a stripe passes."""
     hosts = [host_of(of) for of in (plan(release="6.6.9"), disk_plan(release="6.6.9"))]
     judged = [judge(check, each.filesystems[0], each) for each in hosts]
     assert [each.outcome for each in judged] == [Outcome.FAIL, Outcome.PASS]
@@ -194,9 +194,9 @@ def test_a_plan_has_the_stripe_of_its_superblock() -> None:
     assert check.in_plans
 
 
-# KRN002 on real filesystems: the stripe in the superblock, in fstab, and by remount alone.
+# KRN002 on real filesystems: the stripe is set in the superblock, in fstab, or by a remount.
 #
-# Judged as if Linux 6.6.9 ran; the commands are the same on every kernel.
+# They are judged as on Linux 6.6.9; the commands are the same on every kernel.
 OFF = "Turn the stripe off"
 ON_6_6 = on_kernel("6.6.9")
 

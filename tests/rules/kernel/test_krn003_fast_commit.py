@@ -35,7 +35,7 @@ def verdict_of(release: str, **changes: Any) -> Verdict:
 def test_the_feature_is_found_on_an_affected_kernel(
     release: str, grade: tuple[Severity, Confidence]
 ) -> None:
-    """What loses data is worse than what cannot replay a newer kernel's journal."""
+    """Losing data is worse than failing to replay a newer kernel's journal."""
     verdict = verdict_of(release)
     assert verdict.outcome is Outcome.FAIL
     assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
@@ -54,7 +54,7 @@ def test_the_feature_is_found_on_an_affected_kernel(
 def test_corrected_kernels_and_filesystems_without_it_pass(
     release: str, changes: dict[str, Any]
 ) -> None:
-    """mke2fs does not set it; a corrected kernel needs no look at the superblock."""
+    """By default mke2fs does not set it; on a fixed kernel the superblock is not needed."""
     assert verdict_of(release, **changes).outcome is Outcome.PASS
 
 
@@ -85,14 +85,14 @@ def test_where_no_fast_commit_is_made_nothing_is_judged(changes: dict[str, Any],
 def test_without_kernel_or_superblock_it_is_undetermined(
     release: str, changes: dict[str, Any], gap: str
 ) -> None:
-    """Missing evidence is not fine."""
+    """Missing evidence is not a pass."""
     verdict = verdict_of(release, **changes)
     assert verdict.outcome is Outcome.UNDETERMINED
     assert [each.what for each in verdict.unknowns] == [gap]
 
 
 def test_options_that_are_not_known_do_not_excuse() -> None:
-    """data=journal is rare: without the options, the feature counts."""
+    """data=journal is rare, so the feature decides if the options are unknown."""
     assert verdict_of(OLD, options=unknown("the options")).outcome is Outcome.FAIL
 
 
@@ -103,7 +103,7 @@ def test_a_read_only_filesystem_is_latent() -> None:
 
 
 def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
-    """The kernel, the bug and the feature, each with its origin."""
+    """The kernel, the bug and the feature are cited, each with its origin."""
     (finding,) = verdict_of(OLD).findings
     assert "fsync() had confirmed" in finding.message
     assert [(each.label, each.value, each.origin) for each in finding.citations] == [
@@ -122,7 +122,7 @@ def test_the_finding_says_what_is_lost_and_who_says_so() -> None:
 
 
 def test_the_feature_is_taken_away_unmounted() -> None:
-    """The guard keeps tune2fs from what another mount namespace still holds."""
+    """The check before tune2fs prevents changes while another mount namespace uses it."""
     (finding,) = verdict_of(OLD).findings
     away, update = finding.remedies
     assert [(step.phase, step.command) for step in away.lines] == [
@@ -145,13 +145,13 @@ def test_the_feature_is_taken_away_unmounted() -> None:
 
 
 def test_the_root_is_for_a_rescue_system() -> None:
-    """No command unmounts what the system runs from."""
+    """No command unmounts the running system's root."""
     (finding,) = verdict_of(OLD, mounts=(mount("/"),)).findings
     assert finding.remedies[0].steps == ()
     assert "rescue system" in finding.remedies[0].summary
 
 
-# KRN003 on real filesystems, judged as if Linux 5.15.20 ran: the feature is taken away.
+# KRN003 on real filesystems, judged as on Linux 5.15.20: the feature is removed.
 AWAY = "remove the feature fast_commit"
 ON_5_15 = on_kernel("5.15.20")
 

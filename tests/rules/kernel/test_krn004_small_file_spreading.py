@@ -1,4 +1,4 @@
-"""KRN004: small files on SD cards, on kernels that spread them."""
+"""KRN004: small files on SD cards, on kernels that spread them across the card."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def verdict_of(release: str = "5.15.60", **changes: Any) -> Verdict:
     ],
 )
 def test_krn004_finds_affected_kernels(release: str, grade: tuple[Severity, Confidence]) -> None:
-    """From the change to its fixes."""
+    """The range is from the change to its fixes."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
 
@@ -47,7 +47,7 @@ def test_krn004_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
     ["5.10.100", "5.15.32", "5.15.71", "5.16.18", "5.17.1", "5.19.12", "6.1.76"],
 )
 def test_krn004_passes_other_kernels(release: str) -> None:
-    """Before the change, and with the fixes."""
+    """These are kernels before the change, and kernels with the fixes."""
     assert verdict_of(release).outcome is Outcome.PASS
 
 
@@ -68,7 +68,7 @@ def test_krn004_passes_other_kernels(release: str) -> None:
     ],
 )
 def test_krn004_outcomes(changes: dict[str, Any], outcome: Outcome) -> None:
-    """A hard disk or an SSD was never reported, whatever the kernel."""
+    """There are no reports about hard disks or SSDs with any kernel."""
     assert verdict_of(**changes).outcome is outcome
 
 
@@ -79,7 +79,7 @@ def test_krn004_is_latent_on_a_read_only_card() -> None:
 
 
 def test_krn004_says_how_to_avoid_it() -> None:
-    """The option first, then the kernel."""
+    """The mount option is suggested first, then a kernel update."""
     (finding,) = verdict_of().findings
     option, update = finding.remedies
     assert "mb_optimize_scan=0" in option.summary

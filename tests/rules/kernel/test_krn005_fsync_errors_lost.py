@@ -1,4 +1,4 @@
-"""KRN005: errors of writeback that fsync() does not report."""
+"""KRN005: writeback errors that fsync() does not report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def verdict_of(release: str = "4.9.50", **changes: Any) -> Verdict:
     ],
 )
 def test_krn005_finds_affected_kernels(release: str, grade: tuple[Severity, Confidence]) -> None:
-    """Before 4.13 an error can be taken by anybody; afterwards only one before the open."""
+    """Before 4.13 anybody can consume an error; later only errors before the open are lost."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
 
@@ -47,12 +47,12 @@ def test_krn005_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
     ],
 )
 def test_krn005_outcomes(release: str, changes: dict[str, Any], outcome: Outcome) -> None:
-    """What writes nothing loses no write."""
+    """A filesystem without writes has no write errors."""
     assert verdict_of(release, **changes).outcome is outcome
 
 
 def test_krn005_runs_for_databases() -> None:
-    """It is off by default; two profiles turn it on."""
+    """It is off by default, and two profiles enable it."""
     assert not check.default
     enabling = {name for name, each in all_profiles().items() if "KRN005" in each.enable}
     assert enabling == {"postgres", "etcd"}

@@ -15,7 +15,7 @@ from support.remedies.case import RemedyCase, on_kernel
 
 
 def with_features(*names: str) -> Any:
-    """Build a superblock with more features."""
+    """Build a superblock with additional features."""
     return known(superblock(features=superblock().features | set(names)), "dumpe2fs -h /dev/sda")
 
 
@@ -39,7 +39,7 @@ def verdict_of(release: str = "6.17.0", **changes: Any) -> Verdict:
     ],
 )
 def test_krn006_finds_both_features(release: str, grade: tuple[Severity, Confidence]) -> None:
-    """5.16 commits inline data; what was reported later has no known cause."""
+    """5.16 commits inline data; the cause of later reports is unknown."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
 
@@ -58,7 +58,7 @@ def test_krn006_finds_both_features(release: str, grade: tuple[Severity, Confide
     ],
 )
 def test_krn006_outcomes(changes: dict[str, Any], outcome: Outcome) -> None:
-    """One feature without the other is not this bug."""
+    """One feature without the other does not trigger the bug."""
     assert verdict_of(**changes).outcome is outcome
 
 
@@ -69,7 +69,7 @@ def test_krn006_is_latent_where_nothing_is_written() -> None:
 
 
 def test_krn006_the_root_is_for_a_rescue_system() -> None:
-    """No command unmounts what the system runs from."""
+    """No command unmounts the running system's root."""
     (finding,) = verdict_of(mounts=(mount("/"),)).findings
     assert finding.remedies[0].steps == ()
     assert finding.remedies[0].summary.endswith(" cannot be unmounted: tune2fs -O ^fast_commit.")

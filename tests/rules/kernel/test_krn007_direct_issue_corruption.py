@@ -18,7 +18,7 @@ ABSENT = Unknown("queue/scheduler", Why.ABSENT, "No such file or directory")
 
 
 def scheduled(scheduler: object) -> BlockDevice:
-    """Build a disk with a scheduler."""
+    """Build a disk with this scheduler."""
     return disk(limits=queue(scheduler=scheduler))
 
 
@@ -38,7 +38,7 @@ def verdict_of(release: str = "4.19.5", scheduler: object = "none", **changes: A
     ],
 )
 def test_krn007_finds_affected_kernels(release: str, grade: tuple[Severity, Confidence]) -> None:
-    """Other vendors may have added the fix."""
+    """Other vendors' kernels may have the fix."""
     (finding,) = verdict_of(release).findings
     assert (finding.severity, finding.confidence) == grade
 
@@ -60,12 +60,12 @@ def test_krn007_finds_affected_kernels(release: str, grade: tuple[Severity, Conf
     ],
 )
 def test_krn007_outcomes(judged: Verdict, outcome: Outcome) -> None:
-    """A device without a choice of schedulers takes no requests through blk-mq's."""
+    """A device without a choice of schedulers does not get its requests through blk-mq."""
     assert judged.outcome is outcome
 
 
 def test_a_pass_cites_the_schedulers_and_a_finding_has_its_own_evidence() -> None:
-    """What shows that there is no finding is evidence of a pass only."""
+    """Evidence that there is no problem is cited only in a pass."""
     (cited,) = verdict_of(scheduler="mq-deadline").evidence
     assert "mq-deadline" in cited.value
     assert verdict_of().evidence == ()
