@@ -1,4 +1,4 @@
-"""LAY001: bitmaps that lie on a few members of a stripe."""
+"""LAY001: bitmaps concentrated on a few members of a stripe."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ EVEN = [1600] * 12
 
 
 def layout(loads: list[int], **changes: Any) -> MetadataLayout:
-    """Build a layout on sdb, sdc, …: virtual disks do not tell whether they rotate."""
+    """Build a layout on sdb, sdc, …, because virtual disks do not show whether they rotate."""
     return on_disks("sd", metadata_layout(loads, **changes))
 
 
 def on_disks(prefix: str, built: MetadataLayout) -> MetadataLayout:
-    """Return a layout on disks with other names."""
+    """Return a layout on disks whose names have this prefix."""
     members = tuple(each._replace(name=f"{prefix}{each.name[2:]}") for each in built.members)
     names = tuple(each.name for each in members)
     assert built.geometry is not None
@@ -127,7 +127,7 @@ def mkfs_of(fs: Filesystem) -> Remedy:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The rule applies to stripes with enough groups, and needs their real layout."""
+    """The rule applies to stripes with enough groups, and needs their actual layout."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -171,7 +171,7 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
     severity: Severity,
     confidence: Confidence,
 ) -> None:
-    """A hotspot of seeks is worse than a hotspot of queues; 3.99 is printed as 4, and is 4."""
+    """A hotspot on rotating disks is worse; 3.99 is printed as 4 and counts as 4."""
     finding = finding_of(striped(layout(loads, groups=9594), rotational))
     assert (finding.severity, finding.confidence) == (severity, confidence)
     how = "spread unevenly over the" if severity is Severity.INFO else "concentrated on a few"
@@ -179,7 +179,7 @@ def test_severity_follows_the_skew_and_the_kind_of_disk(
 
 
 def test_the_message_says_how_many_disks_work() -> None:
-    """One sentence with the number of disks in effect and the skew."""
+    """The message is one sentence with the effective number of disks and the skew."""
     assert finding_of(striped(layout(HOT))).message == (
         "Effectively 3 of 12 disks serve the bitmaps: "
         "the busiest disk gets 4 times the average number of bitmap writes."
@@ -187,7 +187,7 @@ def test_the_message_says_how_many_disks_work() -> None:
 
 
 def test_the_evidence_is_the_layout_itself() -> None:
-    """The finding shows stripe, groups, the load of each member, and the kinds of disk."""
+    """The finding cites the stripe, the groups, the load of each member, and the kinds of disk."""
     citations = {c.label: c.value for c in finding_of(striped(layout(HOT))).citations}
     assert citations == {
         "stripe": "raid0 md127, 12 members, chunk 512 KiB, filesystem starts at byte 0",
@@ -202,13 +202,13 @@ def test_the_evidence_is_the_layout_itself() -> None:
 
 
 def test_a_pass_shows_what_it_rests_on() -> None:
-    """An even layout passes with its histogram as evidence."""
+    """An even layout passes, and the evidence is its histogram."""
     verdict = verdict_of(striped(layout(EVEN)))
     assert verdict.evidence[2].value == "sdb to sdm: 1600"
 
 
 def test_slots_in_another_order_than_names_are_no_range() -> None:
-    """Members are told one by one where their names do not follow each other in the array."""
+    """Members whose order in the array differs from that of their names are listed individually."""
     even = layout([1600] * 4)
     slots = [even.members[index] for index in (1, 0, 2, 3)]
     verdict = verdict_of(striped(even._replace(members=tuple(slots))))
@@ -230,7 +230,7 @@ def test_slots_in_another_order_than_names_are_no_range() -> None:
 def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
     changes: dict[str, Any], gaps: int
 ) -> None:
-    """The layout alone is a finding; that its severity is a guess is not silent."""
+    """The layout alone is a finding; the gap shows that its severity is a guess."""
     verdict = verdict_of(striped(layout(HOT), **changes))
     assert verdict.outcome is Outcome.FAIL
     assert verdict.findings[0].severity is Severity.MEDIUM
@@ -251,7 +251,7 @@ def test_a_hotspot_on_unseen_disks_is_found_and_the_gap_is_shown(
 def test_columns_without_names_have_the_medium_of_the_disks(
     rotational: list[Evidence[bool] | bool], cited: str, gaps: list[str]
 ) -> None:
-    """A degraded array, or one that is reshaped, tells how many columns it has, and not which."""
+    """A degraded or reshaping array shows the number of its columns, but not their disks."""
     hot = layout([100, 0, 100, 0], groups=9594)
     names = tuple(f"column {slot}" for slot in range(4))
     assert hot.geometry is not None
@@ -306,7 +306,7 @@ def test_the_mkfs_line_is_made_for_this_array(fs: Filesystem, command: str) -> N
 
 
 def test_the_mkfs_line_says_what_it_destroys() -> None:
-    """It is destructive, stands under "persistent", and the summary has the word."""
+    """The remedy is destructive and persistent, and its summary has the word DESTROYS."""
     remedy = mkfs_of(striped(layout(HOT)))
     assert "DESTROYS all data on /dev/md127" in remedy.summary
     assert remedy.disruption is Disruption.RECREATE
@@ -314,7 +314,7 @@ def test_the_mkfs_line_says_what_it_destroys() -> None:
 
 
 def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() -> None:
-    """The printed mkfs line would make it without: a plan is advised instead."""
+    """The printed mkfs line would omit the feature, so a plan is suggested instead."""
     fs = striped(layout(HOT))
     profiles = (ActiveProfile(all_profiles()["mysql-aws-twp"]),)
     (finding,) = judge(check, fs, host(fs, profiles=profiles)).findings
@@ -324,14 +324,14 @@ def test_a_feature_that_a_profile_demands_is_not_left_out_of_a_new_filesystem() 
 
 
 def test_a_hostile_device_name_is_quoted_or_left_out() -> None:
-    """A name from a snapshot is one shell word; where no word can spell it, nothing is printed."""
+    """A name from a snapshot is quoted as one shell word, or else nothing is printed."""
     named = mkfs_of(striped(layout(HOT))._replace(device="/dev/x; rm -rf $(y)"))
     assert named.steps[0].command.endswith(" '/dev/x; rm -rf $(y)'")
     assert mkfs_of(striped(layout(HOT))._replace(device="/dev/x\n")).steps == ()
 
 
 def leveled(level: str, loads: list[int], **changes: Any) -> MetadataLayout:
-    """Build a layout on another level."""
+    """Build a layout on another RAID level."""
     built = layout(loads, **changes)
     assert built.geometry is not None
     return built._replace(geometry=built.geometry._replace(level=level))
@@ -353,7 +353,7 @@ def _growth(fs: Filesystem) -> list[str]:
 def test_growing_is_offered_where_it_evens_the_present_layout(
     measured: MetadataLayout, says: str
 ) -> None:
-    """The next number of members is the one that the present group size fits."""
+    """The suggested number of members is the next one that suits the present group size."""
     (summary,) = _growth(striped(measured))
     assert says in summary
 
@@ -369,18 +369,18 @@ def test_growing_is_offered_where_it_evens_the_present_layout(
     ],
 )
 def test_growing_is_not_offered_where_it_is_not_known_to_help(measured: MetadataLayout) -> None:
-    """Only md grows in width, and only computed cures are offered."""
+    """Only md can grow in width, and only computed remedies are offered."""
     assert _growth(striped(measured)) == []
 
 
 def test_recreating_as_it_is_is_no_remedy() -> None:
-    """Where the present groups are as advised, something else made it uneven."""
+    """If the groups are already as advised, something else caused the imbalance."""
     as_advised = layout(HOT, blocks_per_group=32744)
     assert not any(r.destructive for r in finding_of(striped(as_advised)).remedies)
 
 
 def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed() -> None:
-    """With -G 1, a stride moves the bitmaps of groups that are otherwise as advised."""
+    """With -G 1, a stride moves the bitmaps even though the groups are as advised."""
     as_advised = layout([4000, 0, 4000, 0], chunk_bytes=32768, blocks_per_group=32760)
     fs = striped(
         as_advised._replace(flex_bg_groups=1), superblock=known(superblock(stride_blocks=8))
@@ -392,7 +392,7 @@ def test_recreating_without_the_stride_is_a_remedy_where_groups_are_not_packed()
 
 @pytest.mark.parametrize("level", ["raid0", "raid10", "raid4", "raid5", "raid6", "dm-striped"])
 def test_every_level_that_stripes_is_judged(level: str) -> None:
-    """All writes count, and so do mirrors and parity."""
+    """All writes are counted, including those to mirrors and parity."""
     assert verdict_of(striped(leveled(level, HOT))).outcome is Outcome.FAIL
     assert verdict_of(striped(leveled(level, EVEN))).outcome is Outcome.PASS
 
@@ -407,12 +407,12 @@ def test_every_level_that_stripes_is_judged(level: str) -> None:
     ],
 )
 def test_what_does_not_stripe_is_not_judged(measured: MetadataLayout) -> None:
-    """The layout of such a stack may be known, and says nothing about a hotspot."""
+    """The layout of such a stack may be known, but does not show a hotspot."""
     assert verdict_of(striped(measured)).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_parity_can_even_the_bitmaps_out() -> None:
-    """Bitmaps on one disk of three, parity on the two others."""
+    """The bitmaps are on one of three disks, their parity on the other two."""
     measured = leveled("raid5", [200, 0, 0])
     members = tuple(
         each._replace(bitmap_parity=parity)
@@ -422,7 +422,7 @@ def test_parity_can_even_the_bitmaps_out() -> None:
 
 
 def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
-    """Even bitmaps pass, whatever the table does: no option of mke2fs moves it."""
+    """Even bitmaps pass whatever the table's layout is: no option of mke2fs moves it."""
     measured = layout(EVEN)
     members = (measured.members[0]._replace(described_groups=9594), *measured.members[1:])
     verdict = verdict_of(striped(measured._replace(members=members)))
@@ -440,7 +440,7 @@ def test_the_descriptor_table_is_shown_and_is_no_finding() -> None:
     ],
 )
 def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Outcome) -> None:
-    """A hotspot on a guessed stripe is likely; evenness on one is no pass."""
+    """A hotspot on a guessed stripe is likely; an even layout on one does not pass."""
     gap = unknown("dmsetup table")
     verdict = verdict_of(striped(layout(loads)._replace(doubts=(gap,))))
     assert verdict.outcome is outcome
@@ -453,7 +453,7 @@ def test_a_guessed_stripe_is_never_a_silent_answer(loads: list[int], outcome: Ou
     [("vd", None), ("xvd", None), ("sd", "QEMU HARDDISK"), ("sd", "Virtual disk")],
 )
 def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str | None) -> None:
-    """A virtio disk says that it rotates over anything: the finding is likely, and complete."""
+    """A virtio disk always claims to rotate: the finding is likely, without a gap."""
     hot = on_disks(prefix, layout(HOT))
     stack = array([True] * 12, prefix)
     disks = tuple(replace(each, model=model) for each in stack.known_below)
@@ -465,7 +465,7 @@ def test_a_virtual_disk_does_not_prove_that_it_rotates(prefix: str, model: str |
 
 
 def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
-    """rotational=0 must be asked for in QEMU: somebody did."""
+    """QEMU reports rotational=0 only if somebody set it."""
     hot = metadata_layout(HOT)
     finding = finding_of(striped(hot, stack=known(array([False] * 12, "vd"))))
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
@@ -486,7 +486,7 @@ def test_a_virtual_disk_that_does_not_rotate_is_believed() -> None:
 def test_the_stripe_width_counts_what_holds_data_of_its_own(
     level: str, md_layout: int | None, stripe_width: int
 ) -> None:
-    """Neither parity nor near copies: RAID stripe width is for the allocator (mke2fs(8))."""
+    """Parity and near copies are not counted: the stripe width is for the allocator (mke2fs(8))."""
     hot = leveled(level, HOT, blocks_per_group=32736)
     assert hot.geometry is not None
     hot = hot._replace(geometry=hot.geometry._replace(layout=md_layout))
@@ -527,7 +527,7 @@ def test_the_stripe_width_counts_what_holds_data_of_its_own(
 def test_the_printed_mkfs_line_cures_a_real_filesystem(
     members: int, chunk_kib: int, options: str, effective_before: float, kept: str
 ) -> None:
-    """The rule fails on what mke2fs made, and passes on what the printed line makes."""
+    """The rule fails on a filesystem with mke2fs's defaults, and passes after the printed line."""
     with sparse_image(TWELVE_DISKS_BLOCKS * 4096) as image:
         run(f"mkfs.ext4 -q {options} {image}")
         before = measure_image(image, members, chunk_kib)
@@ -544,7 +544,7 @@ def test_the_printed_mkfs_line_cures_a_real_filesystem(
 
 @needs_e2fsprogs
 def test_the_verify_step_fails_where_mke2fs_made_other_groups() -> None:
-    """With very many inodes mke2fs lowers the group size silently; the step tells."""
+    """With very many inodes mke2fs silently lowers the group size, and the step detects it."""
     with sparse_image(20 << 30) as image:
         remedy = mkfs_of(striped(layout(HOT), device=str(image)))
         made = re.sub("-i [0-9]+", "-N 5300000", remedy.steps[0].command)

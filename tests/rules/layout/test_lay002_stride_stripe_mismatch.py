@@ -1,4 +1,4 @@
-"""LAY002: the stripe of ext4 against that of the array below."""
+"""LAY002: the stripe of ext4 compared with that of the array below."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEMBERS = tuple(disk(f"vd{c}", DeviceNumber(253, 16 * i)) for i, c in enumerate(
 
 
 def sizes(minimum: int, optimal: int, **more: Any) -> Any:
-    """Build the queue of a device that recommends I/O sizes, in KiB."""
+    """Build the queue of a device that recommends these I/O sizes, in KiB."""
     return queue(minimum_io_bytes=minimum * KIB, optimal_io_bytes=optimal * KIB, **more)
 
 
@@ -70,7 +70,7 @@ def on(
     live: int | None = None,
     **changes: Any,
 ) -> Filesystem:
-    """Build a filesystem of 4 KiB blocks on a stack with RAID hints, and a stripe in force."""
+    """Build a filesystem of 4 KiB blocks on a stack, with these RAID hints and stripe in force."""
     made = superblock(stride_blocks=stride, stripe_width_blocks=width)
     token = f"stripe={live if live is not None else width or stride}"
     values: dict[str, Any] = {
@@ -116,7 +116,7 @@ def verdict(fs: Filesystem, running: Evidence[Kernel] = NEW) -> Verdict:
 def test_lay002_compares_the_stripe_in_force_with_the_array(
     fs: Filesystem, outcome: Outcome, severity: Severity | None
 ) -> None:
-    """Multiples are right; parity makes it medium, no stripe at all is an info."""
+    """Multiples pass; a mismatch on parity RAID is medium, and no stripe at all is info."""
     reported = verdict(fs)
     assert reported.outcome is outcome, reported.note
     assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
@@ -146,7 +146,7 @@ def test_lay002_compares_the_stripe_in_force_with_the_array(
     ],
 )
 def test_lay002_judges_settled_stripes_only(fs: Filesystem) -> None:
-    """Single disks, USB bridges, mirrors, and a controller whose hints nobody took, are not."""
+    """Single disks, USB bridges, mirrors, and controllers with unused hints are not judged."""
     assert verdict(fs).outcome is Outcome.NOT_APPLICABLE
 
 
@@ -166,7 +166,7 @@ def test_lay002_judges_settled_stripes_only(fs: Filesystem) -> None:
     ],
 )
 def test_lay002_says_what_it_could_not_see(fs: Filesystem, running: Evidence[Kernel]) -> None:
-    """An unknown is an unknown, not a stripe that fits."""
+    """Unknown values never count as a stripe that fits."""
     assert verdict(fs, running).outcome is Outcome.UNDETERMINED
 
 
@@ -174,19 +174,19 @@ def test_lay002_says_what_it_could_not_see(fs: Filesystem, running: Evidence[Ker
     ("live", "outcome"), [(48, Outcome.PASS), (64, Outcome.FAIL), (0, Outcome.FAIL)]
 )
 def test_lay002_needs_no_root_where_the_options_can_be_read(live: int, outcome: Outcome) -> None:
-    """The block size is statfs's; without the superblock there is no rollback, and no command."""
+    """The block size is from statfs; without the superblock there is no rollback and no command."""
     reported = verdict(on(RAID5, live=live, superblock=unknown("superblock")))
     assert reported.outcome is outcome
     assert all(remedy.steps == () for finding in reported.findings for remedy in finding.remedies)
 
 
 def test_lay002_without_a_stripe_is_right_on_kernels_that_spin() -> None:
-    """Who turned the stripe off because of KRN002 is not told to turn it on."""
+    """A stripe that was turned off because of KRN002 must not be turned on again."""
     assert verdict(on(RAID5), SPINS).outcome is Outcome.PASS
 
 
 def test_lay002_cites_sizes_in_kib_and_stripes_in_blocks() -> None:
-    """Chunk and width of the array, the hints of the superblock, and what is in force."""
+    """The evidence is the array's chunk and width, the RAID hints, and the stripe in force."""
     assert [(c.label, c.value) for c in verdict(on(RAID5, 16, 48)).evidence] == [
         ("chunk", "64 KiB"),
         ("full stripe", "192 KiB"),
@@ -203,7 +203,7 @@ def test_lay002_takes_a_stripe_of_two_blocks(chunk_kib: int, outcome: Outcome) -
 
 
 def test_lay002_stores_no_stride_for_a_chunk_of_odd_size() -> None:
-    """A chunk of a block and a half is no whole number of blocks; the stripe of it is."""
+    """A chunk of 1.5 blocks cannot be a stride, but its stripe is a whole number of blocks."""
     (finding,) = verdict(on(raid(MEMBERS[:2], limits=sizes(6, 12)), 16, 64)).findings
     commands = [step.command for remedy in finding.remedies for step in remedy.lines]
     assert "tune2fs -E stride=0,stripe_width=3 /dev/sda" in commands
@@ -211,7 +211,7 @@ def test_lay002_stores_no_stride_for_a_chunk_of_odd_size() -> None:
 
 @pytest.mark.parametrize("running", [SPINS, Unknown("kernel", Why.DENIED)])
 def test_lay002_has_no_command_for_kernels_that_may_spin(running: Evidence[Kernel]) -> None:
-    """On 6.1 to 6.7 a stripe may cost a CPU: the numbers are told, and no command is."""
+    """On 6.1 to 6.7 a stripe may cost a CPU, so the values are given without a command."""
     (finding,) = verdict(on(RAID5, 16, 64), running).findings
     (remedy,) = finding.remedies
     assert remedy.steps == ()
@@ -220,14 +220,14 @@ def test_lay002_has_no_command_for_kernels_that_may_spin(running: Evidence[Kerne
 
 
 def test_lay002_is_only_likely_where_the_array_is_not_seen() -> None:
-    """What a controller reports may be something else than a stripe."""
+    """A controller may report sizes that are not those of a stripe."""
     (finding,) = verdict(on(CONTROLLER, 64, 128)).findings
     assert finding.confidence is Confidence.LIKELY
     assert finding.severity is Severity.LOW
 
 
 def test_lay002_stores_the_stripe_and_takes_it_out_of_fstab() -> None:
-    """Remount, fstab, superblock; the rollback ends with the old remount."""
+    """It has a remount, fstab and the superblock; the rollback ends with the old remount."""
     fs = on(
         RAID5,
         16,

@@ -1,4 +1,4 @@
-"""LAY003: stripes that no array has."""
+"""LAY003: stripes that do not fit any array."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ UNREAD = queue(
     physical_block_bytes=unknown("x"),
 )
 NO_HINT = queue(minimum_io_bytes=0, optimal_io_bytes=0, physical_block_bytes=unknown("x"))
-"""Of a planned disk: it offers no stripe, whatever its physical block is."""
+"""The queue of a planned disk: it has no stripe, whatever its physical block size is."""
 IMAGE = disk(kind="image", limits=UNREAD)
 
 MIRROR = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))], level="raid1")
 UNHINTED = raid([disk("vdb"), disk("vdc", DeviceNumber(8, 16))])
-"""A striped array whose I/O sizes are those of a disk: what it has is for LAY002 to doubt."""
+"""A striped array with the I/O sizes of a disk, whose stripe LAY002 judges."""
 
 
 def having(live: int | str, stride: int = 0, width: int = 0, **changes: Any) -> Filesystem:
-    """Build a filesystem with a stripe in force and RAID hints in its superblock."""
+    """Build a filesystem with this stripe in force and these RAID hints in its superblock."""
     block_bytes = changes.pop("block_bytes", 4096)
     made = superblock(stride_blocks=stride, stripe_width_blocks=width, block_bytes=block_bytes)
     values: dict[str, Any] = {
@@ -117,13 +117,13 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
     ],
 )
 def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Any stripe on what has none; elsewhere 65535 sectors, more than a group, half chunks."""
+    """No stripe fits a single disk; 65535 sectors, over a group, and half chunks fit no array."""
     reported = verdict(fs)
     assert reported.outcome is outcome, reported.note
 
 
 def test_lay003_says_that_nothing_is_striped() -> None:
-    """The device is named, because a controller may hide behind it."""
+    """The device is named, because it may be a controller."""
     (finding,) = verdict(having(2048, 128, 2048, stack=known(MIRROR))).findings
     assert finding.message.startswith(
         "A stripe of 2048 blocks is in force, but md127 is not on a striped array: aligning"
@@ -141,14 +141,14 @@ def test_lay003_says_that_nothing_is_striped() -> None:
     ],
 )
 def test_lay003_is_worse_on_kernels_that_may_spin(release: str, severity: Severity) -> None:
-    """From 6.5 to 6.7 any stripe is likely to cost a CPU; on 6.1 that was met seldom."""
+    """On 6.5 to 6.7 any stripe is likely to cost a CPU; on 6.1 this was rarely reported."""
     (finding,) = verdict(having(8191, 0, 8191), release).findings
     assert finding.severity is severity
     assert ("KRN002" in finding.message) == (severity is Severity.MEDIUM)
 
 
 def test_lay003_turns_the_stripe_off_everywhere() -> None:
-    """In force, in the superblock, and out of fstab; the rollback brings it all back."""
+    """It is turned off in force, in the superblock and in fstab; the rollback restores all."""
     fs = having(8191, 8191, 8191, fstab=known((fstab_entry("stripe=8191"),)))
     (finding,) = verdict(fs).findings
     (remedy,) = finding.remedies
@@ -171,7 +171,7 @@ def test_lay003_turns_the_stripe_off_everywhere() -> None:
 
 
 def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
-    """Then the superblock's fields, and the entry of fstab last."""
+    """The superblock's fields follow, and the fstab entry is last."""
     fs = having(24, 16, 24, fstab=known((fstab_entry("stripe=24"),)))
     (finding,) = verdict(fs).findings
     assert [(each.label, each.value) for each in finding.citations] == [
@@ -182,12 +182,12 @@ def test_lay003_cites_what_is_in_force_before_where_it_is_written() -> None:
     ]
 
 
-# An odd stripe from the superblock, from fstab, and by remount.
+# An odd stripe set in the superblock, in fstab, and by a remount.
 OFF = "Turn the stripe off"
 
 
 def larger_than_a_group(stage: Stage) -> None:
-    """Ask for a stripe that a mount refuses and a remount takes."""
+    """Set a stripe that a mount refuses but a remount accepts."""
     run("mount", "-o", "remount,stripe=65536", stage.mount_point)
 
 

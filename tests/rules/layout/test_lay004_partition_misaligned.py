@@ -1,4 +1,4 @@
-"""LAY004: where a partition begins."""
+"""LAY004: the start of a partition."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRIPE_ON_4K = queue(physical_block_bytes=4096, minimum_io_bytes=65536, optimal_
 def partition(
     start: int | None, limits: QueueLimits | None = None, offset: int | None = None, **more: Any
 ) -> BlockDevice:
-    """Build a partition that begins at a sector."""
+    """Build a partition that starts at this sector."""
     return disk(
         "sda1",
         DeviceNumber(8, 1),
@@ -76,7 +76,7 @@ def verdict(stack: Evidence[BlockDevice]) -> Verdict:
 def test_lay004_judges_the_start_of_every_partition(
     stack: BlockDevice, outcome: Outcome, severity: Severity | None
 ) -> None:
-    """The kernel's own word counts; bridges, NVMe's one block and disks of 512 bytes pass."""
+    """The kernel's alignment counts; bridges, NVMe's one-block unit and 512-byte disks pass."""
     reported = verdict(known(stack))
     assert reported.outcome is outcome, reported.note
     assert [finding.severity for finding in reported.findings] == ([severity] if severity else [])
@@ -89,7 +89,7 @@ def test_lay004_needs_the_devices_below() -> None:
 
 @pytest.mark.parametrize(("limits", "sector"), [(PHYSICAL, "2048 "), (STRIPE, "6144 ")])
 def test_lay004_tells_a_start_that_is_right(limits: QueueLimits, sector: str) -> None:
-    """It fits the physical block and the stripe; nothing destructive is printed to be copied."""
+    """The start fits the physical block and the stripe; no destructive command is printed."""
     (finding,) = verdict(known(partition(63, limits))).findings
     (remedy,) = finding.remedies
     assert f"start sector that is a multiple of {sector}" in remedy.summary
@@ -112,7 +112,7 @@ UNSEEN = queue(physical_block_bytes=unknown("request queue"))
 def test_lay004_passes_a_whole_mebibyte_in_an_image(
     start: int, kind: str, outcome: Outcome
 ) -> None:
-    """No physical block is larger, and an image of a disk has no queue."""
+    """No physical block is larger, and a disk image has no queue."""
     below = known((disk(limits=UNSEEN, kind=kind),))
     assert verdict(known(partition(start, UNSEEN, below=below))).outcome is outcome
 

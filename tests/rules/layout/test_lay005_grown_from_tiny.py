@@ -1,4 +1,4 @@
-"""LAY005: what a tiny filesystem keeps when it grows."""
+"""LAY005: properties that a tiny filesystem keeps when it grows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shaped(
     journal_mib: int | None = 1024,
     **changes: Any,
 ) -> Filesystem:
-    """Build a filesystem of a shape, as its superblock and the kernel both say it."""
+    """Build a filesystem of this shape, as reported by its superblock and the kernel."""
     blocks, inodes = size_gib * GIB // block_bytes, size_gib * GIB // per_inode
     held = superblock(
         block_bytes=block_bytes,
@@ -87,7 +87,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("fs", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
 def test_lay005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Two clues of three are a finding; the first two are seen without root."""
+    """Two of three clues are a finding; the first two are visible without root."""
     assert verdict(fs).outcome is outcome
 
 
@@ -96,13 +96,13 @@ def test_lay005_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     [(200, Severity.MEDIUM), (1024, Severity.MEDIUM), (1025, Severity.HIGH)],
 )
 def test_small_blocks_on_more_than_a_tebibyte_are_high(size_gib: int, severity: Severity) -> None:
-    """They limit what the filesystem can ever hold."""
+    """Small blocks limit how far the filesystem can grow."""
     (finding,) = verdict(shaped(size_gib, **TINY)).findings
     assert finding.severity is severity
 
 
 def test_lay005_names_what_it_saw() -> None:
-    """The message has the clues, the evidence the numbers."""
+    """The message has the clues, and the evidence has the numbers."""
     (finding,) = verdict(shaped(**TINY)).findings
     assert finding.message == (
         "The filesystem was probably created tiny and then grown: 1 KiB blocks, an inode per "
@@ -124,7 +124,7 @@ def test_lay005_names_what_it_saw() -> None:
     ids=["small journal", "usual journal"],
 )
 def test_the_journal_is_what_can_be_mended(fs: Filesystem, ways: list[Disruption]) -> None:
-    """Blocks and inodes need mkfs, which is advice without commands."""
+    """Blocks and inodes need mkfs, which is advised without commands."""
     (finding,) = verdict(fs).findings
     assert [remedy.disruption for remedy in finding.remedies] == ways
     assert finding.remedies[0].steps == ()

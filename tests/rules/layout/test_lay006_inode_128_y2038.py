@@ -1,4 +1,4 @@
-"""LAY006: inodes that end in 2038."""
+"""LAY006: inodes whose timestamps end in 2038."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def verdict(fs: Filesystem, *, planned: bool = False) -> Verdict:
 
 
 def small(*points: str, **changes: Any) -> Filesystem:
-    """Build a filesystem with inodes of 128 bytes."""
+    """Build a filesystem with 128-byte inodes."""
     held = superblock(inode_bytes=128, **changes)
     mounts = tuple(mount(point) for point in points or ("/data",))
     return filesystem(superblock=known(held), mounts=mounts)
@@ -34,7 +34,7 @@ def small(*points: str, **changes: Any) -> Filesystem:
         (filesystem(), Outcome.PASS),
         (filesystem(superblock=known(superblock(inode_bytes=512))), Outcome.PASS),
         (small(), Outcome.FAIL),
-        # Default installs of some years had this; its files are replaced with every kernel.
+        # Some years of default installs had this; all files are replaced with every kernel.
         (small("/boot"), Outcome.NOT_APPLICABLE),
         (small("/boot/rescue"), Outcome.NOT_APPLICABLE),
         (filesystem(superblock=known(superblock(inode_bytes=0))), Outcome.NOT_APPLICABLE),
@@ -44,7 +44,7 @@ def small(*points: str, **changes: Any) -> Filesystem:
     ids=["256", "512", "128", "boot", "below boot", "nonsense", "not stated", "not read"],
 )
 def test_lay006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Only the superblock tells the size of inodes."""
+    """Only the superblock has the inode size."""
     assert verdict(fs).outcome is outcome
 
 
@@ -65,7 +65,7 @@ def found(fs: Filesystem, *, planned: bool = False) -> Finding:
     ],
 )
 def test_lay006_severity(points: tuple[str, ...], planned: bool, severity: Severity) -> None:
-    """A plan costs nothing to correct; nobody cares for the times in /boot."""
+    """A plan costs nothing to correct, and timestamps in /boot do not matter."""
     assert found(small(*points), planned=planned).severity is severity
 
 
@@ -83,14 +83,14 @@ def test_lay006_severity(points: tuple[str, ...], planned: bool, severity: Sever
     ],
 )
 def test_no_command_enlarges_inodes_where_that_may_fail(feature: str, revision: int | None) -> None:
-    """tune2fs 1.47.0 refuses flex_bg, and damages others; of new features nobody knows."""
+    """tune2fs 1.47.0 refuses flex_bg and damages others; for newer features nothing is known."""
     features = frozenset({"has_journal", feature})
     (remedy,) = found(small(features=features, revision=revision)).remedies
     assert (remedy.steps, remedy.disruption, remedy.destructive) == ((), Disruption.RECREATE, True)
 
 
 def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
-    """It is checked before and after, and nothing takes it back."""
+    """The filesystem is checked before and after, and there is no rollback."""
     (remedy,) = found(small(features=frozenset({"has_journal", "dir_index"}), revision=1)).remedies
     commands = [step.command for step in remedy.lines]
     assert sum("|| tune2fs -I 256 /dev/sda" in command for command in commands) == 1
@@ -98,12 +98,12 @@ def test_lay006_commands_enlarge_inodes_of_ext3() -> None:
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
 
-# Inodes are enlarged in place where that is possible.
+# Inodes are enlarged in place if possible.
 FILES = 200
 
 
 def fill(stage: Stage) -> None:
-    """Make files, so that there are inodes to be moved."""
+    """Create files, so that there are inodes to move."""
     for number in range(FILES):
         (stage.mount_point / f"file{number}").write_bytes(b"x" * 5000)
     run("sync", "-f", stage.mount_point)

@@ -1,4 +1,4 @@
-"""LAY007: clusters, which some vendors ask for."""
+"""LAY007: bigalloc clusters, which some vendors demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.builders import filesystem, host, known, superblock, unknown
 
 
 def clustered(**changes: Any) -> Filesystem:
-    """Build a filesystem with clusters of 16 KiB."""
+    """Build a filesystem with 16 KiB clusters."""
     features = superblock().features | {"bigalloc"}
     return filesystem(superblock=known(superblock(features=features, cluster_blocks=4, **changes)))
 
@@ -30,7 +30,7 @@ def clustered(**changes: Any) -> Filesystem:
     ids=["default", "bigalloc", "not read"],
 )
 def test_lay007_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The feature is a note."""
+    """A filesystem with the feature gets a note."""
     verdict = judge(check, fs, host(fs))
     assert verdict.outcome is outcome
     assert all(finding.severity is Severity.INFO for finding in verdict.findings)
@@ -52,7 +52,7 @@ def test_a_vendor_that_asks_for_it_is_not_contradicted() -> None:
     ],
 )
 def test_lay007_says_how_large_clusters_are(changes: dict[str, Any], words: str) -> None:
-    """Where the reader saw it."""
+    """The message has the size if the superblock's reader provides it."""
     fs = clustered(**changes)
     (finding,) = judge(check, fs, host(fs)).findings
     assert finding.message.startswith(words)
@@ -60,7 +60,7 @@ def test_lay007_says_how_large_clusters_are(changes: dict[str, Any], words: str)
 
 @pytest.mark.parametrize(("width", "cited"), [(0, False), (384, False), (385, True)])
 def test_a_stripe_that_no_clusters_fill_is_shown(width: int, cited: bool) -> None:
-    """From 6.12 on the kernel does without such a stripe."""
+    """From 6.12 on the kernel ignores such a stripe."""
     fs = clustered(stripe_width_blocks=width)
     (finding,) = judge(check, fs, host(fs)).findings
     assert any(each.label == "stripe width" for each in finding.citations) is cited

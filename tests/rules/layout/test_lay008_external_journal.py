@@ -1,4 +1,4 @@
-"""LAY008: a journal on a device of its own."""
+"""LAY008: a journal on another device."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def outside(
 
 
 def on(fs: Filesystem, *devices: LsblkDevice) -> Host:
-    """Build its host, with the devices that lsblk lists."""
+    """Build the host of a filesystem, with these devices in lsblk."""
     return host(fs, devices=known(devices))
 
 
@@ -41,7 +41,7 @@ def verdict(judged: Host) -> Verdict:
 
 
 def inside(**changes: Any) -> Filesystem:
-    """Build a filesystem by its superblock."""
+    """Build a filesystem with this superblock."""
     return filesystem(superblock=known(superblock(**changes)))
 
 
@@ -58,7 +58,7 @@ def inside(**changes: Any) -> Filesystem:
     ids=["default", "by inode", "outside", "no journal", "not seen", "not read"],
 )
 def test_lay008_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The superblock names either an inode or a device."""
+    """The superblock has either the inode or the device of the journal."""
     assert verdict(on(fs)).outcome is outcome
 
 
@@ -87,7 +87,7 @@ ARRAY = listed("md1", DeviceNumber(9, 1))
     ids=["disk and disk", "disk below a mirror", "array", "journal not listed", "stack unknown"],
 )
 def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidence) -> None:
-    """A mirror whose journal is on one disk survives no loss of that disk."""
+    """A mirror with its journal on one disk does not survive the loss of that disk."""
     finding = found(judged)
     assert (finding.severity, finding.confidence) == (severity, confidence)
     is_exposed = severity is Severity.MEDIUM
@@ -103,12 +103,12 @@ def test_lay008_severity(judged: Host, severity: Severity, confidence: Confidenc
     ("encoded", "number"), [(0x0811, "8:17"), (0x10FD03, "253:259"), (0x901, "9:1")]
 )
 def test_the_number_is_decoded_as_the_kernel_does(encoded: int, number: str) -> None:
-    """Minor numbers above 255 are in the upper bits."""
+    """The upper bits of the number hold the rest of a minor number above 255."""
     assert f"({number})" in found(on(outside(encoded=encoded))).message
 
 
 def test_the_number_is_that_of_the_last_mount() -> None:
-    """After a reboot another device can have it, the filesystem's own too; the UUID remains."""
+    """After a reboot another device can have the number, even the filesystem's; the UUID stays."""
     journal = listed("sdc1", DeviceNumber(8, 33), fstype="jbd")
     unmounted = outside()._replace(alive=False)
     assert "(sdc1)" in found(on(unmounted, DISK._replace(uuid=None), journal)).message
@@ -116,7 +116,7 @@ def test_the_number_is_that_of_the_last_mount() -> None:
 
 
 def test_lay008_commands_put_the_journal_back() -> None:
-    """The rollback names the journal by its UUID; without one there is none."""
+    """The rollback names the journal by its UUID, and without a UUID there is no rollback."""
     (remedy,) = found(on(outside())).remedies
     tuned = [step.command for step in remedy.lines if "^has_journal" in step.command]
     clear = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
@@ -127,25 +127,25 @@ def test_lay008_commands_put_the_journal_back() -> None:
     assert all(step.phase is not Phase.ROLLBACK for step in remedy.lines)
 
 
-# The journal goes back into the filesystem, and out again.
+# The journal moves into the filesystem, and out again.
 HELD: list[int] = []
-"""What keeps the loop devices of journals until this process ends; then they are freed."""
+"""File descriptors that hold the loop devices of journals until this process ends."""
 
 
 def move_journal_out(stage: Stage) -> None:
-    """Give the journal a loop device of its own."""
+    """Move the journal to a new loop device."""
     image = stage.image.with_name("journal")
     run("truncate", "-s", "32M", image)
     device = run("losetup", "--find", "--show", image).strip()
     HELD.append(os.open(device, os.O_RDONLY))
-    run("losetup", "--detach", device)  # takes place when nobody holds it
+    run("losetup", "--detach", device)  # happens when the last user closes it
     run("mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "1024", device)
     run("tune2fs", "-O", "^has_journal", stage.device)
     run("tune2fs", "-J", f"device={device}", stage.device)
 
 
 def move_out_and_mount(stage: Stage) -> None:
-    """Mount it with its journal outside."""
+    """Mount the filesystem with an external journal."""
     move_journal_out(stage)
     stage.mount("noatime")
 

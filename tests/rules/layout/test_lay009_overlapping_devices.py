@@ -1,4 +1,4 @@
-"""LAY009: filesystems on the same sectors of a disk."""
+"""LAY009: filesystems on the same disk sectors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.builders import disk, filesystem, host, known, loop, mount, raid, u
 
 
 def part(minor: int, start: int | None, end: int, whole: BlockDevice | None = None) -> BlockDevice:
-    """Build a partition from one sector to before another."""
+    """Build a partition from its first sector up to, but not including, `end`."""
     return disk(
         f"sda{minor}",
         DeviceNumber(8, minor),
@@ -45,7 +45,7 @@ def volume(minor: int, below: BlockDevice) -> BlockDevice:
 
 
 def verdict(fs: Filesystem, *others: Filesystem) -> Verdict:
-    """Judge the first of some filesystems."""
+    """Judge the first of these filesystems."""
     return judge(check, fs, host(fs, *others))
 
 
@@ -66,7 +66,7 @@ SDB = disk("sdb", DeviceNumber(8, 16))
     ids=["partitions", "the other one", "whole disk", "a part of it", "volume", "array"],
 )
 def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> None:
-    """Each of the two has the finding."""
+    """Both filesystems have the finding."""
     there = on(other, "/other")
     (finding,) = verdict(on(own), there).findings
     assert finding.severity is Severity.CRITICAL
@@ -94,7 +94,7 @@ def test_lay009_finds_what_overlaps(own: BlockDevice, other: BlockDevice) -> Non
     ],
 )
 def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem) -> None:
-    """Volumes of one partition are apart in it, and a file lies in its filesystem."""
+    """Volumes on one partition do not overlap, and neither does a file with its filesystem."""
     assert verdict(own, other).outcome is Outcome.PASS
 
 
@@ -109,12 +109,12 @@ def test_lay009_passes_what_shares_no_sector(own: Filesystem, other: Filesystem)
     ],
 )
 def test_lay009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Without its place, a partition may overlap any other."""
+    """A partition without a start sector may overlap any other."""
     assert verdict(fs).outcome is outcome
 
 
 def test_lay009_another_stack_that_is_not_known_leaves_it_open() -> None:
-    """What overlaps is found all the same."""
+    """Known overlaps are still found."""
     assert verdict(on(FIRST), on(unknown("stack"), "/x")).outcome is Outcome.UNDETERMINED
     both = verdict(on(FIRST), on(ACROSS, "/other"), on(unknown("stack"), "/x"))
     assert both.outcome is Outcome.FAIL
@@ -122,20 +122,20 @@ def test_lay009_another_stack_that_is_not_known_leaves_it_open() -> None:
 
 
 def test_lay009_names_the_first_of_many() -> None:
-    """Each of a thousand devices on the same sectors would have a finding for each other one."""
+    """With a thousand devices on the same sectors, each would have a finding for every other."""
     many = [on(part(minor, 2048, 4096), f"/{minor}") for minor in range(2, 100)]
     found = verdict(on(FIRST), *many)
     assert [finding.fact for finding in found.findings] == [f"/{n}" for n in range(2, 10)]
 
 
 def test_lay009_takes_a_sector_of_thousands_of_digits_for_no_number() -> None:
-    """The table is a text of the archive."""
+    """The table is text from an archive."""
     table = known((DmSegment(0, 1000, "linear", ("8:0", "9" * 5000)),))
     assert verdict(on(mapped(table)), on(SECOND, "/other")).outcome is not Outcome.ERROR
 
 
 def test_lay009_cites_the_sectors_of_both() -> None:
-    """A reader compares them with the partition table."""
+    """A reader can compare them with the partition table."""
     (finding,) = verdict(on(FIRST), on(ACROSS, "/other")).findings
     assert [(each.label, each.value) for each in finding.citations] == [
         ("sda1", "sectors 2048 to 4095"),
@@ -151,7 +151,7 @@ def mapped(table: Evidence[tuple[DmSegment, ...]], minor: int = 9) -> BlockDevic
 
 
 def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[Any]:
-    """Build a table of one segment."""
+    """Build a device-mapper table with one segment."""
     return known((DmSegment(0, length, target, ("8:0", str(start))),))
 
 
@@ -174,7 +174,7 @@ def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[A
 def test_lay009_takes_of_a_disk_what_a_mapped_device_maps(
     own: BlockDevice, other: BlockDevice, outcome: Outcome
 ) -> None:
-    """Kpartx maps partitions beside those of the kernel; only root may read the table."""
+    """Kpartx maps partitions in addition to the kernel's; only root can read the table."""
     assert verdict(on(own), on(other, "/other")).outcome is outcome
 
 
@@ -200,7 +200,7 @@ SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))
 def test_lay009_finds_one_filesystem_that_is_mounted_through_two_devices(
     other: Filesystem, *, read_only: bool, outcome: Outcome
 ) -> None:
-    """Two loop devices over one file; `on` makes the UUID of the mount point."""
+    """Two loop devices have the same file; `on` derives the UUID from the mount point."""
     one, other = (fs._replace(read_only=known(read_only)) for fs in (on(loop()), other))
     found = verdict(one, other)
     assert found.outcome is outcome
