@@ -65,7 +65,7 @@ def verdict_of(release: str, *tokens: str, **changes: Any) -> Verdict:
 def test_both_options_are_found_on_a_kernel_without_the_guard(
     release: str, grade: tuple[Severity, Confidence]
 ) -> None:
-    """The vendor's range is confirmed, the same code elsewhere likely, the unread possible."""
+    """The vendor's range is confirmed, the same code elsewhere likely, unexamined code possible."""
     verdict = verdict_of(release, *BOTH)
     assert verdict.outcome is Outcome.FAIL
     assert [(f.severity, f.confidence) for f in verdict.findings] == [grade]
@@ -88,14 +88,14 @@ def test_both_options_are_found_on_a_kernel_without_the_guard(
     ],
 )
 def test_both_words_pass_on_a_kernel_with_the_guard(release: str) -> None:
-    """The options file lists both, and the kernel ignores dioread_nolock all the same."""
+    """The options file lists both, but the kernel ignores dioread_nolock."""
     verdict = verdict_of(release, *BOTH)
     assert verdict.outcome is Outcome.PASS
     assert [each.label for each in verdict.evidence] == ["kernel"]
 
 
 def test_a_kernel_with_the_guard_needs_no_options() -> None:
-    """What does not matter is not asked for: an unreadable options file leaves a pass."""
+    """Evidence that does not matter is not needed: an unreadable options file still passes."""
     assert verdict_of("6.1.0", options=unknown("the options")).outcome is Outcome.PASS
 
 
@@ -112,14 +112,14 @@ def test_a_kernel_with_the_guard_needs_no_options() -> None:
     ],
 )
 def test_one_of_the_two_alone_passes(release: str, tokens: tuple[str, ...]) -> None:
-    """`nodioread_nolock` contains `dioread_nolock`: whole tokens are compared."""
+    """`nodioread_nolock` contains `dioread_nolock`, so whole tokens are compared."""
     verdict = verdict_of(release, *tokens)
     assert verdict.outcome is Outcome.PASS
     assert "option in force: delalloc" in [each.label for each in verdict.evidence]
 
 
 def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
-    """From 5.6.0 to 5.6.12 nobody needs to ask for the other half."""
+    """From 5.6.0 to 5.6.12 dioread_nolock is on by default."""
     assert verdict_of("5.6.12", "nodelalloc").outcome is Outcome.FAIL
 
 
@@ -136,7 +136,7 @@ def test_nodelalloc_is_enough_where_dioread_nolock_is_the_default() -> None:
     ],
 )
 def test_other_filesystems_are_not_concerned(changes: dict[str, Any], note: str) -> None:
-    """ext3 lists both words without anybody's asking; data=journal clears them."""
+    """ext3 lists both options even if nobody set them; data=journal clears them."""
     verdict = verdict_of(OLD, *BOTH, **changes)
     assert (verdict.outcome, verdict.note) == (Outcome.NOT_APPLICABLE, note)
 
@@ -152,31 +152,31 @@ def test_other_filesystems_are_not_concerned(changes: dict[str, Any], note: str)
     ids=["nothing", "an empty mount table", "only one shown", "only the other shown"],
 )
 def test_an_option_that_may_be_hidden_leaves_it_undetermined(evidence: Any) -> None:
-    """A superblock that was not read may hold nodelalloc."""
+    """The unread superblock may set nodelalloc."""
     assert verdict_of(OLD, options=evidence).outcome is Outcome.UNDETERMINED
 
 
 def test_an_unknown_kernel_leaves_it_undetermined() -> None:
-    """Without a release nothing can be said of the options."""
+    """Without a kernel release the effect of the options is unknown."""
     fs = filesystem(options=known(options(*BOTH, release=OLD)))
     verdict = judge(check, fs, host(fs, kernel=unknown("the kernel")))
     assert [each.what for each in verdict.unknowns] == ["the kernel"]
 
 
 def test_a_mount_table_that_shows_both_is_enough() -> None:
-    """Without the options file, what is shown is in force."""
+    """Without the options file, an option in the mount table is in force."""
     shown = known(options(*BOTH, release=OLD, complete=False))
     assert verdict_of(OLD, options=shown).outcome is Outcome.FAIL
 
 
 def test_a_read_only_superblock_is_latent() -> None:
-    """Nothing is written there, until someone remounts it."""
+    """Nothing is written until someone remounts it."""
     (finding,) = verdict_of(OLD, *BOTH, read_only=known(value=True)).findings
     assert (finding.severity, finding.confidence) == (Severity.INFO, Confidence.LIKELY)
 
 
 def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
-    """Everything that the vendor's support would ask for, with its origin."""
+    """The finding cites everything that the vendor's support would need, with its origin."""
     (finding,) = verdict_of(
         "4.19.91-24.8.al7.x86_64",
         *BOTH,
@@ -201,7 +201,7 @@ def test_the_finding_cites_kernel_options_fstab_and_mount_points() -> None:
 
 
 def test_what_acts_at_once_comes_first() -> None:
-    """The lock reaches files that are open, delayed allocation does not; an update has no steps."""
+    """dioread_lock affects open files, delalloc does not; the kernel update has no steps."""
     (finding,) = verdict_of("4.19.91-18.al7.x86_64", *BOTH).findings
     lock, delalloc, update = finding.remedies
     assert delalloc.steps[0].command == "mount -o remount,rw,relatime,delalloc /dev/sda /data"
@@ -214,14 +214,14 @@ def test_what_acts_at_once_comes_first() -> None:
 
 
 def test_other_kernels_are_pointed_at_the_upstream_fix() -> None:
-    """Who does not run Alibaba's kernel gets no advice about it."""
+    """Advice about Alibaba's kernel is only given on that kernel."""
     (finding,) = verdict_of(OLD, *BOTH).findings
     assert finding.remedies[2].summary == "Update the kernel to 5.7 or later, and restart."
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[RemedyShell]:
-    """Mount a real filesystem with both options."""
+    """Return a shell on a real filesystem mounted with both options."""
     shell = RemedyShell(tmp_path)
     try:
         shell.write_fstab("noatime,dioread_nolock,nodelalloc")
@@ -235,7 +235,7 @@ def shell(tmp_path: Path) -> Iterator[RemedyShell]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 @pytest.mark.parametrize("which", [0, 1], ids=["dioread_lock", "delalloc"])
 def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) -> None:
-    """Judged as if it ran an old kernel, it passes after the steps and after a new mount."""
+    """Judged as on an old kernel, it passes after the steps and after a new mount."""
     old = known(kernel(OLD), "test")
     fs = shell.filesystem({"delalloc": Provenance.MOUNT, "dioread_nolock": Provenance.MOUNT})
     before = shell.state()
@@ -255,7 +255,7 @@ def test_both_remedies_cure_a_real_filesystem(shell: RemedyShell, which: int) ->
 
 
 def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
-    """The remedy orders nothing that the vendor refuses, and says whose demand it is."""
+    """The remedy sets nothing that the vendor forbids, and names the profile."""
     fs = filesystem(options=known(options(*BOTH, release=OLD)))
     tidb = ActiveProfile(all_profiles()["tidb"])
     verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(tidb,)))
@@ -270,7 +270,7 @@ def test_a_profile_that_demands_nodelalloc_leaves_the_lock_alone() -> None:
 
 
 def test_a_profile_of_another_filesystem_changes_nothing() -> None:
-    """The profile is for its mount points."""
+    """The profile only applies to its mount points."""
     fs = filesystem(options=known(options(*BOTH, release=OLD)))
     elsewhere = ActiveProfile(all_profiles()["tidb"], "/var/*")
     verdict = judge(check, fs, host(fs, kernel=known(kernel(OLD)), profiles=(elsewhere,)))

@@ -49,7 +49,7 @@ def finding_of(fs: Filesystem, **changes: Any) -> Finding:
 
 
 def on(*, name: str = "sda", below: BlockDevice | None = None, **limits: Any) -> Filesystem:
-    """Build a filesystem on one disk with this queue."""
+    """Build a filesystem on one disk with these queue settings."""
     return filesystem(stack=known(below or disk(name, limits=queue(**limits))))
 
 
@@ -100,7 +100,7 @@ NO_OPTIONS_FILE = Unknown("the effective options", Why.ABSENT)
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Rename waits where delayed allocation and auto_da_alloc act, whatever data= says."""
+    """Rename waits if delalloc and auto_da_alloc are in force, whatever data= is."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -114,7 +114,7 @@ def test_a_filesystem_without_a_journal_waits_as_well() -> None:
 
 
 def test_a_pass_names_what_prevents_the_wait() -> None:
-    """The evidence of a pass is the token in force and where it was read."""
+    """The evidence of a pass is the option that prevents the wait, with its origin."""
     (citation,) = verdict_of(with_options("noauto_da_alloc")).evidence
     assert (citation.label, citation.value) == ("auto_da_alloc", "noauto_da_alloc")
     assert citation.origin == "/proc/fs/ext4/sda/options"
@@ -128,7 +128,7 @@ CARD = disk("mmcblk0", DeviceNumber(179, 0))
 @pytest.mark.parametrize(
     ("fs", "changes", "seconds", "severity"),
     [
-        # 1 GiB are 1073741824 bytes; a throttled queue takes 8 x 1280 KiB.
+        # 1 GiB is 1073741824 bytes; a throttled queue takes 8 x 1280 KiB.
         pytest.param(on(), {}, "9", Severity.LOW, id="rotational, throttled"),
         pytest.param(on(wbt_latency_usec=0), {}, "6", Severity.LOW, id="rotational, deep queue"),
         pytest.param(
@@ -187,7 +187,7 @@ CARD = disk("mmcblk0", DeviceNumber(179, 0))
 def test_the_estimate(
     fs: Filesystem, changes: dict[str, Any], seconds: str, severity: Severity
 ) -> None:
-    """(file - queue) / throughput of the class; low above 2 seconds on disks that are slow."""
+    """(file - queue) / throughput of the class; low above 2 seconds on slow disks."""
     finding = finding_of(fs, **changes)
     assert f"can block rename() for ~{seconds} s (" in finding.message
     assert (finding.severity, finding.confidence) == (severity, Confidence.LIKELY)
@@ -212,7 +212,7 @@ def test_the_estimate(
 def test_filesystems_of_one_speed_share_a_summary(
     fs: Filesystem, changes: dict[str, Any], message: str
 ) -> None:
-    """The file of the message is bounded by filesystem and dirty limit; the summary is a rate."""
+    """The file in the message is limited by filesystem and dirty limit; the summary has a rate."""
     finding = finding_of(fs, **changes)
     assert finding.message == f"Replacing {message} (175 MB/s assumed)."
     assert finding.summary == (
@@ -221,7 +221,7 @@ def test_filesystems_of_one_speed_share_a_summary(
 
 
 def test_a_file_that_fits_into_the_queue_blocks_nothing() -> None:
-    """The evidence of the pass has the estimate."""
+    """The evidence of the pass includes the estimate."""
     verdict = verdict_of(on(wbt_latency_usec=0), memory=known(memory(dirty_bytes=300 * MIB)))
     assert verdict.outcome is Outcome.PASS
     assert "0.0 s = (file - queue) / throughput" in [c.value for c in verdict.evidence]
@@ -238,7 +238,7 @@ def test_a_file_that_fits_into_the_queue_blocks_nothing() -> None:
 def test_a_profile_that_rates_the_rule_is_a_reason(
     profile: str | None, severity: Severity, last_resort: bool
 ) -> None:
-    """Only then a disk of unknown speed gets remedies."""
+    """Only with such a profile does a disk of unknown speed get remedies."""
     active = (ActiveProfile(all_profiles()[profile]),) if profile else ()
     finding = finding_of(on(name="vda"), profiles=active)
     assert finding.severity is severity
@@ -246,7 +246,7 @@ def test_a_profile_that_rates_the_rule_is_a_reason(
 
 
 def test_no_remedy_proposes_what_a_profile_forbids() -> None:
-    """The profile of etcd forbids noauto_da_alloc."""
+    """The profile for etcd forbids noauto_da_alloc."""
     active = (ActiveProfile(all_profiles()["etcd"]),)
     remedies = finding_of(on(), profiles=active).remedies
     assert len(remedies) == len(finding_of(on()).remedies) - 1
@@ -254,7 +254,7 @@ def test_no_remedy_proposes_what_a_profile_forbids() -> None:
 
 
 def test_the_finding_shows_what_the_estimate_rests_on() -> None:
-    """Only the assumptions are not detail."""
+    """All citations but the assumptions are shown by default."""
     finding = finding_of(on())
     citations = {c.label: c.value for c in finding.citations}
     assert citations == {
@@ -275,7 +275,7 @@ def test_the_finding_shows_what_the_estimate_rests_on() -> None:
     [(3, "sdb, sdc, sdd"), (4, "sdb … sde (4)")],
 )
 def test_more_than_three_queues_that_are_alike_are_not_listed(members: int, named: str) -> None:
-    """The first and the last stand for all, and their number."""
+    """The first and the last name stand for all of them, with their number."""
     disks = [disk(f"sd{'bcde'[i]}", DeviceNumber(8, 16 * (i + 1))) for i in range(members)]
     citations = {c.label: c.value for c in finding_of(on(below=raid(disks))).citations}
     assert f"queue of {named}" in citations
@@ -284,7 +284,7 @@ def test_more_than_three_queues_that_are_alike_are_not_listed(members: int, name
 
 
 def test_a_limit_in_bytes_is_cited_as_such() -> None:
-    """Where vm.dirty_bytes is set, the ratio has no say."""
+    """If vm.dirty_bytes is set, the ratio has no effect."""
     finding = finding_of(on(), memory=known(memory(dirty_bytes=256 * MIB)))
     citations = {c.label: c.value for c in finding.citations}
     assert citations["dirty limit"].startswith("256 MiB (vm.dirty_bytes = 268435456;")
@@ -304,7 +304,7 @@ def test_a_limit_in_bytes_is_cited_as_such() -> None:
 def test_without_an_estimate_the_note_stands_and_the_gap_is_shown(
     fs: Filesystem, changes: dict[str, Any], gap: str
 ) -> None:
-    """The options are known, so the note is true; that its weight is unknown is not silent."""
+    """The options are known, so the note is right; the gap shows that its severity is a guess."""
     verdict = verdict_of(fs, **changes)
     (finding,) = verdict.findings
     assert verdict.outcome is Outcome.FAIL
@@ -315,14 +315,14 @@ def test_without_an_estimate_the_note_stands_and_the_gap_is_shown(
 
 
 def test_a_note_recommends_fsync_only() -> None:
-    """Where no stall is to be feared, no crash safety is offered for sale."""
+    """Without a risk of stalls, no remedy gives up crash safety."""
     (remedy,) = finding_of(on(name="vda")).remedies
     assert remedy.steps == ()
     assert "call fsync() on the new file before the rename" in remedy.summary
 
 
 def test_remedies_come_in_safe_order() -> None:
-    """Application, queue, backlog, and last the one that gives up crash safety."""
+    """Application, queue and backlog come first, and last the one that gives up crash safety."""
     remedies = finding_of(on()).remedies
     assert [remedy.disruption for remedy in remedies] == [
         Disruption.ONLINE,
@@ -336,7 +336,7 @@ def test_remedies_come_in_safe_order() -> None:
 
 
 def test_what_is_the_hosts_to_set_is_not_proposed_in_a_container() -> None:
-    """A sysctl would fail there, or change the host for all of its containers."""
+    """A sysctl would fail there, or change the host for all its containers."""
     finding = finding_of(on(), container="lxc")
     assert [remedy.steps for remedy in finding.remedies if remedy.steps] == []
     assert len(finding.remedies) == 2
@@ -349,7 +349,7 @@ def commands(remedy: Remedy) -> list[tuple[str, str]]:
 
 
 def test_throttling_is_switched_off_for_now_and_for_good() -> None:
-    """The knob, a udev rule, a check, and the rollback to the old value."""
+    """The commands set the knob, add a udev rule, check it, and restore the old value."""
     knob = "/sys/block/sda/queue/wbt_lat_usec"
     rules = "/etc/udev/rules.d/60-ext4audit-wbt-sda.rules"
     udev_rule = (
@@ -378,7 +378,7 @@ def test_throttling_is_switched_off_for_now_and_for_good() -> None:
     ],
 )
 def test_throttling_is_left_alone_where_it_changes_nothing(fs: Filesystem) -> None:
-    """The knob is offered only where the estimate falls."""
+    """The remedy is offered only if the estimate falls."""
     assert not any("throttling" in remedy.summary for remedy in finding_of(fs).remedies)
 
 
@@ -386,7 +386,7 @@ def test_throttling_is_left_alone_where_it_changes_nothing(fs: Filesystem) -> No
     "name", ["sd a", "sda;reboot", "$(reboot)", "../sda", "sda\n", "-sda", "s*"]
 )
 def test_a_hostile_disk_name_makes_no_command(name: str) -> None:
-    """A name that means more than itself to a shell, a path or udev gets no knob."""
+    """For a name with special characters for a shell, a path or udev, the remedy has no command."""
     remedy = finding_of(on(name=name)).remedies[1]
     assert "throttling" in remedy.summary
     assert remedy.steps == ()
@@ -409,7 +409,7 @@ def test_a_hostile_disk_name_makes_no_command(name: str) -> None:
     ],
 )
 def test_the_backlog_is_bounded_to_two_seconds(before: dict[str, int], restored: str) -> None:
-    """228 MiB is what 120 MB/s writes in 2 s; a quarter of it starts writeback."""
+    """At 120 MB/s, 228 MiB are written in 2 s; writeback starts at a quarter of that."""
     remedy = finding_of(on(), memory=known(memory(**before))).remedies[2]
     lines = "vm.dirty_background_bytes = 59768832\\nvm.dirty_bytes = 239075328\\n"
     assert commands(remedy) == [
@@ -424,19 +424,19 @@ def test_the_backlog_is_bounded_to_two_seconds(before: dict[str, int], restored:
     ]
 
 
-# The rest runs the printed commands on the kernel of this machine.
+# The remaining tests run the printed commands on the kernel of this machine.
 
 
 @pytest.fixture
 def dirty_limits() -> Iterator[None]:
-    """Give the machine the kernel's default vm.dirty_*, and bring back what they were."""
+    """Set the kernel's default vm.dirty_* on the machine, and restore the values afterwards."""
     with own_limits("vm.dirty_background_ratio=10", "vm.dirty_ratio=20"):
         yield
 
 
 @pytest.fixture
 def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
-    """Put a copy of /etc over /etc in this mount namespace."""
+    """Mount a copy of /etc over /etc in this mount namespace."""
     copy = tmp_path / "etc"
     run("cp", "-a", "/etc", copy)
     (copy / "udev" / "rules.d").mkdir(parents=True, exist_ok=True)
@@ -447,23 +447,23 @@ def etc(tmp_path: Path, private_mounts: None) -> Iterator[Path]:  # noqa: ARG001
 
 @dataclass(frozen=True)
 class Mounted:
-    """A real ext4 on a loop device over tmpfs, whose queue is the only one below it."""
+    """A real ext4 on a loop device over tmpfs, which has no other queue below it."""
 
     scratch: Scratch
 
     @property
     def knob(self) -> Path:
-        """The throttling of the loop device."""
+        """The throttling setting of the loop device."""
         name = self.scratch.device.removeprefix("/dev/")
         return Path(f"/sys/block/{name}/queue/wbt_lat_usec")
 
     def finding(self) -> Finding:
-        """Scan the machine; return the finding."""
+        """Scan the machine and return the only finding."""
         (finding,) = self.verdict().findings
         return finding
 
     def verdict(self) -> Verdict:
-        """Scan the machine, with the profile that asks for the estimate; return the verdict."""
+        """Scan the machine with the profile that needs the estimate, and return the verdict."""
         builds = ActiveProfile(all_profiles()["builds"])
         return judge_host(self.scratch.host()._replace(profiles=(builds,)), "PRF002")
 
@@ -474,7 +474,7 @@ def mounted(
     private_mounts: None,  # noqa: ARG001
     dirty_limits: None,  # noqa: ARG001
 ) -> Iterator[Mounted]:
-    """Mount a filesystem, with throttling as on a disk; the loop device gets its own back."""
+    """Mount a filesystem with throttling as on a disk, and restore the loop device's setting."""
     with sparse_image(768 * MIB) as image:
         scratch = Scratch(image, tmp_path / "mnt").make(size="768M").mount()
         one = Mounted(scratch)
@@ -486,14 +486,14 @@ def mounted(
 
 
 def with_words(finding: Finding, words: str) -> Remedy:
-    """Return the remedy that says these words."""
+    """Return the remedy whose summary contains these words."""
     (remedy,) = [remedy for remedy in finding.remedies if words in remedy.summary]
     return remedy
 
 
 @pytest.mark.kernel
 def test_switching_throttling_off_lowers_the_real_estimate(mounted: Mounted, etc: Path) -> None:
-    """The printed commands turn the knob, write the udev rule, and go back."""
+    """The printed commands change the setting, write the udev rule, and undo both."""
     before = mounted.finding()
     remedy = with_words(before, "writeback throttling")
     apply(remedy)
@@ -512,14 +512,14 @@ def test_switching_throttling_off_lowers_the_real_estimate(mounted: Mounted, etc
 
 
 def seconds_of(finding: Finding) -> float:
-    """Return the estimate of a finding."""
+    """Return the estimate of a finding in seconds."""
     (estimate,) = [c.value for c in finding.citations if c.label == "estimate"]
     return float(estimate.split(" ")[0])
 
 
 @pytest.mark.kernel
 def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
-    """The check of the remedy can fail."""
+    """The verify step of the remedy can fail."""
     remedy = with_words(mounted.finding(), "writeback throttling")
     with pytest.raises(AssertionError):
         apply(remedy, (Phase.VERIFY,))
@@ -540,7 +540,7 @@ def test_verifying_fails_while_throttling_is_on(mounted: Mounted) -> None:
 def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
     mounted: Mounted, etc: Path, setting: str
 ) -> None:
-    """The printed commands bound the limits, survive a reload, and go back exactly."""
+    """The printed commands set the limits, survive a reload, and restore the exact old values."""
     set_limits(*setting.split(" "))
     before = read_limits()
     finding = mounted.finding()
@@ -563,7 +563,7 @@ def test_bounding_the_backlog_turns_the_real_finding_into_a_note(
 
 @pytest.mark.kernel
 def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, etc: Path) -> None:
-    """What the last remedy names without commands prevents the wait, put in force by hand."""
+    """The option named by the last remedy, which has no commands, prevents the wait."""
     assert etc.is_dir()
     assert with_words(mounted.finding(), "noauto_da_alloc").steps == ()
     run("mount", "-o", "remount,noauto_da_alloc", mounted.scratch.mount_point)
@@ -584,7 +584,7 @@ def test_noauto_da_alloc_turns_the_real_finding_into_a_pass(mounted: Mounted, et
 def test_real_mounts_are_judged(
     tmp_path: Path, private_mounts: None, mkfs: tuple[str, ...], opts: str, outcome: Outcome
 ) -> None:
-    """What the kernel reports of a real mount decides, a missing journal included."""
+    """The evidence is what the kernel reports of a real mount, including a missing journal."""
     assert private_mounts is None
     with sparse_image(64 * MIB) as image:
         scratch = Scratch(image, tmp_path / "mnt").make(*mkfs).mount(opts)
@@ -595,7 +595,7 @@ def test_real_mounts_are_judged(
 
 
 def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
-    """The twelve equal disks of an array are cited once, with their number."""
+    """The equal disks of an array are cited once, with their number."""
     members = [disk(f"sd{letter}", DeviceNumber(8, 16 * n)) for n, letter in enumerate("bcdefg")]
     fs = filesystem(stack=known(raid(members)))
     (finding,) = judge(check, fs, host(fs)).findings
@@ -607,7 +607,7 @@ def test_queues_that_are_alike_are_one_line_of_evidence() -> None:
 
 
 def test_the_members_of_a_stripe_share_the_file() -> None:
-    """A file on twelve disks leaves by twelve queues: a twelfth of the wait of one disk."""
+    """A file on twelve disks is written by twelve queues, in a twelfth of the time of one disk."""
     members = [disk(f"sd{chr(98 + n)}", DeviceNumber(8, 16 * n)) for n in range(12)]
 
     def seconds(stack: BlockDevice) -> float:
@@ -620,7 +620,7 @@ def test_the_members_of_a_stripe_share_the_file() -> None:
 
 
 def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
-    """A filesystem of 64 MiB stalls nobody for long, whatever the memory."""
+    """A filesystem of 64 MiB cannot stall for long, whatever the memory."""
     small = disk(size_sectors=known(64 * MIB // 512))
     fs = filesystem(stack=known(small))
     (finding,) = judge(check, fs, host(fs)).findings
@@ -631,7 +631,7 @@ def test_no_more_can_be_dirty_than_the_filesystem_holds() -> None:
 
 
 def test_throttling_is_left_alone_where_it_takes_little_off_the_estimate() -> None:
-    """A remedy that shortens the wait by less than a tenth is no remedy."""
+    """A remedy that shortens the wait by less than a tenth is not offered."""
     queued = queue(nr_requests=80)
     fs = filesystem(stack=known(disk(limits=queued)))
     (finding,) = judge(check, fs, host(fs)).findings

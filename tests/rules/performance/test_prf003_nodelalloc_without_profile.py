@@ -1,4 +1,4 @@
-"""PRF003: delayed allocation is off, and no profile asks for that."""
+"""PRF003: delayed allocation is off, although no profile demands that."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_options(*tokens: str, **how: Any) -> Filesystem:
 
 
 def without_journal() -> Filesystem:
-    """Build one with nodelalloc and a complete options file that has no data=."""
+    """Build a filesystem with nodelalloc, whose complete options file has no data= line."""
     seen = options("nodelalloc")
     rest = tuple(option for option in seen.options if option.name != "data")
     return filesystem(options=known(type(seen)(seen.source, True, rest, ("rw", "nodelalloc"))))
@@ -73,7 +73,7 @@ def without_journal() -> Filesystem:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The word is a finding where it was chosen, and not what data=journal or ext3 implies."""
+    """The option is a finding if somebody set it, not if data=journal or ext3 implies it."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -84,14 +84,14 @@ def test_a_read_only_filesystem_is_not_judged() -> None:
 
 
 def test_a_profile_that_asks_for_it_silences_the_rule() -> None:
-    """The best known false positive: TiDB's own check fails without nodelalloc."""
+    """The best-known false positive: TiDB's own check fails without nodelalloc."""
     verdict = verdict_of(with_options("nodelalloc"), profiles=(ActiveProfile(TIDB),))
     assert verdict.outcome is Outcome.NOT_APPLICABLE
     assert verdict.note == "TiDB requires nodelalloc (profile tidb)"
 
 
 def test_it_is_a_note_with_its_commands() -> None:
-    """The remount names delalloc, whatever fstab says, and keeps all else as it is."""
+    """The remount sets delalloc, whatever fstab has, and keeps all other options."""
     fs = filesystem(
         options=known(options("nodelalloc")),
         mounts=(mount(flags=("rw", "noatime")),),
@@ -110,7 +110,7 @@ def test_it_is_a_note_with_its_commands() -> None:
 
 
 TRIES = 5
-"""Another program's sync(2) may come between the write and the look at the new file."""
+"""The number of attempts, because another program's sync(2) may interfere."""
 WRITE_TO_BOTH = """
 set -e
 cd {where}
@@ -128,7 +128,7 @@ dd if=/dev/zero bs=4k count=8 status=none of=new && filefrag -v new
 @pytest.mark.kernel
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
-    """What is written to it has its blocks at once, also after its cached pages were dropped."""
+    """Blocks for such a file are allocated at once, even after its cached pages were dropped."""
     for number in range(TRIES):
         folder = tmp_path / f"{number}"
         folder.mkdir()
@@ -140,9 +140,9 @@ def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
 
 
 def _extents(folder: Path) -> str:
-    """Write to a file that is open at the remount, and to a new one: return their extents.
+    """Return the extents of a file that was open at the remount, and of a new one.
 
-    The new one is looked at as soon as it is written, before anybody writes it back.
+    Both are written first; the new file is examined at once, before any writeback.
     """
     shell = RemedyShell(folder)
     try:
@@ -152,7 +152,7 @@ def _extents(folder: Path) -> str:
         shell.close()
 
 
-# Delayed allocation goes on by remount, from wherever nodelalloc was set.
+# Delayed allocation is turned on by a remount, wherever nodelalloc was set.
 SUMMARY = "Enable delayed allocation"
 REMEDY_CASES = (
     RemedyCase("set by fstab", SUMMARY, mount="nodelalloc", fstab="nodelalloc"),

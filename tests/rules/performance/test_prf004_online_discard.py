@@ -1,4 +1,4 @@
-"""PRF004: discards while the filesystem is in use, judged by what lies below."""
+"""PRF004: discards while the filesystem is in use, judged by the devices below."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def on(stack: BlockDevice | Unknown = NVME, *tokens: str, **changes: Any) -> Fil
 
 
 def over(below: BlockDevice, kind: str, **changes: Any) -> BlockDevice:
-    """Build a device-mapper device on another device."""
+    """Build a device-mapper device on top of another device."""
     return disk("dm-0", DeviceNumber(254, 0), TAKES, kind=kind, below=known((below,)), **changes)
 
 
@@ -75,7 +75,7 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The option alone is nothing: the device must take discards."""
+    """The option alone is no finding: the device must support discards."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -133,7 +133,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
 def test_the_device_decides_how_bad_it_is(
     stack: BlockDevice, changes: dict[str, Any], grade: tuple[Severity, Confidence], words: str
 ) -> None:
-    """Slow and double work is medium, a disk of which nothing is known low."""
+    """Slow or duplicate work is medium, an unknown disk low."""
     devices = known((listed("sda"), listed("nvme0n1", NVME.device_number, transport="nvme")))
     (finding,) = verdict_of(on(stack), **{"devices": devices, **changes}).findings
     assert (finding.severity, finding.confidence) == grade
@@ -160,7 +160,7 @@ IMAGE = disk("loop0", DeviceNumber(7, 0), TAKES, kind="loop", loop=loop(known((S
 def test_discards_that_return_space_to_the_layer_below_pass(
     stack: BlockDevice, changes: dict[str, Any]
 ) -> None:
-    """Cloud images mount with discard, and enable fstrim.timer as well."""
+    """Cloud images mount with discard, and enable fstrim.timer too."""
     trimmed = {"fstrim": known(value=True), **changes}
     verdict = verdict_of(on(stack, "discard", "errors=remount-ro"), **trimmed)
     assert verdict.outcome is Outcome.PASS
@@ -180,7 +180,7 @@ def test_discards_that_return_space_to_the_layer_below_pass(
 def test_fstrim_leaves_out_what_fstab_does_not_name(
     own: Any, on_host: Any, severity: Severity, words: str
 ) -> None:
-    """Volumes of an orchestrator are in no fstab; without a line, all mounts are."""
+    """Volumes of an orchestrator are not in fstab; if fstab is empty, fstrim trims all mounts."""
     gap = unknown("fstab")
     fs = on(fstab=gap if own is None else known(own))
     fstab = gap if on_host is None else known(on_host)
@@ -200,7 +200,7 @@ def test_fstrim_leaves_out_what_fstab_does_not_name(
     ],
 )
 def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
-    """Without discard and without fstrim, the device would never learn what is free."""
+    """Without discard and fstrim, the device would never learn which blocks are free."""
     (finding,) = verdict_of(on(), fstrim=fstrim).findings
     (remedy,) = finding.remedies
     assert reported in remedy.summary
@@ -218,7 +218,7 @@ def test_the_remedy_says_what_trims_instead(fstrim: Any, reported: str) -> None:
     ],
 )
 def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks: bool) -> None:
-    """It is no cure of the leak: nobody is sent to enable the timer there."""
+    """Enabling the timer there does not cure the leak, so it is not suggested."""
     (finding,) = verdict_of(on(stack)).findings
     (remedy,) = finding.remedies
     assert ("reveals free blocks" in (remedy.trade_off or "")) is leaks
@@ -226,19 +226,19 @@ def test_fstrim_shows_what_is_free_through_dm_crypt(stack: BlockDevice, *, leaks
 
 
 def test_what_has_no_commands_is_a_remount_by_hand() -> None:
-    """A mount point that no shell can be given."""
+    """The mount point cannot be passed to a shell."""
     nowhere = on()._replace(mounts=(mount("/da\0ta"),))
     (finding,) = verdict_of(nowhere).findings
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), Disruption.REMOUNT)
 
 
-# Online discard goes off by remount, from wherever it was set.
+# Online discard is turned off by a remount, wherever it was set.
 SUMMARY = "Disable online discard"
 
 
 def as_disk(real: Host) -> Host:
-    """Return the host as a physical machine with a disk in the place of the loop device."""
+    """Return the host as a physical machine, with a disk in place of the loop device."""
     (fs, *others) = real.filesystems
     stack = Known(replace(need(fs.stack), loop=None, below=Known((), "test")), "test")
     return real._replace(

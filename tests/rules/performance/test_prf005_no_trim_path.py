@@ -1,4 +1,4 @@
-"""PRF005: nothing tells the device which blocks are free."""
+"""PRF005: the device is never told which blocks are free."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAKES = known(disk(limits=queue(discard_max_bytes=1 << 31, rotational=False)))
 
 
 def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
-    """Judge a filesystem on a host that nothing trims."""
+    """Judge a filesystem on a host without regular trims."""
     return judge(check, fs, host(fs, **{"fstrim": known(value=False), **changes}))
 
 
@@ -106,12 +106,12 @@ def on(**changes: Any) -> Filesystem:
     ],
 )
 def test_outcomes(fs: Filesystem, changes: dict[str, Any], outcome: Outcome) -> None:
-    """It takes a device that discards, no option, and no regular fstrim."""
+    """The rule needs a device that supports discards, no option, and no regular fstrim."""
     assert verdict_of(fs, **changes).outcome is outcome
 
 
 def test_the_finding_is_low_and_likely() -> None:
-    """A vendor's agent may trim, which no file tells."""
+    """A vendor's agent may trim, which no file shows."""
     (finding,) = verdict_of(on()).findings
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
     assert finding.message.startswith("sda supports discards")
@@ -120,7 +120,7 @@ def test_the_finding_is_low_and_likely() -> None:
 
 
 def test_what_the_timer_leaves_out_is_not_told_to_enable_it() -> None:
-    """A job of its own is what it needs."""
+    """It needs a separate job instead."""
     (finding,) = verdict_of(on(fstab=NOT_NAMED), **TIMED).findings
     assert "skips this filesystem" in finding.message
     assert not any("enable --now" in remedy.summary for remedy in finding.remedies)

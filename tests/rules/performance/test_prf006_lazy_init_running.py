@@ -1,4 +1,4 @@
-"""PRF006: inode tables that are yet to be zeroed."""
+"""PRF006: inode tables that are not zeroed yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.remedies.case import RemedyCase
 
 
 def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
-    """Build a filesystem with so many groups to be zeroed."""
+    """Build a filesystem with this many groups to be zeroed."""
     return filesystem(unzeroed_groups=known(groups), options=known(options(*tokens)), **changes)
 
 
@@ -35,7 +35,7 @@ def left(groups: int, *tokens: str, **changes: Any) -> Filesystem:
     ids="none last two stopped unmounted read-only state-unknown not-read".split(),
 )
 def test_prf006_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """One group that is left is normal."""
+    """A single remaining group is normal."""
     assert judge(check, fs, host(fs)).outcome is outcome
 
 
@@ -47,7 +47,7 @@ def found(fs: Filesystem) -> Finding:
 
 
 def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
-    """With noinit_itable the kernel zeroes nothing."""
+    """With noinit_itable the kernel does not zero the tables."""
     assert "the kernel is zeroing them" in found(left(9)).message
     assert len(found(left(9)).remedies) == 2
     assert found(left(9)).summary == "the kernel is still zeroing inode tables"
@@ -57,7 +57,7 @@ def test_who_waits_for_nothing_is_not_told_to_wait() -> None:
 
 
 def test_prf006_commands_hurry_and_wait() -> None:
-    """What is zeroed stays zeroed: there is no rollback, and nothing to take back."""
+    """Zeroed tables stay zeroed, so there is no rollback."""
     steps = found(left(9)).remedies[1].lines
     assert steps[0].command == "mount -o remount,rw,relatime,init_itable=0 /dev/sda /data"
     assert steps[1].command.startswith("while dumpe2fs /dev/sda ")
@@ -65,7 +65,7 @@ def test_prf006_commands_hurry_and_wait() -> None:
     assert found(left(9, mounts=())).remedies[1].steps == ()
 
 
-# The kernel zeroes inode tables without pauses; nothing makes them dirty again.
+# The kernel zeroes inode tables without pauses, which cannot be undone.
 REMEDY = "without pauses"
 LAZY = ("-E", "lazy_itable_init=1")
 REMEDY_CASES = (

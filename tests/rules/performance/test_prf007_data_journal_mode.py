@@ -29,7 +29,7 @@ def finding_of(fs: Filesystem) -> Finding:
 
 
 def journaling(place: str = "/data", **changes: Any) -> Filesystem:
-    """Build a filesystem with data=journal in force, whose fstab entry says so."""
+    """Build a filesystem with data=journal in force, which its fstab entry also sets."""
     values = {"fstab": known((fstab_entry(JOURNAL, mount_point=place),)), **changes}
     values.setdefault("mounts", (mount(place),))
     return filesystem(options=known(options(JOURNAL)), **values)
@@ -44,7 +44,7 @@ def journaling(place: str = "/data", **changes: Any) -> Filesystem:
     ],
 )
 def test_databases_lose_their_direct_io(place: str, severity: Severity) -> None:
-    """A mail spool that chose the mode is no more than low."""
+    """A mail spool, for which the mode was chosen, is at most low."""
     assert finding_of(journaling(place)).severity is severity
 
 
@@ -55,29 +55,29 @@ def test_a_read_only_mount_is_a_note() -> None:
 
 @pytest.mark.parametrize("token", ["data=ordered", "data=writeback"])
 def test_other_modes_pass(token: str) -> None:
-    """Writeback is DUR003's."""
+    """Writeback is for DUR003 to judge."""
     assert verdict_of(filesystem(options=known(options(token)))).outcome is Outcome.PASS
 
 
 def test_nodelalloc_alone_is_not_the_mode() -> None:
-    """The mode turns delayed allocation off; who turned it off otherwise did not set the mode."""
+    """The mode turns delayed allocation off, but it can be off without the mode."""
     fs = filesystem(options=known(options("nodelalloc", "nodioread_nolock")))
     assert verdict_of(fs).outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("evidence", [unknown("options"), known(options(complete=False))])
 def test_silence_of_the_mount_table_is_undetermined(evidence: Any) -> None:
-    """The superblock may hide the mode."""
+    """The unread superblock may set the mode."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
-    """The mount table shows nodelalloc beside it, which would stay if it were asked for."""
+    """The mount table also shows the implied nodelalloc, which would stay if it were repeated."""
     shown = ("rw", "nodelalloc", "nodioread_nolock", JOURNAL, "commit=30")
     found = options(JOURNAL, "nodelalloc", "nodioread_nolock", "commit=30", mount_table=shown)
     implied = tuple(
@@ -95,7 +95,7 @@ def test_what_the_mode_turned_off_is_not_repeated_by_the_new_mount() -> None:
     assert remedy.disruption is Disruption.UNMOUNT
 
 
-# Back from data=journal to data=ordered; what the mode turned off comes back with it.
+# From data=journal back to data=ordered, with the options that the mode had turned off.
 SUMMARY = "Mount with data=ordered"
 
 REMEDY_CASES = (

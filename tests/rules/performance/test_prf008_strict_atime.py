@@ -1,4 +1,4 @@
-"""PRF008: strictatime, which no mount table prints."""
+"""PRF008: strictatime, which the mount table does not show."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Only what is neither relatime nor noatime is a finding; noatime is demanded of nobody."""
+    """Only a mount with neither relatime nor noatime is a finding; noatime is never required."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -88,7 +88,7 @@ def test_the_finding_is_low_and_names_the_mount_points() -> None:
 
 
 def test_the_word_leaves_fstab_and_the_mount() -> None:
-    """Relatime is the default, and needs no word; noatime does."""
+    """Relatime is the default and needs no option; noatime does."""
     finding = finding_of(fstab=known((fstab_entry("strictatime", "errors=continue"),)))
     relatime, noatime = finding.remedies
     words = "strictatime,errors=continue"
@@ -103,7 +103,7 @@ def test_the_word_leaves_fstab_and_the_mount() -> None:
 
 
 def test_flags_that_fstab_does_not_have_are_kept() -> None:
-    """The remount repeats nosuid, and takes nothing from fstab."""
+    """The remount repeats nosuid, and does not drop it because fstab lacks it."""
     finding = finding_of(mounts=(mount(flags=("rw", "nosuid")),))
     assert commands(finding, 0, Phase.IMMEDIATE) == [
         "mount -o remount,rw,nosuid,relatime /dev/sda /data"
@@ -118,19 +118,19 @@ def test_flags_that_fstab_does_not_have_are_kept() -> None:
     ],
 )
 def test_no_commands_where_they_would_not_cure_all(odd: Any) -> None:
-    """A bind mount of a part, and a name that no shell word can spell, are left to a person."""
+    """A bind mount of a subdirectory, or a name that a shell word cannot hold, gets only advice."""
     finding = finding_of(mounts=(STRICT, odd))
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
 
 
 def test_without_an_fstab_entry_the_remedy_says_that_it_does_not_last() -> None:
-    """What mounts it is not known."""
+    """What mounts it is unknown."""
     finding = finding_of(fstab=known(()))
     assert "It has a mount without an fstab entry" in finding.remedies[0].summary
     assert commands(finding, 0, Phase.PERSISTENT) == []
 
 
-# Access times become gentle by remount, whatever fstab says.
+# Access times become relaxed by a remount, whatever fstab has.
 BY_DEFAULT, NEVER = "Remount with relatime", "Remount with noatime"
 REMEDY_CASES = (
     RemedyCase("relatime, set by fstab", BY_DEFAULT, mount="strictatime", fstab="strictatime"),

@@ -1,4 +1,4 @@
-"""PRF009: a journal that did not grow with its filesystem."""
+"""PRF009: a journal that is too small because it did not grow with its filesystem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def verdict(fs: Filesystem) -> Verdict:
 
 
 def sized(journal_mib: int | None, size_gib: int = 100, **changes: Any) -> Filesystem:
-    """Build a filesystem of a size with a journal of a size."""
+    """Build a filesystem of this size with a journal of this size."""
     held = superblock(
         journal_bytes=journal_mib * MIB if journal_mib is not None else None,
         size_blocks=size_gib * GIB // 4096,
@@ -64,7 +64,7 @@ OUTCOMES = {
 
 @pytest.mark.parametrize(("fs", "outcome"), OUTCOMES.values(), ids=OUTCOMES.keys())
 def test_prf009_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Less than an eighth of the usual on more than 20 GiB is a finding, and low."""
+    """Under an eighth of the usual journal size, on over 20 GiB, is a low finding."""
     judged = verdict(fs)
     assert judged.outcome is outcome
     assert all(finding.severity is Severity.LOW for finding in judged.findings)
@@ -78,7 +78,7 @@ def remedy_of(fs: Filesystem) -> Remedy:
 
 
 def test_prf009_commands_replace_the_journal() -> None:
-    """Where the new journal does not fit, the same command makes the old one again."""
+    """If the new journal does not fit, the same command recreates the old one."""
     remedy = remedy_of(sized(8, fstab=known(())))
     take_out = "test ! -e /sys/fs/ext4/sda && tune2fs -O ^has_journal /dev/sda && "
     larger = "{ tune2fs -J size=512 /dev/sda || tune2fs -J size=8 /dev/sda; }"
@@ -94,14 +94,14 @@ def test_prf009_commands_replace_the_journal() -> None:
     "room", [known(usage(free_blocks=1024 * MIB // 4096 - 1)), unknown("usage")]
 )
 def test_no_command_takes_a_journal_out_that_may_not_fit_again(room: Any) -> None:
-    """tune2fs makes no journal of more than half of the free space."""
+    """tune2fs creates no journal larger than half of the free space."""
     remedy = remedy_of(sized(8, usage=room))
     assert remedy.steps == ()
     assert "as soon as 1024 MiB are free" in remedy.summary
 
 
 def test_fast_commits_have_no_rollback() -> None:
-    """The size that dumpe2fs states holds their area, whose own size is not known."""
+    """The journal size that dumpe2fs prints includes the fast-commit area of unknown size."""
     features = superblock().features | {"fast_commit"}
     lines = remedy_of(sized(8, features=features)).lines
     assert lines
@@ -109,11 +109,11 @@ def test_fast_commits_have_no_rollback() -> None:
 
 
 def test_a_filesystem_in_another_namespace_has_words_only() -> None:
-    """Who holds it must unmount it first."""
+    """The processes in that namespace must unmount it first."""
     assert "mount namespace" in remedy_of(sized(8, mounts=())).summary
 
 
-# The journal is replaced by a larger one, and the small one is made again.
+# The journal is replaced by a larger one, and the small one is restored.
 REMEDY = "Replace the journal"
 REMEDY_CASES = (
     RemedyCase(

@@ -1,4 +1,4 @@
-"""PRF010: how long the disks take to write what may wait in memory."""
+"""PRF010: the time that disks need to write the dirty data allowed in memory."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def on_disk(name: str, *, minor: int = 0, **limits: Any) -> Filesystem:
 
 
 def over(stack: BlockDevice, mount_point: str = "/data") -> Filesystem:
-    """Build a filesystem on a stack."""
+    """Build a filesystem on this stack."""
     number = stack.device_number
     mounts = (mount(mount_point, number=number),)
     return filesystem(number=number, stack=known(stack), mounts=mounts)
 
 
 def in_bytes(dirty: int) -> Known[Memory]:
-    """Limit dirty memory in bytes."""
+    """Build memory settings with a dirty limit in bytes."""
     return known(memory(dirty_bytes=dirty))
 
 
@@ -96,7 +96,7 @@ def test_outcomes(on: Host, outcome: Outcome) -> None:
 
 
 def test_the_slowest_filesystem_is_named() -> None:
-    """One finding for the host: the limits are the host's."""
+    """The host has one finding, because the limits are the host's."""
     both = on_disk("nvme0n1"), on_disk("sda", minor=16)
     (finding,) = verdict_of(host(*both, memory=LARGE)).findings
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.LIKELY)
@@ -121,14 +121,14 @@ def test_a_stripe_is_as_fast_as_its_members_together() -> None:
 
 
 def test_a_stack_that_leads_back_into_itself_is_unknown() -> None:
-    """Odd evidence has no device at its end, and no speed."""
+    """Circular evidence has no leaf device, and thus no speed."""
     inner = disk("sdb", DeviceNumber(8, 16), below=known((disk("sdb", DeviceNumber(8, 16)),)))
     verdict = verdict_of(host(over(inner), memory=LARGE))
     assert [gap.what for gap in verdict.unknowns] == ["queues below a filesystem"]
 
 
 def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
-    """The gap is told as well."""
+    """The gap is reported as well."""
     unseen = filesystem(number=DeviceNumber(8, 16), stack=unknown("stack of sdb"))
     verdict = verdict_of(host(filesystem(), unseen, memory=LARGE))
     assert verdict.outcome is Outcome.FAIL
@@ -136,7 +136,7 @@ def test_a_finding_stands_beside_what_could_not_be_seen() -> None:
 
 
 def test_the_remedy_bounds_it_by_the_slowest_and_brings_the_ratios_back() -> None:
-    """It is the remedy of PRF002: two seconds of writing."""
+    """The remedy is that of PRF002: two seconds of writing."""
     (finding,) = verdict_of(host(filesystem(), memory=LARGE)).findings
     (remedy,) = finding.remedies
     commands = {step.phase: step.command for step in remedy.lines}
@@ -150,7 +150,7 @@ class WithLimits(RemedyCase):
     """A case with a backlog of 12 GiB, which takes any device long enough."""
 
     def run(self, rule: Rule, stage: Stage) -> None:
-        """Set the limit, run the case, and see that the rollback brought it back."""
+        """Set the limit, run the case, and check that the rollback restored it."""
         with own_limits("vm.dirty_bytes=12884901888"):
             before = read_limits()
             super().run(rule, stage)

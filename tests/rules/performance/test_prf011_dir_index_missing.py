@@ -73,12 +73,12 @@ def commands(finding: Finding, which: int, phase: Phase) -> list[str]:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Large filesystems of ext3 and ext4 should have it."""
+    """Large ext3 and ext4 filesystems should have the feature."""
     assert verdict_of(fs).outcome is outcome
 
 
 def test_new_directories_get_an_index_at_once() -> None:
-    """The feature is set while it is mounted; the kernel refuses to clear it then."""
+    """The feature is set while mounted, which the kernel does not allow for clearing it."""
     finding = finding_of(without_index())
     assert (finding.severity, finding.confidence) == (Severity.LOW, Confidence.CONFIRMED)
     assert "100 GiB" in finding.message
@@ -95,7 +95,7 @@ def test_new_directories_get_an_index_at_once() -> None:
 
 
 def test_all_directories_get_one_unmounted() -> None:
-    """Nothing takes the indexes away again, so that no rollback is printed."""
+    """The indexes cannot be removed again, so there is no rollback."""
     finding = finding_of(without_index())
     unmount, index, again = commands(finding, 1, Phase.IMMEDIATE)
     assert (unmount, again) == (
@@ -111,19 +111,19 @@ def test_all_directories_get_one_unmounted() -> None:
 
 
 def test_the_root_is_left_to_a_rescue_system() -> None:
-    """It cannot be unmounted, neither to index it nor to go back."""
+    """It can be unmounted neither for indexing nor for the rollback."""
     finding = finding_of(without_index(mounts=(mount("/"),)))
     assert [remedy.steps for remedy in finding.remedies] == [(), ()]
     assert "rescue system" in finding.remedies[1].summary
 
 
-# The feature is set while it is mounted; e2fsck -D indexes what is there already.
+# The feature is set while mounted; e2fsck -D indexes existing directories.
 ONLINE, ALL = "grow from now on", "index all existing directories"
 WITHOUT = ("-O", "^dir_index")
 
 
 def fill(stage: Stage) -> None:
-    """Make a directory of many blocks, which has no index."""
+    """Create a directory of many blocks without an index."""
     folder = stage.mount_point / "many"
     folder.mkdir()
     run_shell(f"cd '{folder}' && seq -f a_rather_long_name_that_fills_blocks_%g 2000 | xargs touch")

@@ -24,7 +24,7 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
 
 
 def mounted(*words: str, mount_point: str = "/data", **changes: Any) -> Filesystem:
-    """Build a filesystem whose mount table shows these words of the superblock."""
+    """Build a filesystem whose mount table shows these superblock options."""
     shown = mount(mount_point, super_options=("rw", *words))
     return filesystem(**{"mounts": (shown,), **changes})
 
@@ -58,7 +58,7 @@ def commands(finding: Finding, phase: Phase) -> list[str]:
     ],
 )
 def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """The words stand among the superblock's options; the options file never has them."""
+    """The mount table lists them among the superblock's options; the options file never does."""
     assert verdict_of(fs).outcome is outcome
 
 
@@ -71,7 +71,7 @@ def test_outcomes(fs: Filesystem, outcome: Outcome) -> None:
     ],
 )
 def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) -> None:
-    """With dirsync only changes of directories wait: mail servers ask for it."""
+    """With dirsync only directory changes wait, which some mail servers require."""
     finding = finding_of(mounted(*words))
     assert (finding.severity, finding.confidence) == (severity, Confidence.CONFIRMED)
     assert f"/data is mounted with {' and '.join(words)}" in finding.message
@@ -87,19 +87,19 @@ def test_sync_is_worse_than_dirsync(words: tuple[str, ...], severity: Severity) 
     ],
 )
 def test_removable_media_are_a_note(stack: BlockDevice, devices: tuple[Any, ...]) -> None:
-    """The best known false positive: people pull them out."""
+    """The best-known false positive: people unplug them."""
     finding = finding_of(mounted("sync", stack=known(stack)), devices=known(devices))
     assert finding.severity is Severity.INFO
 
 
 def test_a_stack_that_was_not_seen_is_not_taken_for_removable() -> None:
-    """The finding stands without it."""
+    """The finding remains without the stack."""
     finding = finding_of(mounted("sync", stack=unknown("stack")))
     assert finding.severity is Severity.MEDIUM
 
 
 def test_sync_goes_by_remount_and_leaves_fstab() -> None:
-    """The flag is cleared by its opposite; fstab would set it again at the next boot."""
+    """The remount sets the opposite; fstab would set the flag again at the next boot."""
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("noatime", "sync"),))))
     assert "persistent: fstab 7: noatime,sync -> noatime" in plain(finding.remedies[0].steps)
     finding = finding_of(mounted("sync", fstab=known((fstab_entry("sync"),))))
@@ -112,7 +112,7 @@ def test_sync_goes_by_remount_and_leaves_fstab() -> None:
 
 
 def test_dirsync_goes_by_a_new_mount() -> None:
-    """No remount takes it back (6.18, util-linux 2.38)."""
+    """No remount clears it (6.18, util-linux 2.38)."""
     finding = finding_of(mounted("sync", "dirsync"))
     assert commands(finding, Phase.IMMEDIATE) == [
         "umount /data",
@@ -144,7 +144,7 @@ def test_dirsync_goes_by_a_new_mount() -> None:
 def test_no_commands_where_one_mount_is_not_all(
     fs: Filesystem, disruption: Disruption, reported: str
 ) -> None:
-    """The root cannot be unmounted, and other mounts keep the superblock as it is."""
+    """The root cannot be unmounted, and other mounts keep the superblock's state."""
     (remedy,) = finding_of(fs).remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
     assert reported in remedy.summary
@@ -160,7 +160,7 @@ def test_no_commands_where_one_mount_is_not_all(
     ],
 )
 def test_rootflags_are_named(mount_point: str, flags: str, *, named: bool) -> None:
-    """The kernel mounts the root with them, before fstab is read, and no other filesystem."""
+    """The kernel mounts only the root with them, before fstab is read."""
     boot = known(("quiet", f"rootflags={flags}"), "/proc/cmdline")
     finding = finding_of(mounted("sync", mount_point=mount_point), kernel_arguments=boot)
     assert ("rootflags=" in finding.remedies[0].summary) is named
@@ -168,7 +168,7 @@ def test_rootflags_are_named(mount_point: str, flags: str, *, named: bool) -> No
     assert cited.get("rootflags") == (flags if named else None)
 
 
-# Sync goes by a remount, dirsync by a new mount.
+# sync is cleared by a remount, dirsync by a new mount.
 SYNC, DIRSYNC, BOTH = "without sync.", "without dirsync.", "without sync and dirsync."
 REMEDY_CASES = (
     RemedyCase("sync, set by fstab", SYNC, mount="sync", fstab="sync,relatime"),

@@ -1,4 +1,4 @@
-"""The backlog of dirty memory, the queues below a filesystem, and how long a stall takes."""
+"""The backlog of dirty memory, the queues below a filesystem, and the duration of a stall."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ABSENT = Unknown("queue file", Why.ABSENT)
 
 
 def drain(**changes: Any) -> Drain:
-    """Build the queue of a slow disk that takes 8 MiB while it is throttled, and 32 otherwise."""
+    """Build the queue of a slow disk, which takes 8 MiB if throttled and 32 MiB otherwise."""
     values: dict[str, Any] = {
         "name": "sda",
         "speed_class": "slow",
@@ -58,13 +58,13 @@ def drain(**changes: Any) -> Drain:
 def test_a_device_has_the_speed_of_its_class(
     device: BlockDevice, virtualization: str | None, speed: tuple[str, int]
 ) -> None:
-    """What `rotational` says of a virtual disk is the driver's default."""
+    """The value of `rotational` on a virtual disk is the driver's default."""
     (found,) = read_drains(device, known(virtualization))
     assert (need(found).speed_class, need(found).megabytes_per_second) == speed
 
 
 def test_a_device_without_a_request_queue_holds_nothing() -> None:
-    """NVMe multipath has neither file; what cannot be read is a gap."""
+    """NVMe multipath has neither file; a file that cannot be read is a gap."""
     (found,) = read_drains(
         disk(limits=queue(nr_requests=ABSENT, wbt_latency_usec=ABSENT)), known(None)
     )
@@ -86,7 +86,7 @@ MEMBERS = [disk(f"sd{name}", DeviceNumber(8, 16 * i)) for i, name in enumerate("
     ],
 )
 def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str, int]) -> None:
-    """Mirrors take all of it each; a loop device has a queue above that of its disk."""
+    """Each mirror takes all data; a loop device has a queue above that of its disk."""
     found = [need(each) for each in read_drains(stack, known(None))]
     assert {each.name: each.shares for each in found} == shares
 
@@ -103,7 +103,7 @@ def test_members_of_a_stripe_share_the_data(stack: BlockDevice, shares: dict[str
 def test_throttling_keeps_a_queue_at_eight_requests(
     queue_of: Drain, throttled: bool, holds: int
 ) -> None:
-    """It cannot deepen one."""
+    """Throttling cannot deepen a queue."""
     assert queue_of.holds_bytes(throttled=throttled) == holds
 
 
@@ -120,12 +120,12 @@ def test_throttling_keeps_a_queue_at_eight_requests(
 def test_a_stall_is_what_the_queue_does_not_take(
     queue_of: Drain, dirty: int, seconds: float
 ) -> None:
-    """At the speed of the device, each member of a stripe its part."""
+    """The rest is written at the device's speed, split among the members of a stripe."""
     assert stall_seconds(dirty, [queue_of]) == pytest.approx(seconds)
 
 
 def test_the_slowest_queue_decides() -> None:
-    """With throttling, or as if it were off."""
+    """It decides with throttling, and as if throttling were off."""
     queues = [drain(megabytes_per_second=100), drain()]
     dirty = 8 * MIB + 10_000_000
     assert stall_seconds(dirty, queues) == pytest.approx(1)
@@ -143,7 +143,7 @@ def test_the_slowest_queue_decides() -> None:
     ],
 )
 def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[str]) -> None:
-    """The size of the device, where it is below the limit."""
+    """The device's size limits the backlog if it is below the dirty limit."""
     limited = memory(dirty_bytes=GIB)
     fs = filesystem(stack=known(disk(size_sectors=sectors)))
     assert backlog_bytes(fs, limited) == backlog
@@ -153,7 +153,7 @@ def test_no_more_can_be_dirty_than_fits(sectors: Any, backlog: int, cited: list[
 
 
 def test_without_a_stack_the_limit_is_the_backlog() -> None:
-    """Its size is not known."""
+    """The size of the filesystem's device is unknown."""
     fs = filesystem(stack=unknown("stack"))
     assert backlog_bytes(fs, memory(dirty_bytes=GIB)) == GIB
     assert list(cite_size(fs, memory(dirty_bytes=GIB))) == []
@@ -169,7 +169,7 @@ def test_without_a_stack_the_limit_is_the_backlog() -> None:
 def test_the_limit_is_cited_with_the_setting_that_makes_it(
     changes: dict[str, int], words: str
 ) -> None:
-    """Bytes win over the ratio."""
+    """A limit in bytes overrides the ratio."""
     assert cite_memory(Known(memory(**changes), "/proc")).value == words
 
 
@@ -208,7 +208,7 @@ def test_two_seconds_of_the_slowest_bound_the_backlog() -> None:
 def test_throttling_is_switched_off_where_that_is_a_tenth(
     dirty: int, drains: list[Drain], words: str | None
 ) -> None:
-    """The share by which the estimate must fall to be seen."""
+    """The estimate must fall by at least a tenth."""
     summaries = [
         remedy.summary for remedy in stall_remedies(memory(), dirty, drains, contained=False)
     ]
