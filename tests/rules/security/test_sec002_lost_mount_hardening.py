@@ -1,4 +1,4 @@
-"""SEC002: nosuid, nodev and noexec that fstab asks for and a mount has lost."""
+"""SEC002: nosuid, nodev and noexec that fstab sets but a mount has lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def verdict(fs: Filesystem, **changes: Any) -> Verdict:
 
 
 def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: Any) -> Filesystem:
-    """Build a filesystem for which fstab asks `fstab`, mounted with the flags `live`."""
+    """Build a filesystem whose fstab entry has `fstab`, mounted with the flags `live`."""
     values: dict[str, Any] = {
         "mounts": (mount(flags=live),),
         "fstab": known((fstab_entry(*fstab),)),
@@ -39,7 +39,7 @@ def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: An
         (asked("nosuid"), Outcome.FAIL),
         (asked("defaults", "nodev", "noexec", live=("rw", "nodev", "relatime")), Outcome.FAIL),
         (asked("user", live=("rw", "nosuid", "nodev", "relatime")), Outcome.FAIL),
-        # A later word takes back what an earlier one implies.
+        # A later option overrides the flags that an earlier one implies.
         (asked("user", "exec", "suid", "dev"), Outcome.PASS),
         (asked("noexec", "exec"), Outcome.PASS),
         (asked("noatime", "commit=30"), Outcome.PASS),
@@ -51,18 +51,18 @@ def asked(*fstab: str, live: tuple[str, ...] = ("rw", "relatime"), **changes: An
     ],
 )
 def test_sec002_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """Only what fstab asks for can be lost."""
+    """Only a flag that fstab sets can be lost."""
     assert verdict(fs).outcome is outcome
 
 
 def test_sec002_does_not_judge_a_container() -> None:
-    """The fstab of a container is of no mount."""
+    """A container's fstab does not belong to the mounts that it sees."""
     assert verdict(asked("nosuid"), container="docker").outcome is Outcome.NOT_APPLICABLE
 
 
 @pytest.mark.parametrize("fstab", [("nosuid",), ("user",), ("nodev", "noexec")])
 def test_drf002_leaves_the_flags_that_protect_to_sec002(fstab: tuple[str, ...]) -> None:
-    """One loss is one finding."""
+    """One lost flag leads to one finding."""
     fs = asked(*fstab)
     assert judge(not_active, fs, host(fs)).outcome is Outcome.PASS
     assert len(verdict(fs).findings) == 1
@@ -89,7 +89,7 @@ def test_sec002_sets_the_flags_of_the_mount_and_no_more() -> None:
 
 
 def test_sec002_counts_what_was_lost() -> None:
-    """One flag is "it", several are "them", and three effects are one series."""
+    """The message uses the singular or the plural, and lists three effects in one series."""
     every = ("nosuid", "nodev", "noexec")
     (one,) = verdict(asked("nosuid")).findings
     (three,) = verdict(asked(*every)).findings
@@ -101,18 +101,18 @@ def test_sec002_counts_what_was_lost() -> None:
 
 
 def test_sec002_prints_no_command_for_a_mount_that_another_one_hides() -> None:
-    """Its mount point leads to the other one."""
+    """Its mount point leads to the mount on top of it."""
     hidden = mount()._replace(overmounted=True)
     (finding,) = verdict(asked("nosuid", mounts=(hidden,))).findings
     assert finding.remedies == ()
 
 
-# Flags that a remount by device and directory dropped.
+# Flags that were dropped by a remount with both device and directory.
 REMEDY = "on this mount again"
 
 
 def remount_by_device(stage: Stage) -> None:
-    """Do what loses the flags: mount(8) does not read fstab when both names are given."""
+    """Drop the flags: mount(8) does not read fstab if both names are given."""
     run("mount", "-o", "remount,commit=30", stage.device, stage.mount_point)
 
 

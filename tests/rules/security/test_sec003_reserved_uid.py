@@ -42,7 +42,7 @@ def reserved(*tokens: str, **changes: Any) -> Filesystem:
     ],
 )
 def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], who: str) -> None:
-    """The size of the reserve is what the account may take."""
+    """The size of the reserve is the amount that the account may take."""
     finding = finding_of(reserved(*tokens))
     assert finding.severity is Severity.INFO
     assert who in finding.message
@@ -51,13 +51,13 @@ def test_another_account_is_a_note_that_says_how_much(tokens: tuple[str, ...], w
 
 
 def test_without_root_the_size_is_left_out() -> None:
-    """The options file shows the account to everybody."""
+    """Without root, the options file still shows the account."""
     finding = finding_of(reserved("resuid=65534", superblock=unknown("superblock")))
     assert "may use the blocks that are reserved" in finding.message
 
 
 def test_root_passes() -> None:
-    """The default of mke2fs."""
+    """Root is the default of mke2fs."""
     verdict = verdict_of(reserved())
     assert verdict.outcome is Outcome.PASS
     assert {"resuid=0", "resgid=0"} <= {each.value for each in verdict.evidence}
@@ -68,17 +68,17 @@ def test_root_passes() -> None:
     [unknown("options"), known(options("resuid=0", complete=False))],
 )
 def test_an_account_that_is_not_known_is_undetermined(evidence: Any) -> None:
-    """Both are needed."""
+    """Both accounts must be known."""
     assert verdict_of(filesystem(options=evidence)).outcome is Outcome.UNDETERMINED
 
 
 def test_what_is_not_mounted_is_not_judged() -> None:
-    """Options exist only while the kernel has it mounted."""
+    """A filesystem has options in force only while the kernel has it mounted."""
     assert verdict_of(filesystem(alive=False, mounts=())).outcome is Outcome.NOT_APPLICABLE
 
 
 def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
-    """The rollback has the old fields of the superblock: what is in force does not tell them."""
+    """The rollback restores the superblock's old fields, which the options in force do not show."""
     (remedy,) = finding_of(reserved("resuid=65534")).remedies
     assert [step.command for step in remedy.lines] == [
         "mount -o remount,rw,relatime,resuid=0 /dev/sda /data",
@@ -95,7 +95,7 @@ def test_the_superblock_is_corrected_where_fstab_is_silent() -> None:
 
 
 def test_fstab_is_corrected_where_it_names_the_account() -> None:
-    """The superblock is left alone."""
+    """The superblock is not changed."""
     fs = reserved("resuid=65534", fstab=known((fstab_entry("noatime", "resuid=65534"),)))
     lines = plain(finding_of(fs).remedies[0].lines)
     assert not any("tune2fs" in line for line in lines)
@@ -109,11 +109,11 @@ def test_fstab_is_corrected_where_it_names_the_account() -> None:
     ids=["hostile", "another namespace"],
 )
 def test_where_nothing_can_be_written_there_is_no_command(fs: Filesystem) -> None:
-    """A value that is not a number never gets into a command."""
+    """A value that is not a number never becomes part of a command."""
     assert finding_of(fs).remedies[0].steps == ()
 
 
-# Resuid and resgid back to root by remount, in the superblock or in fstab.
+# resuid and resgid are set to root by a remount, and in the superblock or in fstab.
 SUMMARY = "Return the reserve to root"
 
 REMEDY_CASES = (
