@@ -1,4 +1,4 @@
-"""Citations: which of them are shown, and what would make a field of a superblock readable."""
+"""Citations: which are shown by default, and how a superblock field becomes readable."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ from support.builders import (
     ],
 )
 def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hint: str) -> None:
-    """Root in a container is not told to become root."""
+    """Root in a container is not advised to run as root."""
     own = known(superblock(), "EXT4_IOC_GET_TUNE_SB_PARAM")
     fs = filesystem(superblock=own)._replace(primary=primary)
     found: Evidence[int] = superblock_field(fs, "reserved blocks", lambda _: None)
@@ -71,7 +71,7 @@ def test_the_hint_is_that_of_the_device(primary: Evidence[PrimarySuperblock], hi
 
 
 def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
-    """What it does not print is not in the superblock."""
+    """A field that dumpe2fs does not print is not in the superblock."""
     own = known(superblock(), "dumpe2fs -h /dev/sda")
     fs = filesystem(superblock=own)._replace(primary=known(PrimarySuperblock()))
     found: Evidence[int] = superblock_field(fs, "reserved blocks", lambda _: None)
@@ -80,14 +80,14 @@ def test_dumpe2fs_is_not_installed_where_it_has_run() -> None:
 
 
 def test_four_citations_are_shown() -> None:
-    """Those beyond are detail, in the order of their importance."""
+    """Citations beyond the fourth are detail, in order of importance."""
     cited = in_brief(Citation(label, "1", "test") for label in "abcdef")
     assert [each.label for each in cited] == list("abcdef")
     assert [each.detail for each in cited] == [False] * 4 + [True] * 2
 
 
 def test_how_much_a_device_discards_is_detail() -> None:
-    """Where it is known."""
+    """The amount is cited only if it is known."""
     device = disk("sda", limits=queue(discard_max_bytes=4096))
     origin = "/sys/block/sda/queue/discard_max_bytes"
     cited = Citation("discard_max_bytes of sda", "4096", origin, detail=True)
@@ -96,7 +96,7 @@ def test_how_much_a_device_discards_is_detail() -> None:
 
 
 def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
-    """Its options are unknown there, as where the table could not be read: both are cited so."""
+    """Its options are unknown there, as with an unreadable mount table, and are cited so."""
     elsewhere = options("barrier")._replace(mount_table=None)
     assert cite_mount_table(elsewhere) == Citation(
         "mount table", "no mount was found", "/proc/self/mountinfo"
@@ -113,7 +113,7 @@ def test_a_mount_of_another_namespace_is_in_no_mount_table() -> None:
         ({"fstab": unknown("fstab")}, "Its origin is unknown"),
         ({"fstab": known((fstab_entry("nobarrier"),))}, ""),
         ({"fstab": known(()), "options": unknown("options")}, ""),
-        # The mount table omits it: the superblock set it at the mount, and no script did.
+        # The mount table omits it, so the superblock set it at mount time, and not a script.
         (
             {
                 "fstab": known(()),

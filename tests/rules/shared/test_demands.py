@@ -1,4 +1,4 @@
-"""Which options are demanded, which a rule warns of, and where a filesystem is mounted."""
+"""Demanded options, options that rules warn about, and the purpose of mount points."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AFFECTED, CURED = known(kernel("5.4.286")), known(kernel("6.18.5"))
 
 
 def by(*names: str) -> Host:
-    """Build a host with profiles for all its filesystems."""
+    """Build a host with these profiles for all its filesystems."""
     return host(profiles=tuple(ActiveProfile(all_profiles()[name]) for name in names))
 
 
@@ -65,13 +65,13 @@ def of(found: Evidence[EffectiveOptions]) -> Filesystem:
     ],
 )
 def test_a_rule_warns_of_an_option_by_its_name_or_its_value(token: str, code: str | None) -> None:
-    """The values are those that the rules themselves let pass."""
+    """The values without a warning are those that the rules themselves let pass."""
     found = discouraged([token], filesystem(), host(kernel=CURED))
     assert dict(found) == ({canonical(token): code} if code else {})
 
 
 def test_what_a_profile_demands_is_not_warned_of() -> None:
-    """The vendor's word is taken for its product."""
+    """The vendor's demand takes precedence for its product."""
     assert discouraged(["nodelalloc"], filesystem(), by("tidb")) == {}
     assert discouraged(["nodelalloc"], filesystem(), by("neo4j")) == {"nodelalloc": "PRF003"}
 
@@ -96,20 +96,20 @@ def test_what_a_profile_demands_is_not_warned_of() -> None:
 def test_dioread_nolock_is_warned_of_beside_nodelalloc(
     fs: Filesystem, on: Host, *, warned: bool
 ) -> None:
-    """On kernels of PRF001, and not where data=journal alone turned delalloc off."""
+    """The warning is for kernels of PRF001, unless data=journal alone turned delalloc off."""
     expected = {"dioread_nolock": "PRF001"} if warned else {}
     assert discouraged(["dioread_nolock"], fs, on) == expected
 
 
 def test_dioread_nolock_is_warned_of_where_nodelalloc_is_demanded() -> None:
-    """It will be in force."""
+    """The demanded nodelalloc will be in force."""
     profiles = (ActiveProfile(all_profiles()["tidb"]),)
     on = host(profiles=profiles, kernel=AFFECTED)
     assert discouraged(["dioread_nolock"], filesystem(), on) == {"dioread_nolock": "PRF001"}
 
 
 def test_what_is_harmless_when_shown_is_warned_of_when_hidden() -> None:
-    """DUR002 finds it in the superblock only."""
+    """DUR002 reports it only if it comes from the superblock."""
     fs = of(known(options(hidden=("noblock_validity",))))
     assert discouraged(["noblock_validity"], fs, host()) == {"noblock_validity": "DUR002"}
     assert discouraged(["nodioread_nolock"], fs, host()) == {}
@@ -121,7 +121,7 @@ def test_what_is_harmless_when_shown_is_warned_of_when_hidden() -> None:
     [("/srv", True), ("/srv/www", True), ("/srvx", False), ("/", False), ("/a/srv", False)],
 )
 def test_a_path_is_below_a_folder_or_the_folder(path: str, *, inside: bool) -> None:
-    """A name that only begins alike is another folder."""
+    """A name with the same prefix is another directory."""
     assert below(path, ["/srv", "/home"]) is inside
 
 
@@ -137,7 +137,7 @@ def test_a_path_is_below_a_folder_or_the_folder(path: str, *, inside: bool) -> N
     ],
 )
 def test_a_mount_point_tells_who_uses_it(place: str, kinds: str) -> None:
-    """By the folders that packages use."""
+    """The directories are those that packages use."""
     fs = filesystem(mounts=(mount(place),))
     found = {
         "database": holds_database(fs),
@@ -149,7 +149,7 @@ def test_a_mount_point_tells_who_uses_it(place: str, kinds: str) -> None:
 
 
 def overlays(*uppers: str, **changes: object) -> Host:
-    """Build a host with a filesystem on / , another on /var, and overlays."""
+    """Build a host with filesystems on / and /var, and overlays."""
     sdb = DeviceNumber(8, 16)
     mounts = [mount("/", mount_id=20), mount("/var", number=sdb, mount_id=21)]
     mounts += [
@@ -176,12 +176,12 @@ def overlays(*uppers: str, **changes: object) -> Host:
     ],
 )
 def test_the_layers_of_containers_lie_on_the_deepest_mount(on: Host, folders: list[str]) -> None:
-    """From within a container the folders have other names."""
+    """Inside a container the directories have other paths."""
     assert list(container_layers(filesystem(), on)) == folders
 
 
 def test_the_first_profile_that_demands_an_option_is_named() -> None:
-    """Each option once, in the option table's spelling."""
+    """Each option is listed once, in the option table's spelling."""
     found = demanded(filesystem(), by("tidb", "neo4j", "etcd"))
     assert {token: profile.name for token, profile in found.items()} == {
         "barrier": "etcd",
@@ -191,7 +191,7 @@ def test_the_first_profile_that_demands_an_option_is_named() -> None:
 
 
 def test_demanded_features_have_their_profile() -> None:
-    """Only profiles that demand features have any."""
+    """Only profiles that demand features are listed."""
     found = demands_features(filesystem(), by("tidb", "mysql-aws-twp"))
     assert {feature: profile.name for feature, profile in found.items()} == {
         "bigalloc": "mysql-aws-twp"
@@ -208,7 +208,7 @@ def test_demanded_features_have_their_profile() -> None:
     ],
 )
 def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -> None:
-    """Where the option gets another token than the demanded one."""
+    """A change conflicts if it gives a demanded option a different token."""
     assert list(replaced_demands(filesystem(), by("tidb"), tokens)) == lost
 
 
@@ -223,12 +223,12 @@ def test_a_change_is_against_a_demand(tokens: dict[str, str], lost: list[str]) -
     ],
 )
 def test_tokens_in_force_overrule_a_demand(tokens: Iterable[str], lost: list[str]) -> None:
-    """The access times are one option, of which one token is in force."""
+    """All access-time options are one option, of which one token is in force."""
     assert sorted(replaced_demands(filesystem(), by("tidb"), states_of(tokens))) == sorted(lost)
 
 
 def test_the_words_about_what_stays_and_what_is_warned_of() -> None:
-    """Nothing to say is nothing said."""
+    """Without anything to report, the text is empty."""
     kept = demanded(filesystem(), by("neo4j"))
     product = all_profiles()["neo4j"].product
     assert kept_text(kept) == f" noatime is kept: required by {product} (profile neo4j)."

@@ -1,4 +1,4 @@
-"""Sizes, shares and times in words; the journal and the stripe of a filesystem in numbers."""
+"""Sizes, shares and times as text; the journal and the stripe of a filesystem as numbers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from support.builders import (
     ],
 )
 def test_a_size_is_spelled_in_its_largest_unit(count_bytes: int, words: str) -> None:
-    """One digit after the point is enough."""
+    """At most one decimal is used."""
     assert size(count_bytes) == words
 
 
@@ -78,7 +78,7 @@ def test_a_size_is_spelled_in_its_largest_unit(count_bytes: int, words: str) -> 
     ],
 )
 def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, words: str) -> None:
-    """Only what is full is said to be full."""
+    """Only a full filesystem is called full."""
     assert percent(part, whole) == words
 
 
@@ -86,7 +86,7 @@ def test_a_share_is_never_rounded_up_to_all(part: int, whole: int, words: str) -
     ("free", "available", "share"), [(50, 40, 50 / 90), (10, 0, 1.0), (100, 95, 0.0)]
 )
 def test_fullness_is_what_df_says(free: int, available: int, share: float) -> None:
-    """The reserve is no space of users."""
+    """The reserve does not count as space for users."""
     found = usage(size_blocks=100, free_blocks=free, available_blocks=available)
     assert full_share(found) == pytest.approx(share)
 
@@ -111,18 +111,18 @@ NO_USAGE = unknown("space in use")
     ],
 )
 def test_the_block_size_is_known_without_root(fs: Filesystem, origin: str | None) -> None:
-    """statfs(2) tells it where the superblock's reader does not."""
+    """statfs(2) returns it if the superblock's reader does not."""
     found = block_bytes(fs)
     assert (found.origin if isinstance(found, Known) else None) == origin
 
 
 def test_the_size_of_a_device_that_is_not_seen() -> None:
-    """The gap of the stack is the gap of the size."""
+    """The gap of the stack becomes the gap of the size."""
     assert isinstance(device_bytes(filesystem(stack=unknown("stack"))), Unknown)
 
 
 def test_a_device_is_counted_in_sectors_and_an_image_in_blocks() -> None:
-    """An image ends with its filesystem, whose blocks are its size."""
+    """An image ends with its filesystem, so its size is that of its blocks."""
     of = known(superblock(size_blocks=1000))
     assert device_bytes(filesystem(stack=known(disk(size_sectors=known(7))))) == Known(
         7 * 512, "test"
@@ -136,20 +136,20 @@ def test_a_device_is_counted_in_sectors_and_an_image_in_blocks() -> None:
     [(GIB, GIB), (100 * GIB, GIB), (101 * GIB, GIB * 101 // 100), (300 * GIB, 3 * GIB)],
 )
 def test_a_hundredth_of_a_large_device_may_lie_idle(device: int, idle: int) -> None:
-    """On smaller ones it is 1 GiB."""
+    """On smaller devices the limit is 1 GiB."""
     assert least_idle(device) == idle
 
 
 @pytest.mark.parametrize(("beyond_blocks", "room"), [(0, False), (1, True)])
 def test_room_to_grow_is_more_than_may_lie_idle(beyond_blocks: int, *, room: bool) -> None:
-    """Up to 1 GiB of 50 GiB, CAP005 says nothing either."""
+    """CAP005 does not report up to 1 GiB of 50 GiB either."""
     device = known(disk(size_sectors=known(50 * GIB // 512)))
     own = superblock(size_blocks=49 * GIB // 4096 - beyond_blocks)
     assert has_room_to_grow(filesystem(stack=device, superblock=known(own))) is room
 
 
 def test_space_is_cited_in_bytes() -> None:
-    """Blocks times their size; nothing where it is not known."""
+    """The value is blocks times block size; without the usage there is no citation."""
     (cited,) = cite_space(filesystem())
     assert cited.value == "100 GiB in all, 50 GiB free, 45 GiB free for users"
     assert cite_space(filesystem(usage=NO_USAGE)) == ()
@@ -165,7 +165,7 @@ def test_space_is_cited_in_bytes() -> None:
     ],
 )
 def test_room_to_grow_must_be_known(changes: dict[str, Any], *, room: bool) -> None:
-    """A device of 300 GiB around a filesystem of 100 GiB has room; a gap is none."""
+    """A device of 300 GiB around a filesystem of 100 GiB has room; unknown sizes have none."""
     large = known(disk(size_sectors=known(300 * GIB // 512, "/sys")))
     own = known(superblock(size_blocks=100 * GIB // 4096))
     fs = filesystem(**{"stack": large, "superblock": own, **changes})
@@ -186,7 +186,7 @@ MOST = 4102444800 * 4
 @example(13_574_563_200)  # 2400-02-29, the last day of 400 years
 @example(13_574_649_600)  # 2400-03-01
 def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
-    """The words are those of the standard library, and read back as the same second."""
+    """The text equals that of the standard library, and is parsed as the same second."""
     expected = datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert utc(seconds) == expected
     assert seconds_since_1970(expected) == seconds
@@ -196,7 +196,7 @@ def test_a_time_is_spelled_as_the_calendar_has_it(seconds: int) -> None:
     "text", ["", "yesterday", "2026-01-02", "2026-01-02T03:04:05+01:00", "2026-13-02T03:04:05Z"]
 )
 def test_what_is_no_time_in_utc_is_none(text: str) -> None:
-    """A time in another zone is not taken for one in UTC."""
+    """A time in another zone is not treated as UTC."""
     assert seconds_since_1970(text) is None
 
 
@@ -230,7 +230,7 @@ def test_fractions_of_a_second_are_dropped() -> None:
 def test_the_usual_journal_is_that_of_mke2fs(
     size_mib: int, block_bytes: int, journal_kib: int
 ) -> None:
-    """These are what dumpe2fs said of filesystems that mke2fs 1.47.0 made at these sizes."""
+    """The sizes are what dumpe2fs printed for filesystems of these sizes by mke2fs 1.47.0."""
     assert journal_blocks_of((size_mib << 20) // block_bytes) * block_bytes == journal_kib << 10
 
 
@@ -250,7 +250,7 @@ def test_the_usual_journal_is_that_of_mke2fs(
 def test_the_usual_journal_grows_in_steps(
     from_blocks: int, below_it: int, journal_blocks: int
 ) -> None:
-    """What mke2fs 1.47 makes of a size, and of one block less."""
+    """The cases are sizes at which mke2fs 1.47 takes the next step, and one block less."""
     assert journal_blocks_of(from_blocks - 1) == below_it
     assert journal_blocks_of(from_blocks) == journal_blocks
 
@@ -268,12 +268,12 @@ def test_the_usual_journal_grows_in_steps(
 def test_a_journal_is_undersized_below_an_eighth_of_the_usual(
     present: int, filesystem_bytes: int, *, undersized: bool
 ) -> None:
-    """An older mke2fs makes an eighth; up to 20 GiB nobody needs more."""
+    """An older mke2fs makes an eighth; up to 20 GiB a larger journal is not needed."""
     assert Journal(present, 1024, filesystem_bytes).undersized is undersized
 
 
 def test_a_size_that_was_not_read_is_unknown() -> None:
-    """The superblock's own bytes do not always state the journal's size."""
+    """The superblock itself does not always have the journal's size."""
     gap = journal_of(filesystem(superblock=known(superblock(journal_bytes=None))))
     assert isinstance(gap, Unknown)
     assert gap.what == "size of the journal"
@@ -303,7 +303,7 @@ def test_the_journal_is_compared_in_bytes() -> None:
 def test_a_journal_is_external_where_none_lies_inside(
     changes: dict[str, Any], *, external: bool
 ) -> None:
-    """It is on a device that the superblock names, and neither an inode nor a size is inside."""
+    """The superblock names its device, and has neither an inode nor a size for it."""
     assert bool(superblock(**changes).external_journal) is external
 
 
@@ -354,12 +354,12 @@ def test_a_stripe_is_2_to_256_chunks(device: BlockDevice, stripe: RecommendedStr
     ],
 )
 def test_a_mount_takes_width_or_stride_up_to_a_group(width: int, stride: int, stripe: int) -> None:
-    """One block is no stripe, and a stripe larger than a group is none."""
+    """One block is no stripe, and neither is a stripe larger than a group."""
     assert stripe_at_mount(superblock(stripe_width_blocks=width, stride_blocks=stride)) == stripe
 
 
 def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
-    """Where the superblock does not tell the size of its groups, a block of bitmap does."""
+    """If the superblock does not have the group size, the size of a bitmap block gives it."""
     assert (
         largest_stripe_blocks(filesystem(superblock=known(superblock(blocks_per_group=64)))) == 64
     )
@@ -369,7 +369,7 @@ def test_a_group_has_as_many_blocks_as_a_bitmap_has_bits() -> None:
 
 
 def test_the_size_of_a_block_is_that_of_whoever_shows_it() -> None:
-    """That of the superblock comes first; without both, what is missing is said."""
+    """The superblock comes first; without it and statfs, the missing evidence is reported."""
     small, unread = known(superblock(block_bytes=1024)), unknown("superblock")
     assert need(block_bytes(filesystem(superblock=small))) == 1024
     assert need(block_bytes(filesystem(superblock=unread))) == 4096
