@@ -215,7 +215,7 @@ def test_names_and_series_are_unique() -> None:
 def test_what_is_shown_alike_is_one_series_with_the_worst_value() -> None:
     """The textfile collector refuses a whole file that contains a series twice.
 
-    Here a control character and its escape are names of two hosts, and a data file is named twice.
+    Two hosts are named by a control character and by its escape, and a data file occurs twice.
     """
     twice = (DataFile("bugs.toml", "kernel_bugs", "2027-01-31"),) * 2
     made = report(host(md127()), barriers)._replace(knowledge=twice)
