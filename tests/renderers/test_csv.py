@@ -50,7 +50,7 @@ NAMES = {**HOSTILE_NAMES, **FORMULAS}
 
 
 def read(*hosts: Audited) -> list[dict[str, str]]:
-    """Render and read back; the header is the columns, and each row ends with CR LF."""
+    """Render and parse: the header has the columns, and each row ends with CR LF."""
     text = render(hosts, PAGE)
     text.encode()
     assert text.endswith("\r\n")
@@ -63,7 +63,7 @@ def read(*hosts: Audited) -> list[dict[str, str]]:
 
 
 def test_a_finding_is_a_row() -> None:
-    """The commands are one line that stops at a failure, without those that undo."""
+    """The commands are one line that stops at a failure, without rollback commands."""
     critical, medium = read(NIGHT)
     assert critical == {
         "host": "db1",
@@ -102,7 +102,7 @@ def test_a_finding_is_a_row() -> None:
 def test_a_finding_on_a_line_of_fstab_has_its_mount_point(
     fact: str, device: str, uuid: str
 ) -> None:
-    """As in JSON: a table is filtered by mount point, whatever a rule judges."""
+    """As in JSON, a table can be filtered by mount point, whatever a rule judges."""
 
     @host_rule("CMP003", "fstab-unstable-device", severity=Severity.HIGH, since="0.2")
     def names(_host: Host) -> RuleOutput:
@@ -113,7 +113,7 @@ def test_a_finding_on_a_line_of_fstab_has_its_mount_point(
 
 
 def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
-    """It has no phases, so that all of it is one list for a shell."""
+    """A cell has no phases, so all its commands form one list for a shell."""
     (row,) = read(Audited("x", report(host(root()), edits)))
     assert row["commands"].split(" && ") == [
         "type e2fsck",
@@ -128,7 +128,7 @@ def test_a_cell_of_commands_stops_at_the_first_failure() -> None:
 
 
 def test_findings_that_do_not_count_are_marked() -> None:
-    """The reason, its owner and its last day have columns."""
+    """The reason, its owner and its last day have separate columns."""
     by_rule = {row["rule"]: row for row in read(PROCESSED)}
     assert {code: row["state"] for code, row in by_rule.items()} == {
         "DUR001": "suppressed",
@@ -143,7 +143,7 @@ def test_findings_that_do_not_count_are_marked() -> None:
 
 
 def test_what_nobody_could_judge_is_a_row() -> None:
-    """It has what is unknown and how to determine it; a rule that raised is an error."""
+    """The row has the unknown and how to determine it; a rule that raised is an error."""
     gap, unknown, broken, *_ = read(MURKY)
     assert (gap["kind"], gap["rule"]) == ("undetermined", "")
     assert gap["message"] == "the mount table of PID 1 (timed out: after 10 s)"
@@ -157,7 +157,7 @@ def test_what_nobody_could_judge_is_a_row() -> None:
 
 
 def test_every_host_has_a_row() -> None:
-    """A host without findings is clean, one without a report has the reason."""
+    """A host without findings is clean; a host without a report has the reason."""
     found = read(*FLEET)
     assert {row["host"] for row in found} == {"db1", "web1", "m", "bad.tar.gz", "db9"}
     (clean,) = read(CLEAN)
@@ -167,7 +167,7 @@ def test_every_host_has_a_row() -> None:
 
 
 def test_what_is_fixed_is_a_row() -> None:
-    """It has the name of the baseline, or columns where its filesystem is still there."""
+    """The row has the baseline's name of the filesystem, or its columns if it still exists."""
     (gone,) = [row for row in read(PROCESSED) if row["kind"] == "fixed"]
     shown = [gone[column] for column in ("host", "rule", "device", "mount_point", "message")]
     assert shown == ["db9", "CAP001", "/dev/sdz on /old", "", "Only 1 inode is left."]
@@ -182,7 +182,7 @@ def test_what_is_fixed_is_a_row() -> None:
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 def test_no_cell_is_a_formula(name: str) -> None:
-    """A name that begins like one is behind an apostrophe; what is shown else is unchanged."""
+    """A name that begins like a formula gets an apostrophe; other text is unchanged."""
     found = read(Audited(name, hostile_report(name)))
     cells = [cell for row in found for cell in row.values()]
     assert not [cell for cell in cells if cell.startswith(("=", "+", "-", "@", "\uff1d"))]
@@ -194,7 +194,7 @@ def test_no_cell_is_a_formula(name: str) -> None:
 @examples(25)
 @given(judged=HOSTS)
 def test_any_host_is_read_back(judged: Host) -> None:
-    """There is a row for each finding and each gap, and at least one."""
+    """There is a row for each finding and each gap, and at least one row."""
     report = audit(LIVE, judged, all_rules())
     found = read(Audited("x", report))
     expected = len(report.findings) + len(gaps("x", report))

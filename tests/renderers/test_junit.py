@@ -337,7 +337,7 @@ def test_any_host_is_a_file_that_readers_take(any_host: Host) -> None:
 
 @some_stories(__name__)
 def test_every_fixture_host_is_a_file_that_readers_take(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_readable(report_of(story))
 
 

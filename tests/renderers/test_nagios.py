@@ -217,7 +217,7 @@ def test_the_status_of_any_host_is_its_exit_code_in_words(judged: Host) -> None:
 
 @some_stories(__name__)
 def test_the_status_of_every_fixture_host_is_its_exit_code_in_words(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_status(report_of(story))
 
 

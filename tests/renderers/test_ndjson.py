@@ -29,7 +29,7 @@ def test_a_line_is_the_json_report(of: Report) -> None:
 
 @some_stories(__name__)
 def test_the_line_of_every_fixture_host_is_its_json_report(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     test_a_line_is_the_json_report(report_of(story))
 
 

@@ -247,7 +247,7 @@ def test_any_host_is_read_back(judged: Host) -> None:
 
 @some_stories(__name__)
 def test_every_fixture_host_is_read_back(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_measured(report_of(story))
 
 

@@ -460,7 +460,7 @@ def test_any_host_is_a_log_that_github_takes(any_host: Host) -> None:
 
 @some_stories(__name__)
 def test_every_fixture_host_is_a_log_that_github_takes(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert_logged(report_of(story))
 
 

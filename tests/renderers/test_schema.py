@@ -87,7 +87,7 @@ def test_every_report_obeys_the_schema_and_adds_nothing(of: Report) -> None:
 
 @some_stories(__name__)
 def test_the_report_of_every_fixture_host_obeys_the_schema(story: str) -> None:
-    """A fixture host combines facts that the strategy does not draw."""
+    """Fixture hosts combine facts in ways that the strategy does not generate."""
     assert errors(report_of(story), strict(SCHEMA)) == []
 
 
