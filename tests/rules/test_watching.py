@@ -1,4 +1,4 @@
-"""What the law of evidence takes away is what a rule looks at: the rest changes no verdict."""
+"""The law of evidence only removes facts that a rule looks at, because others change nothing."""
 
 from __future__ import annotations
 

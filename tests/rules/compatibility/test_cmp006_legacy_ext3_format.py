@@ -45,7 +45,7 @@ def old(kind: str = "ext3", *, mount_point: str = "/data", **changes: Any) -> Fi
 
 
 def finding_of(fs: Filesystem) -> Finding:
-    """Return the one finding about a filesystem."""
+    """Return the only finding about a filesystem."""
     (finding,) = verdict_of(fs).findings
     return finding
 

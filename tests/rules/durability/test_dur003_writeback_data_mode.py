@@ -41,7 +41,7 @@ def verdict_of(fs: Filesystem, **around: Any) -> Verdict:
 
 
 def finding_of(fs: Filesystem, **around: Any) -> Finding:
-    """Return the one finding of a filesystem."""
+    """Return the only finding of a filesystem."""
     verdict = verdict_of(fs, **around)
     assert len(verdict.findings) == 1, verdict
     return verdict.findings[0]

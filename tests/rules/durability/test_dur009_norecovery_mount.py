@@ -24,7 +24,7 @@ def verdict_of(fs: Filesystem) -> Verdict:
 
 
 def finding_of(fs: Filesystem) -> Finding:
-    """Return the one finding of a filesystem."""
+    """Return the only finding of a filesystem."""
     verdict = verdict_of(fs)
     assert len(verdict.findings) == 1, verdict
     return verdict.findings[0]

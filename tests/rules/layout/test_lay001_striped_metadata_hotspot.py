@@ -80,7 +80,7 @@ def verdict_of(fs: Filesystem) -> Verdict:
 
 
 def finding_of(fs: Filesystem) -> Finding:
-    """Return the one finding about a filesystem."""
+    """Return the only finding about a filesystem."""
     (finding,) = verdict_of(fs).findings
     return finding
 

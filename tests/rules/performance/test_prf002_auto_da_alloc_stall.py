@@ -43,7 +43,7 @@ def verdict_of(fs: Filesystem, **changes: Any) -> Verdict:
 
 
 def finding_of(fs: Filesystem, **changes: Any) -> Finding:
-    """Return the one finding about a filesystem."""
+    """Return the only finding about a filesystem."""
     (finding,) = verdict_of(fs, **changes).findings
     return finding
 

@@ -142,7 +142,7 @@ def test_a_remount_reaches_no_file_that_is_open(tmp_path: Path) -> None:
 def _extents(folder: Path) -> str:
     """Return the extents of a file that was open at the remount, and of a new one.
 
-    Both are written first; the new file is examined at once, before any writeback.
+    The new file is examined right after it is written, before any writeback.
     """
     shell = RemedyShell(folder)
     try:

@@ -24,7 +24,7 @@ def verdict_of(fs: Filesystem) -> Verdict:
 
 
 def finding_of(**changes: Any) -> Finding:
-    """Return the one finding about a filesystem with these facts."""
+    """Return the only finding about a filesystem with these facts."""
     (finding,) = verdict_of(filesystem(**{"mounts": (STRICT,), **changes})).findings
     return finding
 

@@ -30,7 +30,7 @@ def without_index(features: frozenset[str] = EXT4, *, gib: int = 100, **changes:
 
 
 def finding_of(fs: Filesystem) -> Finding:
-    """Return the one finding about a filesystem."""
+    """Return the only finding about a filesystem."""
     (finding,) = verdict_of(fs).findings
     return finding
 

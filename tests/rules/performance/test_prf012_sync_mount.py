@@ -30,7 +30,7 @@ def mounted(*words: str, mount_point: str = "/data", **changes: Any) -> Filesyst
 
 
 def finding_of(fs: Filesystem, **changes: Any) -> Finding:
-    """Return the one finding about a filesystem."""
+    """Return the only finding about a filesystem."""
     (finding,) = verdict_of(fs, **changes).findings
     return finding
 
