@@ -110,7 +110,7 @@ def stacked(kind: str, *below: BlockDevice) -> Filesystem:
         (with_rows(devices=known(LABELLED), fstab=unknown("fstab")), Outcome.UNDETERMINED),
         (with_rows(COPY, fstab=unknown("fstab")), Outcome.FAIL),
         (with_rows(devices=unknown("lsblk")), Outcome.UNDETERMINED),
-        # Without udev, lsblk shows no identifiers at all: root can read the superblocks.
+        # Without udev, lsblk shows no identifiers at all; root can read them in superblocks.
         (with_rows(devices=known(UNTOLD)), Outcome.PASS),
         (with_rows(devices=known(UNTOLD), unmounted=known((TWIN,))), Outcome.FAIL),
         (

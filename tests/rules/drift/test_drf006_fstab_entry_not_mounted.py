@@ -119,7 +119,7 @@ def test_drf006_has_no_command_for_a_device_that_is_not_here() -> None:
 def test_drf006_compares_the_place_and_the_device(
     there: Mount, entry: FstabEntry, outcome: Outcome
 ) -> None:
-    """Spellings of a mount point are equal; another filesystem there is not the intended one."""
+    """A mount point may be spelled differently; a different filesystem on it is a finding."""
     on = host(filesystem(mounts=(there,)), fstab=known((entry,)))
     assert verdict(on).outcome is outcome
 
