@@ -33,7 +33,7 @@ EXCUSES = {
     ("HLT002", "Filesystem.mounts"): BOTH_TELL,
     ("HLT007", "Filesystem.stack"): "an image is its own stack, which is always known",
 }
-"""Honest exceptions: a rule and the fact without which its result may be calmer."""
+"""Justified exceptions: a rule and a fact without which its result may be calmer."""
 WITHOUT_EXCUSES = "EXT4AUDIT_WITHOUT_EXCUSES"
 """The variable that disables the excuses, with which test_excuses.py checks that each is needed."""
 Judged = tuple[Rule, Filesystem | None, Host, Verdict]
@@ -43,7 +43,7 @@ Judged = tuple[Rule, Filesystem | None, Host, Verdict]
 def _who_knows_less_is_not_calmer(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
-    """Judge again what the rule's test judged, without the facts that the rule looked at."""
+    """Judge again what the rule's test judged, without some of the facts that the rule used."""
     judged: list[Judged] = []
 
     def recording(rule: Rule, fs: Filesystem | None, host: Host) -> Verdict:

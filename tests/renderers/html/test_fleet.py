@@ -134,7 +134,7 @@ def test_a_finding_and_a_gap_of_one_rule_are_both_in_the_cell() -> None:
 
 
 def test_the_cell_has_the_worst_of_all_filesystems() -> None:
-    """A host with a mild and a bad filesystem is a bad host."""
+    """A filesystem with a mild finding does not hide a severe one on the same host."""
     (bad,) = [
         verdict
         for verdict in night_report().verdicts

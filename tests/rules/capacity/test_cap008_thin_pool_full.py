@@ -48,7 +48,7 @@ def unseen(uuid: str) -> BlockDevice:
 
 
 def below_thin() -> BlockDevice:
-    """Build a thin volume on an LVM volume, unused by lvm2, whose table was not read."""
+    """Build a thin volume whose pool is an LVM volume, not managed by lvm2, with unread table."""
     return mapped("docker-1", 3, unseen("LVM-abcdef"), "thin")
 
 

@@ -117,7 +117,7 @@ def verdict(fs: Filesystem, release: str = "6.12.1") -> Verdict:
     ],
 )
 def test_lay003_outcomes(fs: Filesystem, outcome: Outcome) -> None:
-    """No stripe fits a single disk; 65535 sectors, over a group, and half chunks fit no array."""
+    """A disk or mirror must have none; elsewhere 65535 sectors, over a group, half chunks fail."""
     reported = verdict(fs)
     assert reported.outcome is outcome, reported.note
 
