@@ -256,7 +256,6 @@ class MountedCase(RemedyCase):
         assert not (stage.mount_point / ".journal").exists()
 
 
-# A journal is made, and taken out again.
 def test_the_mount_point_that_decides_is_among_the_few() -> None:
     """Without it, nothing in the report shows why the severity is high."""
     points = ("/a", "/b", "/c", "/srv")
@@ -265,6 +264,7 @@ def test_the_mount_point_that_decides_is_among_the_few() -> None:
     assert "/srv, /a, /b and 1 more" in [cited.value for cited in finding.citations]
 
 
+# A journal is created, and removed again.
 REMEDY_CASES = (
     RemedyCase(
         name="mounted",
