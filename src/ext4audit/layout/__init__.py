@@ -223,10 +223,11 @@ def superblock_copies(sizes: Sizes) -> int:
     """Return how many groups begin with a copy of the superblock, including the primary."""
     if "sparse_super2" in sizes.features:
         return 1 + len(sizes.backup_bgs)
+    groups = sizes.groups
     if "sparse_super" not in sizes.features:
-        return sizes.groups
+        return groups
     powers = (base**power for base in (3, 5, 7) for power in range(1, MOST_GROUPS_POWER))
-    return min(sizes.groups, 2) + sum(1 for group in powers if group < sizes.groups)
+    return min(groups, 2) + sum(1 for group in powers if group < groups)
 
 
 def usual_backups(block_bytes: int) -> tuple[tuple[int, int], ...]:

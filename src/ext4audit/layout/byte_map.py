@@ -9,6 +9,7 @@ Data is on one member, or on several if the stack mirrors. Parity, if any, is wr
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from math import gcd, lcm
 from typing import NamedTuple
@@ -133,6 +134,10 @@ class Place(NamedTuple):
 Find = Callable[[int], tuple[Place, ...]]
 
 
+MOST_KEPT_PLACES = 1 << 13
+"""The most bytes whose places are kept: advice asks for the chunks of one period many times."""
+
+
 class StackMap(NamedTuple):
     """Where the bytes of a filesystem are on the leaf devices of its stack.
 
@@ -223,7 +228,7 @@ def stacked(layer: Layer, components: Sequence[Component], size_bytes: int | Non
 def as_map(byte_map: ByteMap, members: tuple[str, ...]) -> StackMap:
     """Return the stack map of a device; `members` are the names of its leaf devices."""
     period_bytes = ANY_PERIOD_BYTES if byte_map.period_bytes == 1 else byte_map.period_bytes
-    data, parity = byte_map.data, byte_map.parity
+    data, parity = map(lru_cache(MOST_KEPT_PLACES), (byte_map.data, byte_map.parity))
     return StackMap(members, byte_map.geometry, data, parity, period_bytes, byte_map.run_bytes)
 
 
