@@ -28,6 +28,7 @@ from ext4audit import (
     audit_snapshot,
     select_rules,
 )
+from support.archives.contents import DATA_UUID, MOUNTINFO, header, sos_files
 from support.hosts.stories import HOSTS
 from support.program import run_python
 
@@ -144,6 +145,26 @@ def test_a_relative_path_is_that_of_the_working_directory(monkeypatch: pytest.Mo
     report = audit_snapshot(SNAPSHOT)
     monkeypatch.chdir(SNAPSHOT.parent)
     assert audit_snapshot("snapshot").verdicts == report.verdicts
+
+
+def test_times_in_an_archive_are_in_an_unknown_zone(tmp_path: Path) -> None:
+    """dumpe2fs prints no zone: this filesystem may have been mounted hours before the audit."""
+    mounted = "Last mount time:          Sat Nov 21 05:58:00 2026\n"
+    superblock = header(DATA_UUID).replace("has_journal", "has_journal needs_recovery")
+    files = {
+        **sos_files(),
+        "proc/1/mountinfo": "".join(MOUNTINFO.splitlines(keepends=True)[:2]),
+        "sos_commands/filesys/dumpe2fs_-h_.dev.vdb": superblock + mounted,
+        "sys/block/vdb/size": "20971520\n",
+    }
+    del files["proc/fs/ext4/vdb/options"]
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    (tmp_path / "sys/block/vdb/holders").mkdir()
+    report = audit_snapshot(tmp_path, rules=select_rules("HLT003"))
+    assert [each.outcome for each in report.verdicts] == [Outcome.FAIL]
 
 
 def test_targets_restrict_the_audit() -> None:

@@ -109,7 +109,9 @@ def audit_snapshot(
     location = os.fsdecode(path)
     open_captured = lazily("sources.captured", "open_captured")
     captured = open_captured(location, in_fleet=in_fleet)
-    host = assemble_host(captured.source, captured.taken_at)
+    host = assemble_host(
+        captured.source, captured.taken_at, has_local_times=captured.has_local_times
+    )
     if terms := _terms(targets):
         only_filesystems = lazily("assemble.devices.target", "only_filesystems")
         host = only_filesystems(host, terms, may_lack_targets=may_lack_targets)

@@ -83,11 +83,13 @@ def assemble_host(
     *,
     only: Collection[DeviceNumber] | None = None,
     progress: Callable[[str], None] = lambda _doing: None,
+    has_local_times: bool = False,
 ) -> Host:
     """Read a host with all its mounted ext4 superblocks, or only those on the devices `only`.
 
     A device in `only` that is not mounted is read from its superblock. `progress` is called with
-    the name of each device before the device is read.
+    the name of each device before the device is read. `has_local_times` is a property of the
+    source: whether its tools print times in the zone of the host.
     """
     inventory = take_inventory(source)
     kernel = read_kernel(source)
@@ -150,6 +152,7 @@ def assemble_host(
         trims_all=trims_all,
         raid0_default_layout=read_raid0_default_layout(source),
         mount_table=inventory.origin,
+        has_local_times=has_local_times,
     )
 
 

@@ -283,6 +283,8 @@ class Host(NamedTuple):
     parameter, 0 if it is not set. `profiles` are those that the user assigned. `planned` means that
     its filesystem does not exist yet. `page_bytes` is the kernel's page size. `mount_table` is the
     source of the mount table: in archives another file, or the output of a program.
+    `has_local_times` means that times of superblocks are in the host's time zone, which is not
+    known: dumpe2fs prints them without a zone, and archives of other programs run it as it is.
     """
 
     name: str
@@ -309,6 +311,7 @@ class Host(NamedTuple):
     planned: bool = False
     page_bytes: Evidence[int] = not_shown("page size")
     mount_table: str = MOUNT_TABLE
+    has_local_times: bool = False
 
     def profiles_of(self, fs: Filesystem) -> tuple[Profile, ...]:
         """Return the profiles that are in force for a filesystem."""

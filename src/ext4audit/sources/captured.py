@@ -63,6 +63,11 @@ class Captured(NamedTuple):
     taken_at: str
     source: Source
 
+    @property
+    def has_local_times(self) -> bool:
+        """Return whether tools ran in the host's time zone; those of a snapshot run in UTC."""
+        return self.kind != "snapshot"
+
 
 def open_captured(path: str, *, in_fleet: bool = False) -> Captured:
     """Open the evidence of one host: a snapshot in any form, or another program's archive.

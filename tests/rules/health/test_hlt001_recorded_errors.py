@@ -126,6 +126,17 @@ def test_hlt001_severity(fs: Filesystem, severity: Severity) -> None:
     assert finding.severity is severity
 
 
+@pytest.mark.parametrize(
+    ("age", "severity"),
+    [(7 * DAY + 14 * 3600, Severity.HIGH), (7 * DAY + 14 * 3600 + 1, Severity.MEDIUM)],
+)
+def test_hlt001_severity_where_times_are_local(age: int, severity: Severity) -> None:
+    """A time that dumpe2fs printed in an unknown zone can be up to 14 hours from the real one."""
+    around = host()._replace(has_local_times=True)
+    (finding,) = judge(check, erring(counted(3, TAKEN_AT - age)), around).findings
+    assert finding.severity is severity
+
+
 def test_hlt001_says_when_and_where() -> None:
     """The message has the recorded details of the last error."""
     (finding,) = verdict(erring(counted(3, TAKEN_AT))).findings

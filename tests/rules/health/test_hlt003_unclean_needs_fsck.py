@@ -67,6 +67,11 @@ def lying(*idle_ones: Filesystem) -> Host:
         (lying(unmounted(features=REPLAY, last_mounted_at=BEGAN + 3601)), Outcome.FAIL),
         (lying(unmounted(state="not clean", last_mounted_at=BEGAN)), Outcome.PASS),
         (lying(unmounted(error_count=3, last_mounted_at=BEGAN)), Outcome.FAIL),
+        # The same text is another time in another zone.
+        (
+            lying(unmounted(features=REPLAY, last_mounted_at=BEGAN))._replace(has_local_times=True),
+            Outcome.FAIL,
+        ),
         (host(filesystem(superblock=known(superblock(features=REPLAY)))), Outcome.NOT_APPLICABLE),
         (host(unmounted(features=REPLAY)), Outcome.FAIL),
         (host(unmounted()), Outcome.PASS),

@@ -103,10 +103,11 @@ def _judge(fs: Filesystem, host: Host, superblock: Superblock) -> Iterator[Findi
 def _was_mounted_meanwhile(superblock: Superblock, host: Host) -> bool:
     """Return whether the last mount is later than the mount table, which is read first.
 
-    Every mount that can write records its time (ext4_setup_super() of fs/ext4/super.c).
+    Every mount that can write records its time (ext4_setup_super() of fs/ext4/super.c). A local
+    time in an unknown zone may be hours before or after the time of the audit.
     """
     began, mounted = seconds_since_1970(host.taken_at), superblock.last_mounted_at
-    if began is None or mounted is None:
+    if began is None or mounted is None or host.has_local_times:
         return False
     return 0 <= mounted - began <= LONGEST_AUDIT_SECONDS
 

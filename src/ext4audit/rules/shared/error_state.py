@@ -28,6 +28,8 @@ from ext4audit.rules.shared import superblock_field
 from ext4audit.rules.shared.quantities import DAY_SECONDS, seconds_since_1970, utc
 
 RECENT_SECONDS = 7 * DAY_SECONDS
+LARGEST_UTC_OFFSET_SECONDS = 14 * 3600
+"""The offset of the easternmost time zone, Pacific/Kiritimati (tzdata)."""
 
 CODES: dict[int | None, str] = dict(
     enumerate(
@@ -93,7 +95,8 @@ def is_old_record(fs: Filesystem, host: Host, counters: ErrorCounters) -> bool:
     since = [] if now is None else [now - RECENT_SECONDS]
     if isinstance(mounted, Known) and mounted.value:
         since.append(mounted.value)
-    return at is not None and bool(since) and at < min(since)
+    doubt = LARGEST_UTC_OFFSET_SECONDS if host.has_local_times else 0
+    return at is not None and bool(since) and at < min(since) - doubt
 
 
 def counted_errors(number: int) -> str:
