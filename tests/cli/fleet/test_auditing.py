@@ -116,7 +116,7 @@ def test_a_host_that_takes_too_long_could_not_be_read(
 ) -> None:
     """The limit also works if the audit turns all exceptions into unknown evidence."""
 
-    def endless(_source: object, _taken_at: str) -> Host:
+    def endless(_source: object, _taken_at: str, **_of_the_source: bool) -> Host:
         while True:
             with contextlib.suppress(Exception):
                 time.sleep(0.01)
