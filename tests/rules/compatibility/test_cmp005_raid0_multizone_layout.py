@@ -29,6 +29,11 @@ def array(*sizes: int, layout: int | None = -1, level: str = "raid0") -> BlockDe
     return replace(made, md=known(changed, "/sys/block/md127/md"))
 
 
+def partition(below: Evidence[tuple[BlockDevice, ...]]) -> Evidence[BlockDevice]:
+    """Build a partition on a device."""
+    return known(replace(disk("md127p1"), kind="partition", start_sectors=2048, below=below))
+
+
 def verdict(stack: Evidence[BlockDevice], parameter: Evidence[int] = Known(0, "test")) -> Verdict:
     """Judge a filesystem on a stack."""
     fs = filesystem(stack=stack)
@@ -52,6 +57,8 @@ def verdict(stack: Evidence[BlockDevice], parameter: Evidence[int] = Known(0, "t
         (known(disk()), Outcome.NOT_APPLICABLE),
         (known(replace(array(1, 1), md=unknown("md"))), Outcome.UNDETERMINED),
         (unknown("stack"), Outcome.UNDETERMINED),
+        (partition(known((array(SMALL, LARGE, LARGE),))), Outcome.FAIL),
+        (partition(unknown("block device 9:127")), Outcome.UNDETERMINED),
     ],
 )
 def test_cmp005_outcomes(stack: Evidence[BlockDevice], outcome: Outcome) -> None:

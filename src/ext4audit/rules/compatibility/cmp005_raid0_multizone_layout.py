@@ -7,6 +7,7 @@ from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, MdArray
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity
 from ext4audit.rule import NotApplicable, RuleOutput, rule
+from ext4audit.rules.shared import gaps_below
 
 LAYOUTS: dict[int | None, str] = {1: "original", 2: "alternate"}
 """md's layout numbers: the layout of Linux before 3.14, and that of 3.14 and later (md(4))."""
@@ -50,7 +51,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Only if the array will never be used with another kernel or machine.
     """
-    arrays = [device for device in need(fs.stack).walk() if device.md is not None]
+    stack = need(fs.stack)
+    arrays = [device for device in stack.walk() if device.md is not None]
     unknowns = [device.md for device in arrays if isinstance(device.md, Unknown)]
     found = [(d, d.md.value) for d in arrays if isinstance(d.md, Known) and _has_zones(d.md.value)]
     for device, array in found:
@@ -59,7 +61,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
             yield from cited
         else:
             yield _finding(device, array, cited, host.raid0_default_layout)
-    raise_for(unknowns)
+    raise_for((*unknowns, *gaps_below(stack)))
     if not found:
         raise NotApplicable("there is no RAID0 of unequal disks with two layouts below it")
 
