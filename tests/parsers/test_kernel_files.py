@@ -384,6 +384,7 @@ def test_a_path_leads_to_a_mount(text: str, expected: ResolvedPath) -> None:
         "mount_id=30\ndevice_number=8\ntype=file\n",
         "mount_id=30\ndevice_number=8:1\ntype=socket\n",
         "mount_id=30\ndevice_number=8:1\ntype=block\nrepresents=x\n",
+        "mount_id=30\ndevice_number=8:1\ntype=block\n",
         "rubbish\n",
     ],
 )

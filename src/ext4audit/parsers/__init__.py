@@ -223,6 +223,8 @@ def parse_resolved_path(text: str) -> ResolvedPath:
     if values["type"] not in _TYPES:
         raise ValueError(f"{values['type'][:40]!r} is not a type of path")
     represents = values.get("represents")
+    if values["type"] == "block" and not represents:
+        raise ValueError("the answer lacks the number of the block device")
     return ResolvedPath(
         mount_id=parse_integer(values["mount_id"]),
         device_number=parse_device_number(values["device_number"]),
