@@ -84,6 +84,12 @@ def test_a_chunk_smaller_than_a_block_has_no_words() -> None:
     assert plan(chunk_bytes=32 << 10).stripe_options(65536) == ()
 
 
+def test_a_stride_that_its_field_cannot_hold_is_left_out() -> None:
+    """mke2fs 1.47.0 stores 11264 for stride=76800, which is 300 MiB of 4 KiB, and 0 for 65536."""
+    assert plan(chunk_bytes=65535 << 12).stripe_options(4096)[0] == "stride=65535"
+    assert plan(chunk_bytes=256 << 20).stripe_options(4096) == ("stripe_width=786432",)
+
+
 def test_only_what_stripes_has_a_geometry() -> None:
     """The members of an array have no names yet."""
     geometry = plan(members=3).geometry

@@ -15,6 +15,7 @@ from ext4audit.facts import NOT_CONFIRMED, read_table
 from ext4audit.facts.devices import QueueLimits
 from ext4audit.facts.host import Kernel, Memory, OperatingSystem
 from ext4audit.facts.layout import StripeGeometry
+from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS
 from ext4audit.facts.versions import AMAZON, DEBIAN, UBUNTU, UPSTREAM, identify
 
 
@@ -186,11 +187,15 @@ class Plan:
         return self.geometry.data_columns if self.geometry else self.members
 
     def stripe_options(self, block_bytes: int) -> tuple[str, ...]:
-        """Return the -E parameters that mke2fs detects on a real array but not on a file."""
+        """Return the -E parameters that mke2fs detects on a real array but not on a file.
+
+        mke2fs and tune2fs store the low 16 bits of a larger stride (1.47.0): it is left out.
+        """
         chunk_blocks = self.chunk_bytes // block_bytes
         if self.level not in STRIPED or not chunk_blocks:
             return ()
-        return f"stride={chunk_blocks}", f"stripe_width={chunk_blocks * self.data_members}"
+        width = f"stripe_width={chunk_blocks * self.data_members}"
+        return (width,) if chunk_blocks > MOST_STRIDE_BLOCKS else (f"stride={chunk_blocks}", width)
 
 
 Value: TypeAlias = bool | int | str

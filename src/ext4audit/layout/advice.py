@@ -22,7 +22,7 @@ from ext4audit.facts.layout import (
     Spread,
     StripeGeometry,
 )
-from ext4audit.facts.superblock import Sizes
+from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes
 from ext4audit.layout.group_search import (
     advise,
     described,
@@ -221,7 +221,7 @@ def _no_help(layout: MetadataLayout, advice: MkfsAdvice | None) -> Iterator[str]
 def _by_stride(layout: MetadataLayout, geometry: StripeGeometry, sizes: Sizes) -> str:
     """Return the alternative for groups without flex_bg packing, empty if it does not help."""
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
-    if layout.flex_bg_groups > 1 or not chunk_blocks:
+    if layout.flex_bg_groups > 1 or not 0 < chunk_blocks <= MOST_STRIDE_BLOCKS:
         return ""
     even = evenness_with_stride(map_of(geometry), described(layout, sizes), chunk_blocks)
     if even <= max(layout.evenness, EVEN):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ext4audit.facts.layout import MetadataLayout, MkfsAdvice, StripeGeometry
-from ext4audit.facts.superblock import Sizes, Superblock, sizes_of
+from ext4audit.facts.superblock import MOST_STRIDE_BLOCKS, Sizes, Superblock, sizes_of
 from ext4audit.finding import Disruption, Phase, Remedy, Step
 from ext4audit.layout import JOURNAL_BLOCKS, journal_blocks_of
 from ext4audit.layout.advice import advice_for, growth_for
@@ -139,7 +139,8 @@ def _mkfs(
     chunk_blocks = geometry.chunk_bytes // layout.block_bytes
     # Without flex_bg packing, stride moves the bitmaps: with -G 1 -g 32760 on 4 disks with 32 KiB
     # chunks they used 2.7 disks with stride=8 and 4.0 with stride=0 (mke2fs 1.47.0).
-    stride = chunk_blocks if advice.flex_bg_groups > 1 else 0
+    fits = chunk_blocks <= MOST_STRIDE_BLOCKS
+    stride = chunk_blocks if advice.flex_bg_groups > 1 and fits else 0
     extended = [f"stride={stride}", f"stripe_width={chunk_blocks * geometry.data_columns}"]
     if "sparse_super2" in superblock.features and superblock.backup_bgs is not None:
         extended.append(f"num_backup_sb={backup_superblocks(sizes_of(superblock))}")
