@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ext4audit.engine import judge
-from ext4audit.evidence import Evidence
+from ext4audit.evidence import Evidence, need
 from ext4audit.facts.devices import BlockDevice, DmDevice, DmSegment
 from ext4audit.facts.host import Filesystem
 from ext4audit.facts.mount import DeviceNumber
@@ -155,6 +155,22 @@ def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[A
     return known((DmSegment(0, length, target, ("8:0", str(start))),))
 
 
+def striped(start: int) -> Evidence[Any]:
+    """Build the table of a volume of two stripes, of which each disk has 1000 sectors."""
+    return known((DmSegment(0, 2000, "striped", ("2", "128", "8:0", str(start), "8:16", "0")),))
+
+
+def joined(*tables: Evidence[Any]) -> Evidence[Any]:
+    """Build the table of a volume that was extended."""
+    return known(tuple(segment for table in tables for segment in need(table)))
+
+
+def crypt(start: int) -> Evidence[Any]:
+    """Build the table of an encrypted device of 1000 sectors."""
+    words = ("aes-xts-plain64", ":64:logon:cryptsetup:x-d0", "0", "8:0", str(start), "1", "discard")
+    return known((DmSegment(0, 1000, "crypt", words),))
+
+
 @pytest.mark.parametrize(
     ("own", "other", "outcome"),
     [
@@ -164,7 +180,19 @@ def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[A
         (mapped(linear(5000)), mapped(linear(6000), 8), Outcome.PASS),
         (mapped(linear(5000)), mapped(linear(5500), 8), Outcome.FAIL),
         (mapped(linear(0, target="multipath")), FIRST, Outcome.FAIL),
-        (mapped(known((DmSegment(0, 9, "linear", ("8:0",)),))), FIRST, Outcome.FAIL),
+        (mapped(linear(0, target="thin-pool")), FIRST, Outcome.UNDETERMINED),
+        (mapped(linear(0, target="thin-pool")), part(1, 2048, 4096, SDB), Outcome.PASS),
+        (mapped(known((DmSegment(0, 9, "linear", ("8:0",)),))), FIRST, Outcome.UNDETERMINED),
+        (mapped(striped(5000)), FIRST, Outcome.PASS),
+        (mapped(striped(3000)), FIRST, Outcome.FAIL),
+        (mapped(striped(5000)), mapped(linear(6000), 8), Outcome.PASS),
+        (mapped(striped(5000)), mapped(linear(5900), 8), Outcome.FAIL),
+        (mapped(striped(5000)), mapped(striped(6000), 8), Outcome.PASS),
+        (mapped(striped(5000)), mapped(striped(5500), 8), Outcome.FAIL),
+        (mapped(crypt(5000)), mapped(linear(6000), 8), Outcome.PASS),
+        (mapped(crypt(5000)), mapped(linear(5999), 8), Outcome.FAIL),
+        (mapped(joined(linear(5000), striped(7000))), FIRST, Outcome.PASS),
+        (mapped(joined(linear(5000), striped(3000))), FIRST, Outcome.FAIL),
         (mapped(unknown("table")), FIRST, Outcome.UNDETERMINED),
         (FIRST, mapped(unknown("table")), Outcome.UNDETERMINED),
         (mapped(unknown("table")), mapped(unknown("table"), 8), Outcome.UNDETERMINED),
@@ -174,8 +202,17 @@ def linear(start: int, length: int = 1000, target: str = "linear") -> Evidence[A
 def test_lay009_takes_of_a_disk_what_a_mapped_device_maps(
     own: BlockDevice, other: BlockDevice, outcome: Outcome
 ) -> None:
-    """Kpartx maps partitions in addition to the kernel's; only root can read the table."""
+    """Kpartx maps partitions in addition to the kernel's; only root can read the table.
+
+    The volumes of a group on whole disks lie side by side, whether they are linear or striped.
+    """
     assert verdict(on(own), on(other, "/other")).outcome is outcome
+
+
+def test_lay009_cites_the_disk_of_each_part_of_a_volume() -> None:
+    """A striped volume has a part on several disks."""
+    cited = verdict(on(mapped(striped(5000)))).evidence
+    assert [(each.label, each.value) for each in cited] == [("dm-9 on sda", "sectors 5000 to 5999")]
 
 
 SECOND_LOOP = replace(loop(), name="loop1", device_number=DeviceNumber(7, 1))

@@ -1,10 +1,11 @@
 """LAY009: Two mounted filesystems lie on the same part of a disk and overwrite each other."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ext4audit import lazily
 from ext4audit.evidence import (
     MOUNT_TABLE,
     Evidence,
@@ -17,17 +18,21 @@ from ext4audit.evidence import (
     raise_for,
 )
 from ext4audit.facts import cached_by_identity, whole_number
-from ext4audit.facts.devices import BlockDevice, DmSegment
+from ext4audit.facts.devices import SECTOR_BYTES, BlockDevice, DmSegment
 from ext4audit.facts.host import Filesystem, Host
 from ext4audit.facts.mount import DeviceNumber
 from ext4audit.finding import Citation, Confidence, Disruption, Finding, Remedy, Severity, few
 from ext4audit.rule import NotApplicable, RuleOutput, refuse_unmounted, rule
 
+if TYPE_CHECKING:
+    from ext4audit.layout.byte_map import Split
+
 
 class Part(NamedTuple):
     """A range of disk sectors that a device below a filesystem occupies; `end` is exclusive.
 
-    `gap` is the reason if it is unknown which sectors of the range the device occupies.
+    `gap` is the reason if it is unknown which sectors of the range the device occupies. `on` is
+    the name of the disk if several disks can have parts of the device, else empty.
     """
 
     disk: DeviceNumber
@@ -35,6 +40,7 @@ class Part(NamedTuple):
     start: int
     end: int
     gap: Unknown | None = None
+    on: str = ""
 
     @property
     def sectors(self) -> "Sectors":
@@ -55,6 +61,9 @@ class Sectors(NamedTuple):
         return not is_same and self.start < other.end and other.start < self.end
 
 
+_split_segment: Callable[[DmSegment], "Split"] = lazily("layout.stack", "split_segment")
+SIDE_BY_SIDE = frozenset({"crypt", "snapshot-origin", "striped"})
+"""Targets whose segment has the same number of sectors on each lower device, from its offset on."""
 MOST_NAMED = 8
 """The limit of overlaps per filesystem: 1000 devices on the same sectors make a million pairs."""
 
@@ -249,32 +258,58 @@ def _parts(device: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
 
 
 def _mapped(device: BlockDevice, below: BlockDevice, seen: set[DeviceNumber]) -> Iterator[Part]:
-    """Yield the parts of a lower device that a mapped device occupies: of a disk, linear segments.
+    """Yield the parts of a lower device that a mapped device occupies: of a disk, its segments.
 
-    kpartx maps the partitions of a disk in addition to those of the kernel. A device whose table
-    is unknown may map any sectors, and two such devices may map the same ones.
+    kpartx maps the partitions of a disk in addition to those of the kernel, and the volumes of a
+    group lie side by side on its disks. A device whose table is not known or not understood may
+    map any sectors, and two such devices may map the same ones.
     """
     table = device.dm.table if device.dm else Known((), "")
-    if below.kind == "disk" and isinstance(table, Unknown):
+    if below.kind != "disk":
+        yield from _parts(below, seen)
+    elif isinstance(table, Unknown):
         yield from (part._replace(device=device, gap=table) for part in _parts(below, set()))
-        return
-    segments = for_wording(table, ())
-    if below.kind != "disk" or not all(map(_is_linear, segments)):
+    else:
+        for segment in table.value:
+            yield from _of_segment(segment, device, below, seen)
+
+
+def _of_segment(
+    segment: DmSegment, device: BlockDevice, below: BlockDevice, seen: set[DeviceNumber]
+) -> Iterator[Part]:
+    """Yield the parts of a disk that a segment occupies; dm-multipath has all of each path."""
+    if segment.target == "multipath":
         yield from _parts(below, seen)
         return
-    for segment in segments:
-        number, start = segment.arguments[0], whole_number(segment.arguments[1])
-        if number == str(below.device_number) and start is not None:
-            yield Part(below.device_number, device, start, start + segment.length_sectors)
+    names = {below.name, str(below.device_number)}
+    try:
+        places = tuple(_places(segment))
+    except (ValueError, IndexError) as error:
+        gap = Unknown(f"sectors of {device.name} on {below.name}", Why.UNSUPPORTED, str(error))
+        yield from (part._replace(device=device, gap=gap) for part in _parts(below, set()))
+        return
+    for name, start, length in places:
+        if name in names:
+            end = start + length
+            yield Part(below.device_number, device, start, end, on=below.name)
 
 
-def _is_linear(segment: DmSegment) -> bool:
-    """Return whether a segment is linear, with a device and a start sector."""
-    return (
-        segment.target == "linear"
-        and segment.arguments[1:2] != ()
-        and whole_number(segment.arguments[1]) is not None
-    )
+def _places(segment: DmSegment) -> Iterator[tuple[str, int, int]]:
+    """Yield the lower devices of a segment, each with its first sector and the number of sectors.
+
+    Raises ValueError or IndexError for another target, and for text that is not understood.
+    """
+    if segment.target == "linear":
+        start = whole_number(segment.arguments[1])
+        if start is None:
+            raise ValueError(f"{segment.arguments[1][:40]!r} is not a sector")
+        yield segment.arguments[0], start, segment.length_sectors
+        return
+    if segment.target not in SIDE_BY_SIDE:
+        raise ValueError(f"which sectors the target {segment.target!r} occupies is not known")
+    components = _split_segment(segment).components
+    for name, start_bytes in components:
+        yield name, start_bytes // SECTOR_BYTES, segment.length_sectors // len(components)
 
 
 def _overlap(own: tuple[Part, ...], parts: tuple[Part, ...]) -> tuple[Part, Part] | None:
@@ -289,7 +324,8 @@ def _cite(part: Part) -> Citation:
     table = part.device.dm.table if part.device.dm else None
     sysfs = f"/sys/class/block/{part.device.name}"
     place = table.origin if isinstance(table, Known) else sysfs
-    return Citation(part.device.name, f"sectors {part.start} to {part.end - 1}", place)
+    label = f"{part.device.name} on {part.on}" if part.on else part.device.name
+    return Citation(label, f"sectors {part.start} to {part.end - 1}", place)
 
 
 def _twice(fs: Filesystem, other: Filesystem) -> Finding:
