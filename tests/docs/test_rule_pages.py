@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ext4audit.facts.features_and_bugs import FEATURES
+from ext4audit.facts.options import NOT_EXT4_OPTIONS, all_options, ext4_options
 from ext4audit.rule import Rule
 from ext4audit.rules import all_rules, default_rules
 from support.docs.generated_files import write, written
@@ -18,6 +20,22 @@ from support.docs.rule_pages import FAMILIES, INDEX, RULES, rule_pages, runs
 
 IN_0_1_0 = 8
 ELEMENTS = re.compile(r"<(?!/?(?:a|code|em|h\d|li|p|pre|strong|ul|ol|table|t[dhr]|thead|tbody)\b)")
+ENGLISH = re.compile(
+    r"abort|acl|async|atime|auto|barrier|bh|bind|check|commit|data|dax|debug|defaults|dev|discard"
+    r"|encrypt|errors|exec|group|journal|loud|mand|mmp|orlov|owner|private|project|quota|remount"
+    r"|reservation|ro|rw|sb|shared|shutdown|silent|slave|stripe|suid|sync|users?|verity"
+)
+"""Options and features that are also words of a sentence."""
+CODE = re.compile(r"`[^`]*`")
+
+
+def names() -> re.Pattern[str]:
+    """Match an option with its value, and an option or a feature that is no English word."""
+    valued = {spec.on for spec in all_options() if spec.has_value} | {"rootflags=", "barrier="}
+    plain = {*ext4_options(), *NOT_EXT4_OPTIONS, *FEATURES, *(spec.on for spec in all_options())}
+    plain = {name for name in plain - valued if not ENGLISH.fullmatch(name)}
+    either = f"(?:{'|'.join(valued)})[\\w-]*|{'|'.join(sorted(plain, key=len, reverse=True))}"
+    return re.compile(rf"(?<![\w/-])(?:{either})(?![\w=(-])")
 
 
 def html(text: str) -> str:
@@ -44,6 +62,19 @@ def test_a_page_has_the_docstring_of_its_rule(rule: Rule) -> None:
     assert docstring.startswith("## What it checks")
     assert f"# {rule.code} {rule.name}\n\n{summary}\n" in head
     assert all(f"- {reference}\n" in tail for reference in rule.references)
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_a_page_has_the_names_of_options_and_features_in_backquotes(rule: Rule) -> None:
+    """`data=journal` is then an option and not two words of the sentence."""
+    assert names().findall(CODE.sub("", rule.page)) == []
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_when_to_ignore_has_whole_sentences(rule: Rule) -> None:
+    """The first one has a verb, instead of continuing the heading: "Where no program ..."."""
+    section = rule.page.partition("## When to ignore\n")[2].strip()
+    assert section.startswith(("Ignore it ", "Ignore it, ", "Do not ignore it"))
 
 
 @pytest.mark.parametrize("path", [*PAGES, *sorted(RULES.glob("*.md"))], ids=name)

@@ -43,9 +43,10 @@ MANY_FILES = frozenset(
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    The share of inodes in use: medium from 85 %, high from 95 %, critical from 99 %. A filesystem
-    that is still empty and is mounted where container images, mail, builds or packages are kept
-    is checked for its ratio instead: medium with more than 64 KiB per inode.
+    The share of inodes in use: severity is medium from 85 %, high from 95 %, critical from 99 %. A
+    filesystem that is still empty and is mounted where container images, mail, builds or packages
+    are kept is checked for its ratio instead: severity is medium if it has more than 64 KiB per
+    inode.
 
     ## Why it matters
 
@@ -61,7 +62,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the number of files does not change. Filesystems that are mounted read-only are not
+    Ignore it if the number of files does not change. Filesystems that are mounted read-only are not
     checked: images often have exactly as many inodes as they need.
     """
     refuse_unmounted(fs)

@@ -42,26 +42,27 @@ KERNELS_OWN_BLOCKS = 4096
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How much of a filesystem of 100 GiB or more is reserved for root. Severity is medium where 4 %
-    or more are reserved and other users have less than 10 % left, and low where more than 50 GiB
-    are reserved and space is not scarce. mke2fs's 5 % of a smaller filesystem with enough free
-    space is not reported. The root filesystem, /usr, /var, /var/log and /boot are not checked, nor
-    is a reserve that mount options assign to another user or group.
+    How much of a filesystem of 100 GiB or more is reserved for root. Severity is medium if other
+    users have less than 10 % left and the reserve is at least 4 % or more than 50 GiB, and low if
+    the reserve is more than 50 GiB and space is not scarce. The default reserve of 5 % exceeds 50
+    GiB only above 1000 GiB: on smaller filesystems it is reported only if space is scarce. The root
+    filesystem, /usr, /var, /var/log and /boot are not checked, nor is a reserve that mount options
+    assign to another user or group.
 
     ## Why it matters
 
-    mke2fs reserves 5 % at any size: on 4 TB, 200 GB that df shows as neither used nor available.
-    Databases and containers run as other users and get "No space left on device" while the
-    reserve is unused.
+    mke2fs reserves 5 % at any size: on 4 TB, these are 200 GB that df shows as neither used nor
+    available. Databases and containers run as other users and get "No space left on device" while
+    the reserve is unused.
 
     ## Remedy
 
-    Reserve 1 %, at most 20 GiB. This works while the filesystem is mounted. Do not reserve
-    nothing: files that are written into the last free blocks become fragmented.
+    Reserve 1 %, at most 20 GiB. This works while the filesystem is mounted. Keep this small
+    reserve: files that are written into the last free blocks become fragmented.
 
     ## When to ignore
 
-    Where the reserve is kept to be released when the disk is full.
+    Ignore it if the reserve is kept as ballast, to be released when the disk is full.
     """
     if not need(fs.mounted_here):
         raise NotApplicable("not mounted in this mount namespace")

@@ -36,24 +36,24 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem on a large device lacks the feature `64bit`. Without it, a filesystem is
-    limited to 2^32 blocks: 16 TiB with 4 KiB blocks, 4 TiB with 1 KiB blocks. Severity is medium
-    where the device has half of that size or more, and high where it is larger than the limit.
-    Smaller devices are not checked, except in a plan (info).
+    limited to 2^32 blocks: 16 TiB with 4 KiB blocks, 4 TiB with 1 KiB blocks. Severity is medium if
+    the device has half of that size or more, and high if it is larger than the limit. Smaller
+    devices are not checked, except in a plan (info).
 
     ## Why it matters
 
     resize2fs refuses to grow the filesystem beyond the limit, which is usually found out when the
-    volume is full and has just been enlarged. Without 64bit, the checksums of block groups are
-    shorter as well.
+    volume is full and has just been enlarged. Without `64bit`, the checksums of the bitmaps have
+    only 16 of 32 bits as well.
 
     ## Remedy
 
-    Convert it with resize2fs -b while it is unmounted. This moves metadata: make a backup. It
-    needs e2fsprogs 1.43 or newer.
+    Convert it with resize2fs -b while it is unmounted. This moves metadata: make a backup first.
+    e2fsprogs 1.43 or newer is required.
 
     ## When to ignore
 
-    Where the volume will certainly not grow.
+    Ignore it if the volume will certainly not grow.
     """
     if isinstance(fs.superblock, Known) and "64bit" in fs.superblock.value.features:
         yield Citation("features", "64bit", fs.superblock.origin)

@@ -59,10 +59,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the index of a directory may be full. Without the feature `large_dir`, an index has two
-    levels. The rule reports medium where the kernel has logged warnings since the mount (which can
-    have other causes) and the filesystem has enough files to fill one directory. It reports info
-    for 1 KiB blocks where the filesystem has more inodes than one directory can hold (some
-    hundred thousand names).
+    levels. Severity is medium if the kernel has logged warnings since the mount (which can have
+    other causes) and the filesystem has enough files to fill one directory. It is info if the
+    filesystem has blocks of 1 KiB and more inodes than one directory can hold (some hundred
+    thousand names).
 
     ## Why it matters
 
@@ -73,11 +73,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     Search the kernel log for "index full", and distribute the files over subdirectories. The
-    feature `large_dir` adds a level; it needs Linux 4.13, and tune2fs cannot remove it.
+    feature `large_dir` adds a level. Linux before 4.13 cannot mount a filesystem with it, and
+    tune2fs cannot remove it.
 
     ## When to ignore
 
-    Where no program creates that many files in one directory.
+    Ignore it if no program creates that many files in one directory.
     """
     refuse_unmounted(fs)
     usage = need(fs.usage)

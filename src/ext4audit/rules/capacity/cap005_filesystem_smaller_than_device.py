@@ -46,7 +46,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the device of a mounted filesystem is larger than the filesystem, by more than 1 % and
-    more than 1 GiB. Severity is low, and medium where the filesystem is more than 80 % full.
+    more than 1 GiB. Severity is low, and medium if the filesystem is more than 80 % full.
 
     ## Why it matters
 
@@ -57,14 +57,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Run resize2fs on the device; this works while the filesystem is mounted. Kernels from 3.7
     without commit a6b3bfe176e8 (before 6.9, 6.8.3, 6.7.12, 6.6.24, 6.1.84, 5.15.154, 5.10.215,
-    5.4.274 and 4.19.312) can destroy data in an online resize if the filesystem has meta_bg, lacks
-    resize_inode, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB of
-    growth, or 16 TiB in total). In these cases, and where the kernel or the features are unknown,
-    unmount it first, also if it has sparse_super2, which no kernel can grow online.
+    5.4.274 and 4.19.312) can destroy data in an online resize if the filesystem has `meta_bg`,
+    lacks `resize_inode`, or grows beyond the group descriptors that mke2fs reserved (at most 8 TiB
+    of growth, or 16 TiB in total). In these cases, and if the kernel or the features are unknown,
+    unmount the filesystem first. Unmount it as well if it has `sparse_super2`: no kernel can grow
+    such a filesystem online.
 
     ## When to ignore
 
-    When the rest is left unused on purpose, for example to over-provision an SSD.
+    Ignore it if the rest is left unused on purpose, for example to over-provision an SSD.
     """
     refuse_unmounted(fs)
     device = need(device_bytes(fs))

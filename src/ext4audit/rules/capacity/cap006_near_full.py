@@ -24,8 +24,8 @@ NEARLY_FULL, FULL = 0.95, 0.99
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    How full the filesystem is, as df counts: low from 95 %, medium from 99 %. Filesystems that are
-    mounted read-only are not checked.
+    How full the filesystem is, as df counts: severity is low from 95 %, medium from 99 %.
+    Filesystems that are mounted read-only are not checked.
 
     ## Why it matters
 
@@ -34,12 +34,12 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Delete or move files, or grow the filesystem; where much is reserved for root, reserve less
-    (see CAP002).
+    Delete or move files, or grow the filesystem. If much is reserved for root, reserve less (see
+    CAP002).
 
     ## When to ignore
 
-    Where monitoring already watches the space, and on volumes with one preallocated file.
+    Ignore it if monitoring already watches the space, and on volumes with one preallocated file.
     """
     refuse_unmounted(fs)
     usage = need(fs.usage)

@@ -45,16 +45,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Why it matters
 
     Quotas that are not enforced are easy to miss: limits are set, but a user can still fill the
-    disk. Quota files of the old format are wrong after a crash until quotacheck has run.
+    disk. Quota files of the old format that are not journaled (`usrquota`, `grpquota`) are wrong
+    after a crash until quotacheck has run.
 
     ## Remedy
 
-    Store quotas in the filesystem (tune2fs -O quota, unmounted) and mount with usrquota and
-    grpquota; or remove the quota options from fstab.
+    Store quotas in the filesystem (tune2fs -O quota, unmounted) and mount with `usrquota` and
+    `grpquota`; or remove the quota options from fstab.
 
     ## When to ignore
 
-    Where usage is only counted and not limited, and where a service runs quotaon after boot.
+    Ignore it if usage is only counted and not limited, and if a service runs quotaon after boot.
     """
     if not need(fs.mounted_here) or need(host.container):
         raise NotApplicable("not mounted here, or /etc/fstab is not the host's")

@@ -32,9 +32,9 @@ NO_POOL = ("LVM-", "CRYPT-", "mpath-", "part")
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    The state of thin pools below the filesystem, as `dmsetup status --noflush` shows it: critical
-    where the pool is out of space, failed or read-only, high where its metadata needs a check or
-    95 % of its data or metadata blocks are in use, medium from 85 %. It requires root.
+    The state of thin pools below the filesystem, as `dmsetup status --noflush` shows it: severity
+    is critical if the pool is out of space, failed or read-only, high if its metadata needs a check
+    or 95 % of its data or metadata blocks are in use, and medium from 85 %. The rule requires root.
 
     ## Why it matters
 
@@ -52,7 +52,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If the pool is at least as large as all its volumes together: it can then be full without harm.
+    Ignore it if the pool is at least as large as all its volumes together: it can then be full
+    without harm.
     """
     pools = list(_pools(need(fs.stack)))
     if not pools:

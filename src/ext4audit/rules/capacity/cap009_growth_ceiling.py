@@ -32,14 +32,14 @@ NEAR_SHARE = 2
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The size beyond which the filesystem cannot grow. Two limits follow from its geometry: ext4
-    has at most 2^32 inodes, and growth adds the same number to each block group (64 TiB with the
-    default of one inode per 16 KiB, 16 TiB with one per 4 KiB); and for resize2fs before 1.47.2
-    the group descriptors must fit into one block group (1 TiB with blocks of 1 KiB, 256 TiB with
-    4 KiB). Severity is medium where the device is already larger than the limit, low where the
-    filesystem has more than half of that size. The limit by descriptors is likely, because the
-    version of resize2fs is not known. Filesystems without the feature 64bit are the subject of
-    CAP003.
+    The size beyond which the filesystem cannot grow. Two limits follow from its geometry: ext4 has
+    at most 2^32 inodes, and growth adds the same number to each block group (64 TiB with the
+    default of one inode per 16 KiB, 16 TiB with one per 4 KiB); and for resize2fs before 1.47.2 the
+    group descriptors must fit into one block group (1 TiB with blocks of 1 KiB, 256 TiB with 4
+    KiB). Severity is medium if the device is already larger than the limit, and low if the
+    filesystem has more than half of that size. Findings on the limit of group descriptors have
+    confidence likely, because the version of resize2fs is not known. CAP003 checks filesystems
+    without the feature `64bit`.
 
     ## Why it matters
 
@@ -51,11 +51,11 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Choose fewer inodes (`-i 65536`) or larger blocks when the filesystem is created, if it is to
     grow. For more group descriptors, use resize2fs 1.47.2 or newer, on a kernel without the bug
-    that CAP005 describes. Otherwise an existing filesystem must be recreated.
+    that CAP005 describes. In all other cases, an existing filesystem must be recreated.
 
     ## When to ignore
 
-    Where the volume will not be enlarged.
+    Ignore it if the volume will not be enlarged.
     """
     superblock = need(fs.superblock)
     if "64bit" not in superblock.features:

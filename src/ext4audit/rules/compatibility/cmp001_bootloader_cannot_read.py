@@ -33,18 +33,19 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the filesystem of /boot, or the root if /boot is not a separate filesystem, has a
-    feature that the boot loader cannot read: metadata_csum_seed and large_dir before GRUB 2.12
-    (in Debian before 2.06-8), inline_data, casefold, ea_inode, and bigalloc with blocks of 1 KiB
-    (with larger blocks, GRUB reads it). Critical for a GRUB that is too old. For
-    metadata_csum_seed alone: high with Ubuntu's 2.06, low with a 2.06 without a package version,
-    because Red Hat and others have patched it. Medium with confidence possible for other boot
-    loaders and unknown versions of GRUB; low where none was found, as in a virtual machine whose
-    kernel is a file of its host.
+    feature that the boot loader cannot read: `metadata_csum_seed` and `large_dir` before GRUB 2.12
+    (in Debian before 2.06-8), `inline_data`, `casefold`, `ea_inode`, and `bigalloc` with blocks of
+    1 KiB (with larger blocks, GRUB reads it). Severity is critical for a GRUB that is too old. For
+    `metadata_csum_seed` alone, it is high with Ubuntu's 2.06, and low with a 2.06 without a package
+    version, because Red Hat and others have patched theirs. For other boot loaders and unknown
+    versions of GRUB, severity is medium and confidence possible. Severity is low if no boot loader
+    was found, as in a virtual machine whose kernel is a file of its host.
 
     ## Why it matters
 
     GRUB refuses the whole filesystem because of one such feature ("unknown filesystem"), so the
-    host does not boot. mke2fs 1.47 sets metadata_csum_seed by default. GRUB accepts orphan_file.
+    host does not boot. mke2fs 1.47 sets `metadata_csum_seed` by default. GRUB accepts
+    `orphan_file`, which mke2fs 1.47 sets as well.
 
     ## Remedy
 
@@ -53,7 +54,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If the vendor has backported support for the feature to an older GRUB.
+    Ignore it if the vendor has backported support for the feature to an older GRUB.
     """
     _concerns_boot(fs, host)
     superblock = need(fs.superblock)

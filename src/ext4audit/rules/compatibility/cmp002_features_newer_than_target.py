@@ -38,14 +38,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the running kernel, or the kernel of the plan, knows all features of the filesystem.
-    High if the kernel refuses to mount it, or mounts it read-only and refuses to write to it
-    (such as metadata_csum, project, verity); medium if it mounts it. In a plan for a kernel before
-    3.18 also whether e2fsck knows them: systems that old have e2fsprogs before 1.43.
+    Severity is high if the kernel refuses to mount the filesystem, or mounts it only read-only (as
+    with `metadata_csum`, `project` and `verity`), and medium if the kernel mounts it. In a plan for
+    a kernel before 3.18, the rule also checks whether e2fsck knows the features: systems that old
+    have e2fsprogs before 1.43.
 
     ## Why it matters
 
-    mke2fs 1.47 sets features by default that older systems do not know: metadata_csum_seed and
-    orphan_file. An image that was built with it does not boot there, or e2fsck refuses it.
+    mke2fs 1.47 sets features by default that older systems do not know: `metadata_csum_seed` and
+    `orphan_file`. An image that was built with this version does not boot there, or e2fsck refuses
+    it.
 
     ## Remedy
 
@@ -53,7 +55,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If the vendor has backported the feature to an older kernel.
+    Ignore it if the vendor has backported the feature to an older kernel.
     """
     if is_image(fs) and not host.planned:
         raise NotApplicable("the kernel that will mount it is unknown")

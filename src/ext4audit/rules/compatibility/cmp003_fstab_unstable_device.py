@@ -59,8 +59,9 @@ def check(host: Host) -> RuleOutput:
     device detection: `/dev/sda1`, `/dev/nvme1n1`, `/dev/xvdf`, `/dev/dm-0`, `/dev/loop0`, and
     `/dev/md0` without an ARRAY line in mdadm.conf; also `/dev/zd0` of ZFS, `/dev/bcache0` and
     `/dev/rbd0`. UUID=, LABEL=, PARTUUID=, `/dev/disk/by-…`, `/dev/mapper/…`, `/dev/zvol/…` and
-    paths of logical volumes are stable. High if the host has several disks of that kind, low on a
-    virtual machine with one, and for `/dev/xvdf`, which Xen names by the configuration of the
+    paths of logical volumes are stable. Severity is high if the host has several disks of that
+    kind, and otherwise medium. It is low on a virtual machine with one such disk, for entries with
+    `noauto`, and for names such as `/dev/xvdf`, which Xen derives from the configuration of the
     virtual machine.
 
     ## Why it matters
@@ -72,13 +73,13 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Use the UUID of the filesystem. The command edits the first field of that line, and changes
-    nothing if the line no longer contains the audited name. Where other devices were not read, it
-    first checks that none of them has the UUID. systemd reads fstab again after
+    nothing if the line no longer contains the audited name. If other devices were not read, the
+    command first checks that none of them has the UUID. systemd reads fstab again after
     `systemctl daemon-reload`.
 
     ## When to ignore
 
-    If udev rules or the firmware of the machine pin the names.
+    Ignore it if udev rules or the firmware of the machine pin the names.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
     entries = [entry for entry in need(host.fstab) if entry.line.fstype != "auto"]

@@ -46,8 +46,9 @@ def check(host: Host) -> RuleOutput:
     ## Why it matters
 
     Cloud volumes are attached over the network: a volume can be late, detached, or missing when a
-    snapshot or image of the machine is started elsewhere. Without `nofail` systemd waits 90 seconds
-    for it and then stops in emergency mode, without network and ssh. Many clouds offer no console.
+    snapshot or image of the machine is started elsewhere. Without `nofail`, systemd waits 90
+    seconds for the volume (by default) and then stops in emergency mode, without network and ssh.
+    Many clouds offer no console.
 
     ## Remedy
 
@@ -56,7 +57,7 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If a console is available and the machine must not start without its data.
+    Ignore it if a console is available and the machine must not start without its data.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
     virtualization = need(host.virtualization)

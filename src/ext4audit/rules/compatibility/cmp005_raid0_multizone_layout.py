@@ -29,7 +29,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether md RAID0 arrays record their layout (`md/layout`: 1 original, 2 alternate) if two or
-    more members are larger than the smallest. It is high if they do not, and medium if
+    more members are larger than the smallest. Severity is high if they do not, and medium if
     `raid0.default_layout` of the running kernel sets the layout. With one larger member, as with
     two unequal disks, both layouts are the same.
 
@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Only if the array will never be used with another kernel or machine.
+    Ignore it only if the array will never be used with another kernel or machine.
     """
     stack = need(fs.stack)
     arrays = [device for device in stack.walk() if device.md is not None]

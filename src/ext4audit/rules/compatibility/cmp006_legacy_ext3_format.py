@@ -36,9 +36,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     ## Why it matters
 
     Without extents the block map of a file has one entry for each block. Deleting and truncating
-    large files reads and writes the whole map. fallocate(2) fails, and the C library writes zeros
-    instead: dqlite took 12 s for 8 MB on ext3. Filesystems that are mounted as ext3 or ext2 do
-    not use delayed allocation either.
+    large files reads and writes the whole map. fallocate(2) fails, and posix_fallocate(3) writes to
+    every block instead: dqlite took 12 s for 8 MB on ext3. Filesystems that are mounted as ext3 or
+    ext2 do not use delayed allocation either.
 
     ## Remedy
 
@@ -47,7 +47,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If an old system or a boot loader must read the disk, or if all files are small.
+    Ignore it if an old system or a boot loader must read the disk, or if all files are small.
     """
     if fs.alive and (fstype := need(fs.fstype)) in OLD_TYPES:
         seen = Citation("mounted as", fstype, MOUNT_TABLE)

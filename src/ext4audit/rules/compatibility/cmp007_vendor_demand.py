@@ -49,21 +49,22 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Why it matters
 
-    A failed precheck holds up an installation: TiUP's check fails without nodelalloc. An option
+    A failed precheck holds up an installation: TiUP's check fails without `nodelalloc`. An option
     that the vendor forbids can void its guarantees: without barriers, PostgreSQL loses committed
     transactions. Some requirements can only be met when the filesystem is created: torn write
-    prevention on AWS has no effect without bigalloc and clusters of 16 KiB.
+    prevention on AWS has no effect without `bigalloc` and clusters of 16 KiB.
 
     ## Remedy
 
-    Set the options in fstab and put them in force; from Linux 6.13 on nodelalloc needs an unmount.
-    If another rule reports the required option on this kernel, the commands satisfy both: for
-    TiDB they set dioread_lock with nodelalloc where dioread_nolock makes writes slow (PRF001).
-    Requirements of mkfs need a new filesystem.
+    Set the options in fstab and put them in force; from Linux 6.13 on `nodelalloc` needs an
+    unmount. If another rule reports the required option on this kernel, the commands satisfy both:
+    for TiDB they set `dioread_lock` with `nodelalloc` where `dioread_nolock` makes writes slow
+    (PRF001). Requirements of mkfs need a new filesystem.
 
     ## When to ignore
 
-    If the product does not use this filesystem, or the vendor has withdrawn the requirement.
+    Ignore it if the product does not use this filesystem, or if the vendor has withdrawn the
+    requirement.
     """
     if any(profile.place is not None for profile in host.profiles):
         need(fs.mounted_here)

@@ -38,8 +38,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Why it matters
 
-    mke2fs creates such a filesystem, some with a question and some silently, and the mount fails
-    afterwards. If fstab has it without `nofail`, so does the boot.
+    mke2fs creates such a filesystem, in some cases after a question and in others without one. The
+    mount then fails, and so does the boot if the fstab entry lacks `nofail`.
 
     ## Remedy
 
@@ -49,7 +49,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the plan is for persistent memory behind a device of another name.
+    Ignore it if the plan is for persistent memory behind a device of another name.
     """
     if not host.planned:
         raise NotApplicable("only plans are checked: a mounted filesystem was accepted")

@@ -27,7 +27,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Options and per-mount flags in force that are set neither by the fstab entry, nor by
-    rootflags= for the root filesystem, nor by the superblock. They were set by a remount, and the
+    `rootflags=` for the root filesystem, nor by the superblock. They were set by a remount, and the
     next mount loses them.
 
     ## Why it matters
@@ -41,8 +41,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    While a change is being tested. Filesystems without an fstab entry (systemd mount units,
-    autofs, container volumes) are not checked.
+    Ignore it while a change is being tested. Filesystems without an fstab entry (systemd mount
+    units, autofs, container volumes) are not checked.
     """
     intents = configs_of(fs, host)
     options = need(fs.options)

@@ -43,12 +43,12 @@ from ext4audit.rules.shared.mount_config import (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Options and per-mount flags that are set in the fstab entry of a mounted filesystem but are
-    not in force; and options in the entry that this kernel's ext4 refuses, alone or in
-    combination, or accepts and ignores. SEC002 checks nosuid, nodev and noexec, and DRF004 checks
-    the data mode of the root filesystem. Where several entries mount the same filesystem, the
-    ext4 options of the later ones have no effect; they are reported as well. So is a second entry
-    for one mount point, which is never read.
+    Options and per-mount flags that are set in the fstab entry of a mounted filesystem but are not
+    in force; and options in the entry that this kernel's ext4 refuses, alone or in combination, or
+    accepts and ignores. SEC002 checks `nosuid`, `nodev` and `noexec`, and DRF004 checks the data
+    mode of the root filesystem. If several entries mount the same filesystem, the ext4 options of
+    the later entries have no effect, and the rule reports them as well. It also reports a second
+    entry for one mount point, which is never used.
 
     ## Why it matters
 
@@ -64,7 +64,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    When the entry was edited ahead of a planned reboot.
+    Ignore it if the entry was edited ahead of a planned reboot.
     """
     intents = configs_of(fs, host, with_repeated=True)
     options = need(fs.options)

@@ -180,20 +180,23 @@ class Use(NamedTuple):
 def check(host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether several block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or
-    the same label where fstab or root= uses that label. Components of another device (paths of a
-    multipath device, members of an array) do not count as a second filesystem. With a target, no
-    other device is read: the rule does not apply where lsblk, without udev, shows no contents.
+    Whether several block devices with an ext2, ext3 or ext4 filesystem have the same UUID, or the
+    same label, if fstab or `root=` uses that label. Components of another device (paths of a
+    multipath device, members of an array) do not count as a second filesystem. A scan of single
+    targets reads no other device: the rule then does not apply if lsblk shows no contents of
+    devices, which it takes from udev.
+
+    Severity is high if fstab or `root=` uses the identifier. Otherwise it is medium if one of the
+    devices is mounted, and low if none is. It is also low for snapshots of LVM, other than thin
+    ones: lvm2 gives their links in /dev/disk a low priority, so udev prefers the origin while the
+    origin is active.
 
     ## Why it matters
 
-    ext4 mounts copies without an error. If fstab or root= names a UUID or label that two devices
-    have, the order of udev's events decides which one is mounted: its link goes to the last one
-    in some versions of systemd, and stays at the first one in others. After a reboot, an old
-    snapshot can be mounted instead of the current data, and new data is written to it.
-
-    Snapshots of LVM, other than thin ones, have severity low: lvm2 gives their links in /dev/disk
-    a low priority, so udev prefers the origin while the origin is active.
+    ext4 mounts copies without an error. If fstab or `root=` names a UUID or label that two devices
+    have, the order of udev's events decides which one is mounted: in some versions of systemd the
+    link in /dev/disk goes to the last device, in others it stays at the first one. After a reboot,
+    an old snapshot can be mounted instead of the current data, and new data is written to it.
 
     ## Remedy
 
@@ -202,8 +205,8 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    For intended copies (two system images of which one is active) that nothing mounts by this
-    identifier.
+    Ignore it for intended copies (two system images of which one is active), if nothing mounts them
+    by this identifier.
     """
     refuse_container(host, "a {} container does not show the host's devices")
     listed = need(host.devices)

@@ -31,7 +31,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the fstab entry of the root filesystem sets a data mode that is not in force and that
-    neither rootflags= nor the superblock sets before fstab is read.
+    neither `rootflags=` nor the superblock sets before fstab is read.
 
     ## Why it matters
 
@@ -41,13 +41,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remove `data=` from the entry. To use the mode, set it in the superblock, or in rootflags= on
+    Remove `data=` from the entry. To use the mode, set it in the superblock, or in `rootflags=` on
     the kernel command line. DUR003 and PRF007 describe the cost of writeback and journal.
 
     ## When to ignore
 
-    Where the initramfs mounts the root filesystem with the options of fstab (dracut can), and the
-    entry was edited after the last boot. A mode that is in force is not reported.
+    Ignore it if the initramfs mounts the root filesystem with the options of fstab (dracut can do
+    this) and the entry was edited after the last boot. A mode that is in force is not reported.
     """
     intent = _root_config(fs, host)
     wanted = intent.tokens.get("data")

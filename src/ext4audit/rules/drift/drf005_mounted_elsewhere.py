@@ -25,9 +25,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem that the kernel has active (/sys/fs/ext4) is missing from the mount table
-    of this namespace. The finding is confirmed where the mount table of another process lists
-    the filesystem, and possible otherwise: open files after a lazy unmount, or a mount table that
-    changed during the scan, look the same. Inside a container this is normal and not checked.
+    of this namespace. The finding is confirmed if the mount table of another process lists the
+    filesystem, and possible otherwise: open files after a lazy unmount, or a mount table that
+    changed during the scan, look the same. Inside a container this is normal, and the rule does not
+    apply.
 
     ## Why it matters
 
@@ -37,11 +38,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Find the processes that have it mounted, and stop them or unmount it in their namespace.
+    Find the processes that have the filesystem mounted, and stop them, or unmount it in their
+    namespace.
 
     ## When to ignore
 
-    Where a container or a sandboxed service is supposed to have its own volume.
+    Ignore it if a container or a sandboxed service is supposed to have its own volume.
     """
     refuse_container(host, "a {} container does not show the host's mounts")
     refuse_unmounted(fs)

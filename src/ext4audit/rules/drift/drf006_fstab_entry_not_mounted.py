@@ -35,10 +35,11 @@ def check(host: Host) -> RuleOutput:
     """## What it checks
 
     Entries of fstab for ext2, ext3 or ext4, without `noauto`, whose mount point is not mounted or
-    has a different filesystem mounted. An entry with `nofail` that is not mounted has severity
-    low, because `nofail` declares that the filesystem may be missing. A different filesystem in
-    its place is high, unless the entry is that of a writable root and its device was not found. A
-    root below an overlay, which keeps it unchanged, is mounted.
+    has a different filesystem mounted. Severity is high, but low for an entry with `nofail` if
+    nothing is mounted in its place, because `nofail` declares that the filesystem may be missing.
+    It is also low for the entry of the root filesystem if its device was not found, unless the root
+    stays read-only because of that. A root filesystem below an overlay that keeps it unchanged
+    counts as mounted.
 
     ## Why it matters
 
@@ -49,12 +50,12 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Check the directory for files that were written in the meantime, then mount the filesystem. If
-    its device is gone, attach it, or correct the line before the next boot: add `nofail`, or remove
-    it. mount(8) compares UUIDs as text, and finds no device for one in capitals.
+    its device is gone, attach the device, or correct the line before the next boot: add `nofail`,
+    or remove the line. mount(8) compares UUIDs as text: it finds no device for a UUID in capitals.
 
     ## When to ignore
 
-    When the filesystem was unmounted on purpose; then add `noauto` or remove the entry.
+    Ignore it if the filesystem was unmounted on purpose; then add `noauto` or remove the entry.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
     entries, mounts = need(host.fstab, host.mounts)

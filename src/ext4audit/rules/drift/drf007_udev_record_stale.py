@@ -34,19 +34,20 @@ BY_CONTENT = ("UUID=", "LABEL=", "/dev/disk/by-uuid/", "/dev/disk/by-label/")
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether udev's record of the device (ID_FS_UUID, ID_FS_TYPE) agrees with the superblock. A
-    record that names another filesystem, or none at all where fstab names the device by UUID or
-    label, is a finding: medium where fstab does so, low otherwise. Devices that udev leaves out
-    are not judged, and nothing is where no udev runs. It is off by default, because lean captures
-    and many archives do not hold udev's records.
+    Whether udev's record of the device (ID_FS_UUID, ID_FS_TYPE) agrees with the superblock. The
+    rule reports a record that names another filesystem. It reports a record without a filesystem if
+    fstab names the device by UUID or label. Severity is medium if fstab does so, and low otherwise.
+    Devices whose contents udev does not read are not checked, and the rule does not apply without
+    udev. It is off by default, because small captures and many archives do not contain udev's
+    records.
 
     ## Why it matters
 
-    The links in /dev/disk/by-uuid and by-label come from this record, and lsblk, blkid and
-    systemd read it. Older versions of libblkid take a superblock that is written while they read
-    it for damaged, and udev then removes the links. A new filesystem that udev was not told of
-    leaves the old record. The next `mount` by UUID, or the next unit that waits for the device,
-    then fails or finds the wrong device.
+    The links in /dev/disk/by-uuid and by-label come from this record, and lsblk, blkid and systemd
+    read it. If the kernel writes a superblock while an older version of libblkid reads it, libblkid
+    takes the superblock for damaged, and udev removes the links. If a new filesystem was created
+    without an event for udev, the old record stays. The next `mount` by UUID, or the next unit that
+    waits for the device, then fails or finds the wrong device.
 
     ## Remedy
 
@@ -54,7 +55,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    When nothing mounts the device by UUID or label.
+    Ignore it if nothing mounts the device by UUID or label.
     """
     stack = need(fs.stack)
     if stack.udev_gap is not None:

@@ -40,13 +40,14 @@ NAMED = 3
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `nobarrier` (also spelled `barrier=0`) is in force on a filesystem that the ext4 driver
-    serves, from fstab, a remount, or the superblock, which no mount table shows. The severity
-    depends on the devices at the bottom of the stack: critical if any has a volatile write cache
-    ("write back"), high if a write cache is unknown, info if all report "write through",
-    because the option then has no effect. A loop device is graded by the filesystem that holds
-    its backing file. The devices below an external journal count as well. The cache mode of a
-    stacked device is not used: md always reports "write back".
+    Whether `nobarrier` (also spelled `barrier=0`) is in force, set by fstab, by a remount or by the
+    superblock. No mount table shows what the superblock sets. Severity depends on the devices at
+    the bottom of the stack: it is critical if any has a volatile write cache ("write back"), high
+    if a write cache is unknown or belongs to an instance store, and info if all report "write
+    through", because the option then has no effect, and on a read-only mount. A loop device is
+    medium, unless the filesystem that holds its backing file has no barriers either: then the
+    devices below that filesystem decide. The devices below an external journal count as well. The
+    rule does not use the cache mode of a stacked device, because md always reports "write back".
 
     ## Why it matters
 
@@ -63,12 +64,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    On volumes whose content may be lost with the machine: instance stores, scratch, CI. A crash
-    of the guest alone loses no data there. Vendors disagree: Microsoft's guide for Azure premium
-    disks recommended `barrier=0` with host caching None or ReadOnly, Red Hat advises against it
-    on virtual machines and measures 3 % of speed, ClickHouse dropped nobarrier from its advice.
-    "write through" can also be an administrator's override of `queue/write_cache`, which changes
-    what the kernel assumes, not what the disk does.
+    Ignore it on volumes whose content may be lost with the machine: instance stores, scratch, CI. A
+    crash of the guest alone loses no data there. Vendors disagree about the option. Microsoft's
+    guide for Azure premium disks recommended `barrier=0` with host caching None or ReadOnly. Red
+    Hat advises against it on virtual machines, and puts the cost of barriers at about 3 %.
+    ClickHouse no longer recommends `nobarrier`. An administrator can override `queue/write_cache`
+    with "write through": this changes what the kernel assumes, not what the disk does.
     """
     refuse_unmounted(fs)
     options = need(fs.options)

@@ -57,30 +57,31 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Options in force that the superblock sets, by its bits (`tune2fs -o`) or by its string
     (`tune2fs -E mount_opts=`), that differ from the default of the kernel, and that are risky or
-    costly: nobarrier, data=writeback, data=journal, nodelalloc, discard, noblock_validity,
-    noauto_da_alloc, nodioread_nolock. The options of one superblock make one finding. A string
-    that is set is reported even without such options. For a filesystem that is not mounted, and
-    for an image file, the rule checks the options that the next mount puts in force; nobarrier
-    and data=writeback are medium there.
+    costly: `nobarrier`, `data=writeback`, `data=journal`, `nodelalloc`, `discard`,
+    `noblock_validity`, `noauto_da_alloc`, `nodioread_nolock`. All such options of a superblock are
+    one finding. If the string is set, the rule reports it even if it has none of these options. For
+    a filesystem that is not mounted, and for an image file, the rule checks the options that the
+    next mount puts in force; `nobarrier` and `data=writeback` have severity medium there.
 
     ## Why it matters
 
-    /proc/mounts, mount and findmnt show an option only where it differs from the superblock's
-    own defaults. After `tune2fs -o nobarrier,nodelalloc,journal_data_writeback` they print
+    /proc/mounts, mount and findmnt show an option only if it differs from the superblock's own
+    defaults. After `tune2fs -o nobarrier,nodelalloc,journal_data_writeback` they print
     `rw,relatime` and fstab shows nothing, although all three are in force. The cause of lost data
-    or slow writes is then hard to find. The options file in /proc/fs/ext4, which any user can
-    read, shows them.
+    or slow writes is then hard to find. The options file in /proc/fs/ext4, which any user can read,
+    shows them.
 
     ## Remedy
 
     Remove the options from the superblock, or set them in fstab, where they are visible. tune2fs
-    can do this while the filesystem is mounted; a remount then applies all changes except data=.
+    can do this while the filesystem is mounted; a remount then applies all changes except the data
+    mode.
 
     ## When to ignore
 
-    Appliances and disk images that set them on purpose. Hidden options of a mounted filesystem
-    are low, because DUR001, DUR003 and DUR008 grade nobarrier, data=writeback and noauto_da_alloc
-    by their effect and cite the superblock as the cause.
+    Ignore it on appliances and disk images that set the options on purpose. Hidden options of a
+    mounted filesystem have severity low, because DUR001, DUR003 and DUR008 grade `nobarrier`,
+    `data=writeback` and `noauto_da_alloc` by their effect and cite the superblock as the cause.
     """
     if not fs.alive:
         yield from _at_the_next_mount(fs, host, need(fs.superblock))

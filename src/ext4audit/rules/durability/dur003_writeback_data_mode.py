@@ -38,29 +38,32 @@ MESSAGE = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `data=writeback` is in force on a filesystem with a journal. It is medium; high if
-    several users or containers share the filesystem (/home, /var/lib/docker, /var/lib/kubelet and
-    similar mount points, or overlays of running containers), because the stale data then belongs
-    to others; info on a read-only mount. It is low if delayed allocation and
-    dioread_nolock are also in force, the default since Linux 5.6: ext4 then marks new blocks of
-    most files as unwritten until their data is on the disk, in this mode too.
+    Whether `data=writeback` is in force on a filesystem with a journal. Severity is medium; it is
+    high if several users or containers share the filesystem (/home, /var/lib/docker,
+    /var/lib/kubelet and similar mount points, or overlays of running containers), because the stale
+    data then belongs to others, and info on a read-only mount. Severity is low if delayed
+    allocation and `dioread_nolock` are also in force, which is the default since Linux 5.6: ext4
+    then marks new blocks of most files as unwritten until their data is on the disk, in this mode
+    too.
 
     ## Why it matters
 
     In the default mode, ordered, ext4 writes file data before it commits the metadata that points
     to it. With writeback the metadata may reach the disk first: a crash between the two leaves a
-    file with the right size and the previous content of its blocks. The kernel documentation
-    calls it a security exposure. A program that calls fsync() is safe in both modes.
+    file with the right size and the previous content of its blocks. The kernel documentation calls
+    this a security exposure. A program that calls fsync() is safe in both modes.
 
     ## Remedy
 
-    Mount with data=ordered. A remount cannot change the mode: it takes an unmount, or a restart
-    for the root, whose rootflags= on the kernel command line must agree.
+    Mount with `data=ordered`. A remount cannot change the mode: unmount the filesystem and mount it
+    again. The root filesystem needs a restart, and `rootflags=` on the kernel command line must not
+    set another mode.
 
     ## When to ignore
 
-    Volumes of one service that verifies its data or has replicas: the Kafka documentation advises
-    this mode for its logs, that of PostgreSQL mentions it. No data leaks to another user there.
+    Ignore it on volumes of one service that verifies its data or has replicas: no data leaks to
+    another user there. The documentation of Kafka recommends this mode for its logs, and that of
+    PostgreSQL mentions it.
     """
     mode = data_mode(fs)
     if mode != "data=writeback":

@@ -34,25 +34,26 @@ VOLATILE = frozenset({Severity.CRITICAL, Severity.HIGH})
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `journal_async_commit` is in force. It is high if a device below has a volatile or
-    unknown write cache, info on a read-only mount, and medium otherwise. The kernel
-    refuses the option with data=ordered, so it always occurs with data=writeback or data=journal.
+    Whether `journal_async_commit` is in force. Severity is high if a device below has a volatile or
+    unknown write cache, info on a read-only mount, and medium otherwise. The kernel refuses the
+    option with `data=ordered`, so it always occurs with `data=writeback` or `data=journal`.
 
     ## Why it matters
 
-    With the option the kernel submits the commit block of the journal together with the blocks
-    that it commits, and flushes the cache of the device once per commit instead of twice
-    (measured: 20 flushes for 20 fsync() calls, not 40). After a power failure only a checksum
-    detects an incomplete transaction, which is then discarded, and file data is not ordered
-    against it. Kernels that do not know the journal feature cannot mount the disk.
+    With the option the kernel submits the commit block of the journal together with the blocks that
+    it commits, and flushes the cache of the device once per commit instead of twice (measured: 20
+    flushes for 20 fsync() calls, not 40). After a power failure, only a checksum shows that a
+    transaction is incomplete; the kernel then discards it. The order of file data and commits is
+    not guaranteed. A kernel that does not know this feature of the journal cannot mount the
+    filesystem.
 
     ## Remedy
 
-    Remove the option. That needs an unmount: a remount cannot clear it.
+    Remove the option, unmount the filesystem and mount it again: a remount cannot clear the option.
 
     ## When to ignore
 
-    Volumes whose content can be recreated after a power failure.
+    Ignore it on volumes whose content can be recreated after a power failure.
     """
     refuse_unmounted(fs)
     if not need_in_force(fs, NAME):

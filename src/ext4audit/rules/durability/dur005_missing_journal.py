@@ -47,32 +47,33 @@ MADE_WHILE_MOUNTED = (
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: if it
-    does, the options file of the kernel has a line `data=`. For an unmounted filesystem the rule
-    checks the feature has_journal. High for the root, /etc, /home, /srv, /usr, /var and directories
-    below them; low for caches, /tmp, instance stores, disks in memory (zram) and unmounted
-    filesystems; medium elsewhere.
+    Whether an ext4 filesystem of at least 1 GiB that is mounted writable has a journal: only then
+    does the kernel's options file have a line `data=`. For an unmounted filesystem the rule checks
+    the feature `has_journal`. Severity is high for the root, /etc, /home, /srv, /usr, /var and
+    directories below them; it is low for caches, /tmp, instance stores, disks in memory (zram) and
+    unmounted filesystems, and medium elsewhere.
 
     ## Why it matters
 
     A journal makes a change of several blocks atomic. Without it, a crash leaves directories,
-    bitmaps and inodes that contradict each other. The filesystem should not be mounted until
-    e2fsck has read all of it, which can take hours on large disks. Files that e2fsck cannot
-    reattach end in lost+found or are lost.
+    bitmaps and inodes that contradict each other. The filesystem should not be mounted until e2fsck
+    has read all of it, which can take hours on large disks. Files without a directory entry end in
+    lost+found, and others are lost.
 
     ## Remedy
 
-    Unmount and check the filesystem, then create a journal with tune2fs. Its size follows from
-    the size of the filesystem. On a filesystem that cannot be unmounted, such as the root,
-    tune2fs creates the journal while it is mounted, and the journal is used from the next mount
-    on. Since Linux 6.8 a kernel can forbid writes to mounted devices
-    (CONFIG_BLK_DEV_WRITE_MOUNTED=n, or bdev_allow_write_mounted=0 on its command line): tune2fs
-    then fails, and a rescue system is needed.
+    Unmount and check the filesystem, then create a journal with tune2fs. Its size follows from the
+    size of the filesystem. On a filesystem that cannot be unmounted, such as the root, tune2fs
+    creates the journal while it is mounted, and the journal is used from the next mount on. Since
+    Linux 6.8 a kernel can forbid writes to mounted devices (CONFIG_BLK_DEV_WRITE_MOUNTED=n, or
+    `bdev_allow_write_mounted=0` on its command line): tune2fs then fails, and a rescue system is
+    needed.
 
     ## When to ignore
 
-    If the content may be lost with the machine or is replicated: the Kafka documentation and
-    large storage fleets omit the journal on purpose. On flash memory that is rarely written.
+    Ignore it if the content may be lost with the machine or is replicated: the Kafka documentation
+    and large storage fleets omit the journal on purpose. Ignore it also on flash memory that is
+    rarely written.
     """
     journaled = _journaled(fs)
     if isinstance(journaled, Known) and journaled.value:

@@ -45,29 +45,31 @@ OVERRULED = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `errors=continue` is in force on a writable filesystem. It is the default of mke2fs, so
-    the finding is info; low on volumes of an orchestrator, which CSI drivers format with
-    the default; medium on the data directory of a database, and if the kernel has recorded
-    errors, the last of them before this mount and more than seven days ago; high if it is younger.
-    Plans are not checked.
+    Whether `errors=continue` is in force on a writable filesystem. mke2fs sets it by default, so
+    severity is info. It is low on volumes of an orchestrator, which CSI drivers format with the
+    default, and medium on the data directory of a database. If the kernel has recorded errors,
+    severity is high, or medium if the last error happened before this mount and more than seven
+    days ago. Plans are not checked.
 
     ## Why it matters
 
     An ext4 error means that metadata on the disk is inconsistent: a bitmap, a directory, an extent
     tree. Further writes can spread the damage: blocks that are free by mistake are allocated to a
-    second file. With errors=remount-ro the damage does not grow until e2fsck has run. A failed
+    second file. With `errors=remount-ro` the damage does not grow until e2fsck has run. A failed
     write to the journal stops the filesystem in both modes.
 
     ## Remedy
 
-    Set errors=remount-ro in the superblock, or in fstab if fstab sets another value. If fstab or
-    the superblock sets errors=panic, put that in force. Then monitor
-    /sys/fs/ext4/*/errors_count: newer kernels stop writing and still show `rw`. HLT002 reports a
-    filesystem that has already stopped; this rule applies again after the check.
+    Set `errors=remount-ro` in the superblock, or in fstab if fstab sets another value. If fstab or
+    the superblock sets `errors=panic`, put `errors=panic` in force. Then monitor
+    /sys/fs/ext4/*/errors_count: Linux 6.12 and later, and updates of 6.1 and 6.6, still show `rw`
+    after they have stopped writing. HLT002 reports a filesystem that has already stopped; this rule
+    applies again after the check.
 
     ## When to ignore
 
-    Appliances that must keep running on a damaged filesystem and can recreate their data.
+    Ignore it on appliances that must keep running on a damaged filesystem and can recreate their
+    data.
     """
     refuse_unmounted(fs)
     if is_surely(fs.read_only):
@@ -158,5 +160,6 @@ def _remedy(fs: Filesystem, host: Host) -> Remedy:
         remedies.options.disruption(steps),
         steps,
         trade_off="An error then stops all writes until e2fsck has run. A monitor that looks for "
-        "`ro` in the mount table may miss it: newer kernels still show `rw`.",
+        "`ro` in the mount table may miss this: Linux 6.12 and later, and updates of 6.1 and 6.6, "
+        "still show `rw`.",
     )

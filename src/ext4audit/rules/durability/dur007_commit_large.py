@@ -31,8 +31,9 @@ VERY_LONG_SECONDS = 300
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    The `commit=` interval in force, 5 seconds by default. More than 30 seconds are info,
-    more than 60 low; more than 300 are medium on the root and the data directory of a database.
+    The `commit=` interval in force, 5 seconds by default. Severity is info above 30 seconds, low
+    above 60, and medium above 300 on the root filesystem and on the data directory of a database.
+    On a read-only mount it is info.
 
     ## Why it matters
 
@@ -43,12 +44,12 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remove the option; a remount with commit=5 takes effect immediately.
+    Remove the option; a remount with `commit=5` takes effect immediately.
 
     ## When to ignore
 
-    Laptops whose disk should spin down, and flash memory that should be written rarely. Programs
-    that call fsync() are not affected: it forces a commit.
+    Ignore it on laptops whose disk should spin down, and on flash memory that should be written
+    rarely. Programs that call fsync() are not affected, because fsync() forces a commit.
     """
     refuse_unmounted(fs)
     seconds = _seconds(need(need(fs.options).token("commit")))

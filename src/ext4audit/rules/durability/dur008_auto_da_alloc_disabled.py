@@ -39,26 +39,26 @@ MESSAGE = (
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `noauto_da_alloc` is in force together with delayed allocation. It is medium on the
-    root, below /etc, /home, /root, /var, /srv and /opt, and on the data directory of a database;
-    low elsewhere, and below /var/cache, /var/log and /var/tmp; info on a read-only mount.
+    Whether `noauto_da_alloc` is in force together with delayed allocation. Severity is medium on
+    the root, below /etc, /home, /root, /var, /srv and /opt, and on the data directory of a
+    database; low elsewhere, and below /var/cache, /var/log and /var/tmp; info on a read-only mount.
 
     ## Why it matters
 
     Programs replace a file by writing a new one and renaming it over the old one. With delayed
     allocation the rename may reach the disk half a minute before the data, so a crash leaves
     neither the old content nor the new: desktop settings were lost that way in 2009.
-    auto_da_alloc, on by default since then, starts writeback at rename(), and at the close of a
-    truncated file. It is a safety net, not a substitute for fsync().
+    `auto_da_alloc`, on by default since then, starts writeback at rename(), and at the close of a
+    truncated file. This is a safety net, not a substitute for fsync().
 
     ## Remedy
 
-    Enable auto_da_alloc; a remount suffices.
+    Enable `auto_da_alloc`; a remount suffices.
 
     ## When to ignore
 
-    Scratch, build and cache volumes, on which PRF002 lists noauto_da_alloc as the last resort
-    against renames that block; and if every writer calls fsync() before the rename.
+    Ignore it on scratch, build and cache volumes, for which PRF002 lists `noauto_da_alloc` as the
+    last resort against renames that block; and if every writer calls fsync() before the rename.
     """
     refuse_unmounted(fs)
     options = need(fs.options)

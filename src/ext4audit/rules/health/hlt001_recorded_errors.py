@@ -34,16 +34,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The number of errors that the kernel has recorded in a mounted filesystem, and the details of
-    the last one. Severity is high if it happened since the filesystem was mounted, in the last
-    seven days or at a time that is not known, else medium. A superblock that is marked "with
-    errors" without a count is medium. Warnings since the mount are info.
+    the last one. Severity is high if the last error happened since the filesystem was mounted, in
+    the last seven days, or at an unknown time; otherwise it is medium. It is also medium for a
+    superblock that is marked "with errors" without a count, and info for warnings since the mount.
 
     ## Why it matters
 
-    The kernel counts an error when metadata is corrupt or cannot be read. Until e2fsck has
-    repaired it, every write can damage more files. The record is stored in the superblock and
-    survives reboots. A journal that was aborted before the reboot, or an interrupted e2fsck,
-    leaves the mark without a count.
+    The kernel counts an error when metadata is corrupt or cannot be read. Until e2fsck has repaired
+    the metadata, every write can damage more files. The record is stored in the superblock and
+    survives reboots. A journal that was aborted before the reboot, or an interrupted e2fsck, leaves
+    the mark without a count.
 
     ## Remedy
 
@@ -52,8 +52,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    After a test with `trigger_fs_error`. An old record still needs the check: only e2fsck can
-    tell whether the metadata is intact.
+    Ignore it after a test with `trigger_fs_error`. An old record still needs the check: only e2fsck
+    can tell whether the metadata is intact.
     """
     if not fs.alive:
         raise NotApplicable("it is not mounted (HLT003 checks its superblock)")

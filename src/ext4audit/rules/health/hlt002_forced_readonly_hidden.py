@@ -34,9 +34,9 @@ CLAIM = {
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a mounted filesystem refuses writes: the options emergency_ro or shutdown are in force;
-    the journal is aborted; an error happened since the mount under errors=remount-ro; or the
-    superblock is read-only while fstab sets rw.
+    Whether a mounted filesystem refuses writes: the option `emergency_ro` or `shutdown` is in
+    force; the journal is aborted; an error happened since the mount under `errors=remount-ro`; or
+    the superblock is read-only while fstab sets rw.
 
     ## Why it matters
 
@@ -47,13 +47,13 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
     ## Remedy
 
     Stop the programs that use the filesystem, unmount it, check it with e2fsck and mount it again;
-    for the root filesystem, reboot. `mount -o remount,rw` does not help: it can report success
+    for the root filesystem, reboot. Do not rely on `mount -o remount,rw`: it can report success
     without any repair.
 
     ## When to ignore
 
-    After a test with `trigger_fs_error` or the shutdown ioctl. A finding of confidence possible
-    can also be an error that happened before errors=remount-ro was set.
+    Ignore it after a test with `trigger_fs_error` or the shutdown ioctl. If confidence is possible,
+    the error may also have happened before `errors=remount-ro` was set.
     """
     refuse_unmounted(fs)
     yield from cite_errors(fs)

@@ -40,9 +40,9 @@ def check(host: Host) -> RuleOutput:
 
     Whether the superblock of an ext2, ext3 or ext4 filesystem that is not mounted anywhere shows
     that it was not unmounted cleanly, or records errors. Image files that are given as targets are
-    included. A copy of a mounted filesystem (a snapshot) is info. On a volume of ZFS, which is
-    usually the disk of a virtual machine that runs, a journal to be replayed is low. A filesystem
-    that was mounted while the audit ran passes.
+    included. Severity is medium. It is info for a copy of a mounted filesystem (a snapshot), and
+    low for a journal to be replayed on a ZFS volume, which is usually the disk of a running virtual
+    machine. A filesystem that was mounted while the audit ran passes.
 
     ## Why it matters
 
@@ -56,8 +56,8 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    When another system uses it at the moment: a host that shares the disk, or a virtual machine
-    that runs from the image. In this case, do not write to it.
+    Ignore it if another system uses the filesystem at the moment: a host that shares the disk, or a
+    virtual machine that runs from the image. In this case, do not write to the device.
     """
     unmounted = _not_mounted(host)
     unknowns: list[Unknown] = []

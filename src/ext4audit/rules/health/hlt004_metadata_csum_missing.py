@@ -33,28 +33,28 @@ IN_PLAN = Remedy(
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the feature metadata_csum is on. mke2fs sets it since 1.44, that of Debian and Ubuntu
-    since 1.43. Linux writes to such filesystems from 3.5 on; ext4(5) names 3.18. Severity is info,
-    and low above 1 TiB. Filesystems without extents are not checked.
+    Whether the feature `metadata_csum` is on. mke2fs sets it by default since 1.44, and that of
+    Debian and Ubuntu since 1.43. Linux writes to such filesystems from 3.5 on; ext4(5) names 3.18.
+    Severity is info, and low above 1 TiB. Filesystems without extents are not checked.
 
     ## Why it matters
 
     With checksums, the kernel detects metadata that a disk, a cable or a controller has altered
-    when it reads the block, and reports an error. Without them, it uses the altered metadata: a
-    corrupt bitmap, for example, makes it assign blocks of one file to another.
+    when it reads the block, and reports an error. Without them, the kernel uses the altered
+    metadata: if a bitmap is corrupt, for example, it assigns blocks of one file to another.
 
     ## Remedy
 
     Turn it on with tune2fs while the filesystem is unmounted and freshly checked, then run
     `e2fsck -f -D`: full blocks of directories have no room for a checksum, and the kernel cannot
-    read them until e2fsck has rebuilt them. tune2fs rewrites all metadata, which takes as long as
-    a check. Without the feature 64bit, the checksums of group descriptors and bitmaps have only 16
-    bits: run `resize2fs -b` first.
+    read them until e2fsck has rebuilt them. tune2fs rewrites all metadata, which takes as long as a
+    check. Without the feature `64bit`, the checksums of the bitmaps have only 16 of 32 bits: run
+    `resize2fs -b` first.
 
     ## When to ignore
 
-    Where systems without support for the feature must use the filesystem: kernels before 3.5,
-    e2fsprogs before 1.43, such as that of RHEL 7.
+    Ignore it if systems without support for the feature must use the filesystem: kernels before
+    3.5, or e2fsprogs before 1.43, such as that of RHEL 7.
     """
     superblock = need(fs.superblock)
     if "metadata_csum" in superblock.features:

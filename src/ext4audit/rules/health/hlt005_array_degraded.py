@@ -39,12 +39,12 @@ DOING = {
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    md arrays with redundancy below the filesystem: how many members are missing
-    (`md/degraded`), and whether a resync, recovery, check or reshape is running
-    (`md/sync_action`). Severity is high where one more failure can lose data, medium where
-    redundancy is left, low for a mirror that still has two disks or more, and info while a
-    complete array synchronizes. A mirror of 24 slots or more, as storage appliances make them
-    over bays that can be empty, passes with two disks. Mirrors and RAIDs of LVM are not checked.
+    md arrays with redundancy below the filesystem: how many members are missing (`md/degraded`),
+    and whether a resync, recovery, check or reshape is running (`md/sync_action`). Severity is high
+    if one more failure can lose data, medium if redundancy is left, low for a mirror that still has
+    two disks or more, and info while a complete array synchronizes. A mirror of 24 slots or more
+    passes with two disks: storage appliances create such mirrors with a slot for each bay. Mirrors
+    and RAIDs of LVM are not checked.
 
     ## Why it matters
 
@@ -59,8 +59,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Arrays that were created with fewer members than slots on purpose, such as the system mirrors
-    of storage appliances with fewer slots.
+    Ignore it for arrays that were created with fewer members than slots on purpose, such as the
+    system mirrors of storage appliances with fewer than 24 slots.
     """
     devices = tuple(need(fs.stack).walk())
     below = [(d, d.md_state) for d in devices if d.md_state is not None]

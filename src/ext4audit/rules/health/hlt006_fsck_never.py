@@ -44,7 +44,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where checks are started by other means, and on volumes that several machines can mount.
+    Ignore it if checks are started by other means, and on volumes that several machines can mount.
     """
     refuse_container(host, FSTAB_OF_CONTAINER)
     refuse_unmounted(fs)

@@ -35,19 +35,19 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## Why it matters
 
-    A mounted filesystem continues to work without it, because the kernel uses a copy in memory,
-    and nothing is logged. The next mount, and so the next boot, fails. Another program has
-    written to the device: a wrong `dd`, `wipefs` or `pvcreate`, an installer, another host. It may
-    have overwritten other data as well.
+    A mounted filesystem continues to work without this superblock, because the kernel uses a copy
+    in memory, and nothing is logged. The next mount fails, and so does the next boot if it needs
+    the filesystem. Another program has written to the device: a wrong `dd`, `wipefs` or `pvcreate`,
+    an installer, another host. That program may have overwritten other data as well.
 
     ## Remedy
 
-    Copy the data elsewhere while the filesystem is mounted; do not unmount it or restart before.
-    Then repair it from a backup superblock with `e2fsck -b`.
+    Copy the data elsewhere while the filesystem is mounted; do not unmount the filesystem or
+    restart before. Then repair the superblock from a backup superblock with `e2fsck -b`.
 
     ## When to ignore
 
-    Never.
+    Do not ignore it.
     """
     if is_image(fs):
         raise NotApplicable("an image with a destroyed superblock is rejected before the audit")

@@ -59,8 +59,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where an error is better than a wait, for example because another host takes over. Local
-    NVMe disks, including instance stores, are not judged: their errors should be reported soon.
+    Ignore it if an error is better than a wait, for example because another host takes over. Local
+    NVMe disks, including instance stores, are not checked: their errors should be reported soon.
     """
     refuse_unmounted(fs)
     stack = need(fs.stack)

@@ -32,8 +32,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a filesystem on a disk of a storage network (Fibre Channel, iSCSI, multipath) has the
-    feature `mmp`, multiple mount protection. One host cannot see whether another one has the
-    same disk mapped: the rule reports the missing protection, and is off by default.
+    feature `mmp`, multiple mount protection. One host cannot see whether another one has the same
+    disk mapped: the rule therefore reports the missing protection only, and is off by default.
 
     ## Why it matters
 
@@ -48,7 +48,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where a cluster manager with fencing controls the mounts, or the disk is mapped to one host.
+    Ignore it if a cluster manager with fencing controls the mounts, or if the disk is mapped to one
+    host.
     """
     shared = list(_shared(fs, host))
     if not shared:

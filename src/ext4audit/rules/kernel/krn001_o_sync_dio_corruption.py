@@ -38,10 +38,10 @@ def check(host: Host) -> RuleOutput:
     ext4 filesystem is mounted writable. These kernels have commit 91562895f803 without
     936e114a245b, which it requires. Kernels of Debian and Ubuntu are identified by their package
     version, because `uname -r` does not show the stable update. Kernels of other vendors with one
-    of these numbers are reported as possible. Where the number never changes, as in 5.10.0 of
-    openEuler, the rule is undetermined: the release does not show which stable updates the kernel
-    holds, and no public list does. The changelog of its package can: it has both commits, or
-    neither.
+    of these numbers are reported as possible. If the vendor never changes the number, as openEuler
+    does with 5.10.0, the rule is undetermined: neither the release nor a public list shows which
+    stable updates the kernel contains. Read the changelog of the kernel package: a safe kernel has
+    both commits or neither.
 
     ## Why it matters
 
@@ -57,8 +57,8 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where no program writes in this way: `dd oflag=direct,dsync` does, as do some backup tools and
-    database engines. A vendor may have fixed a kernel with one of these numbers.
+    Ignore it if no program writes in this way: `dd oflag=direct,dsync` does, as do some backup
+    tools and database engines. A vendor may have fixed a kernel with one of these numbers.
     """
     mounted_on(host)
     bug = need(exposure("KRN001", host.kernel))

@@ -33,10 +33,10 @@ from ext4audit.rules.shared.quantities import cite_stripe, stripe_in_force, stri
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a stripe is in force (`stripe=`, which mke2fs sets on md arrays and on disks that
-    report an optimal I/O size) on a kernel from 6.1 to 6.7 without commit 1f6bc02f1848 of 6.8.
-    Confidence is likely from 6.5, and possible on vendor kernels, which may have backported the
-    fix. On 6.4, of which reports contradict each other, severity is low; on 6.1 to 6.3, with few
+    Whether a stripe is in force (`stripe=`, which mke2fs sets on md arrays and on disks that report
+    an optimal I/O size) on a kernel from 6.1 to 6.7 without commit 1f6bc02f1848 of 6.8. Confidence
+    is likely from 6.5, and possible on vendor kernels, which may have backported the fix. On 6.4,
+    for which reports contradict each other, severity is low; on 6.1 to 6.3, for which there are few
     reports, it is info.
 
     ## Why it matters
@@ -49,15 +49,15 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Update the kernel, or turn the stripe off, in the superblock and by remount. `stripe=0` in
-    fstab has no effect, because a mount treats 0 as "use the superblock's value". A plan reports it
-    for its array and its kernel, because the first scan would, and keeps the stripe: choose
-    another kernel.
+    Update the kernel, or turn the stripe off, in the superblock and by remount. `stripe=0` in fstab
+    has no effect, because a mount treats 0 as "use the superblock's value". A plan with a stripe
+    and such a kernel has this finding as well, because the first scan would report it. The plan
+    keeps the stripe: choose another kernel.
 
     ## When to ignore
 
-    When no flush kworker is busy: a stripe has no other drawback. Where the vendor of the kernel
-    has backported 1f6bc02f1848.
+    Ignore it if no flush kworker is busy: a stripe has no other drawback. Ignore it also if the
+    vendor of the kernel has backported 1f6bc02f1848.
     """
     refuse_unmounted(fs)
     exposed = exposure("KRN002", host.kernel)

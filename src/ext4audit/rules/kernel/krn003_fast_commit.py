@@ -50,8 +50,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where data may be lost in a crash. With data=journal, the kernel makes no fast commits. The
-    rule passes on Linux 6.2 and later, although fixes to the replay are still being made.
+    Ignore it if data may be lost in a crash. With `data=journal`, the kernel makes no fast commits.
+    The rule passes on Linux 6.2 and later, although fixes to the replay are still being made.
     """
     refuse_unmounted(fs)
     exposed = exposure("KRN003", host.kernel)

@@ -53,7 +53,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If the card is fast enough for its work. Other disks were not reported, and are not judged.
+    Ignore it if the card is fast enough for its work. Other disks were not reported, and are not
+    checked.
     """
     refuse_unmounted(fs)
     stack = need(fs.stack)

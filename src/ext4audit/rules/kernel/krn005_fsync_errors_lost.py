@@ -28,8 +28,8 @@ def check(host: Host) -> RuleOutput:
 
     Whether the running kernel can lose an I/O error of writeback before a database sees it, while
     an ext4 filesystem is mounted writable: kernels before 4.13, and, less often, 4.13 to 4.16,
-    which do not report an error that occurred before the file was opened. It is off by default;
-    the profiles postgres and etcd turn it on.
+    which do not report an error that occurred before the file was opened. The rule is off by
+    default; the profiles postgres and etcd turn it on.
 
     ## Why it matters
 
@@ -42,11 +42,11 @@ def check(host: Host) -> RuleOutput:
     ## Remedy
 
     Update the kernel to 4.17 or later. PostgreSQL from 9.4.21, 9.5.16, 9.6.12, 10.7 and 11.2 on
-    stops when fsync() fails instead of trying again, which helps only where the error is reported.
+    stops when fsync() fails instead of trying again, which helps only if the error is reported.
 
     ## When to ignore
 
-    With direct I/O, whose errors are returned by the write itself.
+    Ignore it if the database uses direct I/O, whose errors are returned by the write itself.
     """
     mounted_on(host)
     bug = need(exposure("KRN005", host.kernel))

@@ -28,25 +28,26 @@ FAST, INLINE = "fast_commit", "inline_data"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the superblock has both features, `fast_commit` and `inline_data`, on a kernel from
-    5.10 on. Before 5.16, fast commits left out the data of small files: likely, medium. On later
-    kernels damage after a crash was reported (6.17, in 2026), which ended when fast_commit was
-    turned off; its cause is not known: possible, low. mke2fs sets neither feature by default.
+    Whether the superblock has both features, `fast_commit` and `inline_data`, on a kernel from 5.10
+    on. Before 5.16, fast commits left out the data of small files: severity is medium, confidence
+    likely. On later kernels, damage after a crash was reported (6.17, in 2026). It ended when
+    `fast_commit` was turned off, and its cause is not known: severity is low, confidence possible.
+    mke2fs sets neither feature by default.
 
     ## Why it matters
 
-    inline_data stores the content of small files and directories in their inodes. After a power
+    `inline_data` stores the content of small files and directories in their inodes. After a power
     failure, their content can be missing, and e2fsck -p stops with "UNEXPECTED INCONSISTENCY", so
     that the host does not boot without help.
 
     ## Remedy
 
-    Remove fast_commit while the filesystem is unmounted. inline_data cannot be removed. After a
+    Remove `fast_commit` while the filesystem is unmounted. `inline_data` cannot be removed. After a
     crash, run `e2fsck -p` first: tune2fs does not replay fast commits.
 
     ## When to ignore
 
-    Where files may be lost in a crash.
+    Ignore it if files may be lost in a crash.
     """
     refuse_unmounted(fs)
     superblock = need(fs.superblock)

@@ -44,7 +44,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the vendor has added c616cbee97ae to the kernel.
+    Ignore it if the vendor has added c616cbee97ae to the kernel.
     """
     refuse_unmounted(fs)
     exposed = exposure("KRN007", host.kernel)

@@ -55,13 +55,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Which member devices of a stripe (md RAID0, RAID10, RAID4, 5 and 6, striped LVM) hold the block
     bitmaps and inode bitmaps, according to the group descriptors. Mirrors and parity count. The
-    rule reports a Jain index of the members' shares below 0.75, and info below 0.95. Filesystems
-    with too few groups for the number of disks are not checked.
+    rule reports an uneven distribution: a Jain index of the members' shares (1 means equal shares)
+    below 0.75, and below 0.95 with severity info. Filesystems with too few groups for the number of
+    disks are not checked.
 
     ## Why it matters
 
     Every allocation writes a block bitmap or an inode bitmap, so they should be on all disks. With
-    flex_bg, mke2fs places the bitmaps of 16 groups together every 2 GiB. This distance is a
+    `flex_bg`, mke2fs places the bitmaps of 16 groups together every 2 GiB. This distance is a
     power-of-two multiple of the chunk size. With the defaults, the number of disks that hold
     bitmaps is therefore only the odd factor of the number of disks: 3 of 12, 1 of 8. With many
     small files, the busiest disks of a real array had 8 to 15 times the writes of the others.
@@ -73,16 +74,17 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     ## Remedy
 
     The number of blocks per group cannot be changed in place. Recreate the filesystem with the
-    group size and flex_bg size that the finding computes for this array; the well-known
+    group size and `flex_bg` size that the finding computes for this array; the well-known
     `-g 32744` is right only for chunks of 512 KiB and more. Or grow the RAID0 by a disk, to an odd
-    number. Stride and stripe width have no effect: with flex_bg, mke2fs ignores them when it
-    places bitmaps, contrary to its manual page. `-E packed_meta_blocks=1` helps only as long as
-    the filesystem keeps its size: resize2fs places the bitmaps of new groups as without it.
+    number. Stride and stripe width have no effect: with `flex_bg`, mke2fs ignores them when it
+    places bitmaps, contrary to its manual page. `-E packed_meta_blocks=1` helps only as long as the
+    filesystem keeps its size: resize2fs places the bitmaps of new groups as if the option were not
+    set.
 
     ## When to ignore
 
-    Where files are large and rarely created or deleted, and on fast SSDs (non-rotational members
-    have severity low for this reason).
+    Ignore it if files are large and rarely created or deleted, and on fast SSDs (severity is low
+    for non-rotational members for this reason).
     """
     if fs.layout is None:
         raise NotApplicable("it is not on a stripe")

@@ -46,9 +46,9 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether the stripe size that ext4 uses (`stripe=` in force, from the superblock's RAID stripe
     width or stride, or from a mount option) matches the chunk and stripe size that the device
-    reports as its minimum and optimal I/O size. md, striped LVM and some controllers report them.
-    A multiple of the array's stripe is also correct. Where no array is visible and the superblock
-    sets no stripe, nothing is checked.
+    reports as its minimum and optimal I/O size. md, striped LVM and some controllers report them. A
+    multiple of the array's stripe is also correct. If no array is visible and the superblock sets
+    no stripe, nothing is checked.
 
     ## Why it matters
 
@@ -66,8 +66,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where files are small, or written once and read often, and where the array will be grown soon.
-    A stripe that is turned off is at most info.
+    Ignore it if files are small, or written once and read often, and if the array will be grown
+    soon. A stripe that is turned off has at most severity info.
     """
     stack = need(fs.stack)
     stripe = None if _is_unseen(fs, stack) else recommended_stripe(stack)

@@ -46,18 +46,18 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     The stripe in force on filesystems that are not on a striped array (LAY002 checks those). On a
-    single disk and on mirrors, any stripe is reported, unless the device reports exactly this size
-    as its optimal I/O size, and it can be a stripe or the physical block, as that of a ZFS volume
-    is. Elsewhere, a stripe is reported if it is 65535 sectors (8191 blocks of
-    4 KiB: the largest transfer of some devices, not a stripe), larger than a block group, or not a
-    multiple of the stride. Stripe 0 means no stripe and is right for a single disk.
+    single disk and on mirrors, the rule reports any stripe. It accepts a stripe of exactly the
+    optimal I/O size that the device reports, if this size is a multiple of 64 KiB or the physical
+    block size, as on a ZFS volume. On any device, the rule reports a stripe that is 65535 sectors
+    (8191 blocks of 4 KiB: the largest transfer of some devices, not a stripe), larger than a block
+    group, or not a multiple of the stride. Stripe 0 means no stripe and is right for a single disk.
 
     ## Why it matters
 
     The allocator searches for free space at multiples of the stripe. A value that matches no array
-    has no benefit, and large files start at offsets that fit neither the pages of a flash drive
-    nor the chunks of an array. On Linux 6.5 to 6.7, any stripe can make the writeback thread use
-    100 % of a CPU (KRN002); there, severity is medium.
+    has no benefit, and large files start at offsets that fit neither the pages of a flash drive nor
+    the chunks of an array. On Linux 6.5 to 6.7, any stripe can make the writeback thread use 100 %
+    of a CPU (KRN002). Severity is medium on these kernels, and low on others.
 
     ## Remedy
 
@@ -67,7 +67,8 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where a hardware controller, which does not report its geometry, has stripes of this size.
+    Ignore it if a hardware controller, which does not report its geometry, has stripes of this
+    size.
     """
     now = stripe_in_force(fs)
     if now == 0:

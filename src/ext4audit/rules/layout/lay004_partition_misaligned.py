@@ -29,10 +29,10 @@ MIB = 1 << 20
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the start of every partition below the filesystem, including the members of an array,
-    is a multiple of the device's physical block size, and of its stripe size if it reports one.
-    If the kernel reports an alignment offset, the rule uses it. An optimal I/O size that cannot
-    be a stripe (33553920 bytes of USB bridges, one block of NVMe drives) is ignored.
+    Whether the start of every partition below the filesystem, including the members of an array, is
+    a multiple of the device's physical block size, and of its stripe size if it reports one. If the
+    kernel reports an alignment offset, the rule uses that value. An optimal I/O size that cannot be
+    a stripe (33553920 bytes of USB bridges, one block of NVMe drives) is ignored.
 
     ## Why it matters
 
@@ -49,7 +49,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the write load is light. For a stripe (low): where files are small, and usually on RAID0.
+    Ignore it if the write load is light. A partition that starts inside a stripe (low) also matters
+    little if files are small, and on most RAID0 arrays.
     """
     devices = need(fs.stack).walk()
     unknowns: list[Unknown] = []

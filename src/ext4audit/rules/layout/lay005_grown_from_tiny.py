@@ -61,9 +61,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     Below 512 MiB, mke2fs chooses 1 KiB blocks and an inode per 4 KiB. Grown from 400 MB to 200 GB,
     such a filesystem has 52 million inodes, whose tables take 12.5 GiB, groups of 8 MiB instead of
-    128 MiB, a journal of 8 MiB, and a maximum size of 4 TiB without the feature 64bit. Large files
-    have many more extents, a check takes longer, and a directory holds far fewer entries. ext4 is
-    designed to grow by a factor of ten or twenty, not by a thousand.
+    128 MiB, a journal of 8 MiB, and a maximum size of 4 TiB without the feature `64bit`. Large
+    files have many more extents, a check takes longer, and a directory holds far fewer entries.
+    ext4 is designed to grow by a factor of ten or twenty, not by a thousand.
 
     ## Remedy
 
@@ -73,8 +73,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the small blocks or the many inodes are intended. Many inodes alone, as for a mail spool,
-    are not reported.
+    Ignore it if the small blocks or the many inodes are intended. Many inodes alone, as for a mail
+    spool, are not reported.
     """
     device = device_bytes(fs)
     if isinstance(device, Known) and device.value <= SMALL_BLOCKS_ABOVE:

@@ -41,7 +41,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether inodes have 128 bytes. mke2fs before 1.46.4 created such inodes on filesystems smaller
-    than 512 MiB, and old ext2 and ext3 filesystems always have them. Severity is low for an
+    than 512 MiB, and old ext2 and ext3 filesystems usually have them. Severity is low for an
     existing filesystem, and high in a plan, where the remedy still costs nothing (low for /boot).
     An existing /boot is not checked: its files are replaced with every kernel.
 
@@ -54,13 +54,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Create the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only without
-    some features: it refuses flex_bg, and version 1.47.0 damaged every filesystem with bigalloc,
-    mmp or the format of revision 0 in tests, and three of four with metadata_csum.
+    Create the filesystem with `-I 256`. `tune2fs -I 256` enlarges inodes in place only without some
+    features: it refuses `flex_bg`, and version 1.47.0 damaged every filesystem with `bigalloc`,
+    `mmp` or the format of revision 0 in tests, and three of four with `metadata_csum`.
 
     ## When to ignore
 
-    Where the filesystem will be replaced before 2038.
+    Ignore it if the filesystem will be replaced before 2038.
     """
     inode_bytes = need(superblock_field(fs, "size of an inode", lambda each: each.inode_bytes))
     superblock = need(fs.superblock)

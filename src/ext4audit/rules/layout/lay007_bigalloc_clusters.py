@@ -28,23 +28,23 @@ FEATURE = "bigalloc"
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the filesystem has the feature bigalloc. Severity is info. The rule does not apply if a
-    profile requires the feature.
+    Whether the filesystem has the feature `bigalloc`. Severity is info. The rule does not apply if
+    a profile requires the feature.
 
     ## Why it matters
 
-    The manual page ext4(5) still warns that bigalloc is under development. Every file takes at
+    The manual page ext4(5) still warns that `bigalloc` is under development. Every file takes at
     least a cluster. resize2fs 1.47.0 counts all space as used, even on an empty filesystem, and so
     refuses to shrink it. Few systems use it, so bugs are found late.
 
     ## Remedy
 
-    None in place: recreate the filesystem without it if nothing needs it.
+    The feature cannot be removed in place. If nothing needs it, recreate the filesystem without it.
 
     ## When to ignore
 
-    Where it was chosen: AWS documents ext4 with 16 KiB clusters for MySQL with torn write
-    prevention, and object stores with large files need fewer bitmaps with it.
+    Ignore it if `bigalloc` was chosen on purpose: AWS documents ext4 with 16 KiB clusters for MySQL
+    with torn write prevention, and object stores with large files need fewer bitmaps with it.
     """
     profile = demands_features(fs, host).get(FEATURE)
     if profile is not None:

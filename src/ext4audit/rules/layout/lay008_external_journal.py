@@ -31,7 +31,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether the journal is on a separate device (`mke2fs -J device=`). Severity is info, and medium
-    where the filesystem is on an array with redundancy but its journal is on a single disk.
+    if the filesystem is on an array with redundancy but its journal is on a single disk.
 
     ## Why it matters
 
@@ -46,7 +46,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the journal device is as reliable as the filesystem's device, and faster.
+    Ignore it if the journal device is as reliable as the filesystem's device, and faster.
     """
     superblock = need(fs.superblock)
     if not superblock.has_journal:

@@ -148,10 +148,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     Whether two mounted ext4 filesystems lie on the same sectors of a disk: on partitions that
     overlap, or one on the whole disk and the other on a partition of it. The partitions below
-    arrays and logical volumes count as well. Only partitions below ext4 filesystems are known.
-    One filesystem that is mounted through two devices counts, too: two loop devices over one
-    file, or two paths to one disk without dm-multipath. Of each filesystem, the first eight that
-    overlap with it are named.
+    arrays and logical volumes count as well. Only partitions below ext4 filesystems are known. The
+    rule also reports one filesystem that is mounted through two devices: two loop devices over one
+    file, or two paths to one disk without dm-multipath. For each filesystem, the report names the
+    first eight that overlap with it.
 
     ## Why it matters
 
@@ -166,7 +166,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Never.
+    Do not ignore it.
     """
     refuse_unmounted(fs)
     written = (other for other in host.mounted_twice(fs) if _is_written(fs, other))

@@ -45,36 +45,39 @@ OPTIONS = {"delalloc": "nodelalloc", "dioread_nolock": "dioread_nolock"}
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether dioread_nolock and nodelalloc are both in force on an affected kernel: Alibaba Cloud
-    Linux 2 from 4.19.24-9.al7 to before 4.19.91-26.al7 (confirmed by the vendor), and other
-    kernels before 5.6.13 without commit c8980e1980cc. Kernels of kernel.org (including 4.14, 4.19
-    and 5.4 LTS), of Debian and of Red Hat up to 4.18.0-240 are likely affected: 4.19.222 and
-    5.4.286 were measured, and the sources of 3.10, 4.4, 4.14 and of Red Hat's kernels were read.
-    Those of other vendors, such as Ubuntu's 5.4, and older ones of Alibaba may be. Up to 5.5 both
-    options must be set; on 5.6.0 to 5.6.12 nodelalloc is enough.
+    Whether `dioread_nolock` and `nodelalloc` are both in force on an affected kernel. Up to Linux
+    5.5 both options must be set; on 5.6.0 to 5.6.12, `nodelalloc` is enough, because
+    `dioread_nolock` is the default.
+
+    Alibaba Cloud Linux 2 is affected from 4.19.24-9.al7 to before 4.19.91-26.al7, which the vendor
+    confirms. Other kernels before 5.6.13 are likely affected if they lack commit c8980e1980cc:
+    those of kernel.org (including 4.14, 4.19 and 5.4 LTS), of Debian, and of Red Hat up to
+    4.18.0-240. Of these, 4.19.222 and 5.4.286 were measured, and the sources of 3.10, 4.4, 4.14 and
+    of Red Hat's kernels were read. Kernels of other vendors, such as Ubuntu's 5.4, and older ones
+    of Alibaba are possibly affected.
 
     ## Why it matters
 
-    Without delayed allocation ext4 allocates page by page. With dioread_nolock each of these
-    allocations is an unwritten extent of 4 KiB, and writeback converts them one by one. Writing
-    192 MiB took 24 s on 4.19.222 and 56 s on 5.4.286, in 48,000 extents; every other combination
-    of the two options took less than one second. Data is not at risk. Copies, logs and buffered
-    databases are affected, direct I/O is not.
+    Without delayed allocation ext4 allocates page by page. With `dioread_nolock` each of these
+    allocations is an unwritten extent of 4 KiB, and writeback converts them one by one. Writing 192
+    MiB took 24 s on 4.19.222 and 56 s on 5.4.286, in 48,000 extents; every other combination of the
+    two options took less than one second. Data is not at risk. Copies, logs and databases with
+    buffered I/O are slow; direct I/O is not affected.
 
     ## Remedy
 
-    Mount with dioread_lock. It takes effect on the next write, also for open files, and keeps
-    nodelalloc for products that require it (TiDB checks for it). Enabling delayed allocation
-    takes effect later: ext4 sets the allocation mode of a file when it loads the inode, so open
-    or cached files keep the old mode until the filesystem is mounted again or the host restarts.
+    Mount with `dioread_lock`. It takes effect on the next write, also for open files, and keeps
+    `nodelalloc` for products that require it (TiDB checks for it). Enabling delayed allocation
+    takes effect later: ext4 sets the allocation mode of a file when it loads the inode, so open or
+    cached files keep the old mode until the filesystem is mounted again or the host restarts.
     Dropping caches does not reach open files, and this rule passes in the meantime. The other
     remedy is a kernel update.
 
     ## When to ignore
 
-    Do not ignore it on an affected kernel. From 5.6.13 and 5.7 on the kernel ignores
-    dioread_nolock if delalloc is off, although its options file lists both, and this rule passes.
-    Filesystems mounted as ext2 or ext3, or with data=journal, are not affected.
+    Do not ignore it on an affected kernel. Linux 5.6.13, 5.7 and later ignore `dioread_nolock` if
+    delayed allocation is off, although the options file lists both options, and this rule passes.
+    Filesystems mounted as ext2 or ext3, or with `data=journal`, are not affected.
     """
     refuse_unmounted(fs)
     _, fstype = need(host.kernel, fs.fstype)

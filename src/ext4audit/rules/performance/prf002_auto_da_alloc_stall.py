@@ -53,11 +53,10 @@ FEW = 3
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether auto_da_alloc is active: delayed allocation is on, and the data mode is ordered or
-    writeback, with or without a journal. This is the default, so the finding is info.
-    It is low when the estimate exceeds 2 seconds and there is a reason to act on it:
-    a disk below is known to be slow (rotational, USB, memory card), or a profile rates this rule
-    (`--profile builds`).
+    Whether `auto_da_alloc` is active: delayed allocation is on, and the data mode is not journal. A
+    filesystem without a journal is affected as well. This is the default, so severity is info. It
+    is low if the estimate exceeds 2 seconds and there is a reason to act: a disk below is known to
+    be slow (rotational, USB, memory card), or a profile rates this rule (`--profile builds`).
 
     The estimate is for one file of 1 GiB that was just written, or for the size of the
     filesystem or the dirty limit if that is smaller: (file - capacity of the block queue) /
@@ -77,14 +76,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Preferably in the application: call fsync() before the rename, or rename to a new name. The
-    next options are to disable writeback throttling and to limit dirty memory. noauto_da_alloc
-    is listed last and without commands, because it removes the protection of files that are
-    replaced without fsync(); DUR008 reports it.
+    Preferably in the application: call fsync() before the rename, or rename to a new name. The next
+    options are to disable writeback throttling and to limit dirty memory. `noauto_da_alloc` is
+    listed last and without commands, because it removes the protection of files that are replaced
+    without fsync(); DUR008 reports it.
 
     ## When to ignore
 
-    If no program replaces large files. auto_da_alloc is a safety feature.
+    Ignore it if no program replaces large files. `auto_da_alloc` is a safety feature.
     """
     _refuse(fs)
     options = need(fs.options)

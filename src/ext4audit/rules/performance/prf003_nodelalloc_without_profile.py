@@ -27,8 +27,8 @@ from ext4audit.rules.shared.demands import demanded
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether nodelalloc is in force on a writable filesystem that is mounted as ext4, from fstab,
-    the superblock or a remount. The rule does not apply if data=journal disables delayed
+    Whether `nodelalloc` is in force on a writable filesystem that is mounted as ext4, from fstab,
+    the superblock or a remount. The rule does not apply if `data=journal` disables delayed
     allocation.
 
     ## Why it matters
@@ -40,16 +40,16 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Enable delayed allocation. A remount suffices for files that are opened for the first time.
-    ext4 sets the allocation mode of a file when it loads the inode: open or cached files keep the
-    old mode until the filesystem is mounted again or the host restarts. Dropping caches does not
-    reach open files. The option listing, and this rule, show delalloc at once.
+    Enable delayed allocation. A remount suffices for files that are opened for the first time. ext4
+    sets the allocation mode of a file when it loads the inode: open or cached files keep the old
+    mode until the filesystem is mounted again or the host restarts. Dropping caches does not reach
+    open files. The option listing, and this rule, show `delalloc` at once.
 
     ## When to ignore
 
-    If a product requires it: TiDB and TiKV (their check fails without it, although tikv#7892
-    questions the reasons), DAOS on persistent memory, GBase 8a. The rule is off by default
-    for that reason. Databases that use direct I/O are not affected.
+    Ignore it if a product requires `nodelalloc`: TiDB and TiKV (their check fails without it,
+    although tikv#7892 questions the reasons), DAOS on persistent memory, GBase 8a. The rule is off
+    by default for that reason. Databases that use direct I/O are not affected.
     """
     refuse_unmounted(fs)
     fstype = need(fs.fstype)

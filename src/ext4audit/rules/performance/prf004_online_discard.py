@@ -59,9 +59,9 @@ class Grade(NamedTuple):
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `discard` is in force on a writable filesystem whose device supports discards. It is
-    medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
-    also runs regularly, which trims what fstab names; low on other disks of a physical machine.
+    Whether `discard` is in force on a writable filesystem whose device supports discards. Severity
+    is medium on SATA disks, on the instance storage of Amazon EC2, through dm-crypt, and if fstrim
+    also runs regularly and trims this filesystem; it is low on other disks of a physical machine.
     Virtual disks, Ceph RBD, thin volumes, loop devices and disks in memory (zram) pass, because
     discards return space to the layer below: Debian's and Ubuntu's cloud images and zram-generator
     set the option for that reason.
@@ -74,13 +74,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Mount with nodiscard; a remount suffices. Let fstrim.timer trim once a week, at a time of low
+    Mount with `nodiscard`; a remount suffices. Let fstrim.timer trim once a week, at a time of low
     load. fstrim through dm-crypt reveals free blocks as online discard does: if they must stay
     secret, remove allow-discards from the mapping and do not enable the timer.
 
     ## When to ignore
 
-    If freed space must be returned at once, for example to storage that charges for used blocks.
+    Ignore it if freed space must be returned at once, for example to storage that charges for used
+    blocks.
     """
     refuse_unmounted(fs)
     if need(need(fs.options).token("discard")) == "nodiscard":

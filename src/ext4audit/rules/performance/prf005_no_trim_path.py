@@ -51,12 +51,13 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
     Whether a writable filesystem on a device that supports discards is trimmed: by the option
-    `discard`, by fstrim.timer, or by a cron job for all filesystems, which is looked for only where
-    the timer is not enabled. What the timer trims is decided by fstrim.service. In most
-    distributions since 2019 it runs `fstrim --fstab` or `fstrim --listed-in
-    /etc/fstab:/proc/self/mountinfo`, which trim the root and what fstab names and leave out other
-    mounts, such as the volumes of an orchestrator. Older ones run `fstrim -a`. Where the unit was
-    not read, or a drop-in replaces its command, only what fstab names passes.
+    `discard`, by fstrim.timer, or by a cron job for all filesystems. The rule looks for a cron job
+    only if the timer is not enabled. The command of fstrim.service decides what the timer trims. In
+    most distributions since 2019 it runs `fstrim --fstab` or
+    `fstrim --listed-in /etc/fstab:/proc/self/mountinfo`, which trim the root and what fstab names
+    and leave out other mounts, such as the volumes of an orchestrator. Older ones run `fstrim -a`.
+    If the unit was not read, or a drop-in replaces its command, only the root and what fstab names
+    passes.
 
     ## Why it matters
 
@@ -71,10 +72,10 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If something else trims it: the vendor's agent, a job of configuration management, a cron job
-    beside the timer. On SSDs with much spare space the effect is small. The rule does not apply in
-    containers, where the host's timers are not visible, and to plans, which do not describe timers
-    and discards.
+    Ignore it if something else trims the filesystem: the vendor's agent, a job of configuration
+    management, a cron job beside the timer. On SSDs with much spare space the effect is small. The
+    rule does not apply in containers, where the host's timers are not visible, and to plans, which
+    do not describe timers and discards.
     """
     refuse_unmounted(fs)
     if need(need(fs.options).token("discard")) == "discard":

@@ -46,7 +46,7 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Always, except before a benchmark or the handover of a new machine.
+    Ignore it, except before a benchmark or the handover of a new machine.
     """
     refuse_unmounted(fs)
     if need(fs.read_only):

@@ -25,24 +25,25 @@ MESSAGE = "data=journal writes all data twice and disables delayed allocation an
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether `data=journal` is in force. It is medium on the data directory of a database,
-    info on a read-only mount, and low elsewhere.
+    Whether `data=journal` is in force. Severity is medium on the data directory of a database, info
+    on a read-only mount, and low elsewhere.
 
     ## Why it matters
 
     In this mode file data is written to the journal first and to its final location later. The
-    kernel disables delayed allocation and dioread_nolock, and silently turns direct I/O into
+    kernel disables delayed allocation and `dioread_nolock`, and silently turns direct I/O into
     buffered I/O, so a database with its own cache keeps its data in memory twice.
 
     ## Remedy
 
-    Mount with data=ordered. A remount cannot change the mode: it takes an unmount, or a restart
-    for the root. `chattr +j` sets the mode for single files and directories.
+    Mount with `data=ordered`. A remount cannot change the mode: unmount the filesystem and mount it
+    again. The root filesystem needs a restart. `chattr +j` sets the mode for single files and
+    directories.
 
     ## When to ignore
 
-    Servers that sync many small writes, because one sequential write to the journal is faster
-    than many scattered ones, and appliances that use it to survive power failures.
+    Ignore it on servers that sync many small writes, because one sequential write to the journal is
+    faster than many scattered ones, and on appliances that use this mode to survive power failures.
     """
     if data_mode(fs) != "data=journal":
         yield from cite_option(fs, "data")

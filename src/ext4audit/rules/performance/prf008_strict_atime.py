@@ -26,9 +26,9 @@ from ext4audit.rules.shared.demands import demanded
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether writable mounts have strictatime. No mount table prints that word: it is in force if
-    neither relatime nor noatime is shown. Mounts with lazytime pass, because they keep the times
-    in memory. relatime, the default, passes as well.
+    Whether writable mounts have `strictatime`. No mount table prints this option: `strictatime` is
+    in force if neither `relatime` nor `noatime` is shown. Mounts with `lazytime` pass, because they
+    keep the times in memory. `relatime`, the default, passes as well.
 
     ## Why it matters
 
@@ -37,14 +37,14 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## Remedy
 
-    Remount with relatime, which updates the time once a day and after each change of the file, or
-    with noatime, which never updates it and which vendors of databases recommend. An option that
-    fstab already has is used.
+    Remount with `relatime`, which updates the time once a day and after each change of the file, or
+    with `noatime`, which never updates it and which vendors of databases recommend. If fstab
+    already has one of them, the remedy uses it.
 
     ## When to ignore
 
-    If exact access times are needed: by some audits, and by old programs that detect unread mail.
-    relatime is sufficient for newer ones.
+    Ignore it if exact access times are needed: by some audits, and by old programs that detect
+    unread mail. `relatime` is sufficient for newer ones.
     """
     refuse_unmounted(fs)
     if need(fs.read_only):

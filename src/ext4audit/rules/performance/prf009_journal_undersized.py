@@ -48,8 +48,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If few files are created and deleted, or if the journal was made small on purpose, as on small
-    flash memory. External journals are not checked.
+    Ignore it if few files are created and deleted, or if the journal was made small on purpose, as
+    on small flash memory. External journals are not checked.
     """
     device = device_bytes(fs)
     if isinstance(device, Known) and device.value <= LEAST_BYTES:

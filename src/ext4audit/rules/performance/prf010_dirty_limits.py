@@ -71,8 +71,8 @@ def check(host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If memory is to absorb bursts of writes: builds, batch jobs, periodic ingest. The speed is
-    assumed from the class of the device, not measured. The rule is off by default for both
+    Ignore it if memory is to absorb bursts of writes: builds, batch jobs, periodic ingest. The
+    speed is assumed from the class of the device, not measured. The rule is off by default for both
     reasons. It does not apply in a container, because the limits belong to the host.
     """
     refuse_container(host, "in a {} container, the limits belong to the host")

@@ -25,7 +25,7 @@ from ext4audit.rules.shared.quantities import GIB, device_bytes, size
 def check(fs: Filesystem, _host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether the feature dir_index is missing on an ext3 or ext4 filesystem of more than 1 GiB.
+    Whether the feature `dir_index` is missing on an ext3 or ext4 filesystem of more than 1 GiB.
     Single directories without an index on a filesystem that has the feature (mke2fs -d creates
     them) are not detected.
 
@@ -42,9 +42,9 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    If all directories are small: a filesystem with few large files gains nothing. mke2fs has set
-    the feature by default for many years, so it may have been left out on purpose, for a boot
-    loader or an old system that reads the disk.
+    Ignore it if all directories are small: a filesystem with few large files gains nothing. mke2fs
+    has set the feature by default for many years, so it may have been left out on purpose, for a
+    boot loader or an old system that reads the disk.
     """
     superblock = need(fs.superblock)
     (seen,) = cite_features(fs)

@@ -32,24 +32,24 @@ EFFECT = {
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether a writable filesystem is mounted with sync (medium) or with dirsync alone (low). On
-    USB disks and memory cards the finding is info.
+    Whether a writable filesystem is mounted with `sync` (severity medium) or with `dirsync` alone
+    (low). On USB disks and memory cards, severity is info.
 
     ## Why it matters
 
-    The flags belong to the superblock and apply to all its mounts. With sync a program that
+    The flags belong to the superblock and apply to all its mounts. With `sync`, a program that
     writes a file in chunks of 4 KiB waits for the disk at each chunk: a copy that took seconds
     takes minutes, and the journal commits all the time. Such a mount is often left over from
     debugging. Programs that need durability call fsync() once.
 
     ## Remedy
 
-    A remount with async clears sync. A remount cannot clear dirsync: unmount and mount again.
+    A remount with `async` clears `sync`. A remount cannot clear `dirsync`: unmount and mount again.
 
     ## When to ignore
 
-    On removable media, for mail servers and spoolers that require dirsync, and for programs that
-    do not call fsync().
+    Ignore it on removable media, for mail servers and spoolers that require `dirsync`, and for
+    programs that do not call fsync().
     """
     refuse_unmounted(fs)
     if need(fs.read_only):

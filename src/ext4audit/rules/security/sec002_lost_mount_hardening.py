@@ -39,8 +39,8 @@ ALLOWED = {
 def check(fs: Filesystem, host: Host) -> RuleOutput:
     """## What it checks
 
-    Whether each mount has nosuid, nodev and noexec where its fstab entry sets them, explicitly or
-    implicitly (`user` implies all three).
+    Whether each mount has `nosuid`, `nodev` and `noexec` where its fstab entry sets them,
+    explicitly or implicitly (`user` implies all three).
 
     ## Why it matters
 
@@ -55,7 +55,7 @@ def check(fs: Filesystem, host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    When a flag was removed temporarily, for example during an installation.
+    Ignore it if a flag was removed temporarily, for example during an installation.
     """
     for intent in configs_of(fs, host):
         yield from intent.cite()

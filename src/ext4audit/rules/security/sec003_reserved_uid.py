@@ -42,8 +42,8 @@ def check(fs: Filesystem, _host: Host) -> RuleOutput:
 
     ## When to ignore
 
-    Where the account was chosen on purpose, for example for a database that must continue on a
-    full filesystem; and where nothing is reserved.
+    Ignore it if the account was chosen on purpose, for example for a database that must continue on
+    a full filesystem; and if nothing is reserved.
     """
     refuse_unmounted(fs)
     options = need(fs.options)
