@@ -118,7 +118,7 @@ def test_with_unwritten_extents_it_is_low_and_likely(
     """With delalloc and dioread_nolock most new blocks read as zeros until data is written."""
     finding = finding_of(writeback(*tokens, mounts=(mount(place),)))
     assert (finding.severity, finding.confidence) == grade
-    assert ("prevent it for most files" in finding.message) is (not tokens)
+    assert ("protect most files" in finding.message) is (not tokens)
 
 
 def test_old_kernels_have_no_unwritten_extents_by_default() -> None:
@@ -131,7 +131,7 @@ def test_a_read_only_mount_is_a_note() -> None:
     """Nothing is being written when it crashes."""
     finding = finding_of(writeback(read_only=known(value=True)))
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("as soon as it is mounted writable.")
+    assert finding.message.endswith("mounted read-only: this has no effect until it is writable.")
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
     """It is not created twice."""
     fs = without(superblock=known(superblock()), mounts=(mount(point),))
     finding = found(fs)
-    assert finding.message.startswith("The journal is not in use before the next mount: ")
+    assert finding.message.endswith(": the journal is not in use before the next mount.")
     assert finding.summary == f"the journal is not in use before the next mount: {EFFECT}"
     (remedy,) = finding.remedies
     assert (remedy.steps, remedy.disruption) == ((), disruption)
@@ -221,7 +221,7 @@ def test_a_journal_that_was_made_while_mounted_waits_for_the_next_mount(
 def test_a_journal_that_is_left_out_is_not_made_again() -> None:
     """With norecovery the journal exists, and a mount without the option uses it."""
     finding = found(filesystem(options=known(unlisted("norecovery"))))
-    assert finding.message.startswith("norecovery disables the journal: ")
+    assert finding.message.endswith(": norecovery disables the journal.")
     assert finding.summary == f"norecovery disables the journal: {EFFECT}"
     assert "without norecovery" in finding.remedies[0].summary
 
@@ -229,7 +229,7 @@ def test_a_journal_that_is_left_out_is_not_made_again() -> None:
 def test_without_a_journal_norecovery_leaves_none_out() -> None:
     """A mount without the option has no journal either: it has to be created first."""
     finding = found(without(options=known(unlisted("norecovery"))))
-    assert finding.message.startswith("The filesystem has no journal: ")
+    assert finding.message.endswith(": the filesystem has no journal.")
     assert "create a journal (tune2fs -O has_journal), and" in finding.remedies[0].summary
 
 

@@ -50,7 +50,7 @@ def test_the_longer_the_more_is_lost(seconds: int, place: str, severity: Severit
     """The root and databases have the most to lose."""
     finding = finding_of(committing(seconds, place))
     assert finding.severity is severity
-    assert f"a crash loses up to {seconds} s" in finding.message
+    assert finding.message.startswith(f"A crash loses up to {seconds} s")
 
 
 @pytest.mark.parametrize("seconds", [1, 5, 30])

@@ -11,16 +11,16 @@ from ext4audit.rules.shared import cite_not_in_force, cite_option, need_in_force
 
 NAME = "norecovery"
 WRITABLE = (
-    "norecovery on a writable mount: the filesystem runs without a journal, so a crash corrupts "
-    "it, and the unmount discards the changes in the old journal"
+    "A crash corrupts the filesystem, and the unmount discards the changes in the old journal: "
+    "with norecovery, this writable mount runs without a journal"
 )
-UNREPLAYED = "norecovery: the journal is not replayed, so the content is inconsistent"
-PERHAPS = "norecovery: if the journal needs recovery, the content is inconsistent"
+UNREPLAYED = "The content is inconsistent: with norecovery, the journal was not replayed"
+PERHAPS = "The content is inconsistent if the journal needs recovery: norecovery is in force"
 SNAPSHOT = f"{UNREPLAYED}, as expected of a snapshot"
-CLEAN = "norecovery on a read-only mount: the journal is empty, so the option has no effect"
+CLEAN = "norecovery has no effect on this read-only mount: the journal is empty"
 NO_JOURNAL = (
-    "norecovery on a filesystem without a journal: the option has no effect, but a journal that is "
-    "created would not be used"
+    "norecovery has no effect, because the filesystem has no journal: a journal that is created "
+    "later would not be used"
 )
 INSPECTED = (
     " e2fsck checks it first, without repairs: if it reports errors, copy the disk before you "
@@ -28,8 +28,8 @@ INSPECTED = (
 )
 SUMMARIES = {
     WRITABLE: "norecovery on a writable mount: no journal protects it",
-    UNREPLAYED: UNREPLAYED,
-    PERHAPS: PERHAPS,
+    UNREPLAYED: "norecovery: the journal is not replayed, so the content is inconsistent",
+    PERHAPS: "norecovery: if the journal needs recovery, the content is inconsistent",
     SNAPSHOT: "norecovery on a snapshot: the journal is not replayed",
     CLEAN: "norecovery has no effect: the journal is empty",
     NO_JOURNAL: "norecovery has no effect: there is no journal",
